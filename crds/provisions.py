@@ -114,9 +114,11 @@ def unfetched(text: str, host: str) -> bool:
     )
 
 
-def uncalled(text: str, tool: str) -> bool:
-    """Whether a rule with this content forbids to carry out a call of `tool`. Raises what `of` raises."""
-    return any(one.verb == NEVER_CALL and _calls(one.words, tool) for one in of(text))
+@functools.lru_cache(maxsize=1000)
+def barred(text: str) -> frozenset[str]:
+    """The tools that a rule with this content forbids to call. Raises what `of` raises."""
+    patterns = [one.words for one in of(text) if one.verb == NEVER_CALL]
+    return frozenset(tool for tool in TOOLS if any(_calls(one, tool) for one in patterns))
 
 
 def _calls(pattern: str, tool: str) -> bool:

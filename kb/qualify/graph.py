@@ -20,6 +20,7 @@ from kb import api, errors, identity, metrics
 from kb.content import store as content
 from kb.files import image, vision
 from kb.qualify import state
+from kb.qualify.tools import calling, task
 from kb.reading import anchor, answers, base_node, draft, extraction, hints, mail, prompt, typed
 
 MOST_CALLS = 10
@@ -60,6 +61,7 @@ class Run:
     read: Callable[[draft.Draft, answers.Spent], Awaitable[Extracted]]
     monotonic: Callable[[], float]
     told: Sequence[str] = ()
+    barred: Mapping[str, str] = field(default_factory=dict)
     stopped: root.JervisError | None = None
     unjudged: errors.Unusable | None = None
     chunks: asyncio.Task[Extracted | root.JervisError] | None = None
@@ -130,7 +132,8 @@ class Eyes:
 
 
 class Qualifier:
-    """Runs the graph; without `eyes` no image is looked at.
+    """Runs the graph; without `eyes` no image is looked at. With `tools` issues, and what is of no type and could not
+    be judged otherwise, are judged by calls of tools.
 
     `clock` gives the current time in UTC, `monotonic` seconds for what phases take.
     """
@@ -142,8 +145,11 @@ class Qualifier:
         clock: Callable[[], datetime],
         eyes: Eyes | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        *,
+        tools: bool = False,
     ) -> None:
         self._answers = asked
+        self._calling = calling.Calling(asked, meters) if tools else None
         self._eyes = eyes
         self._meters = meters
         self._clock = clock
@@ -180,12 +186,14 @@ class Qualifier:
         urgency: priority.Priority,
         read: Callable[[draft.Draft, answers.Spent], Awaitable[_E]],
         told: Sequence[str] = (),
+        barred: Mapping[str, str] | None = None,
     ) -> Qualified[_E]:
-        """Qualify a document; `read` says what its chunks say, `told` are rules for the judging model.
+        """Qualify a document; `read` says what its chunks say, `told` are rules for the judging model, and `barred`
+        says by tool why a rule forbids it.
 
         Raises no `JervisError`: they are in the result.
         """
-        work = Run(request, text, made, urgency, read, self._monotonic, told)
+        work = Run(request, text, made, urgency, read, self._monotonic, told, barred or {})
         begun = state.QualifierPipelineState.initial(request, text)
         try:
             ended = await self._flow.go(begun, work)
@@ -258,6 +266,18 @@ class Qualifier:
             problems.append(error.message)
             return None
         return answer
+
+    async def _by_calls(
+        self, work: Run, now: state.QualifierPipelineState, issue_key: str, spent: answers.Spent, problems: list[str]
+    ) -> hints.Judgement | None:
+        """The judgement by calls of tools, where they are used and decide."""
+        if self._calling is None:
+            return None
+        today, num_ctx = self._clock().astimezone(UTC).date(), self._answers.num_ctx
+        asked = calling.question(work.request, work.text, now.seen, issue_key, today=today, num_ctx=num_ctx)
+        about = task.About.of(work.request, work.made, issue_key, work.barred)
+        question = prompt.under(asked, work.told)
+        return await self._calling.judge(question, about, work.request, work.urgency, spent, problems)
 
     async def _look(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
@@ -348,8 +368,11 @@ class Qualifier:
     async def _jira(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
-        said = await self._ask(work, now, "jira/v1", typed.JiraReading, spent, problems)
         key = typed.issue_key(work.derived.key, work.text)
+        called = await self._by_calls(work, now, key, spent, problems)
+        if called is not None:
+            return _extracted(now, typed.jira(key, work.text, now.seen, None), called)
+        said = await self._ask(work, now, "jira/v1", typed.JiraReading, spent, problems)
         return _extracted(now, typed.jira(key, work.text, now.seen, said), said)
 
     async def _confluence(
@@ -374,6 +397,9 @@ class Qualifier:
     async def _generic(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
+        called = None if now.judgement else await self._by_calls(work, now, "", spent, problems)
+        if called is not None:
+            return _extracted(now, _plain(work, now), called)
         if now.judgement is None:
             # What was asked before failed; the shorter question may be answered.
             today = self._clock().astimezone(UTC).date()

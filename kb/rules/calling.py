@@ -22,7 +22,7 @@ def refusal(rules: Iterable[api.Rule], tool: str) -> str:
     for one in rules:
         named = f"the hard rule {one.rule_key!r} (version {one.version})"
         try:
-            forbidden = provisions.uncalled(one.rule_content, tool)
+            forbidden = tool in provisions.barred(one.rule_content)
         except ValueError:
             return f"{named} cannot be enforced"
         if forbidden:
