@@ -1,9 +1,10 @@
 """`python -m bench.qualify.cost`: calls, tokens, seconds of a document of each type, beside two prompts. Prints JSON.
 
 "Two prompts" is what a document costs without types: one question for its hints (`kb.hints/v2`) and one for each chunk
-(`kb.extract/v1`). "Tools" is the qualifier with `kb.settings.qualifyTools`: an issue is judged by calls of tools, not by
-one structured answer. All sides ask the same simulated Ollama, with no answer kept, and all stores are in memory.
-Seconds are those until models have said everything, at the simulator's pace, which `--pace` sets in tokens a second.
+(`kb.extract/v1`). "Tools" is the qualifier with `kb.settings.qualifyTools`: an issue is judged by calls of tools in the
+place of one structured answer. All sides ask the same simulated Ollama, with no answer kept, and all stores are in
+memory. Seconds are those until models have said everything, at the simulator's pace, which `--pace` sets in tokens a
+second.
 """
 
 from __future__ import annotations
