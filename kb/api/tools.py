@@ -224,7 +224,7 @@ class CreateRelationship(message.Request):
 
 
 class SearchHybrid(message.Request):
-    """Find chunks; `alpha` 0 counts words alone, 1 meaning alone. `knowledgeTypes` are kinds of documents."""
+    """Find chunks; `alpha` 0 counts keywords alone, 1 vectors alone. `knowledgeTypes` are kinds of documents."""
 
     query: str = Field(min_length=1, max_length=8000)
     alpha: float = Field(default=0.5, ge=0, le=1)

@@ -24,7 +24,7 @@ from kb.qualify.tools import calling, task
 from kb.reading import anchor, answers, base_node, draft, extraction, hints, mail, prompt, typed
 
 MOST_CALLS = 10
-"""Model calls for a chunk (seed 003 "No infinite loops"); today `answers.ATTEMPTS` is the bound."""
+"""Model calls for a chunk (seed 003 "No infinite loops"); today twice `answers.ATTEMPTS` are the bound."""
 _LOOKS = 4
 """Images that are looked at at once."""
 _SEEN_CHARS = 6000

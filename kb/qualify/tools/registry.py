@@ -85,7 +85,7 @@ ALL = (
     ),
     Tool(
         "searchHybrid",
-        "Find chunks by meaning and by words; the answer has their ids and sources, not their text.",
+        "Find chunks by vector search and keyword search; the answer has their ids and sources, not their text.",
         api.SearchHybrid,
         api.SearchResult,
     ),
