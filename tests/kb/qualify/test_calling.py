@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from bench.qualify import items
+from controllers.pendingtask.effects import ingest
+from crds.pendingtask import Type
 from kb import api, assembly, metrics, settings
 from kb.qualify.tools import registry
 from router import client as router_client
@@ -194,6 +197,24 @@ async def test_a_text_of_no_type_is_judged_by_calls_only_where_detection_gave_no
         "routeTask",
     }
     assert (reply.hints.has_actionable_content, reply.hints.has_future_deadline) == (True, True)
+
+
+async def test_the_issues_of_the_example_set_get_the_same_decision(
+    kb: world.ObservedState, plain: world.ObservedState
+) -> None:
+    shared = items.shared()
+    known = [one for one in items.load() if one.type is Type.BUG_TRACKER and one.answer is None]
+    assert len(known) > 5
+    for one in known[::2]:
+        request = ingest.ingest_request(one.task(shared), shared.team)
+        called, structured = await kb.ingest(request), await plain.ingest(request)
+        assert called.hints == structured.hints, one.id
+        assert called.directive is not None
+        assert structured.directive is not None
+        assert called.directive.model_copy(update={"tags": []}) == structured.directive.model_copy(
+            update={"tags": []}
+        ), one.id
+        assert called.problems == [], one.id
 
 
 async def test_without_the_setting_no_tool_is_offered(plain: world.ObservedState, fake: process.Fake) -> None:
