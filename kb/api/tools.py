@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AwareDatetime, Field, StringConstraints, model_validator
+from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints, model_validator
 
 from crds import scope
 from kb.api import directive, message
@@ -52,6 +52,16 @@ class Routing(StrEnum):
     """Something is to be done; the hints decide when."""
 
 
+def _nothing(value: object) -> object:
+    """Models write "" or null where they have nothing to say."""
+    return None if isinstance(value, str) and value.strip().casefold() in ("", "null", "none") else value
+
+
+def _end_of_day(value: object) -> object:
+    """A date without a time means the end of that day."""
+    return f"{value.strip()}T23:59:59Z" if isinstance(value, str) and len(value.strip()) == len("2026-01-31") else value
+
+
 _Reason = Annotated[str, StringConstraints(min_length=1, max_length=2000, strip_whitespace=True)]
 _Question = Annotated[str, StringConstraints(min_length=1, max_length=directive.QUESTION_CHARS, strip_whitespace=True)]
 _JiraKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9]{1,9}-\d{1,7}$")]
@@ -73,7 +83,7 @@ class ClassifyJiraTicket(message.Request):
     jira_key: _JiraKey
     classification: JiraClassification
     reason: _Reason
-    custom_group: _Word | None = None
+    custom_group: Annotated[_Word | None, BeforeValidator(_nothing)] = None
 
     @model_validator(mode="after")
     def _grouped(self) -> ClassifyJiraTicket:
@@ -122,7 +132,7 @@ class FailToUserTask(message.Request):
     """Nothing can be done with the task; a person decides. `detailsRef` is its sourceUrn or a chunk id."""
 
     reason: _Reason
-    details_ref: message.Urn | None = None
+    details_ref: Annotated[message.Urn | None, BeforeValidator(_nothing)] = None
 
 
 class FailResult(_Result):
@@ -157,7 +167,7 @@ class RouteTask(message.Request):
     graph_node_keys: list[message.Key] = Field(default_factory=list, max_length=100)
     rag_doc_ids: list[_ChunkId] = Field(default_factory=list, max_length=100)
     assigned_to_us: bool = False
-    deadline: AwareDatetime | None = None
+    deadline: Annotated[AwareDatetime | None, BeforeValidator(_end_of_day), BeforeValidator(_nothing)] = None
     urgency: message.Urgency = "normal"
     tags: list[_Word] = Field(default_factory=list, max_length=directive.MOST_TAGS)
 

@@ -30,7 +30,7 @@ class Tool:
     @functools.cached_property
     def function(self) -> dict[str, Any]:
         """The tool in the form of Ollama's `tools` (docs/api.md of Ollama, "Chat request (with tools)")."""
-        about = {"name": self.name, "description": self.description, "parameters": self.schema}
+        about = {"name": self.name, "description": self.description, "parameters": _brief(self.schema)}
         return {"type": "function", "function": about}
 
 
@@ -111,6 +111,22 @@ ALL = (
 """Every tool (seed 000 "Qualifier - Tools", seed 002 "Atomic Tool Design")."""
 NAMED: Mapping[str, Tool] = {one.name: one for one in ALL}
 TASK = tuple(one for one in ALL if one.concerns_task)
+
+
+_BOUNDS = frozenset({"description", "minLength", "maxLength", "pattern", "additionalProperties", "default"})
+"""What a model cannot count, or need not know: it would stand in each prompt."""
+
+
+def _brief(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_brief(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: _brief(one) for name, one in value.items()} if key == "properties" else _brief(value)
+        for key, value in schema.items()
+        if key not in _BOUNDS
+    }
 
 
 def schema_of(model: type[pydantic.BaseModel]) -> dict[str, Any]:

@@ -118,7 +118,11 @@ def test_the_list_is_the_one_that_rules_can_name_and_its_schemas_are_flat() -> N
         assert one.schema["additionalProperties"] is False
         nested = [name for name, field in one.schema["properties"].items() if "properties" in field]
         assert nested == (["contentRef"] if one.name == "indexDocument" else []), "a model fills flat arguments"
-        assert one.function["function"]["parameters"] is one.schema
+        offered = one.function["function"]["parameters"]
+        assert (set(offered["properties"]), offered["required"]) == (
+            set(one.schema["properties"]),
+            one.schema["required"],
+        )
 
 
 async def test_a_chunk_is_stored_beside_its_document_and_goes_with_it(

@@ -260,6 +260,18 @@ def test_a_call_about_anything_else_changes_nothing(name: str, changed: dict[str
     assert (desk.accepted, desk.judgement()) == ([], None)
 
 
+def test_what_models_write_for_nothing_is_nothing_and_a_date_is_the_end_of_its_day() -> None:
+    empty = [
+        ("classifyJiraTicket", RIGHT["classifyJiraTicket"] | {"customGroup": ""}),
+        ("failToUserTask", {"reason": "r", "detailsRef": "null"}),
+        ("routeTask", RIGHT["routeTask"] | {"deadline": ""}),
+    ]
+    assert [calls().answer(name, arguments)[0] for name, arguments in empty] == ["ok"] * 3
+    judged = outcome([("routeTask", RIGHT["routeTask"] | {"deadline": "2026-04-15"})])[1]
+    assert judged is not None
+    assert judged.suggested_deadline == datetime(2026, 4, 15, 23, 59, 59, tzinfo=UTC)
+
+
 @pytest.mark.parametrize("arguments", [None, "{}", [], 7, {"a": float("nan")}, {1: 2}])
 def test_arguments_that_are_none_are_refused(arguments: object) -> None:
     assert calls().answer("routeTask", arguments)[0] == "invalid"
