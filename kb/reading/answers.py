@@ -154,7 +154,8 @@ class Answers:
                 break
             if not 0 < len(results) <= MOST_CALLS:
                 break
-            self._meters.answers.labels(question.name, "invalid").inc()
+            if not all(holds for _, holds, _ in results):
+                self._meters.answers.labels(question.name, "invalid").inc()
             # What was refused may be of any length.
             made = [
                 {"function": {"name": one.name[:100], "arguments": one.arguments if holds else {}}}

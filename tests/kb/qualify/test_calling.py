@@ -172,6 +172,17 @@ async def test_a_hard_rule_bounds_the_tools_of_the_model(
     assert reply.problems == []
 
 
+async def test_calls_may_come_one_by_one(kb: world.ObservedState, fake: process.Fake, meters: metrics.Metrics) -> None:
+    about = {"jiraKey": "JERV-77", "classification": "ACTIONABLE", "reason": "r"}
+    fake.set_script({TAG: [made(("classifyJiraTicket", about)), made(("routeTask", ROUTE))]})
+    reply = await kb.ingest(issue())
+    assert reply.directive is not None
+    assert (reply.directive.tags, reply.problems) == (["actionable"], [])
+    sample = meters.registry.get_sample_value
+    assert sample("jervis_kb_model_answers_total", {"prompt": TAG, "origin": "model"}) == 1
+    assert sample("jervis_kb_model_answers_total", {"prompt": TAG, "origin": "invalid"}) is None
+
+
 async def test_contradictions_are_said(kb: world.ObservedState, fake: process.Fake) -> None:
     fake.set_script({TAG: [made(("routeTask", ROUTE), ("failToUserTask", {"reason": "It is sealed."}),
                                 ("deferPendingTask", {"deferMinutes": 60, "reason": "later"}))]})  # fmt: skip
