@@ -11,7 +11,7 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: route InfoOnly when kind chat     where content goes: `crds.rulings`
     enforce: never-fetch *.intra.example.com   no page of this host is asked for; `*` stands for anything
     enforce: notify https://hooks.example.com/x on UserTask     who hears of a task: `crds.notices`
-    enforce: never-call createRelationship     this atomic tool is not carried out; `*` stands for anything
+    enforce: never-call createRelationship     an atomic tool is not carried out: `crds.toolrulings`
     enforce: fetch-only *.example.com          pages of other hosts than those of the rule's lines are not asked for
 """
 
@@ -22,31 +22,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from crds import notices, rulings
+from crds import notices, rulings, toolrulings
 
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
-NEVER_CALL = "never-call"
-TOOLS = (
-    "classifyJiraTicket",
-    "createUserTaskFromJira",
-    "deferPendingTask",
-    "failToUserTask",
-    "askUserQuestions",
-    "routeTask",
-    "storeChunk",
-    "searchHybrid",
-    "indexDocument",
-    "createNodeWithRagLinks",
-    "createRelationship",
-)
-"""The atomic tools (`kb.qualify.tools`), which never-call can name."""
 ALWAYS_CITE = "always-cite"
 NEEDS_APPROVAL = "needs-approval"
 _HOSTS = frozenset({"never-fetch", "fetch-only"})
 _ALONE = frozenset({ALWAYS_CITE, NEEDS_APPROVAL})
 _HOST = re.compile(r"[a-z0-9*_.:-]{1,253}")
 _BEGINNING = "enforce:"
-_KNOWN = ", ".join(sorted(NEEDS_WORDS | {NEVER_CALL} | _ALONE | _HOSTS | rulings.VERBS | {notices.VERB}))
+_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | rulings.VERBS | {notices.VERB, toolrulings.VERB}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +47,11 @@ def of(text: str) -> tuple[Provision, ...]:
     found = []
     for verb, words in _lines(text):
         name = verb.lower()
-        if name in rulings.VERBS or name == notices.VERB:
+        if name in rulings.VERBS or name in (notices.VERB, toolrulings.VERB):
             _checked(name, words)
             found.append(Provision(name, words))
         elif name in _HOSTS and words:
             found.append(Provision(name, _host(name, words)))
-        elif name == NEVER_CALL and any(_calls(words, tool) for tool in TOOLS):
-            found.append(Provision(name, words))
         elif name in _ALONE and not words:
             found.append(Provision(name, ""))
         elif name in NEEDS_WORDS and words:
@@ -76,8 +59,7 @@ def of(text: str) -> tuple[Provision, ...]:
         else:
             line = f"enforce: {verb} {words}".strip()
             raise ValueError(
-                f"{line!r} is no provision; give one of {_KNOWN}, words after all but always-cite and needs-approval, "
-                f"a tool's name after never-call"
+                f"{line!r} is no provision; give one of {_KNOWN}, words after all but always-cite and needs-approval"
             )
     return tuple(found)
 
@@ -116,13 +98,9 @@ def unfetched(text: str, host: str) -> bool:
 
 @functools.lru_cache(maxsize=1000)
 def barred(text: str) -> frozenset[str]:
-    """The tools that a rule with this content forbids to call. Raises what `of` raises."""
-    patterns = [one.words for one in of(text) if one.verb == NEVER_CALL]
-    return frozenset(tool for tool in TOOLS if any(_calls(one, tool) for one in patterns))
-
-
-def _calls(pattern: str, tool: str) -> bool:
-    return rulings.matches(rulings.fold(pattern), rulings.fold(tool))
+    """The atomic tools that a rule with this content forbids. Raises what `of` raises."""
+    lines = (one.words for one in of(text) if one.verb == toolrulings.VERB)
+    return frozenset(tool for words in lines for tool in toolrulings.parse(words))
 
 
 def hostname(host: str) -> str:
@@ -163,6 +141,8 @@ def _checked(verb: str, words: str) -> None:
     try:
         if verb == notices.VERB:
             notices.parse(words)
+        elif verb == toolrulings.VERB:
+            toolrulings.parse(words)
         else:
             rulings.parse(verb, words)
     except ValueError as error:

@@ -54,16 +54,14 @@ class Extractor:
         made: draft.Draft,
         urgency: priority.Priority,
         told: Sequence[str] = (),
-        barred: Mapping[str, str] | None = None,
     ) -> graph.Qualified[ExtractionResult]:
         """The judgement and the extractions, or in their places the errors that `Answers.ask` raises; with the draft
-        that is to be committed, and what the qualifier understood. `told` are rules for the model, `barred` the tools
-        that rules forbid."""
+        that is to be committed, and what the qualifier understood. `told` are rules for the model."""
 
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return await self.extract(request, drafted, urgency, spent=spent)
 
-        return await self._qualifier.run(request, text, made, urgency, read, told, barred)
+        return await self._qualifier.run(request, text, made, urgency, read, told)
 
     async def judge(
         self,
@@ -72,14 +70,13 @@ class Extractor:
         made: draft.Draft,
         urgency: priority.Priority,
         told: Sequence[str] = (),
-        barred: Mapping[str, str] | None = None,
     ) -> graph.Qualified[ExtractionResult]:
         """As `both`, for a document that is not to be stored: nothing is asked about its chunks."""
 
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return ExtractionResult({})
 
-        return await self._qualifier.run(request, text, made, urgency, read, told, barred)
+        return await self._qualifier.run(request, text, made, urgency, read, told)
 
     async def extract(
         self,

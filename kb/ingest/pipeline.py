@@ -77,7 +77,7 @@ class Pipeline:
         eyes: graph.Eyes | None = None,
     ) -> None:
         self._stores = stores
-        qualifier = graph.Qualifier(asked, meters, clock, eyes, tools=limits.tools)
+        qualifier = graph.Qualifier(asked, meters, clock, eyes, tools=stores.rules if limits.tools else None)
         self._extractor = extractor.Extractor(asked, stores.types, qualifier, parallel=limits.parallel)
         self._committer = commit.Committer(
             stores.graph,
@@ -180,7 +180,7 @@ class Pipeline:
             begun = replace(begun, met=met)
             models = self._extractor.judge if met.unindexed else self._extractor.both
             with self._meters.stages.labels("models").time():
-                qualified = await models(request, begun.text, begun.made, urgency, met.told, met.barred)
+                qualified = await models(request, begun.text, begun.made, urgency, met.told)
         judged, extracted = qualified.judged, qualified.extracted
         async with self._documents.writing(request.scope, document_id) as turn:
             latest, owner, superseded = await self._is_latest(begun)
@@ -266,7 +266,7 @@ class Pipeline:
             met = await self._documents.meet_rules(request, text)
             with self._meters.stages.labels("models").time():
                 made = self._documents.draft(request, text)
-                qualified = await self._extractor.judge(request, text, made, urgency, met.told, met.barred)
+                qualified = await self._extractor.judge(request, text, made, urgency, met.told)
             # Nothing about an erased scope is answered.
             alone.check()
             self._stores.shut.check(request.scope)

@@ -20,8 +20,9 @@ from kb import api, errors, identity, metrics
 from kb.content import store as content
 from kb.files import image, vision
 from kb.qualify import state
-from kb.qualify.tools import calling, task
+from kb.qualify.tools import calling
 from kb.reading import anchor, answers, base_node, draft, extraction, hints, mail, prompt, typed
+from kb.rules import enforce
 
 MOST_CALLS = 10
 """Model calls for a chunk (seed 003 "No infinite loops"); today twice `answers.ATTEMPTS` are the bound."""
@@ -61,7 +62,6 @@ class Run:
     read: Callable[[draft.Draft, answers.Spent], Awaitable[Extracted]]
     monotonic: Callable[[], float]
     told: Sequence[str] = ()
-    barred: Mapping[str, str] = field(default_factory=dict)
     stopped: root.JervisError | None = None
     unjudged: errors.Unusable | None = None
     chunks: asyncio.Task[Extracted | root.JervisError] | None = None
@@ -132,8 +132,8 @@ class Eyes:
 
 
 class Qualifier:
-    """Runs the graph; without `eyes` no image is looked at. With `tools` issues, and what is of no type and could not
-    be judged otherwise, are judged by calls of tools.
+    """Runs the graph; without `eyes` no image is looked at. With `tools` (the rules that bound them) issues, and
+    what is of no type and could not be judged otherwise, are judged by calls of tools.
 
     `clock` gives the current time in UTC, `monotonic` seconds for what phases take.
     """
@@ -146,10 +146,10 @@ class Qualifier:
         eyes: Eyes | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         *,
-        tools: bool = False,
+        tools: enforce.Port | None = None,
     ) -> None:
         self._answers = asked
-        self._calling = calling.Calling(asked, meters) if tools else None
+        self._calling = None if tools is None else calling.Calling(asked, meters, tools)
         self._eyes = eyes
         self._meters = meters
         self._clock = clock
@@ -186,14 +186,12 @@ class Qualifier:
         urgency: priority.Priority,
         read: Callable[[draft.Draft, answers.Spent], Awaitable[_E]],
         told: Sequence[str] = (),
-        barred: Mapping[str, str] | None = None,
     ) -> Qualified[_E]:
-        """Qualify a document; `read` says what its chunks say, `told` are rules for the judging model, and `barred`
-        says by tool why a rule forbids it.
+        """Qualify a document; `read` says what its chunks say, `told` are rules for the judging model.
 
         Raises no `JervisError`: they are in the result.
         """
-        work = Run(request, text, made, urgency, read, self._monotonic, told, barred or {})
+        work = Run(request, text, made, urgency, read, self._monotonic, told)
         begun = state.QualifierPipelineState.initial(request, text)
         try:
             ended = await self._flow.go(begun, work)
@@ -275,9 +273,8 @@ class Qualifier:
             return None
         today, num_ctx = self._clock().astimezone(UTC).date(), self._answers.num_ctx
         asked = calling.question(work.request, work.text, now.seen, issue_key, today=today, num_ctx=num_ctx)
-        about = task.About.of(work.request, work.made, issue_key, work.barred)
         question = prompt.under(asked, work.told)
-        return await self._calling.judge(question, about, work.request, work.urgency, spent, problems)
+        return await self._calling.judge(question, issue_key, work.made, work.request, work.urgency, spent, problems)
 
     async def _look(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from crds import provisions, scope
+from crds import provisions, scope, toolrulings
 from kb import api, errors, visibility
 from kb.rules import enforce
 
@@ -15,6 +15,12 @@ async def permit(kept: enforce.Port, where: scope.Scope, tool: str) -> None:
     why = refusal(rules, tool)
     if why:
         raise errors.Forbidden(why, field="name", remedy="Go on without the tool; a person can change the rule.")
+
+
+async def barred(kept: enforce.Port, where: scope.Scope) -> dict[str, str]:
+    """By tool why a rule in force forbids it. Raises `kb.errors.Away`."""
+    rules = [one for one in await kept.in_force(where) if visibility.governs(one.scope, where)]
+    return {tool: why for tool in toolrulings.TOOLS if (why := refusal(rules, tool))}
 
 
 def refusal(rules: Iterable[api.Rule], tool: str) -> str:

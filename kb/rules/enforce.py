@@ -8,7 +8,7 @@ person gets the task.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from email import errors as mail_errors
 from email import parser, utils
@@ -59,8 +59,6 @@ class Met:
     told: tuple[str, ...] = ()
     """The rules of type CUSTOM in words, for the model that judges: the widest first, whole, TOLD_CHARS in all."""
     untold: tuple[api.Rule, ...] = ()
-    barred: Mapping[str, str] = field(default_factory=dict)
-    """The atomic tools that rules forbid, with the reason."""
 
     @property
     def unindexed(self) -> list[api.RuleActed]:
@@ -111,7 +109,6 @@ def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) ->
     broken: list[tuple[api.Rule, str]] = []
     told: list[str] = []
     untold: list[api.Rule] = []
-    barred: dict[str, str] = {}
     for rule in sorted(rules, key=_place):
         if not visibility.governs(rule.scope, request.scope):
             continue
@@ -120,15 +117,13 @@ def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) ->
         except ValueError as error:
             broken.append((rule, str(error)))
             continue
-        for tool in provisions.barred(rule.rule_content):
-            barred.setdefault(tool, f"the hard rule {rule.rule_key!r} (version {rule.version}) forbids it")
         lines += [(rule, line) for line in found if facts.meet(line.when)]
         words = provisions.spoken(rule.rule_content) if rule.rule_type is api.RuleType.CUSTOM else ""
         if words and sum(map(len, told)) + len(words) <= TOLD_CHARS:
             told.append(words)
         elif words:
             untold.append(rule)
-    return Met(facts.kind in _ORDERED, tuple(lines), tuple(broken), tuple(told), tuple(untold), barred)
+    return Met(facts.kind in _ORDERED, tuple(lines), tuple(broken), tuple(told), tuple(untold))
 
 
 def _facts(request: api.IngestRequest, text: str) -> rulings.Facts:

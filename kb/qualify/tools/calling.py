@@ -10,40 +10,46 @@ from datetime import date
 from crds import priority
 from kb import api, errors, metrics
 from kb.qualify.tools import task
-from kb.reading import answers, hints, prompt, typed
+from kb.reading import answers, draft, hints, prompt, typed
+from kb.rules import calling, enforce
 from router import client as router_client
 
 
 class Calling:
-    """Asks through `asked`."""
+    """Asks through `asked`; `rules` may forbid tools."""
 
-    def __init__(self, asked: answers.Answers, meters: metrics.Metrics) -> None:
+    def __init__(self, asked: answers.Answers, meters: metrics.Metrics, rules: enforce.Port) -> None:
         self._answers = asked
         self._meters = meters
+        self._rules = rules
 
     async def judge(
         self,
         question: prompt.Prompt,
-        about: task.About,
+        issue_key: str,
+        made: draft.Draft,
         request: api.IngestRequest,
         urgency: priority.Priority,
         spent: answers.Spent,
         problems: list[str],
     ) -> hints.Judgement | None:
-        """The judgement that the calls of a model fill, or None. Raises the operational errors of `Answers.called`."""
-        made = _Counted(about, self._meters)
+        """The judgement that the calls of a model fill, or None. Raises the operational errors of `Answers.called`,
+        and `kb.errors.Away`."""
+        barred = await calling.barred(self._rules, request.scope)
+        about = task.About.of(request, made, issue_key, barred)
+        calls = _Counted(about, self._meters)
         if not any(one.name == "routeTask" for one in about.tools):
             return None
         try:
-            await self._answers.called(question, made, urgency, request.scope, spent)
+            await self._answers.called(question, calls, urgency, request.scope, spent)
         except router_client.Rejected as error:
             problems.append(f"the model was asked without tools: {error.message}")
             return None
         except errors.Unusable as error:
             problems.append(error.message)
             return None
-        problems += made.contradictions
-        return made.judgement()
+        problems += calls.contradictions
+        return calls.judgement()
 
 
 class _Counted(task.Calls):

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from crds import provisions, runtoken
+from crds import provisions, runtoken, toolrulings
 from crds.priority import Priority
 from kb import api, identity, metrics
 from kb.access import grants, rates
@@ -112,7 +112,7 @@ async def everywhere(chunk: str) -> dict[str, dict[str, Any]]:
 def test_the_list_is_the_one_that_rules_can_name_and_its_schemas_are_flat() -> None:
     assert (
         tuple(one.name for one in registry.TASK) + tuple(one.name for one in registry.ALL if not one.concerns_task)
-        == provisions.TOOLS
+        == toolrulings.TOOLS
     )
     for one in registry.ALL:
         assert one.schema["additionalProperties"] is False
@@ -271,7 +271,7 @@ async def test_rules_that_are_unknown_forbid(http: httpx.AsyncClient, made: worl
     assert problem(await call(http, "storeChunk", calls["storeChunk"])) == (403, "forbidden", "name")
     kept.away = True
     assert (await call(http, "storeChunk", calls["storeChunk"])).status_code == 503
-    with pytest.raises(ValueError, match="a tool's name after never-call"):
+    with pytest.raises(ValueError, match="no atomic tool is called so"):
         provisions.of("enforce: never-call storeChunks")
 
 
