@@ -185,11 +185,17 @@ class StoreChunk(message.Request):
     It is stored beside that document and goes with it. The text has to name `nodeKey` and each of `graphRefs`.
     """
 
-    document_id: message.Urn
-    content: Annotated[str, StringConstraints(min_length=1, max_length=CHUNK_CHARS, strip_whitespace=True)]
-    node_key: message.Key
-    entity_types: list[_Type] = Field(default_factory=list, max_length=20)
-    graph_refs: list[message.Key] = Field(default_factory=list, max_length=50)
+    document_id: message.Urn = Field(description="The sourceUrn of a document that is known in this scope.")
+    content: Annotated[str, StringConstraints(min_length=1, max_length=CHUNK_CHARS, strip_whitespace=True)] = Field(
+        description="What the document says about the thing, as sentences that are understood alone."
+    )
+    node_key: message.Key = Field(description="The thing, as type:name; the content has to name it.")
+    entity_types: list[_Type] = Field(
+        default_factory=list, max_length=20, description="What the thing is; the first type counts."
+    )
+    graph_refs: list[message.Key] = Field(
+        default_factory=list, max_length=50, description="Other things that the content names, as type:name."
+    )
     knowledge_type: message.Kind = "DOCUMENT"
 
 
@@ -199,13 +205,15 @@ class IndexDocument(message.Request):
     `relatedDocs` are sourceUrns of documents of the scope.
     """
 
-    document_id: _DocumentId
+    document_id: _DocumentId = Field(description="Your own name for the document; the same one replaces it.")
     content: Annotated[str, StringConstraints(min_length=1, max_length=DOCUMENT_CHARS)] | None = None
     content_ref: ContentRef | None = None
     title: Annotated[Text, StringConstraints(max_length=1000)]
     location: Annotated[str, StringConstraints(max_length=1000, strip_whitespace=True)] = ""
     knowledge_type: message.Kind = "DOCUMENT"
-    related_docs: list[message.Urn] = Field(default_factory=list, max_length=50)
+    related_docs: list[message.Urn] = Field(
+        default_factory=list, max_length=50, description="sourceUrns of documents of this scope."
+    )
 
     @model_validator(mode="after")
     def _one_content(self) -> IndexDocument:
@@ -217,29 +225,31 @@ class IndexDocument(message.Request):
 class CreateNodeWithRagLinks(message.Request):
     """A node of the graph, with the chunks that name it; `ragChunkIds` are ids that a search gave."""
 
-    node_key: message.Key
+    node_key: message.Key = Field(description="A key as type:name, for example user:jana.")
     node_type: _Type
     properties: Properties = Field(default_factory=dict)
-    rag_chunk_ids: _ChunkIds
+    rag_chunk_ids: _ChunkIds = Field(description="Ids of chunks of this scope that name the node.")
 
 
 class CreateRelationship(message.Request):
     """A relationship that a sentence of one of `ragChunkIds` states: it names both ends."""
 
-    from_key: message.Key
-    to_key: message.Key
+    from_key: message.Key = Field(description="A key as type:name.")
+    to_key: message.Key = Field(description="A key as type:name.")
     edge_type: Annotated[str, StringConstraints(min_length=1, max_length=120, strip_whitespace=True)]
     properties: Properties = Field(default_factory=dict)
-    rag_chunk_ids: _ChunkIds
+    rag_chunk_ids: _ChunkIds = Field(description="Ids of chunks; a sentence of one has to name both ends.")
 
 
 class SearchHybrid(message.Request):
     """Find chunks; `alpha` 0 counts keywords alone, 1 vectors alone. `knowledgeTypes` are kinds of documents."""
 
     query: str = Field(min_length=1, max_length=8000)
-    alpha: float = Field(default=0.5, ge=0, le=1)
+    alpha: float = Field(default=0.5, ge=0, le=1, description="0 counts keywords alone, 1 vectors alone.")
     max_results: int = Field(default=10, ge=1, le=50)
-    knowledge_types: list[message.Kind] | None = Field(default=None, max_length=100)
+    knowledge_types: list[message.Kind] | None = Field(
+        default=None, max_length=100, description="Only documents of these kinds, for example email."
+    )
 
 
 class Stored(_Result):
