@@ -14,6 +14,7 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: link Open when host *.example.com whether a link is opened: `crds.linkrulings`
     enforce: never-fetch *.intra.example.com   no page of this host is asked for; `*` stands for anything
     enforce: notify https://hooks.example.com/x on UserTask     who hears of a task: `crds.notices`
+    enforce: never-call createRelationship     an atomic tool is not carried out: `crds.toolrulings`
     enforce: fetch-only *.example.com          pages of other hosts than those of the rule's lines are not asked for
 """
 
@@ -24,7 +25,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from crds import linkrulings, notices, rulings, steering
+from crds import linkrulings, notices, rulings, steering, toolrulings
 
 NEVER_USE_TOOL = "never-use-tool"
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
@@ -41,6 +42,7 @@ _PARSED: Mapping[str, Callable[[str], object]] = {
     **{verb: functools.partial(steering.parse, verb) for verb in steering.VERBS},
     notices.VERB: notices.parse,
     linkrulings.VERB: linkrulings.parse,
+    toolrulings.VERB: toolrulings.parse,
 }
 """Verbs with a grammar of their own, which raises ValueError."""
 _KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | _PARSED.keys() | {NEVER_USE_TOOL}))
@@ -119,6 +121,13 @@ def unfetched(text: str, host: str) -> bool:
     return any(rulings.matches(one, asked) for one in never) or (
         bool(only) and not any(rulings.matches(one, asked) for one in only)
     )
+
+
+@functools.lru_cache(maxsize=1000)
+def barred(text: str) -> frozenset[str]:
+    """The atomic tools that a rule with this content forbids. Raises what `of` raises."""
+    lines = (one.words for one in of(text) if one.verb == toolrulings.VERB)
+    return frozenset(tool for words in lines for tool in toolrulings.parse(words))
 
 
 def hostname(host: str) -> str:

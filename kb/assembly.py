@@ -25,6 +25,7 @@ from kb.files import reader, tika, vision
 from kb.graph import store as graph
 from kb.http import (
     aliases,
+    atomic,
     documents,
     erasing,
     knowledge,
@@ -107,7 +108,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     )
     seeing = _vision(ground, book)
     eyes = graph_of_phases.Eyes(seeing, ground.content, config.max_file_bytes)
-    pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, _limits(config), eyes)
+    pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, limits(config), eyes)
     writers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting)
     # A call that waits for models holds its slot for minutes: no slot that a call without models needs.
     readers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting, kind="model")
@@ -225,6 +226,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
             rules=stores.rules,
         ).routes(),
         *links.Reading(opener, width=config.crawl_parallel).routes(),
+        *atomic.Storing(way, ground.graph, ground.vectors.store, book, stores.rules, meters).routes(),
         *reindexing.Reindexing(ground.vectors.book).routes(),
         *erasing.Erasing(forgetter, asked_for, kept.places).routes(),
         *learning.Learning(way, learn.Learner(asked, way), clock).routes(),
@@ -307,7 +309,8 @@ def _vision(ground: Ground, shelf: answers.Shelf) -> vision.Models:
     return vision.Models(asking(ground.config.vision_model), choices)
 
 
-def _limits(config: settings.Settings) -> document.Limits:
+def limits(config: settings.Settings) -> document.Limits:
+    """Those of documents."""
     return document.Limits(
         chunk_chars=config.chunk_chars,
         chunk_overlap=config.chunk_overlap,
@@ -315,4 +318,5 @@ def _limits(config: settings.Settings) -> document.Limits:
         parallel=config.extract_parallel,
         versions=config.history_versions if config.history_days else 0,
         links=config.links_per_document,
+        tools=config.qualify_tools,
     )

@@ -97,5 +97,10 @@ def procedure(client_id: str, source: str, trigger: str) -> str:
     return _make("procedure", client_id, source, trigger)
 
 
+def tool_call(of: str, tool: str, arguments: str) -> str:
+    """Id of a call of a tool about a task, or in an owner's data; `arguments` is JSON with sorted keys."""
+    return _make("toolcall", of, tool, digest(arguments))
+
+
 def _make(*parts: str) -> str:
     return str(uuid.uuid5(_ROOT, _SEPARATOR.join(parts)))

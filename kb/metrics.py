@@ -120,7 +120,7 @@ class Metrics:
             ("outcome",), registry=registry,
         )  # fmt: skip
         self.tools = Counter(
-            "jervis_kb_tool_calls", "Calls of agents' tools by tool and outcome (ok, or the error's code).",
+            "jervis_kb_tool_calls", "Calls of tools by tool and outcome (ok, or the error's code).",
             ("tool", "outcome"), registry=registry,
         )  # fmt: skip
         self.erasures = Gauge("jervis_kb_running_erasures", "Scopes that are being erased.", registry=registry)

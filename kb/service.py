@@ -31,6 +31,7 @@ from kb.graph import store as graph
 from kb.http import (
     access,
     app,
+    atomic,
     content,
     entitytypes,
     exploring,
@@ -182,7 +183,9 @@ async def _built(
             threshold=config.answer_threshold,
         )
         reading = knowledge.Reading(finder)
-        more += exploring.Exploring(finder, graph_store, vector_store, names).routes()
+        looking = exploring.Exploring(finder, graph_store, vector_store, names)
+        more += looking.routes()
+        more += atomic.Searching(looking, rules_mongo.Rules(database, _now), meters).routes()
         if config.mode == "read":
             checker = check.Checker(graph_store, vector_store, assembly.working(kept))
             more += upkeep.Consistency(checker, kept.ledger, kept.ledger).routes()

@@ -86,6 +86,9 @@ class Settings(BaseSettings):
 
     extract_model: str = "qwen2.5:7b"
     extract_num_ctx: int | None = Field(default=None, ge=512)
+    # The judging model answers about issues, and texts of no type that it could not judge, by calls of tools instead of
+    # one structured answer (decision 0105). It has to be one that calls tools.
+    qualify_tools: bool = False
     extract_parallel: int = Field(default=4, ge=1, le=64)
     embed_model: str = "qwen3-embedding:8b"
     # Goes before each question that is embedded, and before no document: what a model that is tuned to instructions

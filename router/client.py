@@ -54,12 +54,23 @@ class Rejected(errors.Permanent):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool that a model makes; `arguments` are as the backend read them, not validated."""
+
+    name: str
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer of a model: its text, and what the backend counted as tokens read and written (0: it did not say)."""
+    """One answer of a model: its text, and what the backend counted as tokens read and written (0: it did not say).
+
+    `calls` are those of the tools that were offered."""
 
     text: str
     prompt_tokens: int = 0
     answer_tokens: int = 0
+    calls: tuple[ToolCall, ...] = ()
 
 
 class UnknownModel(Rejected):
@@ -166,28 +177,35 @@ class Client:
         format_schema: Mapping[str, Any] | None = None,
         num_ctx: int | None = None,
         num_predict: int | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> Reply:
         """Answer of `model` to `messages` ([{role, content}, ...]) with its token counts.
 
         `format_schema` is a JSON schema that the answer must follow (Ollama's `format`); the text is then JSON, not yet
         validated. `num_ctx` is the context window in tokens; None leaves it to the backend's configuration.
-        `num_predict` is the most tokens that the answer may have: a longer one is cut there.
+        `num_predict` is the most tokens that the answer may have: a longer one is cut there. `tools` are what the model
+        may call, as Ollama's `tools` has them; a model that cannot is Rejected.
         """
         body: dict[str, Any] = {"model": model, "messages": list(messages), "stream": True}
         if format_schema is not None:
             body["format"] = format_schema
+        if tools:
+            body["tools"] = list(tools)
         options = {"num_ctx": num_ctx, "num_predict": num_predict}
         if given := {name: value for name, value in options.items() if value is not None}:
             body["options"] = given
         pieces: list[str] = []
+        calls: list[ToolCall] = []
         async with self._post("/api/chat", model, priority, body) as response:
             async for line in response.aiter_lines():
                 if not line.strip():
                     continue
                 record = _record(line, model)
                 pieces.append(record.get("message", {}).get("content") or "")
+                calls += _calls(record)
                 if record.get("done"):
-                    return Reply("".join(pieces), _count(record, "prompt_eval_count"), _count(record, "eval_count"))
+                    spent = _count(record, "prompt_eval_count"), _count(record, "eval_count")
+                    return Reply("".join(pieces), *spent, tuple(calls))
         raise Unavailable(f"The answer of model {model!r} broke off before its end.")
 
     async def embed(self, model: str, texts: Sequence[str], priority: priority.Priority) -> list[list[float]]:
@@ -299,6 +317,13 @@ def _record(text: str | bytes, model: str) -> dict[str, Any]:
     if "error" in record:
         raise Unavailable(f"Model {model!r} failed while answering: {record['error']}")
     return record
+
+
+def _calls(record: Mapping[str, Any]) -> list[ToolCall]:
+    """The calls in one record; Ollama gives the arguments as an object."""
+    listed = record.get("message", {}).get("tool_calls")
+    functions = [one.get("function") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    return [ToolCall(str(one.get("name", "")), one.get("arguments")) for one in functions if isinstance(one, dict)]
 
 
 def _count(record: Mapping[str, Any], name: str) -> int:

@@ -1,8 +1,10 @@
 """`python -m bench.qualify.cost`: calls, tokens, seconds of a document of each type, beside two prompts. Prints JSON.
 
 "Two prompts" is what a document costs without types: one question for its hints (`kb.hints/v2`) and one for each chunk
-(`kb.extract/v1`). Both sides ask the same simulated Ollama, with no answer kept, and all stores are in memory. Seconds
-are those until models have said everything, at the simulator's pace, which `--pace` sets in tokens a second.
+(`kb.extract/v1`). "Tools" is the qualifier with `kb.settings.qualifyTools`: an issue is judged by calls of tools in the
+place of one structured answer. All sides ask the same simulated Ollama, with no answer kept, and all stores are in
+memory. Seconds are those until models have said everything, at the simulator's pace, which `--pace` sets in tokens a
+second.
 """
 
 from __future__ import annotations
@@ -122,7 +124,7 @@ def _each(calls: int, tokens: int, seconds: float, chunks: int, count: int) -> d
 
 
 async def run(folder: Path, count: int, pace: float | None) -> dict[str, Any]:
-    """Both sides, type by type."""
+    """All sides, type by type."""
     found: dict[str, Any] = {}
     with process.running(num_parallel=8) as fake:
         if pace:
@@ -130,12 +132,14 @@ async def run(folder: Path, count: int, pace: float | None) -> dict[str, Any]:
         async with httpx.AsyncClient(trust_env=False, verify=False) as http:
             router = router_client.Client(fake.url, http)
             for number, name in enumerate(TEXTS):
-                meters = metrics.Metrics(prometheus_client.CollectorRegistry())
-                stores = memory.Vectors(), memory.Content()
-                for side in ("twoPrompts", "qualified"):
+                for side in ("twoPrompts", "qualified", "tools"):
+                    if side == "tools" and not name.startswith("JIRA"):
+                        continue
+                    meters, tools = metrics.Metrics(prometheus_client.CollectorRegistry()), side == "tools"
+                    stores = memory.Vectors(), memory.Content()
                     path = folder / f"{number}-{side}"
                     path.mkdir()
-                    async with world.opened(path, router, clocks.Clock(), meters, *stores) as made:
+                    async with world.opened(path, router, clocks.Clock(), meters, *stores, tools=tools) as made:
                         requests = items(name, count)
                         if side == "twoPrompts":
                             asked = answers.Answers(router, _MODEL, made.ledger, meters)

@@ -23,9 +23,11 @@ from kb.http import openapi, problems
 ERASURES = "/api/v1/erasures"
 MCP = "/mcp"
 """Where agents call (`kb.http.mcp`): a use of the API like the routes below /api/."""
+TOOLS = "/api/v1/tools/"
+"""Where atomic tools are called (`kb.http.atomic`)."""
 _OPEN = frozenset({"/api/v1/openapi.json"})
 # Questions that are sent as a body; every other method but GET and HEAD writes.
-_QUESTIONS = ("/api/v1/retrieve", "/api/v1/search/", "/api/v1/chunks/", "/api/v1/graph/")
+_QUESTIONS = ("/api/v1/retrieve", "/api/v1/search/", "/api/v1/chunks/", "/api/v1/graph/", f"{TOOLS}searchHybrid")
 # https://www.w3.org/TR/trace-context/ (traceparent)
 _TRACE = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$")
 

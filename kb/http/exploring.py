@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from crds import scope
+from crds import priority, scope
 from kb import api, errors, selection
 from kb.aliases import registry
 from kb.graph import model
@@ -50,7 +50,11 @@ class Exploring:
     async def hybrid(self, request: web.Request) -> web.Response:
         """POST /api/v1/search/hybrid"""
         asked = await body.read(request, api.HybridRequest)
-        vector = await self._search.embed(asked.query, answering.or_background(body.urgency(request)))
+        return answering.json(await self.found(asked, body.urgency(request)))
+
+    async def found(self, asked: api.HybridRequest, urgency: priority.Priority | None) -> api.HybridReply:
+        """The chunks of a search."""
+        vector = await self._search.embed(asked.query, answering.or_background(urgency))
         limit = max(50, asked.limit)
         chosen = asked.selection()
         found = await self._search.direct(asked.scope, asked.query, vector, chosen, limit=limit, alpha=asked.alpha)
@@ -66,7 +70,7 @@ class Exploring:
             for key in best
             if key in chunks
         ]
-        return answering.json(api.HybridReply(hits=hits))
+        return api.HybridReply(hits=hits)
 
     async def by_kind(self, request: web.Request) -> web.Response:
         """POST /api/v1/chunks/by-kind"""

@@ -24,7 +24,7 @@ from multidict import CIMultiDict
 from crds import errors as root
 from crds import priority, scope
 from kb import errors, metrics
-from kb.http import access, body, openapi, problems, tools
+from kb.http import access, atomictools, body, openapi, problems, tools
 
 PATH = access.MCP
 STATELESS = "2026-07-28"
@@ -115,7 +115,9 @@ class Endpoint:
         self._origins = frozenset(origins)
         self._seconds = seconds
         self._tools = {
-            one.name: one for one in tools.ALL if all((route.method, route.path) in handlers for route in one.routes)
+            one.name: one
+            for one in (*tools.ALL, *atomictools.ALL)
+            if all((route.method, route.path) in handlers for route in one.routes)
         }
 
     async def post(self, request: web.Request) -> web.Response:

@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 
+import orjson
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -64,6 +65,13 @@ def answer(error: root.JervisError) -> web.Response:
             challenge = {"WWW-Authenticate": "Bearer"} if status == 401 else None
             return _reply(status, problem, challenge)
     return _reply(500, api.Problem(code="internal", message=error.message))
+
+
+def code(error: root.JervisError) -> str:
+    """The code of the answer that an error becomes."""
+    made = answer(error).body
+    assert isinstance(made, bytes)
+    return str(orjson.loads(made)["error"]["code"])
 
 
 def middleware(meters: metrics.Metrics) -> Middleware:

@@ -19,6 +19,7 @@ from pydantic import AwareDatetime, Field, JsonValue, StringConstraints
 
 from kb import api, errors, fence
 from kb.http import body, exploring, learning, links, openapi
+from kb.qualify.tools import registry
 
 _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
 _SHOWN_NODES = 5
@@ -62,11 +63,7 @@ class Tool:
 
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of the arguments, without what says nothing to a model."""
-        whole = self.arguments.model_json_schema(by_alias=True)
-        parts = whole.pop("$defs", {})
-        del whole["description"]
-        made: dict[str, Any] = _plain(whole, parts)
-        return made
+        return registry.schema_of(self.arguments)
 
     def parse(self, given: Mapping[str, Any]) -> pydantic.BaseModel:
         """Raises `kb.errors.Invalid`, which names the argument."""
@@ -328,26 +325,3 @@ def _node(node: api.Node) -> str:
 def _edge(edge: api.Related) -> str:
     ended = f" (until {edge.retired_at:%Y-%m-%d}, then {edge.superseded_by})" if edge.retired_at else ""
     return f"- {edge.source} {edge.type} {edge.target}{ended}"
-
-
-def _plain(schema: Any, parts: Mapping[str, Any]) -> Any:
-    """With `parts` in place of references, and without titles, empty defaults and "or null"."""
-    if isinstance(schema, list):
-        return [_plain(one, parts) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        schema = {**parts[schema["$ref"].rpartition("/")[2]], **schema}
-    several = schema.get("anyOf")
-    if isinstance(several, list) and {"type": "null"} in several:
-        others = [one for one in several if one != {"type": "null"}]
-        rest = {key: value for key, value in schema.items() if key != "anyOf"}
-        schema = {**others[0], **rest} if len(others) == 1 else {**rest, "anyOf": others}
-    # A property may itself be called "title" or "default": those are objects.
-    return {
-        key: _plain(value, parts)
-        for key, value in schema.items()
-        if key != "$ref"
-        and not (key == "title" and isinstance(value, str))
-        and not (key == "default" and value is None)
-    }

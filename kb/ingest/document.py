@@ -33,7 +33,7 @@ _UNTRIED = timedelta(hours=1)
 @dataclass(frozen=True)
 class Limits:
     """Sizes in characters; `parallel` chunks of one document are extracted at once, `versions` of it are kept, and the
-    answer about it names `links`."""
+    answer about it names `links`. `tools`: the judging model may answer by calls of tools."""
 
     chunk_chars: int = 4000
     chunk_overlap: int = 200
@@ -41,6 +41,7 @@ class Limits:
     parallel: int = 4
     versions: int = 20
     links: int = 20
+    tools: bool = False
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class Pipeline:
         eyes: graph.Eyes | None = None,
     ) -> None:
         self._stores = stores
-        qualifier = graph.Qualifier(asked, meters, clock, eyes)
+        qualifier = graph.Qualifier(asked, meters, clock, eyes, tools=stores.rules if limits.tools else None)
         self._extractor = extractor.Extractor(asked, stores.types, qualifier, parallel=limits.parallel)
         self._committer = commit.Committer(
             stores.graph,

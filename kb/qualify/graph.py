@@ -21,11 +21,12 @@ from kb import api, errors, identity, metrics
 from kb.content import store as content
 from kb.files import image, vision
 from kb.qualify import language, state
+from kb.qualify.tools import calling
 from kb.reading import anchor, answers, base_node, draft, extraction, hints, mail, prompt, typed
-from kb.rules import steering
+from kb.rules import enforce, steering
 
 MOST_CALLS = 10
-"""Model calls for a chunk (seed 003 "No infinite loops"); today `answers.ATTEMPTS` is the bound."""
+"""Model calls for a chunk (seed 003 "No infinite loops"); today twice `answers.ATTEMPTS` are the bound."""
 DETECT, EMAIL, JIRA = "detect/v2", "email/v2", "jira/v2"
 _THREADED = frozenset({DETECT, EMAIL, JIRA})
 _LOOKS = 4
@@ -136,7 +137,8 @@ class Eyes:
 
 
 class Qualifier:
-    """Runs the graph; without `eyes` no image is looked at.
+    """Runs the graph; without `eyes` no image is looked at. With `tools` (the rules that bound them) issues, and
+    what is of no type and could not be judged otherwise, are judged by calls of tools.
 
     `clock` gives the current time in UTC, `monotonic` seconds for what phases take.
     """
@@ -148,8 +150,11 @@ class Qualifier:
         clock: Callable[[], datetime],
         eyes: Eyes | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        *,
+        tools: enforce.Port | None = None,
     ) -> None:
         self._answers = asked
+        self._calling = None if tools is None else calling.Calling(asked, meters, tools)
         self._eyes = eyes
         self._meters = meters
         self._clock = clock
@@ -280,6 +285,17 @@ class Qualifier:
         problems.append(f"The summary is left out: it is not in {work.steer.language}, as a hard rule asks.")
         return answer.model_copy(update={"summary": work.request.title})
 
+    async def _by_calls(
+        self, work: Run, now: state.QualifierPipelineState, issue_key: str, spent: answers.Spent, problems: list[str]
+    ) -> hints.Judgement | None:
+        """The judgement by calls of tools, where they are used and decide."""
+        if self._calling is None:
+            return None
+        today, num_ctx = self._clock().astimezone(UTC).date(), self._answers.num_ctx
+        asked = calling.question(work.request, work.text, now.seen, issue_key, today=today, num_ctx=num_ctx)
+        question = prompt.under(asked, work.told)
+        return await self._calling.judge(question, issue_key, work.made, work.request, work.urgency, spent, problems)
+
     async def _look(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState | None:
@@ -370,9 +386,12 @@ class Qualifier:
     async def _jira(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
+        key = typed.issue_key(work.derived.key, work.text)
+        called = await self._by_calls(work, now, key, spent, problems)
+        if called is not None:
+            return _extracted(now, typed.jira(key, work.text, now.seen, None), called)
         said = await self._ask(work, now, JIRA, typed.JiraReading, spent, problems)
         now = now.model_copy(update={"answers_earlier": said is not None and said.answers_earlier})
-        key = typed.issue_key(work.derived.key, work.text)
         return _extracted(now, typed.jira(key, work.text, now.seen, said), said)
 
     async def _confluence(
@@ -397,6 +416,9 @@ class Qualifier:
     async def _generic(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
+        called = None if now.judgement else await self._by_calls(work, now, "", spent, problems)
+        if called is not None:
+            return _extracted(now, _plain(work, now), called)
         if now.judgement is None:
             # What was asked before failed; the shorter question may be answered.
             today = self._clock().astimezone(UTC).date()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +24,8 @@ from router import client
 
 _Shape = TypeVar("_Shape", bound=pydantic.BaseModel)
 ATTEMPTS = 3
+MOST_CALLS = 10
+"""Calls of tools in all (seed 003 "No infinite loops"); more of them are no answer."""
 
 
 class Shelf(Protocol):
@@ -34,6 +37,29 @@ class Shelf(Protocol):
 
     async def keep_answer(self, key: str, prompt_name: str, text: str, owner: scope.Scope) -> None:
         """Keep an answer of `owner`; those not used for longest may be evicted."""
+        ...
+
+
+class Desk(Protocol):
+    """Takes the calls of tools that a model makes in the place of a structured answer."""
+
+    @property
+    def functions(self) -> list[dict[str, Any]]:
+        """The tools, as the model is offered them."""
+        ...
+
+    @property
+    def accepted(self) -> list[dict[str, Any]]:
+        """The calls that hold: `name` and `arguments`."""
+        ...
+
+    @property
+    def decided(self) -> bool:
+        """Whether they are an answer."""
+        ...
+
+    def call(self, name: str, arguments: object) -> tuple[bool, dict[str, object]]:
+        """Whether a call holds, and its result for the model."""
         ...
 
 
@@ -102,6 +128,53 @@ class Answers:
         self._meters.answers.labels(question.name, "model").inc()
         return answer
 
+    async def called(
+        self, question: prompt.Prompt, desk: Desk, urgency: priority.Priority, owner: scope.Scope, spent: Spent
+    ) -> None:
+        """Have the model answer by calls, which `desk` takes; those that are kept are made again without it.
+
+        Raises what `ask` raises, `Unusable` when after ATTEMPTS nothing is decided.
+        """
+        about = [self._model, question.name, question.messages, desk.functions]
+        where = identity.digest(json.dumps(about, sort_keys=True))
+        known = await self._shelf.answer(where, owner)
+        if known is not None:
+            for one in json.loads(known):
+                desk.call(one["name"], one["arguments"])
+            spent.kept += 1
+            self._meters.answers.labels(question.name, "cache").inc()
+            return
+        messages: list[dict[str, Any]] = list(question.messages)
+        for _ in range(ATTEMPTS):
+            spent.calls += 1
+            reply = await self._said(messages, urgency, tools=desk.functions)
+            spent.tokens += reply.prompt_tokens + reply.answer_tokens
+            results = [(one, *desk.call(one.name, one.arguments)) for one in reply.calls]
+            if desk.decided and all(holds for _, holds, _ in results):
+                break
+            if not 0 < len(results) <= MOST_CALLS:
+                break
+            if not all(holds for _, holds, _ in results):
+                self._meters.answers.labels(question.name, "invalid").inc()
+            # What was refused may be of any length.
+            made = [
+                {"function": {"name": one.name[:100], "arguments": one.arguments if holds else {}}}
+                for one, holds, _ in results
+            ]
+            told = [
+                {"role": "tool", "tool_name": one.name[:100], "content": json.dumps(result)}
+                for one, _, result in results
+            ]
+            messages += [{"role": "assistant", "content": "", "tool_calls": made}, *told]
+        if not desk.decided:
+            raise errors.Unusable(
+                f"model {self._model!r} made no calls of tools that decide for {question.name}",
+                field="extractModel",
+                remedy="Use a model that calls tools, or set kb.settings.qualifyTools to false.",
+            )
+        await self._shelf.keep_answer(where, question.name, json.dumps(desk.accepted), owner)
+        self._meters.answers.labels(question.name, "model").inc()
+
     async def kept(self, question: prompt.Prompt, shape: type[_Shape], owner: scope.Scope) -> _Shape | None:
         """The answer that was given before, if it is still kept; asks no model."""
         known = await self._shelf.answer(key(self._model, question, shape), owner)
@@ -121,14 +194,7 @@ class Answers:
         messages: list[dict[str, Any]] = list(question.messages)
         for attempt in range(ATTEMPTS):
             spent.calls += 1
-            try:
-                reply = await self._router.converse(
-                    self._model, messages, urgency, format_schema=schema, num_ctx=self.num_ctx
-                )
-            except (client.UnknownModel, client.Unauthorized) as error:
-                raise errors.Unconfigured(
-                    error.message, field="model", remedy=error.remedy or "Check the router's token of this service."
-                ) from error
+            reply = await self._said(messages, urgency, schema)
             text = reply.text
             spent.tokens += reply.prompt_tokens + reply.answer_tokens
             try:
@@ -151,6 +217,22 @@ class Answers:
             else:
                 return answer
         raise AssertionError("the loop returns or raises")
+
+    async def _said(
+        self,
+        messages: Sequence[dict[str, Any]],
+        urgency: priority.Priority,
+        schema: dict[str, object] | None = None,
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> client.Reply:
+        try:
+            return await self._router.converse(
+                self._model, messages, urgency, format_schema=schema, num_ctx=self.num_ctx, tools=tools
+            )
+        except (client.UnknownModel, client.Unauthorized) as error:
+            raise errors.Unconfigured(
+                error.message, field="model", remedy=error.remedy or "Check the router's token of this service."
+            ) from error
 
 
 def _complaint(error: pydantic.ValidationError) -> str:

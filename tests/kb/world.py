@@ -125,6 +125,7 @@ async def opened(
     questions: embedding.Port | None = None,
     watched: Callable[[Any], Any] = lambda inner: inner,
     database: mongo.Database | None = None,
+    tools: bool = False,
     **limits: int,
 ) -> AsyncIterator[ObservedState]:
     """A world whose files live in `path`: opening it again there is a restart of the process.
@@ -167,7 +168,7 @@ async def opened(
         embedder,
         meters,
         clock,
-        document.Limits(**limits),
+        document.Limits(tools=tools, **limits),
         qualify_graph.Eyes(
             vision.Models(answers.Answers(router, "qwen2.5:7b", ledger, meters)), content_store, 1 << 20
         ),

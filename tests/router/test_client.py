@@ -39,6 +39,12 @@ async def test_chat_embed_and_status(tmp_path: Path) -> None:
             assert reply.prompt_tokens > 0
             assert 0 < reply.answer_tokens <= 3
             assert fake.requests(path="/api/chat")[-1]["body"]["options"] == {"num_predict": 3}
+            tool = {"type": "function", "function": {"name": "routeTask", "parameters": {"type": "object"}}}
+            fake.set_script({"t/v1": [{"toolCalls": [{"name": "routeTask", "arguments": {"a": [1]}}]}]})
+            tagged = [{"role": "user", "content": "[prompt:t/v1]"}]
+            called = await door.converse("qwen2.5:7b", tagged, Priority.P0, tools=[tool])
+            assert (called.text, called.calls) == ("", (client.ToolCall("routeTask", {"a": [1]}),))
+            assert fake.requests(path="/api/chat")[-1]["body"]["tools"] == [tool]
             vectors = await door.embed("qwen3-embedding:8b", ["one", "two", "one"], Priority.P3)
             assert [len(v) for v in vectors] == [384] * 3
             assert vectors[0] == pytest.approx(vectors[2])

@@ -201,3 +201,21 @@ async def test_the_journal_keeps_headers_and_counts(http: httpx.AsyncClient, fak
     rows = (await http.get("/simulator/counters")).json()["requests"]
     assert {"path": "/api/generate", "model": "small:1b", "priority": "3", "count": 2} in rows
     assert (await http.get("/simulator/requests", params={"colour": "red"})).status_code == 400
+
+
+async def test_tools_are_called_as_ollama_has_it(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    """docs/api.md of Ollama, "Chat request (Streaming, with tools)": one message of calls with an empty content."""
+    call = {"name": "routeTask", "arguments": {"routing": "DONE", "reason": "r"}}
+    fake.set_script({"kb.qualify.tools/v1": [{"toolCalls": [call]}] * 2 + ["x"]})
+    tool = {"type": "function", "function": {"name": "routeTask", "description": "d", "parameters": {}}}
+    body = {"model": "small:1b", "tools": [tool],
+            "messages": [{"role": "user", "content": "[prompt:kb.qualify.tools/v1]"}]}  # fmt: skip
+    _, (first, last) = await lines(http, "/api/chat", body)
+    message = {"role": "assistant", "content": "", "tool_calls": [{"function": call}]}
+    assert (first["message"], first["done"], last["done"], last["message"]["content"]) == (message, False, True, "")
+    bare = {**body, "tools": []}
+    whole = (await http.post("/api/chat", json={**body, "stream": False})).json()
+    assert (whole["message"], whole["done"]) == (message, True)
+    assert whole["prompt_eval_count"] > (await lines(http, "/api/chat", bare))[1][-1]["prompt_eval_count"]
+    wrong = await http.post("/api/chat", json={**body, "tools": [{"type": "x"}]})
+    assert wrong.status_code == 400

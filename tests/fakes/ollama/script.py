@@ -7,6 +7,9 @@
     kb.hints/v2:
       - {when: "Title: Scan 0007", answer: "I cannot read this."}
 
+    kb.qualify.tools/v1:
+      - {toolCalls: [{name: routeTask, arguments: {routing: DONE, reason: r}}]}
+
 An object is sent as JSON, a string as it is, `{fault: ...}` is a fault without a match. A tag that the script does not
 name is answered by the rules; the tag `*` catches all the others. When a tag's list is used up, the next request
 fails: a test that asks once more than it said must not get an answer.
@@ -33,14 +36,24 @@ class Exhausted(Exception):  # noqa: N818 -- the contract calls it that
 
 
 @dataclass(frozen=True)
+class Calls:
+    """Calls of tools in the place of a text, each {name, arguments}."""
+
+    made: tuple[dict[str, Any], ...]
+
+
+_Said = str | faults.Fault | Calls
+
+
+@dataclass(frozen=True)
 class Standing:
     """An answer to every prompt that contains `when`."""
 
     when: str
-    answer: str | faults.Fault
+    answer: _Said
 
 
-_Entry = str | faults.Fault | Standing
+_Entry = _Said | Standing
 
 
 class Script:
@@ -56,7 +69,7 @@ class Script:
             if not entries or not all(isinstance(one, Standing) for one in entries)
         }
 
-    def take(self, tag: str | None, text: str = "") -> str | faults.Fault | None:
+    def take(self, tag: str | None, text: str = "") -> _Said | None:
         """The answer for this tag to a prompt of this text; None if the script does not speak about it.
 
         Raises Exhausted.
@@ -94,6 +107,10 @@ def _entry(tag: str, entry: Any) -> _Entry:
         return Standing(entry["when"], answer)
     if isinstance(entry, str):
         return entry
+    if isinstance(entry, dict) and set(entry) == {"toolCalls"}:
+        if not isinstance(entry["toolCalls"], list) or not all(isinstance(one, dict) for one in entry["toolCalls"]):
+            raise ValueError(f"script: {tag!r}: toolCalls must be a list of calls")
+        return Calls(tuple(entry["toolCalls"]))
     if isinstance(entry, dict) and set(entry) == {"fault"}:
         try:
             return faults.Fault.model_validate(entry["fault"])

@@ -10,9 +10,10 @@ from aiohttp import test_utils
 
 from kb import api, client, metrics
 from kb.access import audit
-from kb.http import access, app, content, exploring, health, knowledge, queueing, upkeep
+from kb.http import access, app, atomic, content, exploring, health, knowledge, queueing, upkeep
 from kb.ingest import lanes
 from kb.retrieve import search
+from kb.rules import enforce
 from kb.upkeep import check, reconcile
 from tests.kb import world
 
@@ -28,6 +29,7 @@ async def over(
     trail: audit.Trail | None = None,
     origins: Collection[str] = (),
     tool_seconds: float = 60.0,
+    kept_rules: enforce.Port | None = None,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed client and a raw one, both at the service's root."""
     finder = made.finder(search.Breadth())
@@ -46,8 +48,10 @@ async def over(
         meters,
         made.clock,
     )
+    looking = exploring.Exploring(finder, made.graph, made.vectors, made.aliases)
     more = [
-        *exploring.Exploring(finder, made.graph, made.vectors, made.aliases).routes(),
+        *looking.routes(),
+        *atomic.Searching(looking, kept_rules or enforce.Nothing(), meters).routes(),
         *upkeep.Consistency(checker, made.ledger, made.ledger).routes(),
         *upkeep.Upkeep(reconciler).routes(),
         *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),

@@ -260,6 +260,7 @@ async def test_the_openapi_document_says_what_is_served(http: httpx.AsyncClient)
     operations = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item}
     assert operations == {
         "POST /api/v1/ingest/full",
+        "POST /api/v1/tools/searchHybrid",
         "DELETE /api/v1/documents",
         "POST /api/v1/retrieve",
         "POST /api/v1/content",

@@ -19,6 +19,7 @@ from kb.http import (
     access,
     aliases,
     app,
+    atomic,
     content,
     documents,
     entitytypes,
@@ -84,6 +85,9 @@ async def over(
                 limit=limit,
                 graph_store=made.graph,
                 rules=kept_rules,
+            ).routes(),
+            *atomic.Storing(
+                made.intake, made.graph, made.vectors, made.ledger, kept_rules or enforce.Nothing(), meters
             ).routes(),
             *learning.Learning(made.intake, learn.Learner(made.answers, made.intake), clock).routes(),
             *memory.Users(user.Users(made.graph, made.vectors, meters)).routes(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
+Calls = Sequence[Mapping[str, Any]]
+"""Calls of tools, each {name, arguments}."""
 SERVER = "Ollama-simulator"
 _DIGITS_OF_MICROSECONDS = 6
 
@@ -62,10 +65,13 @@ class Shape(Protocol):
     def piece(self, text: str, now: datetime) -> bytes:
         """One token of a stream."""
 
+    def calls(self, calls: Calls, now: datetime) -> bytes:
+        """Calls of tools in a stream."""
+
     def last(self, figures: Figures, now: datetime) -> bytes:
         """The end of a stream."""
 
-    def whole(self, text: str, figures: Figures, now: datetime) -> dict[str, Any]:
+    def whole(self, text: str, figures: Figures, now: datetime, calls: Calls = ()) -> dict[str, Any]:
         """The answer to `stream: false`."""
 
     def broken(self, message: str) -> bytes:
@@ -99,18 +105,22 @@ class Native:
     def piece(self, text: str, now: datetime) -> bytes:
         return line({"model": self.model, "created_at": stamp(now), **self._text(text), "done": False})
 
+    def calls(self, calls: Calls, now: datetime) -> bytes:
+        return line({"model": self.model, "created_at": stamp(now), **self._text("", calls), "done": False})
+
     def last(self, figures: Figures, now: datetime) -> bytes:
         return line(self.whole("", figures, now))
 
-    def whole(self, text: str, figures: Figures, now: datetime) -> dict[str, Any]:
-        head = {"model": self.model, "created_at": stamp(now), **self._text(text)}
+    def whole(self, text: str, figures: Figures, now: datetime, calls: Calls = ()) -> dict[str, Any]:
+        head = {"model": self.model, "created_at": stamp(now), **self._text(text, calls)}
         return head | {"done": True, "done_reason": figures.reason} | figures.native()
 
     def broken(self, message: str) -> bytes:
         return line({"error": message})
 
-    def _text(self, text: str) -> dict[str, Any]:
-        return {"message": {"role": "assistant", "content": text}} if self.chat else {"response": text}
+    def _text(self, text: str, calls: Calls = ()) -> dict[str, Any]:
+        made = {"tool_calls": [{"function": dict(one)} for one in calls]} if calls else {}
+        return {"message": {"role": "assistant", "content": text, **made}} if self.chat else {"response": text}
 
 
 @dataclass(frozen=True)
@@ -126,13 +136,16 @@ class OpenAI:
     def piece(self, text: str, now: datetime) -> bytes:
         return _frame(self._chunk(text, None, now))
 
+    def calls(self, calls: Calls, now: datetime) -> bytes:
+        raise NotImplementedError("the simulator calls tools over /api/chat alone")
+
     def last(self, figures: Figures, now: datetime) -> bytes:
         frames = _frame(self._chunk("", figures.reason, now))
         if self.include_usage:
             frames += _frame(self._chunk("", None, now) | {"choices": [], "usage": figures.openai()})
         return frames + b"data: [DONE]\n\n"
 
-    def whole(self, text: str, figures: Figures, now: datetime) -> dict[str, Any]:
+    def whole(self, text: str, figures: Figures, now: datetime, calls: Calls = ()) -> dict[str, Any]:
         said = {"message": {"role": "assistant", "content": text}} if self.chat else {"text": text}
         choice = {"index": 0, **said, "finish_reason": figures.reason}
         kind = "chat.completion" if self.chat else "text_completion"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -38,6 +38,10 @@ class Generation:
     load_only: bool = False
     include_usage: bool = False
     think: bool = False
+    tools: tuple[str, ...] = ()
+    """The names of the tools that the model may call (Ollama's `tools`)."""
+    offered: str = ""
+    """The tools as the model's template writes them into the prompt."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +85,18 @@ class _Turn(BaseModel):
     images: list[str] | None = None
 
 
+class _Function(BaseModel):
+    name: str
+
+
+class _Tool(BaseModel):
+    type: Literal["function"] = "function"
+    function: _Function
+
+
 class _Chat(_Native):
     messages: list[_Turn] | None = None
+    tools: list[_Tool] = Field(default_factory=list)
 
 
 class _StreamOptions(BaseModel):
@@ -144,7 +158,8 @@ class Body:
         asked = self._as(_Chat)
         turns = asked.messages or []
         made = [Message(turn.role, _text(turn.content), tuple(turn.images or ())) for turn in turns]
-        return _native(asked, made, load_only=not turns)
+        names = tuple(one.function.name for one in asked.tools)
+        return replace(_native(asked, made, load_only=not turns), tools=names, offered=_written(self.document))
 
     def completions(self) -> Generation:
         """POST /v1/completions."""
@@ -243,6 +258,10 @@ def _openai(asked: _OpenAI, turns: list[Message]) -> Generation:
         stop=tuple(stop),
         include_usage=asked.stream_options.include_usage,
     )
+
+
+def _written(document: dict[str, Any]) -> str:
+    return json.dumps(document["tools"]) if document.get("tools") else ""
 
 
 def _model(name: str) -> str:

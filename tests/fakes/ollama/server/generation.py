@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import re
 
 from aiohttp import web
 
 from tests.fakes.ollama import catalogue, faults, script, tesseract
 from tests.fakes.ollama.protocol import errors, reply, request
-from tests.fakes.ollama.rules import answering
+from tests.fakes.ollama.rules import answering, calling
 from tests.fakes.ollama.runner import engine
 from tests.fakes.ollama.server import exchange, wire
 
@@ -83,8 +84,11 @@ async def _generate(
 ) -> web.StreamResponse:
     loop, pace = turn.service.loop, turn.service.pace
     granted = loop.time()
-    text = await _text(turn, wanted)
-    prompt_tokens = sum(len(tokens(message.content)) for message in wanted.messages)
+    said = await _said(turn, wanted)
+    calls = said.made if isinstance(said, script.Calls) else ()
+    # The template of a model writes its calls as JSON: they cost what their text costs.
+    text = json.dumps(calls) if isinstance(said, script.Calls) else said
+    prompt_tokens = sum(len(tokens(message.content)) for message in wanted.messages) + len(tokens(wanted.offered))
     if pace.prompt_tokens_per_second:
         await _until(granted + prompt_tokens / pace.prompt_tokens_per_second)
     read = loop.time()
@@ -99,7 +103,7 @@ async def _generate(
             await _until(read + count / pace.tokens_per_second)
         elif count % _YIELD_EVERY == 0:
             await asyncio.sleep(0)
-        if wanted.stream:
+        if wanted.stream and not calls:
             await turn.wire.write(shape.piece(piece, turn.service.now()))
         turn.entry.tokens = count
     if error is not None:
@@ -109,12 +113,14 @@ async def _generate(
         reason, ended - started, granted - started, prompt_tokens, read - granted, len(pieces), ended - read
     )
     if wanted.stream:
+        if calls:
+            await turn.wire.write(shape.calls(calls, turn.service.now()))
         await turn.wire.write(shape.last(figures, turn.service.now()))
         return await turn.wire.end()
-    return await turn.wire.whole(shape.whole("".join(pieces), figures, turn.service.now()))
+    return await turn.wire.whole(shape.whole("" if calls else "".join(pieces), figures, turn.service.now(), calls))
 
 
-async def _text(turn: exchange.Exchange, wanted: request.Generation) -> str:
+async def _said(turn: exchange.Exchange, wanted: request.Generation) -> str | script.Calls:
     """The answer: from the script if it speaks about this tag, else from the rules.
 
     A scripted fault takes effect here.
@@ -127,6 +133,12 @@ async def _text(turn: exchange.Exchange, wanted: request.Generation) -> str:
         turn.wire.fault = scripted
         await turn.wire.begin()
         scripted = None
+    if scripted is None and wanted.tools:
+        turns = [(message.role, message.content) for message in wanted.messages]
+        made = calling.calls(turns, wanted.tools)
+        scripted = script.Calls(tuple(made)) if made else None
+    if isinstance(scripted, script.Calls):
+        return scripted
     if scripted is None:
         # In a thread: ranking evidence runs the embedding model, and other streams must go on meanwhile.
         written = await _written(turn, wanted)

@@ -1,0 +1,33 @@
+"""A line of a hard rule that bounds the atomic tools. Pure.
+
+enforce: never-call createRelationship     the tool is not carried out
+enforce: never-call create*                nor one whose name begins so
+"""
+
+from __future__ import annotations
+
+from crds import rulings
+
+VERB = "never-call"
+TOOLS = (
+    "classifyJiraTicket",
+    "createUserTaskFromJira",
+    "deferPendingTask",
+    "failToUserTask",
+    "askUserQuestions",
+    "routeTask",
+    "storeChunk",
+    "searchHybrid",
+    "indexDocument",
+    "createNodeWithRagLinks",
+    "createRelationship",
+)
+"""The atomic tools (`kb.qualify.tools`)."""
+
+
+def parse(words: str) -> frozenset[str]:
+    """The tools that the line forbids. Raises ValueError when there is none."""
+    found = frozenset(one for one in TOOLS if rulings.matches(rulings.fold(words), rulings.fold(one)))
+    if not found:
+        raise ValueError(f"no atomic tool is called so; give one of {', '.join(TOOLS)}, or * for all")
+    return found
