@@ -21,7 +21,7 @@ from kb.content import sweep
 from kb.crawl import address, fetch
 from kb.erasure import book as erasures
 from kb.erasure import closed, eraser, holdings, places, watch
-from kb.files import reader, tika, vision
+from kb.files import pages, reader, tika, vision
 from kb.graph import store as graph
 from kb.http import (
     aliases,
@@ -128,7 +128,8 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         if config.tika_url
         else None
     )
-    reading = reader.Reader(parser, seeing, meters)
+    drawing = pages.Limits(pages=config.pdf_pages, chars=config.pdf_page_chars, seconds=config.pdf_seconds)
+    reading = reader.Reader(parser, seeing, meters, pages.Renderer(drawing))
     checker = check.Checker(ground.graph, ground.vectors.store, pipe.working)
     reconciler = reconcile.Reconciler(
         checker,

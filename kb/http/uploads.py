@@ -87,7 +87,7 @@ class Uploads:
                     remedy="Store the file again and use the contentRef of that answer.",
                 )
             urgency = answering.or_background(body.urgency(request))
-            read = await self._reader.either(raw, asked.scope, named=asked.name, urgency=urgency)
+            read = await self._reader.either(raw, asked.scope, named=asked.name, urgency=urgency, looks=asked.looks)
             del raw
         return await self._take(request, _attached(asked, read), read)
 
@@ -166,6 +166,8 @@ class Uploads:
             characters=len(read.text),
             title=document.title,
             size=read.size,
+            pages=list(read.pages),
+            problems=list(read.problems),
         )
         return answering.json(said, 202)
 

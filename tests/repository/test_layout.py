@@ -24,6 +24,7 @@ DRIVERS = {
     "pymongo": r"(^|/)mongo\.py$",
     "gridfs": r"(^|/)mongo\.py$",
     "kubernetes": r"^(kube/access|cli/kube)\.py$",
+    "pypdfium2": r"^kb/files/rendering\.py$",
     "kopf": r"^operator/main\.py$",
     "sqlite3": r"(^|/)sqlite(/\w+)?\.py$|^kb/graph/migrations\.py$",
 }

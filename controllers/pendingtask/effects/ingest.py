@@ -182,6 +182,7 @@ def file_drafts(task: pendingtask.PendingTask) -> list[api.AttachmentDraft]:
                 content_ref=api.ContentRef(key=ref.key, sha256=ref.sha256, bytes=ref.bytes),
                 title=content_title(task)[:700],
                 observed_at=task.metadata.creation_timestamp,
+                looks=task.status.retry is None or task.status.retry.count < PATIENCE,
             )
         )
     return made

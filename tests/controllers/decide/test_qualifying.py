@@ -344,3 +344,5 @@ def test_images_go_with_the_text_under_the_names_of_the_files_until_a_task_has_w
     retry = pendingtask.Retry(count=ingest.PATIENCE, next_at=NOW, reason="QualificationPostponed: busy")
     late = waiting.model_copy(update={"status": waiting.status.model_copy(update={"retry": retry})})
     assert ingest.ingest_request(late, ["Core Team"]).files == []
+    assert {one.looks for one in ingest.file_drafts(waiting)} == {True}
+    assert {one.looks for one in ingest.file_drafts(late)} == {False}
