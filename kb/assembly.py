@@ -314,4 +314,5 @@ def _limits(config: settings.Settings) -> document.Limits:
         parallel=config.extract_parallel,
         versions=config.history_versions if config.history_days else 0,
         links=config.links_per_document,
+        images=config.inside_images,
     )

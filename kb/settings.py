@@ -151,6 +151,8 @@ class Settings(BaseSettings):
     pdf_pages: int = Field(default=10, ge=0, le=200)
     pdf_page_chars: int = Field(default=100, ge=1, le=10_000)
     pdf_seconds: int = Field(default=20, ge=1, le=300)
+    # Images that stand in a mail or a page itself and are looked at, of one document; 0 looks at none.
+    inside_images: int = Field(default=10, ge=0, le=50)
     vision_model: str = "qwen3-vl:8b"
     # For many or large images: the first entry whose bounds are reached takes the place of `vision_model`.
     vision_models: list[VisionModel] = Field(default_factory=list, max_length=20)

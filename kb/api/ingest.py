@@ -177,6 +177,16 @@ class HiddenText(message.Reply):
     quote: str = Field(max_length=200)
 
 
+class InnerImage(message.Reply):
+    """An image that stood in the document, a part of a mail or a `data:` URI; `sourceUrn` is that of its attachment."""
+
+    name: str
+    source_urn: str
+    media_type: str
+    size: int
+    chunk_ids: list[str]
+
+
 class IngestReply(message.Reply):
     """`replaced` is true when the same sourceUrn had been ingested in this scope before.
 
@@ -196,6 +206,8 @@ class IngestReply(message.Reply):
     forbids to store the document: it was judged all the same, and is not known any more if it was.
 
     `hidden` lists the parts of the content that its reader does not see; in the stored text they stand between marks.
+
+    `images` are those that stood in the content. What they show is stored with them; the text names them.
     """
 
     source_urn: str
@@ -214,6 +226,7 @@ class IngestReply(message.Reply):
     rules: list[RuleActed] = Field(default_factory=list)
     indexed: bool = True
     hidden: list[HiddenText] = Field(default_factory=list, max_length=20)
+    images: list[InnerImage] = Field(default_factory=list)
 
 
 class IndexReply(message.Reply):

@@ -23,7 +23,8 @@ import structlog
 from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, hidden, identity, metrics
-from kb.ingest import commit, deletion, document, extractor, intent, jobs, source, turns
+from kb.files import inside
+from kb.ingest import commit, deletion, document, extractor, images, intent, jobs, source, turns
 from kb.links import extract
 from kb.qualify import graph, state
 from kb.queue import job
@@ -48,16 +49,32 @@ class _Former:
 class _Begun:
     """A request that is recorded, and what models are to read of it; `alone` is the turn of reading it.
 
-    `met`: what the hard rules have to say about it.
+    `met`: what the hard rules have to say about it. `taken`: the images in its text.
     """
 
     request: api.IngestRequest
-    text: str
+    taken: inside.Taken
     made: draft.Draft
     opened: intent.Intent
     former: _Former
     alone: turns.Turn
     met: enforce.Met = field(default_factory=enforce.Met)
+
+    @property
+    def text(self) -> str:
+        """What is read of it by words."""
+        return self.taken.text
+
+    @property
+    def images(self) -> tuple[inside.Image, ...]:
+        """What is looked at: none where no vision model answers for long."""
+        return self.taken.images if self.opened.attempts <= images.PATIENCE else ()
+
+    @property
+    def left_out(self) -> list[str]:
+        """What of its images is not looked at."""
+        late = [images.LATE] if self.taken.images and not self.images else []
+        return [*self.taken.problems, *late]
 
 
 class Pipeline:
@@ -96,7 +113,10 @@ class Pipeline:
         self._links = limits.links
         self._documents = document.Documents(stores, meters, clock, limits)
         self._deletion = deletion.Deletion(stores, clock)
-        works = jobs.Jobs(stores, self._documents, self._deletion, self._extractor, self._committer, meters, clock)
+        self._images = images.Images(eyes, self.index)
+        works = jobs.Jobs(
+            stores, self._documents, self._deletion, self._extractor, self._committer, meters, clock, self._images
+        )
         # Callers have one object for all that is done with documents.
         self.perform = works.perform
         self.forget, self.drop = self._deletion.forget, self._deletion.drop
@@ -154,7 +174,7 @@ class Pipeline:
         self, document_id: str, request: api.IngestRequest, turn: turns.Turn, held: AsyncExitStack
     ) -> _Begun:
         """Record the request. Until the end of `held` nothing else has models read it."""
-        text, made = await self._draft(document_id, request, turn)
+        taken, made = await self._draft(document_id, request, turn)
         former = await self._former(document_id, source.record(request))
         opened = await self._open(document_id, request, turn)
         alone = await held.enter_async_context(self._turns.attempt(document.reading(opened, source.record(request))))
@@ -163,7 +183,7 @@ class Pipeline:
         if self._stores.queue is not None:
             # An older version that still waits there must not come after this one.
             await self._stores.queue.drop(document_id, fence=turn.fence)
-        return _Begun(request, text, made, opened, former, alone)
+        return _Begun(request, taken, made, opened, former, alone)
 
     async def _go_on(self, begun: _Begun, urgency: priority.Priority) -> api.IngestReply:
         """Let models read what was begun, with the document's turn free, and commit it unless another came meanwhile.
@@ -180,7 +200,8 @@ class Pipeline:
             begun = replace(begun, met=met)
             models = self._extractor.judge if met.unindexed else self._extractor.both
             with self._meters.stages.labels("models").time():
-                qualified = await models(request, begun.text, begun.made, urgency, met.told)
+                looked = images.beside(request, begun.images)
+                qualified = await models(looked, begun.text, begun.made, urgency, met.told)
         judged, extracted = qualified.judged, qualified.extracted
         async with self._documents.writing(request.scope, document_id) as turn:
             latest, owner, superseded = await self._is_latest(begun)
@@ -198,7 +219,9 @@ class Pipeline:
                 if begun.met.unindexed:
                     return await self._leave_out(read, judged, qualified.state, turn, latest=latest)
                 reply = await self._store(read, judged, extracted, qualified.state, urgency, turn)
-                await self._deletion.supersede_attachments(request)
+                shown = await self._images.store(request, begun.images, urgency)
+                reply = reply.model_copy(update={"images": shown})
+                await self._deletion.supersede_attachments(request, begun.taken.names)
             if latest:
                 await self._finish(document_id, turn, replaced=reply.replaced)
             return reply
@@ -262,11 +285,13 @@ class Pipeline:
         # The same request that comes again waits for the answers, and models are not asked twice.
         key = f"reading:{document_id}:{identity.digest(source.record(request))}"
         async with self._turns.take(key) as alone:
-            text = await self._documents.text(request)
+            taken = await self._documents.read(request)
+            text = taken.text
             met = await self._documents.meet_rules(request, text)
             with self._meters.stages.labels("models").time():
                 made = self._documents.draft(request, text)
-                qualified = await self._extractor.judge(request, text, made, urgency, met.told)
+                looked = images.beside(request, taken.images)
+                qualified = await self._extractor.judge(looked, text, made, urgency, met.told)
             # Nothing about an erased scope is answered.
             alone.check()
             self._stores.shut.check(request.scope)
@@ -341,8 +366,8 @@ class Pipeline:
                     queued=False,
                     priority=int(urgency),
                 )
-            text, made = await self._draft(document_id, request, turn)
-            forbidding = (await self._documents.meet_rules(request, text)).unindexed
+            taken, made = await self._draft(document_id, request, turn)
+            forbidding = (await self._documents.meet_rules(request, taken.text)).unindexed
             if forbidding:
                 known = await self._deletion.recorded(request.scope, request.source_urn, turn)
                 self._meters.ingested.labels("left_out").inc()
@@ -362,8 +387,8 @@ class Pipeline:
             async with self._settled(request, former, turn, put):
                 extracted = await self._extractor.kept(request, made)
                 built = await self._committer.commit(request, made, extracted, urgency, turn)
-                await self._deletion.supersede_attachments(request)
-            if extracted.missing:
+                await self._deletion.supersede_attachments(request, taken.names)
+            if extracted.missing or taken.images:
                 await queue.mark_indexed(document_id, put.revision)
             else:
                 await queue.drop(document_id, fence=turn.fence)
@@ -374,9 +399,9 @@ class Pipeline:
                 source_urn=request.source_urn,
                 replaced=opened.known,
                 chunk_ids=list(built.patch.chunk_ids),
-                queued=extracted.missing > 0,
+                queued=extracted.missing > 0 or bool(taken.images),
                 priority=int(put.urgency),
-                hidden=self._hidden(text),
+                hidden=self._hidden(taken.text),
             )
 
     async def retry(self, document_id: str, urgency: priority.Priority) -> bool:
@@ -410,10 +435,12 @@ class Pipeline:
         what = (request.source_urn, request.kind, job.Action.EXTRACT, urgency, source.record(request))
         return await self._documents.queue().put(document_id, request.scope, *what, fence=turn.fence)
 
-    async def _draft(self, document_id: str, request: api.IngestRequest, turn: turns.Turn) -> tuple[str, draft.Draft]:
+    async def _draft(
+        self, document_id: str, request: api.IngestRequest, turn: turns.Turn
+    ) -> tuple[inside.Taken, draft.Draft]:
         """The text and its draft, before anything is recorded: a text that cannot be taken leaves all as it was."""
         try:
-            text = await self._documents.text(request)
+            taken = await self._documents.read(request)
         except root.Operational as error:
             await self._open(document_id, request, turn)
             await self._documents.interrupted(document_id, error, turn)
@@ -430,7 +457,7 @@ class Pipeline:
                 await intents.refuse(document_id, request.scope, urn, error.message, now, fence=fence)
             self._meters.ingested.labels("failed").inc()
             raise
-        return text, self._documents.draft(request, text)
+        return taken, self._documents.draft(request, taken.text)
 
     async def _former(self, document_id: str, request: str) -> _Former:
         found = await self._stores.intents.find(document_id)
@@ -511,7 +538,7 @@ class Pipeline:
             summary=summary,
             hints=found,
             directive=hints.direct(judged, found, self._clock()),
-            problems=[*extracted.problems, *qualified.errors],
+            problems=[*extracted.problems, *qualified.errors, *begun.left_out],
             qualification=qualified.created().qualification(),
             links=[api.Link(url=one.url, before=one.before, after=one.after) for one in linked],
             rules=acted,

@@ -18,7 +18,7 @@ from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, identity, metrics
 from kb.content import store as content
-from kb.files import image, vision
+from kb.files import image, inside, vision
 from kb.qualify import state
 from kb.reading import anchor, answers, base_node, draft, extraction, hints, mail, prompt, typed
 
@@ -119,8 +119,11 @@ class Eyes:
     content: content.Store
     limit: int
 
-    async def load(self, owner: scope.Scope, reference: api.ContentRef) -> tuple[bytes, str]:
+    async def load(self, owner: scope.Scope, file: api.File) -> tuple[bytes, str]:
         """An image and its media type. Raises `kb.errors.Invalid`, `TooLarge`, `NotFound`, or what is operational."""
+        if isinstance(file, inside.File):
+            return file.body, image.check(file.body)
+        reference = file.content_ref
         if reference.bytes > self.limit:
             raise errors.TooLarge(f"the file has {reference.bytes} bytes, at most {self.limit} are read")
         body = await self.content.load(owner, reference.key)
@@ -272,7 +275,7 @@ class Qualifier:
             owner = work.request.scope
             try:
                 async with slots:
-                    body, kind = await eyes.load(owner, file.content_ref)
+                    body, kind = await eyes.load(owner, file)
                     return await eyes.models.describe(
                         body, owner, title=file.name, kind=kind, urgency=work.sight, among=sizes, spent=spent
                     )
@@ -308,7 +311,7 @@ class Qualifier:
         wanted = [file for known, file in files if known.vision_analysis is not None][:_LOOKS]
         sizes = [one.content_ref.bytes for one in wanted]
         try:
-            images = [(await self._eyes.load(owner, file.content_ref))[0] for file in wanted]
+            images = [(await self._eyes.load(owner, file))[0] for file in wanted]
             question = typed.look(now.content_type, work.request, summary, images)
             said = await self._eyes.models.choose(sizes).ask(question, typed.Details, work.sight, owner, spent)
         except root.JervisError as error:

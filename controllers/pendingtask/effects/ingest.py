@@ -377,7 +377,11 @@ def ingested(reply: api.IngestReply, attached: Attached | None = None) -> Ingest
         hints=stored_hints(reply.hints),
         reason=reply.hints.reason,
         summary=reply.summary,
-        chunk_ids=(*reply.chunk_ids, *(attached.chunk_ids if attached else ())),
+        chunk_ids=(
+            *reply.chunk_ids,
+            *(chunk_id for one in reply.images for chunk_id in one.chunk_ids),
+            *(attached.chunk_ids if attached else ()),
+        ),
         node_keys=tuple(reply.node_keys),
         attached=attached,
         directive=reply.directive or reply.hints.directive(),
