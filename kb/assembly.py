@@ -21,7 +21,7 @@ from kb.content import sweep
 from kb.crawl import address, fetch
 from kb.erasure import book as erasures
 from kb.erasure import closed, eraser, holdings, places, watch
-from kb.files import pages, reader, tika, vision
+from kb.files import inside, pages, reader, tika, vision
 from kb.graph import store as graph
 from kb.http import (
     aliases,
@@ -129,7 +129,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         else None
     )
     drawing = pages.Limits(pages=config.pdf_pages, chars=config.pdf_page_chars, seconds=config.pdf_seconds)
-    reading = reader.Reader(parser, seeing, meters, pages.Renderer(drawing))
+    reading = reader.Reader(parser, seeing, meters, pages.Renderer(drawing), _inner(config))
     checker = check.Checker(ground.graph, ground.vectors.store, pipe.working)
     reconciler = reconcile.Reconciler(
         checker,
@@ -304,6 +304,10 @@ def _vision(ground: Ground, shelf: answers.Shelf) -> vision.Models:
 
     choices = [vision.Choice(one.images, one.bytes, asking(one.model)) for one in ground.config.vision_models]
     return vision.Models(asking(ground.config.vision_model), choices)
+
+
+def _inner(config: settings.Settings) -> inside.Limits:
+    return inside.Limits(images=config.inside_images)
 
 
 def _limits(config: settings.Settings) -> document.Limits:

@@ -234,7 +234,8 @@ class IndexReply(message.Reply):
 
     `id` names the document in the queue. `supersededBy` is set when a version with a later `observedAt` was accepted
     before: nothing of this one is stored, and it has no chunks. `indexed` is false when `rules` forbid to store it.
-    `hidden` is as in IngestReply.
+    `hidden` is as in IngestReply. `images` are those in the file that the document was read from; images in a content
+    are looked at later.
     """
 
     id: str
@@ -247,3 +248,4 @@ class IndexReply(message.Reply):
     rules: list[RuleActed] = Field(default_factory=list)
     indexed: bool = True
     hidden: list[HiddenText] = Field(default_factory=list, max_length=20)
+    images: list[InnerImage] = Field(default_factory=list)

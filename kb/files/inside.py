@@ -65,9 +65,11 @@ class Limits:
 
 
 class File(api.File):
-    """An image with its bytes, in the place of one that is stored."""
+    """An image with its bytes, in the place of one that is stored. `optional`: its document waits no longer for a
+    vision model that is away."""
 
     body: bytes = Field(repr=False)
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,10 @@ class Image:
     digest: str
     body: bytes
 
-    @property
-    def file(self) -> File:
+    def file(self, *, optional: bool) -> File:
         """As a file of a request."""
         reference = api.ContentRef(key=self.digest, sha256=self.digest, bytes=len(self.body))
-        return File(name=self.name, content_ref=reference, body=self.body)
+        return File(name=self.name, content_ref=reference, body=self.body, optional=optional)
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 from crds import errors as root
 from crds import priority, scope
 from kb import errors, hidden, identity, metrics
-from kb.files import image, inspection, pages, scans, sniff, tika, vision
+from kb.files import image, inside, inspection, pages, scans, sniff, tika, vision
 
 
 @dataclass(frozen=True)
 class Read:
     """What a file says. `kind` is "file" or "image", `digest` the SHA-256 of its bytes, `size` their number.
 
-    `pages`: those of a PDF that a vision model looked at; `problems` name those that could not be looked at.
+    `pages`: those of a PDF that a vision model looked at; `problems` name those that could not be looked at. `images`:
+    those that stand in a mail or a page and that a vision model looked at.
     """
 
     text: str
@@ -32,6 +33,7 @@ class Read:
     size: int
     pages: tuple[int, ...] = ()
     problems: tuple[str, ...] = ()
+    images: tuple[inside.Image, ...] = ()
 
 
 class Reader:
@@ -47,7 +49,9 @@ class Reader:
         seeing: vision.Models,
         meters: metrics.Metrics,
         renderer: pages.Renderer | None = None,
+        inner: inside.Limits | None = None,
     ) -> None:
+        self._inner = inner or inside.Limits()
         self._tika = reader
         self._scans = scans.Scans(renderer, seeing, meters) if renderer else None
         self._seeing = seeing
@@ -69,7 +73,9 @@ class Reader:
                 said = "; ".join(("the file has no text", *seen.problems))
                 raise errors.Invalid(said, field="body", remedy="Send scanned pages as images.")
         digest, size = identity.digest_bytes(raw), len(raw)
-        return Read(text, found.title, kind.value, "file", digest, size, tuple(seen.sights), seen.problems)
+        images, problems = await self._within(raw, kind, owner, urgency) if looks else ((), ())
+        problems = (*seen.problems, *problems)
+        return Read(text, found.title, kind.value, "file", digest, size, tuple(seen.sights), problems, images)
 
     async def image(self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority) -> Read:
         """What the vision model sees; `named` is what its sender calls it."""
@@ -106,6 +112,25 @@ class Reader:
             return found
         unseen = await asyncio.to_thread(hidden.behind, raw, mail=kind is sniff.Type.EML)
         return replace(found, text=f"{found.text}\n{unseen}") if unseen else found
+
+    async def _within(
+        self, raw: bytes, kind: sniff.Type, owner: scope.Scope, urgency: priority.Priority
+    ) -> tuple[tuple[inside.Image, ...], tuple[str, ...]]:
+        """The images in a mail or a page, which Tika does not read, and why others are not among them. They are looked
+        at now, and what is seen is kept for who stores it. Raises what is operational, but for a missing model."""
+        if kind not in (sniff.Type.HTML, sniff.Type.EML):
+            return (), ()
+        taken = await asyncio.to_thread(inside.take, raw.decode("utf-8", "replace"), self._inner)
+        with self._meters.stages.labels("vision").time():
+            shown = [(one.name, one.media_type, one.body) for one in taken.images]
+            looked = await self._seeing.describe_all(shown, owner, urgency)
+        problems = list(taken.problems)
+        for one, said in zip(taken.images, looked, strict=True):
+            if isinstance(said, root.Operational) and not isinstance(said, errors.Unconfigured):
+                raise said
+            if isinstance(said, root.JervisError):
+                problems.append(f"{one.name}: {said.message}")
+        return taken.images, tuple(problems)
 
     @contextlib.contextmanager
     def _counted(self, media_type: str) -> Iterator[None]:

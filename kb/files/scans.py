@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,9 +9,6 @@ from crds import errors as root
 from crds import priority, scope
 from kb import errors, metrics
 from kb.files import image, pages, tika, vision
-
-_LOOKS = 4
-"""Pages of a file that are looked at at once."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +38,12 @@ class Scans:
         with self._meters.stages.labels("pages").time():
             drawn = await self._renderer.draw(raw, wanted)
         with self._meters.stages.labels("vision").time():
-            looked = await self._look(drawn.images, owner, named, min(urgency, priority.Priority.P2))
+            titles = [f"{named}, page {number}" if named else f"page {number}" for number in drawn.images]
+            shown = [(title, "image/png", png) for title, png in zip(titles, drawn.images.values(), strict=True)]
+            looked = await self._seeing.describe_all(shown, owner, urgency)
         sights: dict[int, image.Sight] = {}
         problems = list(drawn.problems)
-        for number, one in looked.items():
+        for number, one in zip(drawn.images, looked, strict=True):
             if isinstance(one, image.Sight):
                 sights[number] = one
             elif isinstance(one, root.Operational) and not (isinstance(one, errors.Unconfigured) and read.text.strip()):
@@ -60,23 +58,3 @@ class Scans:
                 f"most {len(wanted)} are"
             )
         return Seen(sights, tuple(problems))
-
-    async def _look(
-        self, images: Mapping[int, bytes], owner: scope.Scope, named: str, urgency: priority.Priority
-    ) -> dict[int, image.Sight | root.JervisError]:
-        sizes = [len(one) for one in images.values()]
-        slots = asyncio.Semaphore(_LOOKS)
-
-        async def look(number: int, png: bytes) -> image.Sight | root.JervisError:
-            title = f"{named}, page {number}" if named else f"page {number}"
-            try:
-                async with slots:
-                    return await self._seeing.describe(
-                        png, owner, title=title, kind="image/png", urgency=urgency, among=sizes
-                    )
-            except root.JervisError as error:
-                return error
-
-        # All are awaited even when one fails: the answers that do arrive are kept for the repeated call.
-        found = await asyncio.gather(*(look(number, png) for number, png in images.items()))
-        return dict(zip(images, found, strict=True))

@@ -158,7 +158,7 @@ class Uploads:
 
     async def _take(self, request: web.Request, document: api.IngestRequest, read: reader.Read) -> web.Response:
         access.concerns(request, identity.document(document.scope, document.source_urn))
-        reply = await self._intake.take(document, body.urgency(request))
+        reply = await self._intake.take(document, body.urgency(request), read.images)
         self._reader.taken(read)
         said = api.FileReply(
             **reply.model_dump(),

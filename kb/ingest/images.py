@@ -11,8 +11,7 @@ from kb.files import image, inside
 from kb.qualify import graph
 
 PATIENCE = 8
-"""Tries of a document after which it is stored without what its images show: about as many as a task has."""
-LATE = f"the images in the document are not looked at: no vision model answered in {PATIENCE} tries"
+"""Tries of a document after which it waits no longer for a vision model that is away, as a task's files do not."""
 Index = Callable[[api.IngestRequest, priority.Priority], Awaitable[api.IndexReply]]
 
 
@@ -24,35 +23,25 @@ class Images:
         self._index = index
 
     async def look(
-        self, parent: api.IngestRequest, images: Sequence[inside.Image], urgency: priority.Priority
+        self, parent: api.IngestRequest, images: Sequence[inside.Image], urgency: priority.Priority, *, late: bool
     ) -> list[tuple[inside.Image, image.Sight]]:
         """Each with what it shows, which is kept; without those that no model can describe. Raises what is operational,
-        but for a vision model that no backend has."""
-        found: list[tuple[inside.Image, image.Sight]] = []
+        but for a vision model that no backend has, and unless it is `late`."""
         if self._eyes is None:
-            return found
-        sizes = [len(one.body) for one in images]
-        for one in images:
-            try:
-                sight = await self._eyes.models.describe(
-                    one.body,
-                    parent.scope,
-                    title=one.name,
-                    kind=one.media_type,
-                    urgency=min(urgency, priority.Priority.P2),
-                    among=sizes,
-                )
-            except (root.Permanent, errors.Unconfigured):
-                continue
-            found.append((one, sight))
-        return found
+            return []
+        shown = [(one.name, one.media_type, one.body) for one in images]
+        found = await self._eyes.models.describe_all(shown, parent.scope, urgency)
+        for said in found:
+            if isinstance(said, root.Operational) and not (late or isinstance(said, errors.Unconfigured)):
+                raise said
+        return [(one, said) for one, said in zip(images, found, strict=True) if isinstance(said, image.Sight)]
 
     async def store(
-        self, parent: api.IngestRequest, images: Sequence[inside.Image], urgency: priority.Priority
+        self, parent: api.IngestRequest, images: Sequence[inside.Image], urgency: priority.Priority, *, late: bool
     ) -> list[api.InnerImage]:
         """Make what they show known, each as an attachment of `parent`. Raises what `look` and `index` raise."""
         kept: list[api.InnerImage] = []
-        for one, sight in await self.look(parent, images, urgency):
+        for one, sight in await self.look(parent, images, urgency, late=late):
             reply = await self._index(_document(parent, one, sight), urgency)
             if reply.indexed and reply.superseded_by is None:
                 kept.append(
@@ -67,9 +56,10 @@ class Images:
         return kept
 
 
-def beside(request: api.IngestRequest, images: Sequence[inside.Image]) -> api.IngestRequest:
+def beside(request: api.IngestRequest, images: Sequence[inside.Image], *, late: bool = False) -> api.IngestRequest:
     """The request with its own images as files, for the qualifier alone: it is recorded without them."""
-    return request.model_copy(update={"files": [*request.files, *(one.file for one in images)]}) if images else request
+    files = [*request.files, *(one.file(optional=late) for one in images)]
+    return request.model_copy(update={"files": files}) if images else request
 
 
 def _document(parent: api.IngestRequest, one: inside.Image, sight: image.Sight) -> api.IngestRequest:

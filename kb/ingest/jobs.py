@@ -72,7 +72,7 @@ class Jobs:
                 what = (to_read.request, before, asked.urgency)
                 said = await extractor.tried(self._extractor.extract(*what, earlier=again))
                 # The answers are kept; what goes wrong is met again when they are stored, after the text.
-                await extractor.tried(self._images.look(to_read.request, to_read.images, asked.urgency))
+                await extractor.tried(self._images.look(to_read.request, to_read.images, asked.urgency, late=False))
             async with self._job(asked, request) as held:
                 if held is None:
                     return
@@ -149,7 +149,7 @@ class Jobs:
                 log.info("superseded", document=made.document_id)
                 return None
             request = request.model_copy(update={"scope": await self._grouped(request.scope, shown)})
-        return _ToRead(request, made, taken.images if asked.attempts < images.PATIENCE else ())
+        return _ToRead(request, made, taken.images)
 
     async def _write(
         self,
@@ -168,7 +168,8 @@ class Jobs:
             raise _not_again(extracted.problems[0])
         await self._committer.commit(request, made, extracted, asked.urgency, turn)
         if asked.action is job.Action.EXTRACT:
-            await self._images.store(request, to_read.images, asked.urgency)
+            late = asked.attempts >= images.PATIENCE
+            await self._images.store(request, to_read.images, asked.urgency, late=late)
             if not asked.indexed:
                 await self._deletion.supersede_attachments(request, [one.name for one in to_read.images])
             if extracted.problems:

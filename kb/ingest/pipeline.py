@@ -13,7 +13,7 @@ chunks that the graph has committed; until then the document's previous version 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -66,15 +66,9 @@ class _Begun:
         return self.taken.text
 
     @property
-    def images(self) -> tuple[inside.Image, ...]:
-        """What is looked at: none where no vision model answers for long."""
-        return self.taken.images if self.opened.attempts <= images.PATIENCE else ()
-
-    @property
-    def left_out(self) -> list[str]:
-        """What of its images is not looked at."""
-        late = [images.LATE] if self.taken.images and not self.images else []
-        return [*self.taken.problems, *late]
+    def late(self) -> bool:
+        """Whether it waits no longer for what its images show."""
+        return self.opened.attempts > images.PATIENCE
 
 
 class Pipeline:
@@ -200,7 +194,7 @@ class Pipeline:
             begun = replace(begun, met=met)
             models = self._extractor.judge if met.unindexed else self._extractor.both
             with self._meters.stages.labels("models").time():
-                looked = images.beside(request, begun.images)
+                looked = images.beside(request, begun.taken.images, late=begun.late)
                 qualified = await models(looked, begun.text, begun.made, urgency, met.told)
         judged, extracted = qualified.judged, qualified.extracted
         async with self._documents.writing(request.scope, document_id) as turn:
@@ -219,7 +213,7 @@ class Pipeline:
                 if begun.met.unindexed:
                     return await self._leave_out(read, judged, qualified.state, turn, latest=latest)
                 reply = await self._store(read, judged, extracted, qualified.state, urgency, turn)
-                shown = await self._images.store(request, begun.images, urgency)
+                shown = await self._images.store(request, begun.taken.images, urgency, late=begun.late)
                 reply = reply.model_copy(update={"images": shown})
                 await self._deletion.supersede_attachments(request, begun.taken.names)
             if latest:
@@ -347,8 +341,12 @@ class Pipeline:
             self._meters.ruled.labels(found.route).inc()
         return summary, found, acted
 
-    async def index(self, request: api.IngestRequest, urgency: priority.Priority) -> api.IndexReply:
+    async def index(
+        self, request: api.IngestRequest, urgency: priority.Priority, inner: Sequence[inside.Image] = ()
+    ) -> api.IndexReply:
         """Make a document findable now and queue the extraction; the queue's job outlives this process.
+
+        `inner` are images of the file that it was read from, which were looked at already.
 
         Raises an `Operational` error (the job goes on by itself) or a `Permanent` one (there is no job).
         """
@@ -387,7 +385,8 @@ class Pipeline:
             async with self._settled(request, former, turn, put):
                 extracted = await self._extractor.kept(request, made)
                 built = await self._committer.commit(request, made, extracted, urgency, turn)
-                await self._deletion.supersede_attachments(request, taken.names)
+                shown = await self._images.store(request, inner, urgency, late=False)
+                await self._deletion.supersede_attachments(request, [*taken.names, *(one.name for one in inner)])
             if extracted.missing or taken.images:
                 await queue.mark_indexed(document_id, put.revision)
             else:
@@ -402,6 +401,7 @@ class Pipeline:
                 queued=extracted.missing > 0 or bool(taken.images),
                 priority=int(put.urgency),
                 hidden=self._hidden(taken.text),
+                images=shown,
             )
 
     async def retry(self, document_id: str, urgency: priority.Priority) -> bool:
@@ -538,7 +538,7 @@ class Pipeline:
             summary=summary,
             hints=found,
             directive=hints.direct(judged, found, self._clock()),
-            problems=[*extracted.problems, *qualified.errors, *begun.left_out],
+            problems=[*extracted.problems, *qualified.errors, *begun.taken.problems],
             qualification=qualified.created().qualification(),
             links=[api.Link(url=one.url, before=one.before, after=one.after) for one in linked],
             rules=acted,

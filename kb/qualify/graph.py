@@ -284,8 +284,8 @@ class Qualifier:
 
         # All are awaited even when one fails: the answers that do arrive are kept for the repeated call.
         found = await asyncio.gather(*(look(self._eyes, one) for one in work.request.files))
-        for one in found:
-            _raise_operational(one)
+        for file, one in zip(work.request.files, found, strict=True):
+            _raise_operational(one, file)
         seen = []
         for known, one in zip(now.attachments, found, strict=True):
             if isinstance(one, root.JervisError):
@@ -315,7 +315,7 @@ class Qualifier:
             question = typed.look(now.content_type, work.request, summary, images)
             said = await self._eyes.models.choose(sizes).ask(question, typed.Details, work.sight, owner, spent)
         except root.JervisError as error:
-            _raise_operational(error)
+            _raise_operational(error, *wanted)
             problems.append(error.message)
             return now
         context = now.vision.model_copy(update={"type_specific_vision_details": said.details.strip() or None})
@@ -438,9 +438,10 @@ _Step = Callable[
 _Node = Callable[[state.QualifierPipelineState, Run], Awaitable[state.QualifierPipelineState]]
 
 
-def _raise_operational(found: object) -> None:
+def _raise_operational(found: object, *files: api.File) -> None:
     """A model that no backend has will not be there soon: the document goes on without it."""
-    if isinstance(found, root.Operational) and not isinstance(found, errors.Unconfigured):
+    waits = not all(isinstance(one, inside.File) and one.optional for one in files)
+    if waits and isinstance(found, root.Operational) and not isinstance(found, errors.Unconfigured):
         raise found
 
 

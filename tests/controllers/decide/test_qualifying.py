@@ -346,3 +346,16 @@ def test_images_go_with_the_text_under_the_names_of_the_files_until_a_task_has_w
     assert ingest.ingest_request(late, ["Core Team"]).files == []
     assert {one.looks for one in ingest.file_drafts(waiting)} == {True}
     assert {one.looks for one in ingest.file_drafts(late)} == {False}
+
+
+def test_images_in_the_content_are_evidence_of_the_task() -> None:
+    said = {"hasActionableContent": False, "isAssignedToMe": False, "hasFutureDeadline": False}
+    shown = {"name": "a", "sourceUrn": "attachment::a", "mediaType": "image/png", "size": 9, "chunkIds": ["c2", "c3"]}
+    reply = api.IngestReply.model_validate(
+        {
+            "sourceUrn": "email::1", "replaced": False, "chunkIds": ["c1"], "nodeKeys": [], "edgeCount": 0,
+            "summary": "", "hints": {**said, "urgency": "low", "reason": ""}, "images": [shown],
+        }
+    )  # fmt: skip
+    attached = observed.Attached(("c4",), (), False)
+    assert ingest.ingested(reply, attached).chunk_ids == ("c1", "c2", "c3", "c4")

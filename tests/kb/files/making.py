@@ -144,6 +144,17 @@ def mail(text: str, attachment: bytes | None = None) -> bytes:
     return made.as_bytes()
 
 
+def pictures(*bodies: bytes) -> str:
+    """A mail with attached images, the same text for the same images."""
+    made = EmailMessage()
+    made["From"], made["To"], made["Subject"] = "jana@acme.com", "core@acme.com", "Login bug"
+    made.set_content("See the pictures.")
+    for number, body in enumerate(bodies):
+        made.add_attachment(body, maintype="image", subtype="png", filename=f"shot{number}.png")
+    made.set_boundary("edge")
+    return made.as_string()
+
+
 def mails_within_mails(depth: int) -> bytes:
     """A mail that carries a mail that carries a mail ..."""
     inner = b"From: a@b.example\r\nSubject: the innermost\r\n\r\nHello.\r\n"

@@ -25,7 +25,7 @@ def mail(*attached: tuple[bytes, str, str], related: bytes | None = None) -> Ema
     made.set_content("See the screenshot.")
     if related is not None:
         made.add_alternative('<p>See <img src="cid:shot"></p>', subtype="html")
-        page = made.get_payload()[1]
+        page = list(made.iter_parts())[1]
         assert isinstance(page, EmailMessage)
         page.add_related(related, "image", "png", cid="<shot>", filename="přehled chyb.png")
     for body, subtype, name in attached:

@@ -140,7 +140,13 @@ async def test_the_whole_service_finds_a_scanned_page(
     tmp_path: Path, settings: dict[str, str], fake: process.Fake
 ) -> None:
     answers(fake)
-    more = {"JERVIS_KB_PDF_PAGES": "1", "JERVIS_KB_PDF_PAGE_CHARS": "20"}
+    several = '[{"model": "qwen3-coder-tool:30b", "images": 2}]'
+    more = {
+        "JERVIS_KB_PDF_PAGES": "2",
+        "JERVIS_KB_PDF_PAGE_CHARS": "20",
+        "JERVIS_KB_INSIDE_IMAGES": "1",
+        "JERVIS_KB_VISION_MODELS": several,
+    }
     async with (
         program.running(tmp_path, ports.free(), settings | more) as run,
         httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as http,
@@ -148,8 +154,21 @@ async def test_the_whole_service_finds_a_scanned_page(
         kb_client = client.Client(run.url, http)
         await kb_client.ready()
         line = "BT /F1 12 Tf 72 720 Td (Twenty-four letters here) Tj ET"
-        reply = await kb_client.learning.file(scopes.SHOP, making.pages(f"{line} {WIDE}", making.BAR, WIDE))
-        assert (reply.pages, len(reply.problems)) == ([2], 1), reply.problems
+        raw = making.pages(f"{line} {WIDE}", making.BAR, WIDE, making.BAR)
+        reply = await kb_client.learning.file(scopes.SHOP, raw)
+        assert (reply.pages, len(reply.problems)) == ([2, 3], 1), reply.problems
+        assert [one["model"] for one in fake.requests(tag="kb.describe/v1")] == ["qwen3-coder-tool:30b"] * 2
         question = api.RetrieveRequest(scope=scopes.SHOP, query="Invoice 4711 of Globex")
         [item, *_] = (await kb_client.retrieve(question)).items
         assert "Page 2, as its image shows it:\nA scanned invoice." in item.content
+        fake.set_script({})
+        pictures = [making.png(40, 30, f"Picture {number} of the pump. " * 20) for number in range(2)]
+        mail = world.request(making.pictures(*pictures), urn="email::<m7@acme.com>")
+        told = await kb_client.ingest(mail)
+        assert (len(told.images), [one[:6] for one in told.problems]) == (1, ["1 more"])
+        assert fake.requests(tag="kb.describe/v1")[-1]["model"] == "qwen2.5:7b"
+        [shown, *_] = (await kb_client.retrieve(question.model_copy(update={"query": "Picture 0 of the pump"}))).items
+        assert shown.provenance.source_urn == told.images[0].source_urn
+        await kb_client.forget(scopes.SHOP, mail.source_urn)
+        with pytest.raises(client.Rejected, match="no document"):
+            await kb_client.forget(scopes.SHOP, told.images[0].source_urn)
