@@ -82,7 +82,8 @@ class Reader:
         with self._counted("unknown"):
             media_type = image.check(raw)
         with self._counted(media_type), self._meters.stages.labels("vision").time():
-            sight = await self._seeing.describe(raw, owner, title=named, kind=media_type, urgency=urgency)
+            sight_urgency = min(urgency, priority.Priority.P2)
+            sight = await self._seeing.describe(raw, owner, title=named, kind=media_type, urgency=sight_urgency)
         return Read(image.document(sight), sight.title, media_type, "image", identity.digest_bytes(raw), len(raw))
 
     async def either(

@@ -193,6 +193,7 @@ async def ingest_files(kb: client.Client, task: pendingtask.PendingTask, urgency
     tried = task.status.retry.count if task.status.retry else 0
     chunk_ids: list[str] = []
     refused: list[tuple[str, str]] = []
+    partly: list[tuple[str, str]] = []
     away = False
     for draft in file_drafts(task):
         try:
@@ -206,8 +207,10 @@ async def ingest_files(kb: client.Client, task: pendingtask.PendingTask, urgency
             away = True
             refused.append((draft.name, f"{error.message} (after {tried} tries)"))
         else:
-            chunk_ids += reply.chunk_ids
-    return Attached(tuple(chunk_ids), tuple(refused), away)
+            chunk_ids += [*reply.chunk_ids, *(chunk_id for one in reply.images for chunk_id in one.chunk_ids)]
+            if reply.problems:
+                partly.append((draft.name, "; ".join(reply.problems)))
+    return Attached(tuple(chunk_ids), tuple(refused), away, tuple(partly))
 
 
 log = structlog.get_logger(__name__)

@@ -63,6 +63,21 @@ def test_the_files_of_a_question_are_read_first_and_need_no_place() -> None:
     assert (told.status.value, told.message) == ("True", "2 of 2 files are in the knowledge base.")
 
 
+def test_what_of_a_file_could_not_be_read_is_named_beside_what_was() -> None:
+    mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
+    partly = (("a.txt", "page 4 could not be looked at: it cannot be drawn"),)
+    found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached(("c1",), partly=partly))
+    [told] = [
+        one
+        for one in after(mail, decide(mail, ObservedState(observed=found), NOW)).conditions
+        if one.type == "AttachmentsIngested"
+    ]
+    assert (told.status.value, told.reason) == ("True", "Ingested")
+    assert told.message == (
+        "2 of 2 files are in the knowledge base. a.txt: page 4 could not be looked at: it cannot be drawn"
+    )
+
+
 @pytest.mark.parametrize(("away", "reason"), [(False, "Rejected"), (True, "Unavailable")])
 def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> None:
     mail = task(Phase.QUALIFYING, spec={"attachments": FILES})

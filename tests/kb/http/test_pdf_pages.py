@@ -10,10 +10,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from controllers.pendingtask.effects import ingest
+from crds.phases import Phase
+from crds.priority import Priority
 from kb import api, client, metrics
 from kb.files import pages, tika
 from router import client as router_client
 from tests import ports
+from tests.controllers import build
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import conftest, memory, scopes, world
@@ -126,6 +130,32 @@ async def test_a_vision_model_that_is_not_there_costs_no_text(
         # Of a scan there would be nothing left, so it waits.
         with pytest.raises(client.Unavailable):
             await kb_client.learning.file(scopes.SHOP, making.pages(making.BAR))
+
+
+async def test_a_scan_that_came_with_a_task(kb: world.ObservedState, over: Over, fake: process.Fake) -> None:
+    answers(fake)
+    kept = await kb.content.save(scopes.SHOP, making.pages(TEXT, making.BAR, WIDE), "application/pdf")
+    mail = making.pictures(making.png(40, 30, "The pump P-17 leaks. " * 20)).encode()
+    forwarded = await kb.content.save(scopes.SHOP, mail, "message/rfc822")
+    files = [
+        {
+            "name": name,
+            "mediaType": "application/octet-stream",
+            "contentRef": ref.model_dump(by_alias=True, mode="json"),
+        }
+        for name, ref in (("lease.pdf", kept), ("mail.eml", forwarded))
+    ]
+    owner = {"clientId": scopes.SHOP.client_id, "projectId": scopes.SHOP.project_id, "groupId": scopes.SHOP.group_id}
+    task = build.task(Phase.QUALIFYING, spec={**owner, "sourceUrn": "email::<m1@acme.com>", "attachments": files})
+    async with over(pages.Limits(pages=1)) as kb_client:
+        found = await ingest.ingest_files(kb_client, task, Priority.P3)
+    assert (found.refused, found.away) == ((), False)
+    assert [(name, why[:6]) for name, why in found.partly] == [("lease.pdf", "1 more")]
+    scan = (await kb.ask("Invoice 4711 of Globex")).items[0].provenance
+    pump = (await kb.ask("P-17 leaks")).items[0].provenance
+    assert scan.source_urn == "attachment::of:email::<m1@acme.com>,name:lease.pdf"
+    assert pump.source_urn.startswith("attachment::of:attachment::of:email::<m1@acme.com>,name:mail.eml,name:shot0~")
+    assert {scan.chunk_id, pump.chunk_id} <= set(found.chunk_ids)
 
 
 @pytest.mark.parametrize("raw", [b"%PDF-1.7 nothing", making.pages(making.BAR, more=f"/Encrypt << /Filter /Standard "
