@@ -128,7 +128,8 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         if config.tika_url
         else None
     )
-    drawing = pages.Limits(pages=config.pdf_pages, chars=config.pdf_page_chars, seconds=config.pdf_seconds)
+    seconds = config.pdf_seconds
+    drawing = pages.Limits(config.pdf_pages, config.pdf_page_chars, seconds=seconds, wall=3.0 * seconds + 10)
     reading = reader.Reader(parser, seeing, meters, pages.Renderer(drawing), _inner(config))
     checker = check.Checker(ground.graph, ground.vectors.store, pipe.working)
     reconciler = reconcile.Reconciler(

@@ -23,7 +23,8 @@ class Limits:
     """`pages` of a document are looked at, each with fewer than `chars` characters; 0 pages switch it off.
 
     A page is drawn with at most `pixels`. `seconds` of processor time and `memory` bytes are for all pages together;
-    their images have at most `bytes`.
+    their images have at most `bytes`. After `wall` seconds the process is ended, whatever it does: it may have to wait
+    for a processor.
     """
 
     pages: int = 10
@@ -32,11 +33,7 @@ class Limits:
     seconds: int = 20
     memory: int = 512 << 20
     bytes: int = 32 << 20
-
-    @property
-    def wall(self) -> float:
-        """Seconds after which the process is ended, whatever it does: it may have to wait for a processor."""
-        return 3.0 * self.seconds + 10
+    wall: float = 70.0
 
 
 @dataclass(frozen=True)

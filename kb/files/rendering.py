@@ -3,10 +3,10 @@
     python -m kb.files.rendering '{"pages": [[3, false]], "pixels": 2200000, "cpu": 20, "memory": 536870912}' < PDF
 
 A PDF is hostile and PDFium is written in C++: what it breaks is this process, which has no secrets in its environment
-and no file to write. For each page one frame goes to stdout: its number and the length of its PNG (two big-endian
-32-bit numbers), then the PNG. A length of 0 is a page with nothing to see: it is blank, or it has text that was read
-already (the second value of its pair) and nothing else. `BROKEN` in its place is one that cannot be drawn. The images
-are grey: a third of the bytes, and what a scan says needs no colour.
+and can open neither files nor connections. For each page one frame goes to stdout: its number and the length of its
+PNG (two big-endian 32-bit numbers), then the PNG. A length of 0 is a page with nothing to see: it is blank, or it has
+text that was read already (the second value of its pair) and nothing else. `BROKEN` in its place is one that cannot be
+drawn. The images are grey: a third of the bytes, and what a scan says needs no colour.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ def main(arguments: list[str], body: BinaryIO, out: BinaryIO) -> int:
     # Only here: what is loaded from now on is confined.
     import pypdfium2
 
+    # What is open stays so; no file and no connection can be opened any more, whatever the PDF brings PDFium to do.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
     try:
         document = pypdfium2.PdfDocument(raw)
     except pypdfium2.PdfiumError:

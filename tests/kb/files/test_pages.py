@@ -60,6 +60,32 @@ async def test_no_page_is_drawn_larger_than_the_limit(width: float, height: floa
         assert wide * high <= 105_000
 
 
+async def test_the_process_opens_nothing_once_it_has_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With a PDFium that a file has taken over."""
+    (tmp_path / "pypdfium2.py").write_text(
+        "import pathlib, socket\n"
+        "class PdfiumError(Exception): pass\n"
+        "def tried(what):\n"
+        "    try: what(); return 'opened'\n"
+        "    except OSError as error: return str(error.errno)\n"
+        "def PdfDocument(raw):\n"
+        f"    said = tried(lambda: open('{tmp_path}/secret')), tried(socket.socket)\n"
+        f"    raise SystemExit(100 + (said == ('24', '24')))\n"
+    )
+    (tmp_path / "secret").write_text("a token")
+    monkeypatch.syspath_prepend(tmp_path)
+    codes: list[int] = []
+
+    async def ended(process: asyncio.subprocess.Process) -> int:
+        codes.append(await wait(process))
+        return codes[-1]
+
+    wait = asyncio.subprocess.Process.wait
+    monkeypatch.setattr(asyncio.subprocess.Process, "wait", ended)
+    assert (await drawn(making.pages(BAR))).images == {}
+    assert codes[0] == 101
+
+
 HOSTILE = {
     "no PDF": (b"%PDF-1.7 this is no PDF at all", "the file cannot be opened"),
     "memory": (making.pages(zlib.compress(b"0 0 m 600 700 l S\n" * 20_000_000), filters=FLATE), "too much memory"),
@@ -102,8 +128,7 @@ async def test_one_that_does_nothing_is_ended(monkeypatch: pytest.MonkeyPatch, t
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(program))
-    monkeypatch.setattr(pages.Limits, "wall", property(lambda self: 0.2))
-    [problem] = (await drawn(making.pages(BAR))).problems
+    [problem] = (await drawn(making.pages(BAR), limits=pages.Limits(wall=0.2))).problems
     assert problem == "page 1 could not be looked at: drawing it takes longer than 0.2 seconds"
 
 
