@@ -21,7 +21,7 @@ from kb.content import sweep
 from kb.crawl import address, fetch
 from kb.erasure import book as erasures
 from kb.erasure import closed, eraser, holdings, places, watch
-from kb.files import reader, tika, vision
+from kb.files import inside, pages, reader, tika, vision
 from kb.graph import store as graph
 from kb.http import (
     aliases,
@@ -129,7 +129,9 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         if config.tika_url
         else None
     )
-    reading = reader.Reader(parser, seeing, meters)
+    seconds = config.pdf_seconds
+    drawing = pages.Limits(config.pdf_pages, config.pdf_page_chars, seconds=seconds, wall=3.0 * seconds + 10)
+    reading = reader.Reader(parser, seeing, meters, pages.Renderer(drawing), _inner(config))
     checker = check.Checker(ground.graph, ground.vectors.store, pipe.working)
     reconciler = reconcile.Reconciler(
         checker,
@@ -309,6 +311,10 @@ def _vision(ground: Ground, shelf: answers.Shelf) -> vision.Models:
     return vision.Models(asking(ground.config.vision_model), choices)
 
 
+def _inner(config: settings.Settings) -> inside.Limits:
+    return inside.Limits(images=config.inside_images)
+
+
 def limits(config: settings.Settings) -> document.Limits:
     """Those of documents."""
     return document.Limits(
@@ -319,4 +325,5 @@ def limits(config: settings.Settings) -> document.Limits:
         versions=config.history_versions if config.history_days else 0,
         links=config.links_per_document,
         tools=config.qualify_tools,
+        images=config.inside_images,
     )

@@ -115,6 +115,10 @@ class Metrics:
             "jervis_kb_uploads", "Files and images by media type and outcome (taken, refused).", ("type", "outcome"),
             registry=registry,
         )  # fmt: skip
+        self.pages = Counter(
+            "jervis_kb_pdf_pages", "Pages of PDFs with little text, by outcome (seen, missed).", ("outcome",),
+            registry=registry,
+        )  # fmt: skip
         self.reranked = Counter(
             "jervis_kb_reranks", "Questions whose candidates went to the reranker, by outcome (done, late, failed).",
             ("outcome",), registry=registry,

@@ -149,6 +149,13 @@ class Settings(BaseSettings):
     tika_url: str = ""
     tika_seconds: float = Field(default=30.0, gt=0)
     max_file_bytes: int = Field(default=32 << 20, ge=1024)
+    # Pages of a PDF with fewer characters than `pdf_page_chars` are drawn and looked at by the vision model, at most
+    # `pdf_pages` of a file; 0 looks at none. Drawing all of them may take `pdf_seconds` of processor time.
+    pdf_pages: int = Field(default=10, ge=0, le=200)
+    pdf_page_chars: int = Field(default=100, ge=1, le=10_000)
+    pdf_seconds: int = Field(default=20, ge=1, le=300)
+    # Images that stand in a mail or a page itself and are looked at, of one document; 0 looks at none.
+    inside_images: int = Field(default=10, ge=0, le=50)
     vision_model: str = "qwen3-vl:8b"
     # Of this model and of `vision_models`; not set: the backend's.
     vision_num_ctx: int | None = Field(default=None, ge=512)

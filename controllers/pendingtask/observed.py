@@ -151,11 +151,13 @@ def _drained(pod: PodView) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A task's attachments, processed. `refused`: name and reason; `away`: some failed because a service was down."""
+    """A task's attachments, processed. `refused`: name and reason; `away`: some failed because a service was down.
+    `partly`: name of a file that was taken, and what of it could not be read."""
 
     chunk_ids: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
     away: bool = False
+    partly: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Annotated
 
-from pydantic import AwareDatetime, StringConstraints
+from pydantic import AwareDatetime, Field, StringConstraints
 
 from crds import scope
 from kb.api import ingest, message
@@ -50,7 +50,8 @@ def _attachments(document: str) -> str:
 class AttachmentDraft(message.Request):
     """A stored file (`contentRef`, of the same scope) that came with the document `attachedTo`, titled `title`.
 
-    Its type is what its bytes say. The same name at the same document replaces what was known from it before.
+    Its type is what its bytes say. The same name at the same document replaces what was known from it before. With
+    `looks` false the pages of a PDF are read by their text alone.
     """
 
     scope: scope.Scope
@@ -59,12 +60,19 @@ class AttachmentDraft(message.Request):
     content_ref: ingest.ContentRef
     title: Annotated[str, StringConstraints(max_length=1000)] = ""
     observed_at: AwareDatetime | None = None
+    looks: bool = True
 
 
 class FileReply(ingest.IndexReply):
-    """What was made of a file: its type as its content says, its bytes, the characters of its text."""
+    """What was made of a file: its type as its content says, its bytes, the characters of its text.
+
+    `pages`: those of a PDF that have little text, so that a vision model looked at them; `problems` name those that it
+    could not look at.
+    """
 
     media_type: str
     characters: int
     title: str
     size: int
+    pages: list[int] = Field(default_factory=list)
+    problems: list[str] = Field(default_factory=list)

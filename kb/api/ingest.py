@@ -216,6 +216,16 @@ class Repeat(message.Reply):
     task: str
 
 
+class InnerImage(message.Reply):
+    """An image that stood in the document, a part of a mail or a `data:` URI; `sourceUrn` is that of its attachment."""
+
+    name: str
+    source_urn: str
+    media_type: str
+    size: int
+    chunk_ids: list[str]
+
+
 class IngestReply(message.Reply):
     """`replaced` is true when the same sourceUrn had been ingested in this scope before.
 
@@ -242,6 +252,8 @@ class IngestReply(message.Reply):
     `earlier` are the sourceUrns of the thread's documents that the model read with this one, the latest first;
     `answered` those whose request this one answers, so that nothing of it is left to do. `duplicate` is an earlier
     document that says nearly the same; this one is stored and judged all the same.
+
+    `images` are those that stood in the content. What they show is stored with them; the text names them.
     """
 
     source_urn: str
@@ -264,6 +276,7 @@ class IngestReply(message.Reply):
     earlier: list[str] = Field(default_factory=list, max_length=20)
     answered: list[Answered] = Field(default_factory=list, max_length=20)
     duplicate: Duplicate | None = None
+    images: list[InnerImage] = Field(default_factory=list)
 
 
 class IndexReply(message.Reply):
@@ -271,7 +284,8 @@ class IndexReply(message.Reply):
 
     `id` names the document in the queue. `supersededBy` is set when a version with a later `observedAt` was accepted
     before: nothing of this one is stored, and it has no chunks. `indexed` is false when `rules` forbid to store it.
-    `hidden` is as in IngestReply.
+    `hidden` is as in IngestReply. `images` are those in the file that the document was read from; images in a content
+    are looked at later.
     """
 
     id: str
@@ -284,3 +298,4 @@ class IndexReply(message.Reply):
     rules: list[RuleActed] = Field(default_factory=list)
     indexed: bool = True
     hidden: list[HiddenText] = Field(default_factory=list, max_length=20)
+    images: list[InnerImage] = Field(default_factory=list)

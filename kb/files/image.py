@@ -39,6 +39,18 @@ def looks_like(body: bytes) -> bool:
 
 def check(body: bytes) -> str:
     """The media type. Raises `kb.errors.Invalid` for no image, `TooLarge` for one that unpacks to too much."""
+    media_type, width, height = measured(body)
+    if not 0 < width * height <= _MOST_PIXELS:
+        raise errors.TooLarge(
+            f"the image has {width} x {height} pixels, at most {_MOST_PIXELS} are looked at",
+            field="body",
+            remedy="Send it smaller.",
+        )
+    return media_type
+
+
+def measured(body: bytes) -> tuple[str, int, int]:
+    """The media type, width and height, as the file says them. Raises `kb.errors.Invalid` for no image."""
     for media_type, measure in (
         ("image/png", _png),
         ("image/gif", _gif),
@@ -47,14 +59,7 @@ def check(body: bytes) -> str:
     ):
         size = measure(body)
         if size is not None:
-            width, height = size
-            if not 0 < width * height <= _MOST_PIXELS:
-                raise errors.TooLarge(
-                    f"the image has {width} x {height} pixels, at most {_MOST_PIXELS} are looked at",
-                    field="body",
-                    remedy="Send it smaller.",
-                )
-            return media_type
+            return media_type, *size
     raise errors.Invalid("the body is no image of a type that is taken", field="body", remedy=_REMEDY)
 
 

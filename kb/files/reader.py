@@ -1,5 +1,6 @@
 """From bytes to text, whichever way they have to go: as they are, through Tika, or past a vision model.
 
+Pages of a PDF with little text go both ways (`kb.files.scans`): what a vision model sees stands behind the text.
 What is refused for good is counted here; what is merely away is no upload yet.
 """
 
@@ -13,12 +14,16 @@ from dataclasses import dataclass, replace
 from crds import errors as root
 from crds import priority, scope
 from kb import errors, hidden, identity, metrics
-from kb.files import image, inspection, sniff, tika, vision
+from kb.files import image, inside, inspection, pages, scans, sniff, tika, vision
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a file says. `kind` is "file" or "image", `digest` the SHA-256 of its bytes, `size` their number."""
+    """What a file says. `kind` is "file" or "image", `digest` the SHA-256 of its bytes, `size` their number.
+
+    `pages`: those of a PDF that a vision model looked at; `problems` name those that could not be looked at. `images`:
+    those that stand in a mail or a page and that a vision model looked at.
+    """
 
     text: str
     title: str
@@ -26,43 +31,68 @@ class Read:
     kind: str
     digest: str
     size: int
+    pages: tuple[int, ...] = ()
+    problems: tuple[str, ...] = ()
+    images: tuple[inside.Image, ...] = ()
 
 
 class Reader:
-    """Without `tika` files that need it are refused; `seeing` asks a vision model.
+    """Without `tika` files that need it are refused; `seeing` asks a vision model, of pages if `renderer` draws them.
 
     Raises `kb.errors.Invalid` or `TooLarge` for a file that is not taken, `Misconfigured` without Tika, and what is
     operational when Tika or the router are away.
     """
 
-    def __init__(self, reader: tika.Tika | None, seeing: vision.Models, meters: metrics.Metrics) -> None:
+    def __init__(
+        self,
+        reader: tika.Tika | None,
+        seeing: vision.Models,
+        meters: metrics.Metrics,
+        renderer: pages.Renderer | None = None,
+        inner: inside.Limits | None = None,
+    ) -> None:
+        self._inner = inner or inside.Limits()
         self._tika = reader
+        self._scans = scans.Scans(renderer, seeing, meters) if renderer else None
         self._seeing = seeing
         self._meters = meters
 
-    async def file(self, raw: bytes) -> Read:
-        """The text of a document."""
+    async def file(
+        self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority, looks: bool = True
+    ) -> Read:
+        """The text of a document; with `looks` false no vision model is asked about its pages."""
         with self._counted("unknown"):
             kind = await asyncio.to_thread(_inspected, raw)
         with self._counted(kind.value):
             found = await self._extracted(raw, kind)
-            if not found.text.strip():
-                raise errors.Invalid("the file has no text", field="body", remedy="Send scanned pages as images.")
-        return Read(found.text, found.title, kind.value, "file", identity.digest_bytes(raw), len(raw))
+            seen = scans.Seen()
+            if looks and self._scans is not None:
+                seen = await self._scans.see(raw, found, owner, named=named or found.title, urgency=urgency)
+            text = f"{found.text}\n\n{pages.text(seen.sights)}" if seen.sights else found.text
+            if not text.strip():
+                said = "; ".join(("the file has no text", *seen.problems))
+                raise errors.Invalid(said, field="body", remedy="Send scanned pages as images.")
+        digest, size = identity.digest_bytes(raw), len(raw)
+        images, problems = await self._within(raw, kind, owner, urgency) if looks else ((), ())
+        problems = (*seen.problems, *problems)
+        return Read(text, found.title, kind.value, "file", digest, size, tuple(seen.sights), problems, images)
 
     async def image(self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority) -> Read:
         """What the vision model sees; `named` is what its sender calls it."""
         with self._counted("unknown"):
             media_type = image.check(raw)
         with self._counted(media_type), self._meters.stages.labels("vision").time():
-            sight = await self._seeing.describe(raw, owner, title=named, kind=media_type, urgency=urgency)
+            sight_urgency = min(urgency, priority.Priority.P2)
+            sight = await self._seeing.describe(raw, owner, title=named, kind=media_type, urgency=sight_urgency)
         return Read(image.document(sight), sight.title, media_type, "image", identity.digest_bytes(raw), len(raw))
 
-    async def either(self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority) -> Read:
+    async def either(
+        self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority, looks: bool = True
+    ) -> Read:
         """An image if its bytes say so, else a document; what the sender calls it decides nothing."""
         if image.looks_like(raw):
             return await self.image(raw, owner, named=named, urgency=urgency)
-        return await self.file(raw)
+        return await self.file(raw, owner, named=named, urgency=urgency, looks=looks)
 
     def taken(self, read: Read) -> None:
         """Count it as taken."""
@@ -83,6 +113,25 @@ class Reader:
             return found
         unseen = await asyncio.to_thread(hidden.behind, raw, mail=kind is sniff.Type.EML)
         return replace(found, text=f"{found.text}\n{unseen}") if unseen else found
+
+    async def _within(
+        self, raw: bytes, kind: sniff.Type, owner: scope.Scope, urgency: priority.Priority
+    ) -> tuple[tuple[inside.Image, ...], tuple[str, ...]]:
+        """The images in a mail or a page, which Tika does not read, and why others are not among them. They are looked
+        at now, and what is seen is kept for who stores it. Raises what is operational, but for a missing model."""
+        if kind not in (sniff.Type.HTML, sniff.Type.EML):
+            return (), ()
+        taken = await asyncio.to_thread(inside.take, raw.decode("utf-8", "replace"), self._inner)
+        with self._meters.stages.labels("vision").time():
+            shown = [(one.name, one.media_type, one.body) for one in taken.images]
+            looked = await self._seeing.describe_all(shown, owner, urgency)
+        problems = list(taken.problems)
+        for one, said in zip(taken.images, looked, strict=True):
+            if isinstance(said, root.Operational) and not isinstance(said, errors.Unconfigured):
+                raise said
+            if isinstance(said, root.JervisError):
+                problems.append(f"{one.name}: {said.message}")
+        return taken.images, tuple(problems)
 
     @contextlib.contextmanager
     def _counted(self, media_type: str) -> Iterator[None]:

@@ -28,10 +28,14 @@ _LOOKS = 30
 
 @dataclass(frozen=True)
 class Extracted:
-    """The text, with that of embedded files under their names, and the title, "" when the file has none."""
+    """The text, with that of embedded files under their names, and the title, "" when the file has none.
+
+    `page_chars`: of a PDF, the characters on each page that have a meaning in Unicode.
+    """
 
     text: str
     title: str
+    page_chars: tuple[int, ...] = ()
 
 
 class Tika:
@@ -114,7 +118,8 @@ class Tika:
         text = "\n\n".join(part for part in parts if part)
         if len(text) > self._max_chars:
             raise self._too_long()
-        return Extracted(text, _first(whole.get("dc:title")) or _first(whole.get("dc:subject")))
+        title = _first(whole.get("dc:title")) or _first(whole.get("dc:subject"))
+        return Extracted(text, title, _page_chars(whole))
 
     async def _await_return(self) -> None:
         for _ in range(_LOOKS):
@@ -148,6 +153,18 @@ def _first(value: Any) -> str:
     if isinstance(value, list):
         value = value[0] if value else ""
     return str(value or "").strip()
+
+
+def _page_chars(whole: dict[str, Any]) -> tuple[int, ...]:
+    counts, unmapped = (_numbers(whole.get(f"pdf:{name}")) for name in ("charsPerPage", "unmappedUnicodeCharsPerPage"))
+    if len(unmapped) != len(counts):
+        return counts
+    return tuple(max(count - without, 0) for count, without in zip(counts, unmapped, strict=True))
+
+
+def _numbers(value: Any) -> tuple[int, ...]:
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    return tuple(int(one) for one in values if str(one).isdecimal())
 
 
 def _unreadable(reason: str) -> errors.Invalid:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from crds import errors as root
 from crds import priority, scope
 from kb.files import image
 from kb.reading import answers
+
+_LOOKS = 4
+"""Images of a file that are looked at at once."""
 
 
 @dataclass(frozen=True)
@@ -54,3 +59,24 @@ class Models:
                     spent.kept += 1
                 return known
         return await chosen.ask(question, image.Sight, urgency, owner, spent)
+
+    async def describe_all(
+        self, images: Sequence[tuple[str, str, bytes]], owner: scope.Scope, urgency: priority.Priority
+    ) -> list[image.Sight | root.JervisError]:
+        """What a model sees in each image that came with a file (title, media type, bytes), or why it sees nothing.
+
+        Before what runs in the background: the file waits for them.
+        """
+        sizes = [len(body) for _, _, body in images]
+        slots = asyncio.Semaphore(_LOOKS)
+
+        async def look(title: str, kind: str, body: bytes) -> image.Sight | root.JervisError:
+            try:
+                async with slots:
+                    sight_urgency = min(urgency, priority.Priority.P2)
+                    return await self.describe(body, owner, title=title, kind=kind, urgency=sight_urgency, among=sizes)
+            except root.JervisError as error:
+                return error
+
+        # All are awaited even when one fails: the answers that do arrive are kept for the repeated call.
+        return list(await asyncio.gather(*(look(*one) for one in images)))

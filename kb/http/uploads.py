@@ -57,9 +57,8 @@ class Uploads:
         owner, urgency = body.owner(request), answering.or_background(body.urgency(request))
         async with self._slots.enter(owner.client_id):
             raw = await body.raw(request, self._limit, "Split the file, or raise JERVIS_KB_MAX_FILE_BYTES.")
-            if image.looks_like(raw):
-                await self._check_look(owner, _facts(request, "image"))
-            read = await self._reader.either(raw, owner, named=_named(request), urgency=urgency)
+            looks = await self._looks(raw, owner, _facts(request, "image" if image.looks_like(raw) else "file"))
+            read = await self._reader.either(raw, owner, named=_named(request), urgency=urgency, looks=looks)
             del raw
         return await self._take(request, _document(request, owner, read), read)
 
@@ -90,9 +89,8 @@ class Uploads:
                     remedy="Store the file again and use the contentRef of that answer.",
                 )
             urgency = answering.or_background(body.urgency(request))
-            if image.looks_like(raw):
-                await self._check_look(asked.scope, *await self._facts_attached(asked))
-            read = await self._reader.either(raw, asked.scope, named=asked.name, urgency=urgency)
+            looks = asked.looks and await self._looks(raw, asked.scope, *await self._facts_attached(asked))
+            read = await self._reader.either(raw, asked.scope, named=asked.name, urgency=urgency, looks=looks)
             del raw
         return await self._take(request, _attached(asked, read), read)
 
@@ -125,6 +123,19 @@ class Uploads:
             ),
             202,
         )
+
+    async def _looks(self, raw: bytes, owner: scope.Scope, *shown: rulings.Facts) -> bool:
+        """Whether hard rules let a vision model see what is in a file.
+
+        Raises `kb.errors.Invalid` for an image that they do not: nothing would be left of it.
+        """
+        try:
+            await self._check_look(owner, *shown)
+        except errors.Invalid:
+            if image.looks_like(raw):
+                raise
+            return False
+        return True
 
     async def _check_look(self, owner: scope.Scope, *shown: rulings.Facts) -> None:
         steering.check_image(await self._rules.in_force(owner), owner, *shown)
@@ -177,7 +188,7 @@ class Uploads:
 
     async def _take(self, request: web.Request, document: api.IngestRequest, read: reader.Read) -> web.Response:
         access.concerns(request, identity.document(document.scope, document.source_urn))
-        reply = await self._intake.take(document, body.urgency(request))
+        reply = await self._intake.take(document, body.urgency(request), read.images)
         self._reader.taken(read)
         said = api.FileReply(
             **reply.model_dump(),
@@ -185,6 +196,8 @@ class Uploads:
             characters=len(read.text),
             title=document.title,
             size=read.size,
+            pages=list(read.pages),
+            problems=list(read.problems),
         )
         return answering.json(said, 202)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from crds import scope
 from kb import api, identity
+from kb.files import inside
 from kb.ingest import document, turns
 
 FORGET = "forget"
@@ -41,12 +42,16 @@ class Deletion:
         await self._drop_attachments(owner, source_urn)
         return await self._drop(owner, identity.document(owner, source_urn), turn)
 
-    async def supersede_attachments(self, request: api.IngestRequest) -> None:
-        """Delete the files of versions before that this one, which is stored, comes without."""
-        if request.attachments is not None:
-            await self._drop_attachments(request.scope, request.source_urn, keep=request.attachments)
+    async def supersede_attachments(self, request: api.IngestRequest, inner: Collection[str] = ()) -> None:
+        """Delete the files of versions before that this one, which is stored, comes without: of those that it sends
+        where it names them, and of the images in its text, which are called `inner` now, always."""
+        owner, urn = request.scope, request.source_urn
+        sent = request.attachments
+        await self._drop_attachments(owner, urn, keep=[*(sent or ()), *inner], inner_only=sent is None)
 
-    async def _drop_attachments(self, owner: scope.Scope, source_urn: str, *, keep: Collection[str] = ()) -> None:
+    async def _drop_attachments(
+        self, owner: scope.Scope, source_urn: str, *, keep: Collection[str] = (), inner_only: bool = False
+    ) -> None:
         """Delete the files that came with exactly this owner's document, but for those of the names in `keep`."""
         beginning = api.attachment_sources(source_urn).removesuffix("*")
         kept = {api.attachment_urn(source_urn, name) for name in keep}
@@ -55,6 +60,8 @@ class Deletion:
             found = await self._stores.graph.documents(owner, api.ATTACHMENT, beginning, after=after)
             for one in found:
                 # "mail,name:x" begins like "mail", and its files are not those of "mail".
+                if inner_only and not inside.named_so(one.source_urn.removeprefix(beginning)):
+                    continue
                 if api.came_with(one.source_urn, source_urn) and one.source_urn not in kept:
                     await self.forget(owner, one.source_urn)
             if not found:

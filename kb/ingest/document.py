@@ -18,6 +18,7 @@ from kb import api, errors, identity, metrics
 from kb.aliases import registry
 from kb.content import store as content
 from kb.erasure import closed
+from kb.files import inside
 from kb.graph import store as graph
 from kb.ingest import changes, intent, source, turns
 from kb.queue import job
@@ -32,8 +33,9 @@ _UNTRIED = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes in characters; `parallel` chunks of one document are extracted at once, `versions` of it are kept, and the
-    answer about it names `links`. `tools`: the judging model may answer by calls of tools."""
+    """Sizes in characters; `parallel` chunks of one document are extracted at once, `versions` of it are kept, the
+    answer about it names `links`, and of the images that stand in it `images` are looked at. `tools`: the judging
+    model may answer by calls of tools."""
 
     chunk_chars: int = 4000
     chunk_overlap: int = 200
@@ -42,6 +44,7 @@ class Limits:
     versions: int = 20
     links: int = 20
     tools: bool = False
+    images: int = 10
 
 
 @dataclass(frozen=True)
@@ -169,9 +172,10 @@ class Documents:
         held = await self._stores.graph.held(owner.client_id, {*known, *chunk_ids})
         return {key for key, one in held.items() if one.document.id == document_id}
 
-    async def text(self, request: api.IngestRequest) -> str:
-        """Raises what `kb.ingest.source.text` raises."""
-        return await source.text(request, self._stores.content, max_chars=self._limits.max_chars)
+    async def read(self, request: api.IngestRequest) -> inside.Taken:
+        """The text, and the images that stand in it. Raises what `kb.ingest.source.read` raises."""
+        limits = inside.Limits(images=self._limits.images)
+        return await source.read(request, self._stores.content, max_chars=self._limits.max_chars, limits=limits)
 
     async def meet_rules(self, request: api.IngestRequest, text: str) -> enforce.Met:
         """What the hard rules in force have to say about a document. Raises `kb.errors.Away`."""

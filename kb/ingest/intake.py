@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from crds import priority, scope
 from kb import api
+from kb.files import inside
 from kb.ingest import lanes, pipeline
 
 
@@ -21,10 +22,13 @@ class Intake:
         """Delete a document as `Pipeline.forget` does; True when it was known."""
         return await self._pipeline.forget(owner, source_urn)
 
-    async def take(self, request: api.IngestRequest, urgency: priority.Priority | None) -> api.IndexReply:
-        """Make the document findable. Raises what `Lanes.enter` and `Pipeline.index` raise."""
+    async def take(
+        self, request: api.IngestRequest, urgency: priority.Priority | None, inner: Sequence[inside.Image] = ()
+    ) -> api.IndexReply:
+        """Make the document findable, and `inner`, the images of its file that were looked at. Raises what
+        `Lanes.enter` and `Pipeline.index` raise."""
         async with self._lanes.enter(urgency, request.scope.client_id):
-            reply = await self._pipeline.index(request, priority.Priority.P3 if urgency is None else urgency)
+            reply = await self._pipeline.index(request, priority.Priority.P3 if urgency is None else urgency, inner)
         if reply.queued:
             self._notify()
         return reply

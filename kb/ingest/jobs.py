@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
@@ -11,11 +12,21 @@ import structlog
 from crds import errors as root
 from crds import scope
 from kb import api, errors, metrics
-from kb.ingest import commit, deletion, document, extractor, redraft, source, turns
+from kb.files import inside
+from kb.ingest import commit, deletion, document, extractor, images, redraft, source, turns
 from kb.queue import job
 from kb.reading import draft
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class _ToRead:
+    """What models are to read and to look at."""
+
+    request: api.IngestRequest
+    made: draft.Draft
+    images: tuple[inside.Image, ...] = ()
 
 
 class Jobs:
@@ -30,7 +41,9 @@ class Jobs:
         committer: commit.Committer,
         meters: metrics.Metrics,
         clock: Callable[[], datetime],
+        shown: images.Images,
     ) -> None:
+        self._images = shown
         self._stores = stores
         self._documents = docs
         self._deletion = deletions
@@ -54,9 +67,12 @@ class Jobs:
                 to_read = await self._to_read(*held, request)
                 if to_read is None:
                     return
-            again, before = asked.action is job.Action.REWEAVE, to_read[1]
+            again, before = asked.action is job.Action.REWEAVE, to_read.made
             with self._meters.stages.labels("models").time():
-                said = await extractor.tried(self._extractor.extract(*to_read, asked.urgency, earlier=again))
+                what = (to_read.request, before, asked.urgency)
+                said = await extractor.tried(self._extractor.extract(*what, earlier=again))
+                # The answers are kept; what goes wrong is met again when they are stored, after the text.
+                await extractor.tried(self._images.look(to_read.request, to_read.images, asked.urgency, late=False))
             async with self._job(asked, request) as held:
                 if held is None:
                     return
@@ -103,27 +119,27 @@ class Jobs:
                 await self._documents.failed(asked.document_id, error, turn)
                 raise
 
-    async def _to_read(
-        self, asked: job.Job, turn: turns.Turn, request: str
-    ) -> tuple[api.IngestRequest, draft.Draft] | None:
+    async def _to_read(self, asked: job.Job, turn: turns.Turn, request: str) -> _ToRead | None:
         """What models are to read of the job's document; None when there is nothing, and then the job is dropped."""
+        to_read: _ToRead | None
         if asked.action is job.Action.REWEAVE:
-            to_read = await self._remade(asked)
+            remade = await self._remade(asked)
+            to_read = _ToRead(*remade) if remade is not None else None
         else:
             to_read = await self._recorded(asked, source.recorded(request, asked.owner), turn)
         if to_read is None:
             await self._documents.queue().drop(asked.document_id, revision=asked.revision)
         return to_read
 
-    async def _recorded(
-        self, asked: job.Job, request: api.IngestRequest, turn: turns.Turn
-    ) -> tuple[api.IngestRequest, draft.Draft] | None:
+    async def _recorded(self, asked: job.Job, request: api.IngestRequest, turn: turns.Turn) -> _ToRead | None:
         """The document as it was sent, unless another one was stored in its place since it was indexed.
 
         One that is to be stored now, and that a hard rule forbids to store meanwhile, is forgotten.
         """
-        text = await self._documents.text(request)
-        if not asked.indexed and (await self._documents.meet_rules(request, text)).unindexed:
+        taken = await self._documents.read(request)
+        text = taken.text
+        met = await self._documents.meet_rules(request, text)
+        if not asked.indexed and met.unindexed:
             await self._deletion.recorded(request.scope, request.source_urn, turn)
             return None
         made = self._documents.draft(request, text)
@@ -134,18 +150,18 @@ class Jobs:
                 log.info("superseded", document=made.document_id)
                 return None
             request = request.model_copy(update={"scope": await self._grouped(request.scope, shown)})
-        return request, made
+        return _ToRead(request, made, taken.images if met.steer.looks else ())
 
     async def _write(
         self,
         asked: job.Job,
         turn: turns.Turn,
         text: str,
-        to_read: tuple[api.IngestRequest, draft.Draft],
+        to_read: _ToRead,
         read: tuple[draft.Draft, extractor.ExtractionResult],
     ) -> None:
         """Commit what models said of the draft that they `read`, and drop the job, whose request is `text`."""
-        (request, made), (before, extracted) = to_read, read
+        request, made, (before, extracted) = to_read.request, to_read.made, read
         if {piece.id for piece in made.pieces} != {piece.id for piece in before.pieces}:
             raise errors.Outrun("the document was changed while models read it")
         if extracted.problems and asked.action is job.Action.REWEAVE:
@@ -153,8 +169,10 @@ class Jobs:
             raise _not_again(extracted.problems[0])
         await self._committer.commit(request, made, extracted, asked.urgency, turn)
         if asked.action is job.Action.EXTRACT:
+            late = asked.attempts >= images.PATIENCE
+            await self._images.store(request, to_read.images, asked.urgency, late=late)
             if not asked.indexed:
-                await self._deletion.supersede_attachments(request)
+                await self._deletion.supersede_attachments(request, [one.name for one in to_read.images])
             if extracted.problems:
                 log.warning("passages without entities", document=asked.document_id, problems=extracted.problems[:5])
             found = await self._stores.intents.find(asked.document_id)

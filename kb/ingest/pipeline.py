@@ -13,7 +13,7 @@ chunks that the graph has committed; until then the document's previous version 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -23,7 +23,8 @@ import structlog
 from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, hidden, identity, metrics
-from kb.ingest import commit, deletion, document, duplicates, extractor, intent, jobs, repeat, source, turns
+from kb.files import inside
+from kb.ingest import commit, deletion, document, duplicates, extractor, images, intent, jobs, repeat, source, turns
 from kb.ingest import earlier as threads
 from kb.links import extract
 from kb.qualify import graph, state
@@ -50,11 +51,11 @@ class _Begun:
     """A request that is recorded, and what models are to read of it; `alone` is the turn of reading it.
 
     `met`: what the hard rules have to say about it. `thread`: what was said before it. `like`: what says
-    nearly the same.
+    nearly the same. `taken`: the images in its text.
     """
 
     request: api.IngestRequest
-    text: str
+    taken: inside.Taken
     made: draft.Draft
     opened: intent.Intent
     former: _Former
@@ -62,6 +63,21 @@ class _Begun:
     met: enforce.Met = field(default_factory=enforce.Met)
     thread: threads.Found = field(default_factory=threads.Found)
     like: duplicates.Found | None = None
+
+    @property
+    def text(self) -> str:
+        """What is read of it by words."""
+        return self.taken.text
+
+    @property
+    def images(self) -> Sequence[inside.Image]:
+        """Those of them that hard rules let a model look at."""
+        return self.taken.images if self.met.steer.looks else ()
+
+    @property
+    def late(self) -> bool:
+        """Whether it waits no longer for what its images show."""
+        return self.opened.attempts > images.PATIENCE
 
 
 class Pipeline:
@@ -100,7 +116,10 @@ class Pipeline:
         self._links = limits.links
         self._documents = document.Documents(stores, meters, clock, limits)
         self._deletion = deletion.Deletion(stores, clock)
-        works = jobs.Jobs(stores, self._documents, self._deletion, self._extractor, self._committer, meters, clock)
+        self._images = images.Images(eyes, self.index)
+        works = jobs.Jobs(
+            stores, self._documents, self._deletion, self._extractor, self._committer, meters, clock, self._images
+        )
         # Callers have one object for all that is done with documents.
         self.perform = works.perform
         self.forget, self.drop = self._deletion.forget, self._deletion.drop
@@ -162,7 +181,7 @@ class Pipeline:
         self, document_id: str, request: api.IngestRequest, turn: turns.Turn, held: AsyncExitStack
     ) -> _Begun:
         """Record the request. Until the end of `held` nothing else has models read it."""
-        text, made = await self._draft(document_id, request, turn)
+        taken, made = await self._draft(document_id, request, turn)
         former = await self._former(document_id, source.record(request))
         opened = await self._open(document_id, request, turn)
         alone = await held.enter_async_context(self._turns.attempt(document.reading(opened, source.record(request))))
@@ -171,7 +190,7 @@ class Pipeline:
         if self._stores.queue is not None:
             # An older version that still waits there must not come after this one.
             await self._stores.queue.drop(document_id, fence=turn.fence)
-        return _Begun(request, text, made, opened, former, alone)
+        return _Begun(request, taken, made, opened, former, alone)
 
     async def _go_on(self, begun: _Begun, urgency: priority.Priority) -> api.IngestReply:
         """Let models read what was begun, with the document's turn free, and commit it unless another came meanwhile.
@@ -188,8 +207,9 @@ class Pipeline:
             begun = prepared
             models = self._extractor.judge if begun.met.unindexed else self._extractor.both
             with self._meters.stages.labels("models").time():
+                looked = images.beside(request, begun.images, late=begun.late)
                 qualified = await models(
-                    request, begun.text, begun.made, urgency, begun.met.told, begun.met.steer, begun.thread.shown()
+                    looked, begun.text, begun.made, urgency, begun.met.told, begun.met.steer, begun.thread.shown()
                 )
         judged, extracted = qualified.judged, qualified.extracted
         async with self._documents.writing(request.scope, document_id) as turn:
@@ -209,7 +229,9 @@ class Pipeline:
                 if begun.met.unindexed:
                     return await self._leave_out(read, judged, qualified.state, turn, latest=latest)
                 reply = await self._store(read, judged, extracted, qualified.state, urgency, turn)
-                await self._deletion.supersede_attachments(request)
+                shown = await self._images.store(request, begun.images, urgency, late=begun.late)
+                reply = reply.model_copy(update={"images": shown})
+                await self._deletion.supersede_attachments(request, begun.taken.names)
             if latest:
                 whole = isinstance(judged, hints.Judgement) and not reply.problems
                 stamp = repeat.stamp(request, begun.met.under) if whole else ""
@@ -283,11 +305,13 @@ class Pipeline:
         # The same request that comes again waits for the answers, and models are not asked twice.
         key = f"reading:{document_id}:{identity.digest(source.record(request))}"
         async with self._turns.take(key) as alone:
-            text = await self._documents.text(request)
+            taken = await self._documents.read(request)
+            text = taken.text
             met = await self._documents.meet_rules(request, text)
             with self._meters.stages.labels("models").time():
                 made = self._documents.draft(request, text)
-                qualified = await self._extractor.judge(request, text, made, urgency, met.told, met.steer)
+                looked = images.beside(request, taken.images)
+                qualified = await self._extractor.judge(looked, text, made, urgency, met.told, met.steer)
             # Nothing about an erased scope is answered.
             alone.check()
             self._stores.shut.check(request.scope)
@@ -348,8 +372,12 @@ class Pipeline:
             self._meters.ruled.labels(found.route).inc()
         return summary, found, acted
 
-    async def index(self, request: api.IngestRequest, urgency: priority.Priority) -> api.IndexReply:
+    async def index(
+        self, request: api.IngestRequest, urgency: priority.Priority, inner: Sequence[inside.Image] = ()
+    ) -> api.IndexReply:
         """Make a document findable now and queue the extraction; the queue's job outlives this process.
+
+        `inner` are images of the file that it was read from, which were looked at already.
 
         Raises an `Operational` error (the job goes on by itself) or a `Permanent` one (there is no job).
         """
@@ -367,8 +395,8 @@ class Pipeline:
                     queued=False,
                     priority=int(urgency),
                 )
-            text, made = await self._draft(document_id, request, turn)
-            forbidding = (await self._documents.meet_rules(request, text)).unindexed
+            taken, made = await self._draft(document_id, request, turn)
+            forbidding = (await self._documents.meet_rules(request, taken.text)).unindexed
             if forbidding:
                 known = await self._deletion.recorded(request.scope, request.source_urn, turn)
                 self._meters.ingested.labels("left_out").inc()
@@ -388,8 +416,9 @@ class Pipeline:
             async with self._settled(request, former, turn, put):
                 extracted = await self._extractor.kept(request, made)
                 built = await self._committer.commit(request, made, extracted, urgency, turn)
-                await self._deletion.supersede_attachments(request)
-            if extracted.missing:
+                shown = await self._images.store(request, inner, urgency, late=False)
+                await self._deletion.supersede_attachments(request, [*taken.names, *(one.name for one in inner)])
+            if extracted.missing or taken.images:
                 await queue.mark_indexed(document_id, put.revision)
             else:
                 await queue.drop(document_id, fence=turn.fence)
@@ -400,9 +429,10 @@ class Pipeline:
                 source_urn=request.source_urn,
                 replaced=opened.known,
                 chunk_ids=list(built.patch.chunk_ids),
-                queued=extracted.missing > 0,
+                queued=extracted.missing > 0 or bool(taken.images),
                 priority=int(put.urgency),
-                hidden=self._hidden(text),
+                hidden=self._hidden(taken.text),
+                images=shown,
             )
 
     async def retry(self, document_id: str, urgency: priority.Priority) -> bool:
@@ -436,10 +466,12 @@ class Pipeline:
         what = (request.source_urn, request.kind, job.Action.EXTRACT, urgency, source.record(request))
         return await self._documents.queue().put(document_id, request.scope, *what, fence=turn.fence)
 
-    async def _draft(self, document_id: str, request: api.IngestRequest, turn: turns.Turn) -> tuple[str, draft.Draft]:
+    async def _draft(
+        self, document_id: str, request: api.IngestRequest, turn: turns.Turn
+    ) -> tuple[inside.Taken, draft.Draft]:
         """The text and its draft, before anything is recorded: a text that cannot be taken leaves all as it was."""
         try:
-            text = await self._documents.text(request)
+            taken = await self._documents.read(request)
         except root.Operational as error:
             await self._open(document_id, request, turn)
             await self._documents.interrupted(document_id, error, turn)
@@ -456,7 +488,7 @@ class Pipeline:
                 await intents.refuse(document_id, request.scope, urn, error.message, now, fence=fence)
             self._meters.ingested.labels("failed").inc()
             raise
-        return text, self._documents.draft(request, text)
+        return taken, self._documents.draft(request, taken.text)
 
     async def _former(self, document_id: str, request: str) -> _Former:
         found = await self._stores.intents.find(document_id)
@@ -537,7 +569,7 @@ class Pipeline:
             summary=summary,
             hints=found,
             directive=hints.direct(judged, found, self._clock()),
-            problems=[*extracted.problems, *qualified.errors],
+            problems=[*extracted.problems, *qualified.errors, *begun.taken.problems],
             qualification=qualified.created().qualification(),
             links=[api.Link(url=one.url, before=one.before, after=one.after) for one in linked],
             rules=acted,

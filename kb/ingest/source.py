@@ -1,20 +1,32 @@
-"""The text of a request: given with it, or stored beforehand; checked, and its hidden parts marked (`kb.hidden`)."""
+"""The text of a request: given with it, or stored beforehand; checked, and its hidden parts marked (`kb.hidden`).
+
+Images that stand in it are taken out (`kb.files.inside`).
+"""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pydantic
 
 from crds import scope
 from kb import api, errors, hidden, identity
 from kb.content import store as content
+from kb.files import inside
 
 _LONG = 100_000
 
 
 async def text(request: api.IngestRequest, stored: content.Store, *, max_chars: int) -> str:
-    """At least one visible character and at most `max_chars`.
+    """At least one visible character and at most `max_chars`. Raises what `read` raises."""
+    return (await read(request, stored, max_chars=max_chars, limits=inside.Limits(images=0))).text
+
+
+async def read(
+    request: api.IngestRequest, stored: content.Store, *, max_chars: int, limits: inside.Limits
+) -> inside.Taken:
+    """The text, without the images in it, and those within `limits`.
 
     Raises `kb.errors.Invalid` or `TooLarge`, or what `stored` raises.
     """
@@ -33,13 +45,17 @@ async def text(request: api.IngestRequest, stored: content.Store, *, max_chars: 
         raise errors.Invalid(
             "the document is empty", field=field, remedy="Give a content with at least one visible character."
         )
+    long = len(said) >= _LONG
+    found = await asyncio.to_thread(inside.take, said, limits) if long else inside.take(said, limits)
+    said = found.text
     if len(said) > max_chars:
         raise errors.TooLarge(
             f"the document has {len(said)} characters, at most {max_chars} are ingested",
             field=field,
             remedy="Split the document, or raise JERVIS_KB_MAX_CHARS.",
         )
-    return hidden.marked(said) if len(said) < _LONG else await asyncio.to_thread(hidden.marked, said)
+    shown = await asyncio.to_thread(hidden.marked, said) if long else hidden.marked(said)
+    return replace(found, text=shown)
 
 
 def record(request: api.IngestRequest) -> str:

@@ -253,7 +253,7 @@ class Reader:
             return said(api.LinkOutcome.UNREACHABLE, f"the site answers {seen.reason}")
         if seen.file is not None:
             try:
-                seen = await self._file(seen.url, seen.file)
+                seen = await self._file(seen.url, seen.file, request.scope, urgency)
             except root.Permanent as error:
                 return said(api.LinkOutcome.REFUSED, error.message)
             except root.Operational as error:
@@ -308,10 +308,11 @@ class Reader:
             }
         )
 
-    async def _file(self, url: str, raw: bytes) -> frontier.Seen:
+    async def _file(self, url: str, raw: bytes, owner: scope.Scope, urgency: priority.Priority) -> frontier.Seen:
         """A file as a page without links. Raises what `kb.files.reader.Reader.file` raises."""
         assert self._files is not None
-        read = await self._files.file(raw)
+        # Its text alone: what others sent links to is not worth a vision model's time.
+        read = await self._files.file(raw, owner, named=url, urgency=urgency, looks=False)
         self._files.taken(read)
         return frontier.Seen(url, page.Page(read.title, read.text, (), follow=False, index=True))
 

@@ -19,7 +19,7 @@ from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, identity, metrics
 from kb.content import store as content
-from kb.files import image, vision
+from kb.files import image, inside, vision
 from kb.qualify import language, state
 from kb.qualify.tools import calling
 from kb.reading import anchor, answers, base_node, draft, extraction, hints, mail, prompt, typed
@@ -126,8 +126,11 @@ class Eyes:
     content: content.Store
     limit: int
 
-    async def load(self, owner: scope.Scope, reference: api.ContentRef) -> tuple[bytes, str]:
+    async def load(self, owner: scope.Scope, file: api.File) -> tuple[bytes, str]:
         """An image and its media type. Raises `kb.errors.Invalid`, `TooLarge`, `NotFound`, or what is operational."""
+        if isinstance(file, inside.File):
+            return file.body, image.check(file.body)
+        reference = file.content_ref
         if reference.bytes > self.limit:
             raise errors.TooLarge(f"the file has {reference.bytes} bytes, at most {self.limit} are read")
         body = await self.content.load(owner, reference.key)
@@ -309,7 +312,7 @@ class Qualifier:
             owner = work.request.scope
             try:
                 async with slots:
-                    body, kind = await eyes.load(owner, file.content_ref)
+                    body, kind = await eyes.load(owner, file)
                     return await eyes.models.describe(
                         body, owner, title=file.name, kind=kind, urgency=work.sight, among=sizes, spent=spent
                     )
@@ -318,8 +321,8 @@ class Qualifier:
 
         # All are awaited even when one fails: the answers that do arrive are kept for the repeated call.
         found = await asyncio.gather(*(look(self._eyes, one) for one in work.request.files))
-        for one in found:
-            _raise_operational(one)
+        for file, one in zip(work.request.files, found, strict=True):
+            _raise_operational(one, file)
         seen = []
         for known, one in zip(now.attachments, found, strict=True):
             if isinstance(one, root.JervisError):
@@ -345,11 +348,11 @@ class Qualifier:
         wanted = [file for known, file in files if known.vision_analysis is not None][:_LOOKS]
         sizes = [one.content_ref.bytes for one in wanted]
         try:
-            images = [(await self._eyes.load(owner, file.content_ref))[0] for file in wanted]
+            images = [(await self._eyes.load(owner, file))[0] for file in wanted]
             question = typed.look(now.content_type, work.request, summary, images)
             said = await self._eyes.models.choose(sizes).ask(question, typed.Details, work.sight, owner, spent)
         except root.JervisError as error:
-            _raise_operational(error)
+            _raise_operational(error, *wanted)
             problems.append(error.message)
             return now
         context = now.vision.model_copy(update={"type_specific_vision_details": said.details.strip() or None})
@@ -480,9 +483,10 @@ _Step = Callable[
 _Node = Callable[[state.QualifierPipelineState, Run], Awaitable[state.QualifierPipelineState]]
 
 
-def _raise_operational(found: object) -> None:
+def _raise_operational(found: object, *files: api.File) -> None:
     """A model that no backend has will not be there soon: the document goes on without it."""
-    if isinstance(found, root.Operational) and not isinstance(found, errors.Unconfigured):
+    waits = not all(isinstance(one, inside.File) and one.optional for one in files)
+    if waits and isinstance(found, root.Operational) and not isinstance(found, errors.Unconfigured):
         raise found
 
 

@@ -125,6 +125,23 @@ def test_a_setting_becomes_a_variable_that_the_process_understands(
     assert "JERVIS_ROUTER_MEMORY_LIMIT_BYTES" not in rendering.environment(pod)
 
 
+def test_models_for_many_or_large_images_reach_the_knowledge_base(
+    chart: Chart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = '[{"model": "qwen3-vl:32b", "images": 5}, {"model": "qwen3-vl:4b", "bytes": 9000000}]'
+    rendered = chart.render("--set-json", f'kb.settings={{"visionModels": {table}, "pdfPages": 3, "insideImages": 0}}')
+    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-kb"]["spec"]["template"]
+    for name, entry in rendering.environment(pod).items():
+        if "value" in entry:
+            monkeypatch.setenv(name, entry["value"])
+    read = settings_of("kb")().model_dump()
+    assert read["vision_models"] == [
+        {"model": "qwen3-vl:32b", "images": 5, "bytes": 0},
+        {"model": "qwen3-vl:4b", "images": 1, "bytes": 9_000_000},
+    ]
+    assert (read["vision_model"], read["pdf_pages"], read["inside_images"]) == ("qwen3-vl:8b", 3, 0)
+
+
 @pytest.mark.parametrize(
     ("given", "links"),
     [

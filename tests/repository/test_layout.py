@@ -25,6 +25,7 @@ DRIVERS = {
     "gridfs": r"(^|/)mongo\.py$",
     "imapclient": r"(^|/)imap\.py$",
     "kubernetes": r"^(kube/access|cli/kube)\.py$",
+    "pypdfium2": r"^kb/files/rendering\.py$",
     "kopf": r"^operator/main\.py$",
     "sqlite3": r"(^|/)sqlite(/\w+)?\.py$|^kb/graph/migrations\.py$",
 }

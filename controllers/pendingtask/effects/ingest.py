@@ -188,6 +188,7 @@ def file_drafts(task: pendingtask.PendingTask) -> list[api.AttachmentDraft]:
                 content_ref=api.ContentRef(key=ref.key, sha256=ref.sha256, bytes=ref.bytes),
                 title=content_title(task)[:700],
                 observed_at=task.metadata.creation_timestamp,
+                looks=task.status.retry is None or task.status.retry.count < PATIENCE,
             )
         )
     return made
@@ -198,6 +199,7 @@ async def ingest_files(kb: client.Client, task: pendingtask.PendingTask, urgency
     tried = task.status.retry.count if task.status.retry else 0
     chunk_ids: list[str] = []
     refused: list[tuple[str, str]] = []
+    partly: list[tuple[str, str]] = []
     away = False
     for draft in file_drafts(task):
         try:
@@ -211,8 +213,10 @@ async def ingest_files(kb: client.Client, task: pendingtask.PendingTask, urgency
             away = True
             refused.append((draft.name, f"{error.message} (after {tried} tries)"))
         else:
-            chunk_ids += reply.chunk_ids
-    return Attached(tuple(chunk_ids), tuple(refused), away)
+            chunk_ids += [*reply.chunk_ids, *(chunk_id for one in reply.images for chunk_id in one.chunk_ids)]
+            if reply.problems:
+                partly.append((draft.name, "; ".join(reply.problems)))
+    return Attached(tuple(chunk_ids), tuple(refused), away, tuple(partly))
 
 
 log = structlog.get_logger(__name__)
@@ -404,7 +408,11 @@ def ingested(reply: api.IngestReply, attached: Attached | None = None) -> Ingest
         hints=stored_hints(reply.hints),
         reason=reply.hints.reason,
         summary=reply.summary,
-        chunk_ids=(*reply.chunk_ids, *(attached.chunk_ids if attached else ())),
+        chunk_ids=(
+            *reply.chunk_ids,
+            *(chunk_id for one in reply.images for chunk_id in one.chunk_ids),
+            *(attached.chunk_ids if attached else ()),
+        ),
         node_keys=tuple(reply.node_keys),
         attached=attached,
         directive=reply.directive or reply.hints.directive(),

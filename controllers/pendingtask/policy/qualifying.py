@@ -175,11 +175,12 @@ def _attachments(view: View, found: Ingested) -> tuple[conditions.Condition, ...
     if found.attached is None or not files:
         return ()
     refused = found.attached.refused
+    said = [*refused, *found.attached.partly]
+    listed = [f"{name}: {why[:_REASON_CHARS]}" for name, why in said[:_SHOWN]]
+    more = [f"and {len(said) - _SHOWN} more"] if len(said) > _SHOWN else []
+    told = "; ".join([*listed, *more])
+    message = f"{files - len(refused)} of {files} files are in the knowledge base. {told}".rstrip()
     if not refused:
-        message = f"{files} of {files} files are in the knowledge base."
-        return (condition(view, CONDITION, True, "Ingested", message),)
-    listed = [f"{name}: {why[:_REASON_CHARS]}" for name, why in refused[:_SHOWN]]
-    more = [f"and {len(refused) - _SHOWN} more"] if len(refused) > _SHOWN else []
-    message = f"{files - len(refused)} of {files} files are in the knowledge base. " + "; ".join([*listed, *more])
+        return (condition(view, CONDITION, True, "Ingested", message[:2048]),)
     reason = "Unavailable" if found.attached.away else "Rejected"
     return (condition(view, CONDITION, False, reason, message[:2048]),)

@@ -64,6 +64,21 @@ def test_the_files_of_a_question_are_read_first_and_need_no_place() -> None:
     assert (told.status.value, told.message) == ("True", "2 of 2 files are in the knowledge base.")
 
 
+def test_what_of_a_file_could_not_be_read_is_named_beside_what_was() -> None:
+    mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
+    partly = (("a.txt", "page 4 could not be looked at: it cannot be drawn"),)
+    found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached(("c1",), partly=partly))
+    [told] = [
+        one
+        for one in after(mail, decide(mail, ObservedState(observed=found), NOW)).conditions
+        if one.type == "AttachmentsIngested"
+    ]
+    assert (told.status.value, told.reason) == ("True", "Ingested")
+    assert told.message == (
+        "2 of 2 files are in the knowledge base. a.txt: page 4 could not be looked at: it cannot be drawn"
+    )
+
+
 @pytest.mark.parametrize(("away", "reason"), [(False, "Rejected"), (True, "Unavailable")])
 def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> None:
     mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
@@ -394,3 +409,18 @@ def test_images_go_with_the_text_under_the_names_of_the_files_until_a_task_has_w
     retry = pendingtask.Retry(count=ingest.PATIENCE, next_at=NOW, reason="QualificationPostponed: busy")
     late = waiting.model_copy(update={"status": waiting.status.model_copy(update={"retry": retry})})
     assert ingest.ingest_request(late, ["Core Team"]).files == []
+    assert {one.looks for one in ingest.file_drafts(waiting)} == {True}
+    assert {one.looks for one in ingest.file_drafts(late)} == {False}
+
+
+def test_images_in_the_content_are_evidence_of_the_task() -> None:
+    said = {"hasActionableContent": False, "isAssignedToMe": False, "hasFutureDeadline": False}
+    shown = {"name": "a", "sourceUrn": "attachment::a", "mediaType": "image/png", "size": 9, "chunkIds": ["c2", "c3"]}
+    reply = api.IngestReply.model_validate(
+        {
+            "sourceUrn": "email::1", "replaced": False, "chunkIds": ["c1"], "nodeKeys": [], "edgeCount": 0,
+            "summary": "", "hints": {**said, "urgency": "low", "reason": ""}, "images": [shown],
+        }
+    )  # fmt: skip
+    attached = observed.Attached(("c4",), (), False)
+    assert ingest.ingested(reply, attached).chunk_ids == ("c1", "c2", "c3", "c4")

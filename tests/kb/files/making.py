@@ -98,24 +98,40 @@ def xlsx(text: str) -> bytes:
 
 
 def pdf(text: str) -> bytes:
-    """One page with one line (ISO 32000-1, 7.5)."""
-    stream = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET".encode()
+    """One page with one line."""
+    return pages(f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET")
+
+
+BAR = "0.2 g 72 600 400 90 re f"
+"""A drawing: the content of a page that has no text."""
+
+
+def pages(*contents: str | bytes, width: float = 612, height: float = 792, filters: str = "", more: str = "") -> bytes:
+    """A PDF with one page for each content stream (ISO 32000-1, 7.5); `filters` as in the dictionary of each, `more` in
+    the trailer."""
+    kids = " ".join(f"{3 + 2 * number} 0 R" for number in range(len(contents)))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
-        b"/Resources << /Font << /F1 5 0 R >> >> >>",
-        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {len(contents)} >>".encode(),
     ]
+    font = 3 + 2 * len(contents)
+    for number, content in enumerate(contents):
+        stream = content.encode() if isinstance(content, str) else content
+        objects += [
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {width} {height}] /Contents {4 + 2 * number} 0 R "
+            f"/Resources << /Font << /F1 {font} 0 R >> /XObject << /X {4 + 2 * number} 0 R >> >> >>".encode(),
+            f"<< /Length {len(stream)} {filters} >>\nstream\n".encode() + stream + b"\nendstream",
+        ]
+    objects.append(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
     made = bytearray(b"%PDF-1.4\n")
     places = []
-    for number, content in enumerate(objects, start=1):
+    for number, written in enumerate(objects, start=1):
         places.append(len(made))
-        made += b"%d 0 obj\n%s\nendobj\n" % (number, content)
-    start = len(made)
-    made += b"xref\n0 6\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % place for place in places)
-    return bytes(made + b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % start)
+        made += b"%d 0 obj\n%s\nendobj\n" % (number, written)
+    start, count = len(made), len(objects) + 1
+    made += b"xref\n0 %d\n0000000000 65535 f \n" % count + b"".join(b"%010d 00000 n \n" % place for place in places)
+    tail = f"trailer << /Size {count} /Root 1 0 R {more} >>\nstartxref\n{start}\n%%EOF\n"
+    return bytes(made + tail.encode())
 
 
 def mail(text: str, attachment: bytes | None = None) -> bytes:
@@ -126,6 +142,17 @@ def mail(text: str, attachment: bytes | None = None) -> bytes:
     if attachment is not None:
         made.add_attachment(attachment, maintype="application", subtype="pdf", filename="report.pdf")
     return made.as_bytes()
+
+
+def pictures(*bodies: bytes) -> str:
+    """A mail with attached images, the same text for the same images."""
+    made = EmailMessage()
+    made["From"], made["To"], made["Subject"] = "jana@acme.com", "core@acme.com", "Login bug"
+    made.set_content("See the pictures.")
+    for number, body in enumerate(bodies):
+        made.add_attachment(body, maintype="image", subtype="png", filename=f"shot{number}.png")
+    made.set_boundary("edge")
+    return made.as_string()
 
 
 def mails_within_mails(depth: int) -> bytes:

@@ -132,6 +132,8 @@ async def test_an_image_is_one_whatever_it_is_called(attach: Attach, fake: proce
     assert (await attach(making.png(20, 10), name="contract.pdf")).media_type == "image/png"
     [asked] = fake.requests(tag="kb.describe/v1")
     assert "contract.pdf" in asked["body"]["messages"][1]["content"]
+    # Of a task in the background, as the qualifier's looks.
+    assert asked["priority"] == "2"
 
 
 @pytest.mark.parametrize(

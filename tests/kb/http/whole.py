@@ -14,7 +14,7 @@ from kb.access import rates
 from kb.crawl import address, fetch
 from kb.erasure import book as erasures
 from kb.erasure import eraser, places
-from kb.files import reader, tika, vision
+from kb.files import pages, reader, tika, vision
 from kb.http import (
     access,
     aliases,
@@ -63,6 +63,7 @@ async def over(
     transport: httpx.AsyncBaseTransport | None = None,
     ingests: bool = False,
     kept_rules: enforce.Port | None = None,
+    drawing: pages.Limits | None = None,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed client and a raw one, both at the service's root; pages are fetched through `transport`.
 
@@ -72,7 +73,8 @@ async def over(
         numbers = itertools.count()
         judge = judge or address.Judge([], address.resolve)
         fetcher = fetch.Fetcher(web, judge, max_bytes=100_000, seconds=20.0)
-        reading = reader.Reader(parser, vision.Models(made.answers), meters)
+        renderer = pages.Renderer(drawing or pages.Limits())
+        reading = reader.Reader(parser, vision.Models(made.answers), meters, renderer)
         served: Sequence[openapi.Served] = [
             *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
             *documents.Documents(made.graph, made.ledger, made.queue).routes(),

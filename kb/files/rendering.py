@@ -1,0 +1,95 @@
+"""Pages of a PDF as images: the program of a process of its own, which `kb.files.pages` starts and bounds.
+
+    python -m kb.files.rendering '{"pages": [[3, false]], "pixels": 2200000, "cpu": 20, "memory": 536870912}' < PDF
+
+A PDF is hostile and PDFium is written in C++: what it breaks is this process, which has no secrets in its environment
+and can open neither files nor connections. For each page one frame goes to stdout: its number and the length of its
+PNG (two big-endian 32-bit numbers), then the PNG. A length of 0 is a page with nothing to see: it is blank, or it has
+text that was read already (the second value of its pair) and nothing else. `BROKEN` in its place is one that cannot be
+drawn. The images are grey: a third of the bytes, and what a scan says needs no colour.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import struct
+import sys
+import zlib
+from typing import Any, BinaryIO
+
+FRAME = struct.Struct(">II")
+BROKEN = 0xFFFFFFFF
+REFUSED = 3
+"""The exit code for a PDF that cannot be opened."""
+_DPI = 150 / 72
+# PDFium's FPDF_PAGEOBJ_TEXT; a page that has others shows more than its text.
+_TEXT = 1
+_OBJECTS = 2000
+
+
+def main(arguments: list[str], body: BinaryIO, out: BinaryIO) -> int:
+    """Draw what is asked for; the exit code."""
+    asked = json.loads(arguments[0])
+    _confine(asked["cpu"], asked["memory"])
+    raw = body.read()
+    # Only here: what is loaded from now on is confined.
+    import pypdfium2
+
+    # What is open stays so; no file and no connection can be opened any more, whatever the PDF brings PDFium to do.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+    try:
+        document = pypdfium2.PdfDocument(raw)
+    except pypdfium2.PdfiumError:
+        return REFUSED
+    count = len(document)
+    for number, has_text in asked["pages"]:
+        png: bytes | None = None
+        if number <= count:
+            try:
+                png = _drawn(document[number - 1], asked["pixels"], has_text=has_text)
+            except (pypdfium2.PdfiumError, ValueError, ZeroDivisionError, OverflowError):
+                png = None
+        out.write(FRAME.pack(number, BROKEN if png is None else len(png)) + (png or b""))
+        out.flush()
+    return 0
+
+
+def _confine(cpu: int, memory: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _drawn(page: Any, pixels: int, *, has_text: bool) -> bytes:
+    """The page as PNG; empty when there is nothing to see."""
+    if has_text and _only_text(page):
+        return b""
+    width, height = page.get_size()
+    scale = min(_DPI, math.sqrt(pixels / (width * height)), pixels / 4 / max(width, height))
+    bitmap = page.render(scale=scale, grayscale=True, limit_image_cache=True)
+    rows = bytes(bitmap.buffer)
+    if len(set(rows)) < 2:
+        return b""
+    wide, high, stride = bitmap.width, bitmap.height, bitmap.stride
+    lines = b"".join(b"\0" + rows[at : at + wide] for at in range(0, high * stride, stride))
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + _chunk(b"IHDR", struct.pack(">IIBBBBB", wide, high, 8, 0, 0, 0, 0))
+        + _chunk(b"IDAT", zlib.compress(lines, 6))
+        + _chunk(b"IEND", b"")
+    )
+
+
+def _only_text(page: Any) -> bool:
+    return all(one.type == _TEXT and count < _OBJECTS for count, one in enumerate(page.get_objects(max_depth=1)))
+
+
+def _chunk(name: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], sys.stdin.buffer, sys.stdout.buffer))
