@@ -60,7 +60,7 @@ def _lines(text: str) -> dict[str, str]:
 def _json(text: str) -> dict[str, str]:
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     inner = document.get("fields") if isinstance(document, dict) else None
     if not isinstance(inner, dict):

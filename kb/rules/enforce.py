@@ -143,7 +143,7 @@ def senders(mail: str) -> Sequence[str]:
         read = parser.HeaderParser().parsestr(mail[:_HEADERS_CHARS], headersonly=True)
         lines = [str(one) for one in read.get_all("From", [])]
         return [address for _, address in utils.getaddresses(lines) if address]
-    except (mail_errors.MessageError, ValueError, IndexError):
+    except (mail_errors.MessageError, ValueError, IndexError, RecursionError):
         return ()
 
 
