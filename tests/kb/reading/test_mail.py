@@ -41,6 +41,12 @@ def test_json_in_json_costs_the_fields_and_not_the_document(text: str) -> None:
     assert draft.make(world.request(text, kind="issue"), text, size=4000, overlap=200).pieces
 
 
+def test_what_json_spells_and_no_store_takes_is_no_part_of_a_field() -> None:
+    text = '{"key":"JERV-1","fields":{"status":"\\ud800 Open\\u0000","assignee":{"displayName":"\\udfff Jana"}}}'
+    assert fields.read(text) == {"key": "JERV-1", "status": "? Open", "assignee": "? Jana"}
+    draft.make(world.request(text, kind="issue"), text, size=4000, overlap=200).given.text.encode("utf-8")
+
+
 def test_a_name_with_a_comma_is_one_person() -> None:
     found = mail.read('From: "Novak, Jana" <jana@acme.com>\nTo: =?utf-8?q?Svoboda=2C_Petr?= <petr@acme.com>\n\nHello.')
     assert found is not None
