@@ -29,6 +29,7 @@ _CAREFUL = (
 _EXECUTED = frozenset({Decision.DEFER, Decision.EXECUTE_HIGH, Decision.EXECUTE})
 # Tasks that a person made on purpose: they are executed whatever the hints say.
 _ORDERED = frozenset({"user_task", "scheduled_task"})
+_MAILS = frozenset({"email", "mail"})
 _HEADERS_CHARS = 65_536
 _MOST_QUESTIONS = 16
 TOLD_CHARS = 4000
@@ -132,7 +133,7 @@ def _facts(request: api.IngestRequest, text: str) -> rulings.Facts:
         source=request.source_urn,
         title=request.title,
         text=text,
-        senders=senders(text) if request.kind.casefold() == "email" else (),
+        senders=senders(text) if request.kind.casefold() in _MAILS else (),
         files=request.attachments or (),
     )
 

@@ -151,6 +151,13 @@ def test_who_sent_a_mail(mail: str, senders: list[str]) -> None:
     assert list(enforce.senders(mail)) == senders
 
 
+@pytest.mark.parametrize(("kind", "met"), [("email", True), ("Mail", True), ("note", False)])
+def test_every_kind_of_mail_has_a_sender(kind: str, met: bool) -> None:
+    line = rule("enforce: route InfoOnly when sender jana@acme.com")
+    found, _ = enforce.meeting([line], world.request(kind=kind), world.MAIL).settle(ACTIONABLE)
+    assert (found.route == "InfoOnly") is met
+
+
 @given(st.text(max_size=300))
 def test_any_text_is_a_mail_without_harm(text: str) -> None:
     enforce.senders(text)
