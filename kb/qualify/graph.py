@@ -8,6 +8,7 @@ waits. Chunks are read while the other phases run, unless the type may make them
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from crds import priority, scope
 from kb import api, errors, identity, metrics
 from kb.content import store as content
 from kb.files import image, vision
-from kb.qualify import state
+from kb.qualify import room, state
 from kb.reading import anchor, answers, base_node, draft, extraction, hints, mail, prompt, typed
 
 MOST_CALLS = 10
@@ -113,11 +114,12 @@ class Qualified(Generic[_E]):
 
 @dataclass(frozen=True)
 class Eyes:
-    """How images are looked at: of at most `limit` bytes each, from `content`, by one of `models`."""
+    """How images are looked at: of at most `limit` bytes each, from `content`, by one of `models`, in `room`."""
 
     models: vision.Models
     content: content.Store
     limit: int
+    room: room.Room = field(default_factory=room.Room)
 
     async def load(self, owner: scope.Scope, reference: api.ContentRef) -> tuple[bytes, str]:
         """An image and its media type. Raises `kb.errors.Invalid`, `TooLarge`, `NotFound`, or what is operational."""
@@ -271,7 +273,7 @@ class Qualifier:
         async def look(eyes: Eyes, file: api.File) -> image.Sight | root.JervisError:
             owner = work.request.scope
             try:
-                async with slots:
+                async with slots, eyes.room.of(file.content_ref.bytes):
                     body, kind = await eyes.load(owner, file.content_ref)
                     return await eyes.models.describe(
                         body, owner, title=file.name, kind=kind, urgency=work.sight, among=sizes, spent=spent
@@ -305,12 +307,20 @@ class Qualifier:
             return None
         owner = work.request.scope
         files = zip(now.attachments, work.request.files, strict=True)
-        wanted = [file for known, file in files if known.vision_analysis is not None][:_LOOKS]
+        seen = [file for known, file in files if known.vision_analysis is not None][:_LOOKS]
+        totals = itertools.accumulate(one.content_ref.bytes for one in seen)
+        # The first one, and as many more as there is room for in one request.
+        wanted = [
+            one
+            for n, (one, total) in enumerate(zip(seen, totals, strict=True))
+            if not n or total <= self._eyes.room.most
+        ]
         sizes = [one.content_ref.bytes for one in wanted]
         try:
-            images = [(await self._eyes.load(owner, file.content_ref))[0] for file in wanted]
-            question = typed.look(now.content_type, work.request, summary, images)
-            said = await self._eyes.models.choose(sizes).ask(question, typed.Details, work.sight, owner, spent)
+            async with self._eyes.room.of(sum(sizes)):
+                images = [(await self._eyes.load(owner, file.content_ref))[0] for file in wanted]
+                question = typed.look(now.content_type, work.request, summary, images)
+                said = await self._eyes.models.choose(sizes).ask(question, typed.Details, work.sight, owner, spent)
         except root.JervisError as error:
             _raise_operational(error)
             problems.append(error.message)
