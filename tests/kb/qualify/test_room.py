@@ -76,12 +76,15 @@ async def test_documents_that_are_qualified_at_once_wait_for_the_room_of_their_i
     async def asked() -> bool:
         return fake.count(tag="kb.describe/v1") >= 2
 
-    await waiting.until(asked)
-    await asyncio.sleep(0.3)
-    assert fake.count(tag="kb.describe/v1") == 2
-    await asyncio.to_thread(fake.open_gate, gate)
-    fake.set_faults([])
+    try:
+        await waiting.until(asked)
+        await asyncio.sleep(0.3)
+        at_once = fake.count(tag="kb.describe/v1")
+    finally:
+        await asyncio.to_thread(fake.open_gate, gate)
+        fake.set_faults([])
     found = [one.state for one in await running]
+    assert at_once == 2
     assert all(one.vision_analysis for state in found for one in state.attachments)
     assert fake.count(tag="kb.describe/v1") == 6
     assert all(state.vision.type_specific_vision_details for state in found)
