@@ -122,6 +122,20 @@ def test_typed_facts_are_relationships_of_the_base_node() -> None:
     ]
 
 
+def test_an_issue_is_not_its_own_epic_and_a_mail_says_whether_it_has_files() -> None:
+    text = "Key: JERV-9\nEpic: JERV-9\nSprint: Sprint 7"
+    issue = base_node.parsed(
+        world.request(text, kind="issue", urn="jira::JERV-9"), text, anchor.Anchor("jira::JERV-9", "jira_issue")
+    )
+    assert issue is not None
+    assert [one.relation for one in issue.facts] == ["in_sprint"]
+    for files in ([], ["a.pdf"]):
+        sent = world.request(HEADERS, attachments=files)
+        mail_node = base_node.parsed(sent, HEADERS, anchor.Anchor("email::m1", "email"))
+        assert mail_node is not None
+        assert mail_node.properties["hasAttachments"] is bool(files)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.text(alphabet="ab č漢\n", min_size=1, max_size=300), st.integers(1, 60), st.sampled_from([512, 2500, 8192]))
 def test_what_is_asked_fits_the_window_and_has_head_and_tail(piece: str, times: int, num_ctx: int) -> None:

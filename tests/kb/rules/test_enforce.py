@@ -96,6 +96,13 @@ def test_a_person_is_asked_before_what_a_rule_would_execute(route: str, expected
     assert acted == ["ask-before-execute" if expected == "Ask" else f"route {expected}"]
 
 
+def test_questions_of_both_kinds_of_lines_are_asked_together() -> None:
+    lines = ('route Ask "First?" when kind email', 'ask-before-execute "Second?" when kind email')
+    found, acted = settled(IDLE, *lines)
+    assert (found.route, found.questions) == ("Ask", ["First?", "Second?"])
+    assert acted == ["route Ask", "ask-before-execute"]
+
+
 @given(st.permutations(ROUTES), st.integers(1, len(ROUTES)))
 def test_the_order_of_rules_does_not_matter_and_the_most_careful_wins(routes: list[str], count: int) -> None:
     chosen = routes[:count]
