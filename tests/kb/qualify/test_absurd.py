@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from crds.priority import Priority
-from kb import metrics
+from kb import errors, identity, metrics
 from kb.reading import answers, hints, prompt, typed
 from router import client as router_client
 from tests.fakes.ollama import process
-from tests.kb import scopes, world
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
 from tests.kb.qualify.test_scenarios import LOG, document, kb, qualified
 
 __all__ = ["kb"]
@@ -61,3 +66,30 @@ async def test_an_answer_that_was_kept_and_is_valid_no_more_is_asked_for_again(
     assert await asked.kept(question, hints.Judgement, scopes.SHOP) is None
     await asked.ask(question, hints.Judgement, Priority.P3, scopes.SHOP)
     assert fake.count(path="/api/chat") == 1
+
+
+@pytest.mark.parametrize("stop", range(6))
+async def test_a_log_that_is_summarized_in_other_words_when_it_is_resumed_leaves_nothing_of_the_first(
+    tmp_path: Path,
+    router: router_client.Client,
+    clock: clocks.Clock,
+    meters: metrics.Metrics,
+    fake: process.Fake,
+    stop: int,
+) -> None:
+    """The prompt has the day in it: what was kept yesterday does not count today."""
+    vectors, sent = memory.Vectors(), document("LOG")
+    said = SAID | {"key_events": [], "critical_details": LOG.splitlines()[-1:]}
+    fake.set_script({"kb.qualify.log/v1": [said | {"log_summary": f"{day} day."} for day in ("First", "Second")]})
+    vectors.switch.fail_after = stop
+    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as one:
+        with pytest.raises(errors.Away):
+            await one.ingest(sent)
+    vectors.switch.fail_after = None
+    clock.advance(seconds=timedelta(days=2).total_seconds())
+    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as another:
+        assert await another.recovery.sweep(before=clock()) == 1
+        stored = await vectors.known(scopes.SHOP, identity.document(scopes.SHOP, sent.source_urn))
+        texts = [one.text for one in (await vectors.chunks(scopes.SHOP, list(stored))).values()]
+        assert sorted(text.splitlines()[1] for text in texts) == [LOG.splitlines()[-1], "Second day."]
+        assert (await another.graph.counts(scopes.SHOP)).chunks == len(texts)

@@ -122,7 +122,7 @@ def test_typed_facts_are_relationships_of_the_base_node() -> None:
     ]
 
 
-def test_an_issue_is_not_its_own_epic_and_a_mail_says_whether_it_has_files() -> None:
+def test_what_the_text_says_of_a_document_is_in_its_node() -> None:
     text = "Key: JERV-9\nEpic: JERV-9\nSprint: Sprint 7"
     issue = base_node.parsed(
         world.request(text, kind="issue", urn="jira::JERV-9"), text, anchor.Anchor("jira::JERV-9", "jira_issue")
@@ -134,6 +134,14 @@ def test_an_issue_is_not_its_own_epic_and_a_mail_says_whether_it_has_files() -> 
         mail_node = base_node.parsed(sent, HEADERS, anchor.Anchor("email::m1", "email"))
         assert mail_node is not None
         assert mail_node.properties["hasAttachments"] is bool(files)
+        assert mail_node.properties["subject"] == "Přístup to the build"
+    page = base_node.parsed(
+        world.request("Author: Jana Novak\n\nText.", kind="wiki"),
+        "Author: Jana Novak\n\nText.",
+        anchor.Anchor("a", "b"),
+    )
+    assert page is not None
+    assert page.properties["authorName"] == "Jana Novak"
 
 
 @settings(max_examples=60, deadline=None)
