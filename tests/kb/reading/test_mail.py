@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kb.reading import base_node, draft, fields, mail
+from kb.reading import anchor, base_node, draft, fields, mail
 from kb.rules import enforce
 from tests.kb import world
 
@@ -56,7 +56,7 @@ def test_a_name_with_a_comma_is_one_person() -> None:
     )
     assert mail.named(found.sender) == ("Novak, Jana", "jana@acme.com")
     request = world.request('From: "Novak, Jana" <jana@acme.com>\n\nHello.')
-    base = base_node.parsed(request, request.content or "", draft.anchor.derive("email::1", "email", request.scope))
+    base = base_node.parsed(request, request.content or "", anchor.derive("email::1", "email", request.scope))
     assert base is not None
     assert [one.key for one in base.facts] == ["person:novak_ jana"]
 
