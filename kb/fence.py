@@ -17,7 +17,8 @@ _THREAD = re.compile(
     rf"<(?=[\s/\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*{_UNSEEN.join('thread')}(?![\w.]))", re.IGNORECASE
 )
 _CONTROL = re.compile(
-    r"<(?=\|\w+\|>)|<(?=\uff5c)|\[(?=/?INST\])|<(?=<?/?SYS>>)|<(?=/?s>)|<(?=(?:start|end)_of_turn>)"
+    r"<(?=\|\w+\|>)|<(?=\uff5c)|<(?=<?/?SYS>>)|<(?=/?s>)|<(?=(?:start|end)_of_turn>)|<(?=[be]os>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)\])"
     r"|<(?=/?(?:think|tool_call|tool_response)>)",
     re.IGNORECASE,
 )

@@ -37,14 +37,19 @@ _MARKED = 200
 _CERTAIN = frozenset({"NotDisplayed", "Comment", "ZeroWidth", "TagCharacters"})
 _END = "[end of hidden text]"
 _BEGIN = re.compile(rf"\[hidden text: ({'|'.join(get_args(Kind))})\]")
-_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]{0,30})((?:\s[^<>]*|/)?)>|<!--")
-_WORTH = re.compile(r"<!--|\bstyle\s*=|\bhidden\b|\balt\s*=|\bcolor\s*=|\bbgcolor\s*=", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"([a-zA-Z-]{1,40})\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
+# What stands in quotes ends no tag. Without its last group it is none, and nothing in it is looked at again: the time
+# grows with the length alone.
+_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]{0,30})((?:[\s/](?:=\s*(?:\"[^\"]*\"|'[^']*')|[^<>])*+)?)(>?)|<!--")
+_COMMENT_END = re.compile(r"--!?>")
+_WORTH = re.compile(r"<!--|<template\b|\bstyle\s*=|\bhidden\b|\balt\s*=|\bcolor\s*=|\bbgcolor\s*=", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"(?<![^\s/\"'])([a-zA-Z-]{1,40})\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
 _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 )
 _ENDS = {tag: re.compile(rf"</{tag}", re.IGNORECASE) for tag in ("script", "style", "title")}
 """Elements whose text is none of the page's."""
+_UNCLOSED = frozenset({"p", "li", "td", "th", "tr", "dt", "dd", "option"})
+"""Elements that the next one of their kind ends."""
 _CONDITIONAL = re.compile(r"\s*(?:\[if\b|<!\[endif\])", re.IGNORECASE)
 _MARKUP = re.compile(r"<[^<>]*>")
 _DEEPEST = 500
@@ -66,6 +71,8 @@ _NAMED = {
     "ivory": "fffff0",
 }
 _RGB = re.compile(r"rgba?\((\d{1,3}),(\d{1,3}),(\d{1,3})")
+_THROUGH = re.compile(r"transparent|(?:rgb|hsl)a?\((?:(?:[^,)]*,){3}|[^/)]*/)0*\.?0*%?\)|#[0-9a-f]{3}0|#[0-9a-f]{6}00")
+_NO_STYLE = re.compile(r"\s+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/)?")
 _NEAR = 12
 
 _RUN = re.compile(
@@ -195,15 +202,27 @@ def _regions(text: str) -> Iterator[tuple[Kind, int, int]]:
     while (found := _TAG.search(text, at)) is not None:
         at = found.end()
         if found[0] == "<!--":
-            close = -1 if "!--" in endless else text.find("-->", at)
-            if close < 0:
+            if text.startswith((">", "->"), at):
+                continue
+            ended = None if "!--" in endless else _COMMENT_END.search(text, at)
+            if ended is None:
                 endless.add("!--")
                 continue
+            close = ended.start()
             if hiding is None and not _CONDITIONAL.match(text, at, close):
                 yield "Comment", at, close
             at = close
             continue
+        if not found[4]:
+            continue
         tag = found[2].lower()
+        # The next one of its kind ends it, as does its own end.
+        if tag in _UNCLOSED and opened[-1].tag == tag and not found[1]:
+            closed = opened.pop()
+            counts[tag] -= 1
+            if closed is hiding and closed.hides is not None:
+                yield closed.hides, closed.start, found.start()
+                hiding = None
         if found[1]:
             if not counts[tag]:
                 continue
@@ -226,10 +245,9 @@ def _regions(text: str) -> Iterator[tuple[Kind, int, int]]:
                     at = end.start()
             continue
         if tag == "img" and hiding is None and given.get("alt", "").strip():
-            value = re.search(r"\balt\s*=\s*[\"']?", found[3], re.IGNORECASE)
-            if value is not None:
-                start = found.start(3) + value.end()
-                yield "AltText", start, start + len(given["alt"])
+            value = next(one for one in _ATTRIBUTE.finditer(found[3]) if one[1].lower() == "alt")
+            start = found.start(3) + value.start(value.lastindex or 0)
+            yield "AltText", start, start + len(given["alt"])
         if tag in _VOID or found[3].rstrip().endswith("/") or len(opened) > _DEEPEST:
             continue
         one = _element(tag, given, found[3], opened[-1])
@@ -243,15 +261,15 @@ def _regions(text: str) -> Iterator[tuple[Kind, int, int]]:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    return {one[1].lower(): next(value for value in one.groups()[1:] if value is not None) for one in _found(text)}
-
-
-def _found(text: str) -> Iterator[re.Match[str]]:
-    return _ATTRIBUTE.finditer(text)
+    """The first of a name holds."""
+    given: dict[str, str] = {}
+    for one in _ATTRIBUTE.finditer(text):
+        given.setdefault(one[1].lower(), one[one.lastindex or 0])
+    return given
 
 
 def _element(tag: str, given: dict[str, str], raw: str, parent: _Open) -> _Open:
-    style = re.sub(r"\s+", "", unescape(given.get("style", "")).lower())
+    style = _NO_STYLE.sub("", unescape(given.get("style", "")).lower())
     own, behind = _COLOUR.search(style), _BACKGROUND.search(style)
     colour = _colour(own[1]) if own else _colour(given["color"]) if given.get("color") else parent.colour
     background = parent.background
@@ -260,11 +278,13 @@ def _element(tag: str, given: dict[str, str], raw: str, parent: _Open) -> _Open:
     elif given.get("bgcolor"):
         background = _colour(given["bgcolor"])
     one = _Open(tag, colour, background)
-    bare = _ATTRIBUTE.sub(" ", raw).lower().split()
+    bare = _ATTRIBUTE.sub(" ", raw).lower().replace("/", " ").split()
     cut = "overflow:hidden" in style and _NO_ROOM.search(style)
-    if cut or _UNSEEN_STYLE.search(style) or "hidden" in bare or given.get("hidden", "false").lower() in ("hidden", ""):
+    if cut or _UNSEEN_STYLE.search(style) or "hidden" in bare or "hidden" in given or tag == "template":
         one.hides = "NotDisplayed"
-    elif (own or behind or given.get("color") or given.get("bgcolor")) and _same(colour, background):
+    elif (own and _THROUGH.fullmatch(own[1])) or (
+        (own or behind or given.get("color") or given.get("bgcolor")) and _same(colour, background)
+    ):
         one.hides = "SameColour"
     return one
 
@@ -274,10 +294,10 @@ def _colour(said: str) -> _Colour:
     said = _NAMED.get(said.strip().lower(), said.strip().lower().lstrip("#"))
     if rgb := _RGB.match(said):
         return int(rgb[1]), int(rgb[2]), int(rgb[3])
-    if re.fullmatch(r"[0-9a-f]{3}", said):
+    if re.fullmatch(r"[0-9a-f]{3,4}", said):
         said = "".join(2 * digit for digit in said)
-    if re.fullmatch(r"[0-9a-f]{6}", said):
-        return int(said[:2], 16), int(said[2:4], 16), int(said[4:], 16)
+    if re.fullmatch(r"[0-9a-f]{6}(?:[0-9a-f]{2})?", said):
+        return int(said[:2], 16), int(said[2:4], 16), int(said[4:6], 16)
     return None
 
 

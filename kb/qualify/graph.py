@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from crds import priority, scope
 from kb import api, errors, identity, metrics
 from kb.content import store as content
 from kb.files import image, inside, vision
-from kb.qualify import language, state
+from kb.qualify import language, room, state
 from kb.qualify.tools import calling
 from kb.reading import anchor, answers, base_node, draft, extraction, hints, mail, prompt, typed
 from kb.rules import enforce, steering
@@ -120,11 +121,12 @@ class Qualified(Generic[_E]):
 
 @dataclass(frozen=True)
 class Eyes:
-    """How images are looked at: of at most `limit` bytes each, from `content`, by one of `models`."""
+    """How images are looked at: of at most `limit` bytes each, from `content`, by one of `models`, in `room`."""
 
     models: vision.Models
     content: content.Store
     limit: int
+    room: room.Room = field(default_factory=room.Room)
 
     async def load(self, owner: scope.Scope, file: api.File) -> tuple[bytes, str]:
         """An image and its media type. Raises `kb.errors.Invalid`, `TooLarge`, `NotFound`, or what is operational."""
@@ -311,7 +313,7 @@ class Qualifier:
         async def look(eyes: Eyes, file: api.File) -> image.Sight | root.JervisError:
             owner = work.request.scope
             try:
-                async with slots:
+                async with slots, eyes.room.of(file.content_ref.bytes):
                     body, kind = await eyes.load(owner, file)
                     return await eyes.models.describe(
                         body, owner, title=file.name, kind=kind, urgency=work.sight, among=sizes, spent=spent
@@ -345,12 +347,20 @@ class Qualifier:
             return None
         owner = work.request.scope
         files = zip(now.attachments, work.request.files, strict=True)
-        wanted = [file for known, file in files if known.vision_analysis is not None][:_LOOKS]
+        seen = [file for known, file in files if known.vision_analysis is not None][:_LOOKS]
+        totals = itertools.accumulate(one.content_ref.bytes for one in seen)
+        # The first one, and as many more as there is room for in one request.
+        wanted = [
+            one
+            for n, (one, total) in enumerate(zip(seen, totals, strict=True))
+            if not n or total <= self._eyes.room.most
+        ]
         sizes = [one.content_ref.bytes for one in wanted]
         try:
-            images = [(await self._eyes.load(owner, file))[0] for file in wanted]
-            question = typed.look(now.content_type, work.request, summary, images)
-            said = await self._eyes.models.choose(sizes).ask(question, typed.Details, work.sight, owner, spent)
+            async with self._eyes.room.of(sum(sizes)):
+                images = [(await self._eyes.load(owner, file))[0] for file in wanted]
+                question = typed.look(now.content_type, work.request, summary, images)
+                said = await self._eyes.models.choose(sizes).ask(question, typed.Details, work.sight, owner, spent)
         except root.JervisError as error:
             _raise_operational(error, *wanted)
             problems.append(error.message)

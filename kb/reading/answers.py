@@ -180,8 +180,13 @@ class Answers:
         known = await self._shelf.answer(key(self._model, question, shape), owner)
         if known is None:
             return None
+        try:
+            answer = shape.model_validate_json(known)
+        except pydantic.ValidationError:
+            # Kept by a version of this program that took it for valid.
+            return None
         self._meters.answers.labels(question.name, "cache").inc()
-        return shape.model_validate_json(known)
+        return answer
 
     async def _converse(
         self,

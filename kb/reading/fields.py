@@ -43,8 +43,13 @@ _NONE = frozenset({"none", "null", "nobody", "unassigned", "-", "n/a"})
 def read(text: str) -> dict[str, str]:
     """The fields by our names; the first of a name holds, and one that says there is none is left out."""
     found = _json(text) if text.lstrip().startswith("{") else _lines(text)
-    said = {name: " ".join(value.split()) for name, value in found.items()}
+    # JSON may spell what is no letter: a half of a pair, a NUL.
+    said = {name: _letters(" ".join(value.split())) for name, value in found.items()}
     return {name: value for name, value in said.items() if value and value.casefold() not in _NONE}
+
+
+def _letters(value: str) -> str:
+    return value.encode("utf-8", "replace").decode().replace("\0", "")
 
 
 def _lines(text: str) -> dict[str, str]:
@@ -60,7 +65,7 @@ def _lines(text: str) -> dict[str, str]:
 def _json(text: str) -> dict[str, str]:
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     inner = document.get("fields") if isinstance(document, dict) else None
     if not isinstance(inner, dict):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC
 from email import errors as mail_errors
-from email import message_from_string, policy, utils
+from email import utils
+from email.header import decode_header
+from email.parser import HeaderParser
 
 # A header is short; what comes behind that is not read here.
 _HEAD_CHARS = 65_536
@@ -13,6 +16,8 @@ _LINE = re.compile(r"^(?:[!-9;-~]+:|[ \t])")
 _MOST_RECIPIENTS = 200
 _MOST_ANSWERED = 50
 _ID = re.compile(r"<([^<>\s]{1,500})>")
+_NAME_CHARS, _ADDRESS_CHARS, _SUBJECT_CHARS, _ID_CHARS = 200, 320, 1000, 998
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -33,43 +38,76 @@ class Headers:
 
 
 def read(text: str) -> Headers | None:
-    """None for a text that does not begin with the headers of a mail, of which From is one."""
-    head = text[:_HEAD_CHARS].replace("\r\n", "\n").lstrip("\n").partition("\n\n")[0]
+    """None for a text that does not begin with the headers of a mail, of which From is one. Time grows with the length
+    of the head alone, which the typed headers of `email.policy` do not keep to."""
+    head = text[:_HEAD_CHARS]
+    if len(text) > _HEAD_CHARS:
+        head = head.rpartition("\n")[0]
+    head = head.replace("\r\n", "\n").lstrip("\n").partition("\n\n")[0]
     if not all(_LINE.match(line) for line in head.splitlines()):
         return None
     try:
-        found = message_from_string(f"{head}\n\n", policy=policy.default)
+        found = HeaderParser().parsestr(f"{head}\n\n")
         named = {name: [str(one) for one in found.get_all(name, [])] for name in ("From", "To", "Cc")}
         senders = _people(named["From"])
-        if not senders:
-            return None
-        subject, message_id = str(found.get("Subject", "")), str(found.get("Message-ID", ""))
+        recipients = _people([*named["To"], *named["Cc"]])
         sent = _sent(str(found.get("Date", "")))
         answered = _answered(str(found.get("References", "")), str(found.get("In-Reply-To", "")))
         automatic = _automatic(str(found.get("Auto-Submitted", "no")), str(found.get("Precedence", "")))
-    except (mail_errors.MessageError, ValueError, IndexError, AttributeError, TypeError):
+    except (mail_errors.MessageError, ValueError, IndexError, AttributeError, TypeError, RecursionError):
         # The parser of the standard library fails on some broken headers; a model reads those.
         return None
+    if not senders:
+        return None
+    named_as = _decoded(str(found.get("Message-ID", ""))).strip("<>")
     return Headers(
         senders[0],
-        _people([*named["To"], *named["Cc"]])[:_MOST_RECIPIENTS],
-        " ".join(subject.split()),
-        message_id.strip().strip("<>"),
+        recipients[:_MOST_RECIPIENTS],
+        _decoded(str(found.get("Subject", "")))[:_SUBJECT_CHARS],
+        named_as[:_ID_CHARS],
         sent,
-        tuple(one for one in answered if one != message_id.strip().strip("<>")),
+        tuple(one for one in answered if one != named_as),
         automatic or "List-Unsubscribe" in found,
     )
 
 
 def named(person: str) -> tuple[str, str]:
     """Name and address of one of `Headers`' people; either may be ""."""
-    return utils.parseaddr(person)
+    name, opened, address = person.rpartition("<")
+    if opened and address.endswith(">"):
+        return name.strip(' "'), address[:-1].strip()
+    return utils.parseaddr(person[:_ADDRESS_CHARS])
 
 
 def _people(values: list[str]) -> tuple[str, ...]:
-    pairs = utils.getaddresses(values)
-    found = (f"{name} <{address}>" if name and address else name or address for name, address in pairs)
-    return tuple(dict.fromkeys(" ".join(one.split()) for one in found if one))
+    """Addresses are taken apart before names are decoded: a name may hold a comma then."""
+    pairs = ((_decoded(name)[:_NAME_CHARS], _decoded(address)) for name, address in utils.getaddresses(values))
+    found = (
+        f"{name} <{address}>" if name and address else name or address
+        for name, address in pairs
+        if len(address) <= _ADDRESS_CHARS
+    )
+    return tuple(dict.fromkeys(one for one in found if one))
+
+
+def _decoded(value: str) -> str:
+    """On one line, without control characters; letters that its charset does not have are replaced (RFC 2047)."""
+    value = " ".join(value.split())
+    try:
+        pieces = [_letters(said, charset) for said, charset in decode_header(value)]
+    except (mail_errors.MessageError, ValueError):
+        pieces = [value]
+    return " ".join(_CONTROL.sub("", "".join(pieces)).encode("utf-8", "replace").decode().split())
+
+
+def _letters(said: str | bytes, charset: str | None) -> str:
+    if isinstance(said, str):
+        return said
+    try:
+        # What stands between encoded words is given in this form by the parser.
+        return said.decode(charset or "raw-unicode-escape", "replace")
+    except (LookupError, ValueError):
+        return said.decode("utf-8", "replace")
 
 
 def _answered(references: str, in_reply_to: str) -> tuple[str, ...]:
@@ -88,6 +126,7 @@ def _automatic(submitted: str, precedence: str) -> bool:
 
 def _sent(value: str) -> str:
     try:
-        return utils.parsedate_to_datetime(value).isoformat() if value else ""
+        when = utils.parsedate_to_datetime(value) if value else None
     except ValueError:
         return ""
+    return "" if when is None else (when if when.tzinfo else when.replace(tzinfo=UTC)).isoformat()

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import base64
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from importlib import resources
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from kb import api, words
 from kb.reading import fields, hints, mail, prompt, quote
@@ -23,6 +24,8 @@ _LEAST_TOKENS = 256
 _PART_CHARS = 3800
 _LINE_CHARS = 1000
 _MARKED_CHARS = 200_000
+# More lines than a chunk takes are not looked for in the log.
+_MOST_LINES = 200
 
 
 class EmailJudgement(hints.Judgement):
@@ -65,7 +68,7 @@ class ConfluenceReading(hints.Judgement):
 class LogReading(hints.Judgement):
     """The answer to `kb.qualify.log/v1`."""
 
-    log_summary: str = Field(min_length=1, max_length=4000)
+    log_summary: Annotated[str, StringConstraints(min_length=1, max_length=4000, strip_whitespace=True)]
     key_events: list[str] = Field(max_length=100)
     critical_details: list[str] = Field(max_length=100)
 
@@ -161,10 +164,11 @@ def email(request: api.IngestRequest, text: str, seen: str, said: EmailJudgement
         )
     if not isinstance(said, EmailReading):
         return api.EmailExtraction(subject=request.title, classification=classification)
+    stands = _standing(text, seen)
     return api.EmailExtraction(
-        sender=_said(said.sender, text, seen),
-        recipients=tuple(one for one in said.recipients if _said(one, text, seen)),
-        subject=request.title or _said(said.subject, text, seen),
+        sender=stands(said.sender),
+        recipients=tuple(one for one in said.recipients if stands(one)),
+        subject=request.title or stands(said.subject),
         classification=classification,
     )
 
@@ -178,9 +182,10 @@ def jira(key: str, text: str, seen: str, said: JiraReading | None) -> api.JiraEx
     """The fields of an issue called `key`."""
     known = fields.read(text)
     read = {} if said is None else said.model_dump()
+    stands = _standing(text, seen)
 
     def of(name: str) -> str:
-        return known.get(name, "") or _said(str(read.get(name, "")), text, seen)
+        return known.get(name, "") or stands(str(read.get(name, "")))
 
     return api.JiraExtraction(
         key=key,
@@ -198,32 +203,26 @@ def confluence(
     request: api.IngestRequest, text: str, seen: str, said: ConfluenceReading | None
 ) -> api.ConfluenceExtraction:
     """The fields of a page."""
-    known = fields.read(text)
+    known, stands = fields.read(text), _standing(text, seen)
     return api.ConfluenceExtraction(
-        author=known.get("author", "") or (_said(said.author, text, seen) if said else ""),
-        title=request.title or (_said(said.title, text, seen) if said else ""),
+        author=known.get("author", "") or (stands(said.author) if said else ""),
+        title=request.title or (stands(said.title) if said else ""),
         topic=said.topic if said else "",
     )
 
 
 def log(text: str, said: LogReading) -> tuple[api.LogSummarization, list[str]]:
     """The summary of a log, and a problem for the lines that the log does not have."""
-    there = words.plain(text)
-    lines = {
-        name: [line for one in given for line in one.splitlines() if line.strip()]
-        for name, given in (("keyEvents", said.key_events), ("criticalDetails", said.critical_details))
-    }
-    problems = [
-        f"{count} of {len(given)} lines in {name} do not stand in the log, and were left out"
-        for name, given in lines.items()
-        if (count := sum(1 for line in given if words.plain(line.strip()) not in there))
-    ]
-    kept = {
-        name: tuple(_bounded(line.strip() for line in given if words.plain(line.strip()) in there))
-        for name, given in lines.items()
-    }
+    there, kept, problems = words.plain(text), dict[str, tuple[str, ...]](), list[str]()
+    for name, given in (("keyEvents", said.key_events), ("criticalDetails", said.critical_details)):
+        lines = [line.strip() for one in given for line in one.splitlines() if line.strip()][:_MOST_LINES]
+        own = [line for line in lines if words.plain(line) in there]
+        kept[name] = tuple(_bounded(iter(own)))
+        if len(own) < len(lines):
+            left_out = f"{len(lines) - len(own)} of {len(lines)} lines in {name}"
+            problems.append(f"{left_out} do not stand in the log, and were left out")
     made = api.LogSummarization(
-        summary=said.log_summary.strip(), key_events=kept["keyEvents"], critical_details=kept["criticalDetails"]
+        summary=said.log_summary, key_events=kept["keyEvents"], critical_details=kept["criticalDetails"]
     )
     return made, problems
 
@@ -244,10 +243,19 @@ def looks_like_log(text: str) -> bool:
     return len(lines) > 2 and sum(1 for line in lines if fields.LOGGED.match(line)) * 2 > len(lines)
 
 
-def _said(value: str, text: str, seen: str) -> str:
-    value = " ".join(value.split())
-    wanted = words.plain(value)
-    return value if wanted and (wanted in words.plain(text) or wanted in words.plain(seen)) else ""
+def _standing(text: str, seen: str) -> Callable[[str], str]:
+    """What gives a value back that stands in the text, or in what was seen, and "" for any other."""
+    there: list[str] = []
+
+    def said(value: str) -> str:
+        value = " ".join(value.split())
+        wanted = words.plain(value)
+        if wanted and not there:
+            # A long text is brought into the form of the comparison once.
+            there.extend((words.plain(text), words.plain(seen)))
+        return value if wanted and any(wanted in one for one in there) else ""
+
+    return said
 
 
 def _bounded(lines: Iterator[str]) -> Iterator[str]:

@@ -32,6 +32,7 @@ _CAREFUL = (
 _EXECUTED = frozenset({Decision.DEFER, Decision.EXECUTE_HIGH, Decision.EXECUTE})
 # Tasks that a person made on purpose: they are executed whatever the hints say.
 _ORDERED = frozenset({"user_task", "scheduled_task"})
+_MAILS = frozenset({"email", "mail"})
 _HEADERS_CHARS = 65_536
 _MOST_QUESTIONS = 16
 TOLD_CHARS = 4000
@@ -148,7 +149,7 @@ def _facts(request: api.IngestRequest, text: str) -> rulings.Facts:
         source=request.source_urn,
         title=request.title,
         text=text,
-        senders=senders(text) if request.kind.casefold() == "email" else (),
+        senders=senders(text) if request.kind.casefold() in _MAILS else (),
         files=request.attachments or (),
     )
 
@@ -159,7 +160,7 @@ def senders(mail: str) -> Sequence[str]:
         read = parser.HeaderParser().parsestr(mail[:_HEADERS_CHARS], headersonly=True)
         lines = [str(one) for one in read.get_all("From", [])]
         return [address for _, address in utils.getaddresses(lines) if address]
-    except (mail_errors.MessageError, ValueError, IndexError):
+    except (mail_errors.MessageError, ValueError, IndexError, RecursionError):
         return ()
 
 

@@ -110,6 +110,26 @@ def test_the_same_directive_is_the_same_write_and_leads_out_of_qualification_for
     assert bool(asked) == (status.route.decision is Decision.ASK)
 
 
+@pytest.mark.parametrize(("given_", "kind"), [(ASK, "Question"), (FAIL, "Failure")])
+def test_what_was_written_before_a_person_is_asked_answers_nothing(given_: api.QualifierDirective, kind: str) -> None:
+    written = {"id": "m1", "text": "Pay it.", "author": "jana", "at": NOW.isoformat()}
+    retry = {"count": 3, "nextAt": NOW.isoformat(), "reason": "away"}
+    task = build.task(Phase.QUALIFYING, spec={"messages": [written]}, status={"retry": retry})
+    seen = observed.ObservedState(observed=observed.Ingested(ACTION, directive=given_))
+    asked = build.apply(task, decide(task, seen, NOW).status_patch)
+    assert asked.status.user_task is not None
+    assert (asked.status.user_task.kind, asked.status.messages_seen, asked.status.retry) == (kind, 1, None)
+    assert decide(asked, observed.ObservedState(), NOW).phase is None
+
+
+def test_a_decision_says_what_became_of_the_content_and_asks_what_is_asked() -> None:
+    left_out = observed.Ingested(ACTION, forbidden="The content is not stored.")
+    assert directive.choose(Type.EMAIL, left_out, lead=LEAD, now=NOW).reason.endswith(". The content is not stored.")
+    many = observed.Ruled(Decision.ASK, ("k (version 1): route Ask",), questions=(" ", *map(str, range(20))))
+    chosen = directive.choose(Type.EMAIL, observed.Ingested(ACTION, ruled=many), lead=LEAD, now=NOW)
+    assert chosen.questions == tuple(map(str, range(16)))
+
+
 @pytest.mark.parametrize(
     "fields",
     [

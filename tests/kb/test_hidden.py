@@ -41,6 +41,19 @@ def parts(text: str) -> list[tuple[str, str]]:
         ('<span style="color: #fefefe">{}</span>', "SameColour"),
         ('<td bgcolor="#000"><span style="color:rgb(0,0,0)">{}</span></td>', "SameColour"),
         ('<div style="background-color:#123456;color:#123456">{}</div>', "SameColour"),
+        ('<div title="a>b" style="display:none">{}</div>', "NotDisplayed"),
+        ("<div title='<b>' style='display:none'>{}</div>", "NotDisplayed"),
+        ('<div/style="display:none">{}</div>', "NotDisplayed"),
+        ('<div style="display:none" style="color:red">{}</div>', "NotDisplayed"),
+        ('<div style="display:/**/none">{}</div>', "NotDisplayed"),
+        ('<div hidden="until-found">{}</div>', "NotDisplayed"),
+        ("<template>{}</template>", "NotDisplayed"),
+        ('<span style="color:transparent">{}</span>', "SameColour"),
+        ('<span style="color: rgba(0, 0, 0, 0)">{}</span>', "SameColour"),
+        ('<span style="color:#ffffffff">{}</span>', "SameColour"),
+        ('<span style="color:#00000000">{}</span>', "SameColour"),
+        ("<!-- {} --!>", "Comment"),
+        ('<img data-alt="a" alt="{}" alt="b">', "AltText"),
         ("<!-- {} -->", "Comment"),
         ('<img src="a.png" alt="{}">', "AltText"),
     ],
@@ -68,6 +81,10 @@ def test_html_that_is_not_seen(markup: str, kind: str) -> None:
         "if a < b and b > c: style = hidden",
         "Zpráva \u2013 p\u0159\u00edloha \U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
         "\u0646\u0645\u06cc\u200c\u062f\u0627\u0646\u0645 \U0001f469\u200d\U0001f4bb",
+        '<p data-style="display:none" my_style="display:none" title="style=\'display:none\'">Seen.</p>',
+        "<!-->Seen.<p>b</p>",
+        '<span style="color:rgba(0,0,0,0.9)">Seen.</span><span style="color:rgb(255,0,0)">Seen.</span>',
+        "Write to Jana <jana@acme.com>, <b don't style='display:none'",
         "<style>.a { display:none } <!-- x --></style><p>Seen.</p>",
     ],
 )
@@ -79,6 +96,19 @@ def test_what_follows_a_hidden_part_is_not_hidden() -> None:
     made = hidden.marked(f'<div style="display:none">{TOLD}<p>a<p>b</div><p>Seen.</p>')
     assert made.endswith("[end of hidden text]</div><p>Seen.</p>")
     assert hidden.marked(f"<p hidden>{TOLD}").endswith(f"{TOLD}[end of hidden text]")
+
+
+@pytest.mark.parametrize("tag", ["p", "li", "td"])
+def test_an_element_without_an_end_hides_nothing_of_the_next_one(tag: str) -> None:
+    made = hidden.marked(f'<{tag} style="display:none">{TOLD}<{tag}>Please pay.</{tag}>')
+    assert hidden.seen(made) == f'<{tag} style="display:none"><{tag}>Please pay.</{tag}>'
+    assert hidden.seen(hidden.marked("<!-->Please pay.<!-- x -->")) == "<!-->Please pay.<!---->"
+
+
+def test_an_alternative_text_given_twice_covers_no_comment() -> None:
+    made = hidden.marked(f'<img alt="a" alt="{"x" * 400}"><!-- {TOLD} -->')
+    assert parts(f'<img alt="a" alt="{"x" * 400}"><!-- {TOLD} -->') == [("AltText", "a"), ("Comment", TOLD)]
+    assert TOLD not in hidden.seen(made)
 
 
 def test_what_is_judged_is_what_a_reader_sees() -> None:
@@ -183,6 +213,9 @@ def test_no_text_costs_more_than_its_length() -> None:
         "<div style='color:white'>",
         "</p>",
         "<a b='",
+        "<a =''='",
+        '<a b="c>',
+        "<!-->",
         "\u200b",
         "<script>",
         "x:y\n",

@@ -145,7 +145,9 @@ def _header(task: pendingtask.PendingTask, name: str) -> str:
     """Of a mail that is in the task itself, decoded. Addresses are not parsed: a hostile one's would take minutes."""
     try:
         raw = HeaderParser().parsestr(task.spec.content or "").get(name, "")
-        return " ".join(str(make_header(decode_header(raw))).split())
+        said = " ".join(str(make_header(decode_header(raw))).split())
+        # Some charsets spell what is no letter; it would cost the whole request.
+        return said.encode("utf-8", "replace").decode()
     except (mail_errors.MessageError, ValueError, LookupError):
         # A header that cannot be decoded is left out.
         return ""

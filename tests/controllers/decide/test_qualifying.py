@@ -168,6 +168,11 @@ def test_a_hostile_header_costs_neither_title_nor_sender(header: str) -> None:
     }
 
 
+def test_a_subject_that_spells_no_letter_costs_not_the_mail() -> None:
+    mail = task(spec={"content": "From: a@b.cz\nSubject: =?utf-7?q?+2AA-?= Hi\n\nHi"})
+    assert ingest.ingest_request(mail, []).title.endswith("Hi")
+
+
 @pytest.mark.parametrize(
     ("linked", "told"),
     [

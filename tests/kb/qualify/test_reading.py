@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb import api
-from kb.reading import anchor, base_node, draft, fields, mail, typed
+from kb.reading import anchor, base_node, draft, fields, hints, mail, typed
 from tests.kb import world
 
 HEADERS = """From: =?utf-8?q?Jana_Nov=C3=A1kov=C3=A1?= <jana@acme.com>
@@ -122,6 +122,28 @@ def test_typed_facts_are_relationships_of_the_base_node() -> None:
     ]
 
 
+def test_what_the_text_says_of_a_document_is_in_its_node() -> None:
+    text = "Key: JERV-9\nEpic: JERV-9\nSprint: Sprint 7"
+    issue = base_node.parsed(
+        world.request(text, kind="issue", urn="jira::JERV-9"), text, anchor.Anchor("jira::JERV-9", "jira_issue")
+    )
+    assert issue is not None
+    assert [one.relation for one in issue.facts] == ["in_sprint"]
+    for files in ([], ["a.pdf"]):
+        sent = world.request(HEADERS, attachments=files)
+        mail_node = base_node.parsed(sent, HEADERS, anchor.Anchor("email::m1", "email"))
+        assert mail_node is not None
+        assert mail_node.properties["hasAttachments"] is bool(files)
+        assert mail_node.properties["subject"] == "Přístup to the build"
+    page = base_node.parsed(
+        world.request("Author: Jana Novak\n\nText.", kind="wiki"),
+        "Author: Jana Novak\n\nText.",
+        anchor.Anchor("a", "b"),
+    )
+    assert page is not None
+    assert page.properties["authorName"] == "Jana Novak"
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.text(alphabet="ab č漢\n", min_size=1, max_size=300), st.integers(1, 60), st.sampled_from([512, 2500, 8192]))
 def test_what_is_asked_fits_the_window_and_has_head_and_tail(piece: str, times: int, num_ctx: int) -> None:
@@ -167,6 +189,33 @@ def test_lines_of_a_log_are_its_own_and_fit_a_chunk() -> None:
     assert 5 < len(found.key_events) < 20
     assert all(len(part) < 4000 for part in typed.parts(found))
     assert [part.partition(":")[0] for part in typed.parts(found)] == ["Summary", "Key events"]
+
+
+def test_a_line_that_is_named_twice_stands_once_and_only_logs_look_like_one() -> None:
+    lines = [f"2026-03-02 09:00:{number:02} ERROR {number}" for number in range(4)]
+    said = typed.LogReading(
+        has_actionable_content=False,
+        is_assigned_to_me=False,
+        has_future_deadline=False,
+        urgency="low",
+        summary="",
+        reason="",
+        log_summary="It failed.",
+        key_events=[lines[0], lines[1], lines[0]],
+        critical_details=[],
+    )
+    assert typed.log("\n".join(lines), said)[0].key_events == (lines[0], lines[1])
+    assert typed.looks_like_log("\n".join(lines))
+    assert not typed.looks_like_log("\n".join([*lines, *["It was seen by Jana."] * 4]))
+    assert not typed.looks_like_log("Hello.\n\nThe page is blank.\nPlease fix it.\nJana")
+
+
+def test_what_was_seen_leaves_room_for_the_text() -> None:
+    most = hints.HEAD_CHARS + hints.TAIL_CHARS
+    shown = typed.document("t" * 50_000, "s" * 50_000, None)
+    text, _, seen = shown.partition("\n\nVISUAL CONTEXT:\n")
+    assert most <= len(text) < most + 20
+    assert most // 2 <= len(seen) < most // 2 + 20
 
 
 def test_every_prompt_is_a_file_whose_data_is_fenced() -> None:

@@ -96,6 +96,13 @@ def test_a_person_is_asked_before_what_a_rule_would_execute(route: str, expected
     assert acted == ["ask-before-execute" if expected == "Ask" else f"route {expected}"]
 
 
+def test_questions_of_both_kinds_of_lines_are_asked_together() -> None:
+    lines = ('route Ask "First?" when kind email', 'ask-before-execute "Second?" when kind email')
+    found, acted = settled(IDLE, *lines)
+    assert (found.route, found.questions) == ("Ask", ["First?", "Second?"])
+    assert acted == ["route Ask", "ask-before-execute"]
+
+
 @given(st.permutations(ROUTES), st.integers(1, len(ROUTES)))
 def test_the_order_of_rules_does_not_matter_and_the_most_careful_wins(routes: list[str], count: int) -> None:
     chosen = routes[:count]
@@ -149,6 +156,13 @@ def test_questions_are_bounded() -> None:
 )
 def test_who_sent_a_mail(mail: str, senders: list[str]) -> None:
     assert list(enforce.senders(mail)) == senders
+
+
+@pytest.mark.parametrize(("kind", "met"), [("email", True), ("Mail", True), ("note", False)])
+def test_every_kind_of_mail_has_a_sender(kind: str, met: bool) -> None:
+    line = rule("enforce: route InfoOnly when sender jana@acme.com")
+    found, _ = enforce.meeting([line], world.request(kind=kind), world.MAIL).settle(ACTIONABLE)
+    assert (found.route == "InfoOnly") is met
 
 
 @given(st.text(max_size=300))

@@ -1,0 +1,95 @@
+"""Answers of models that follow the schema and make no sense: what they cost, and that the document has its end."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crds.priority import Priority
+from kb import errors, identity, metrics
+from kb.reading import answers, hints, prompt, typed
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+from tests.kb.qualify.test_scenarios import LOG, document, kb, qualified
+
+__all__ = ["kb"]
+SAID: dict[str, Any] = {
+    "hasActionableContent": False,
+    "isAssignedToMe": False,
+    "hasFutureDeadline": False,
+    "urgency": "low",
+    "summary": "",
+    "reason": "",
+}
+
+
+async def test_a_log_that_is_summarized_by_blanks_is_asked_about_again(
+    kb: world.ObservedState, fake: process.Fake
+) -> None:
+    blank = SAID | {"log_summary": " ", "key_events": [], "critical_details": ["invented"]}
+    good = SAID | {"log_summary": "It failed.", "key_events": [], "critical_details": LOG.splitlines()[-1:]}
+    fake.set_script({"kb.qualify.log/v1": [blank, good]})
+    reply, found = await qualified(kb, document("LOG"))
+    assert len(reply.chunk_ids) == 2
+    assert found.errors == ()
+    assert fake.count(tag="kb.qualify.log/v1") == 2
+
+
+def test_what_a_model_adds_to_a_long_text_is_looked_up_in_moments() -> None:
+    text = (LOG + "\n") * 800
+    since = time.process_time()
+    invented = ["\n".join(f"no {number} {line}" for line in range(1000)) for number in range(100)]
+    read = typed.LogReading.model_validate(
+        SAID | {"log_summary": "It failed.", "key_events": invented, "critical_details": LOG.splitlines()[-1:]}
+    )
+    found, problems = typed.log(text, read)
+    assert found.critical_details == (LOG.splitlines()[-1],)
+    assert len(problems) == 1
+    mail = SAID | {"classification": "REQUEST", "recipients": [f"nobody{number}" for number in range(200)]}
+    assert typed.email(world.request(text), text, "", typed.EmailReading.model_validate(mail)).recipients == ()
+    assert time.process_time() - since < 2
+
+
+async def test_an_answer_that_was_kept_and_is_valid_no_more_is_asked_for_again(
+    kb: world.ObservedState, router: router_client.Client, meters: metrics.Metrics, fake: process.Fake
+) -> None:
+    asked = answers.Answers(router, "qwen2.5:7b", kb.ledger, meters)
+    question = prompt.hints("Hello.", title="", kind="note", today=kb.clock().date(), team=())
+    where = answers.key("qwen2.5:7b", question, hints.Judgement)
+    await kb.ledger.keep_answer(where, question.name, '{"urgency": "none"}', scopes.SHOP)
+    assert await asked.kept(question, hints.Judgement, scopes.SHOP) is None
+    await asked.ask(question, hints.Judgement, Priority.P3, scopes.SHOP)
+    assert fake.count(path="/api/chat") == 1
+
+
+@pytest.mark.parametrize("stop", range(6))
+async def test_a_log_that_is_summarized_in_other_words_when_it_is_resumed_leaves_nothing_of_the_first(
+    tmp_path: Path,
+    router: router_client.Client,
+    clock: clocks.Clock,
+    meters: metrics.Metrics,
+    fake: process.Fake,
+    stop: int,
+) -> None:
+    """The prompt has the day in it: what was kept yesterday does not count today."""
+    vectors, sent = memory.Vectors(), document("LOG")
+    said = SAID | {"key_events": [], "critical_details": LOG.splitlines()[-1:]}
+    fake.set_script({"kb.qualify.log/v1": [said | {"log_summary": f"{day} day."} for day in ("First", "Second")]})
+    vectors.switch.fail_after = stop
+    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as one:
+        with pytest.raises(errors.Away):
+            await one.ingest(sent)
+    vectors.switch.fail_after = None
+    clock.advance(seconds=timedelta(days=2).total_seconds())
+    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as another:
+        assert await another.recovery.sweep(before=clock()) == 1
+        stored = await vectors.known(scopes.SHOP, identity.document(scopes.SHOP, sent.source_urn))
+        texts = [one.text for one in (await vectors.chunks(scopes.SHOP, list(stored))).values()]
+        assert sorted(text.splitlines()[1] for text in texts) == [LOG.splitlines()[-1], "Second day."]
+        assert (await another.graph.counts(scopes.SHOP)).chunks == len(texts)

@@ -1,0 +1,111 @@
+"""Heads of mails and fields of issues that were written to cost time, to break parsers, or by other programs."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kb.reading import anchor, base_node, draft, fields, mail
+from kb.rules import enforce
+from tests.kb import world
+
+DEEP = {"from": f"From: {'(' * 3000}\n\nHello.", "to": f"From: a@b.cz\nTo: {'(' * 60_000}\n\nHello."}
+SLOW = {
+    "quotes": '"' * 60_000,
+    "backslashes": "\\" * 60_000,
+    "commas": "," * 60_000,
+    "groups": "a:;" * 20_000,
+    "dots": "a." * 30_000,
+    "encoded words": "=?utf-8?q?a?= " * 4000,
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_comments_in_comments_cost_the_headers_and_not_the_document(name: str) -> None:
+    assert mail.read(DEEP[name]) is None
+    assert enforce.senders(DEEP["from"]) == ()
+    assert draft.make(world.request(DEEP[name]), DEEP[name], size=4000, overlap=200).pieces
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_the_time_of_a_head_grows_with_its_length_alone(name: str) -> None:
+    since = time.process_time()
+    mail.read(f"From: a@b.cz\nTo: {SLOW[name]}\n\nHello.")
+    assert time.process_time() - since < 1
+
+
+@pytest.mark.parametrize("text", ['{"fields":' + "[" * 100_000, '{"a":' * 100_000])
+def test_json_in_json_costs_the_fields_and_not_the_document(text: str) -> None:
+    assert fields.read(text) == {}
+    assert draft.make(world.request(text, kind="issue"), text, size=4000, overlap=200).pieces
+
+
+def test_what_json_spells_and_no_store_takes_is_no_part_of_a_field() -> None:
+    text = '{"key":"JERV-1","fields":{"status":"\\ud800 Open\\u0000","assignee":{"displayName":"\\udfff Jana"}}}'
+    assert fields.read(text) == {"key": "JERV-1", "status": "? Open", "assignee": "? Jana"}
+    draft.make(world.request(text, kind="issue"), text, size=4000, overlap=200).given.text.encode("utf-8")
+
+
+def test_a_name_with_a_comma_is_one_person() -> None:
+    found = mail.read('From: "Novak, Jana" <jana@acme.com>\nTo: =?utf-8?q?Svoboda=2C_Petr?= <petr@acme.com>\n\nHello.')
+    assert found is not None
+    assert (found.sender, found.recipients) == (
+        "Novak, Jana <jana@acme.com>",
+        ("Svoboda, Petr <petr@acme.com>",),
+    )
+    assert mail.named(found.sender) == ("Novak, Jana", "jana@acme.com")
+    request = world.request('From: "Novak, Jana" <jana@acme.com>\n\nHello.')
+    base = base_node.parsed(request, request.content or "", anchor.derive("email::1", "email", request.scope))
+    assert base is not None
+    assert [one.key for one in base.facts] == ["person:novak_ jana"]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("=?utf-7?q?+2AA-?=", None),
+        ("=?klingon?q?Jan=C3=A1?=", "Jan\u00e1"),
+        ("=?us-ascii?q?=FF=FE?= x", None),
+        ("Jan\u00e1 =?utf-8?q?Nov=C3=A1k?=", "Jan\u00e1 Nov\u00e1k"),
+        ("a\x00b\x1bc", "abc"),
+        ("\u05e9\u05dc\u05d5\u05dd \u4f60\u597d", "\u05e9\u05dc\u05d5\u05dd \u4f60\u597d"),
+    ],
+)
+def test_a_subject_of_any_charset_is_text_that_stores_take(written: str, read: str | None) -> None:
+    found = mail.read(f"From: {written} <a@b.cz>\nSubject: {written}\n\nHello.")
+    assert found is not None
+    for one in (found.subject, found.sender):
+        assert one.encode("utf-8").decode() == one
+        assert "\x00" not in one
+    assert read is None or (found.subject, found.sender) == (read, f"{read} <a@b.cz>")
+
+
+def test_ids_and_names_have_a_length() -> None:
+    head = f"From: {'n' * 5000} <a@b.cz>\nTo: {'x' * 5000}@b.cz\nSubject: {'s ' * 9000}\nMessage-ID: <{'i' * 9000}@b>\n"
+    found = mail.read(f"{head}\nHello.")
+    assert found is not None
+    assert len(found.sender) < 300
+    assert found.recipients == ()
+    assert len(found.subject) <= 1000
+    assert len(found.message_id) <= 998
+    folded = mail.read("From: a@b.cz\nMessage-ID: <a\n b\n c@x>\n\nHello.")
+    assert folded is not None
+    assert folded.message_id == "a b c@x"
+
+
+@pytest.mark.parametrize(
+    ("date", "expected"),
+    [
+        ("Mon, 1 Jan 2024 10:00:00 -0000", "2024-01-01T10:00:00+00:00"),
+        ("Mon, 01 Jan 0001 00:00:00 +0000", None),
+        ("Fri, 31 Dec 9999 23:59:59 -1200", "9999-12-31T23:59:59-12:00"),
+        (f"Mon, 1 Jan 2024 10:00:00 +{'9' * 5000}", None),
+        ("9" * 60_000, ""),
+        ("((((" * 2000, ""),
+    ],
+)
+def test_a_date_is_a_moment_or_nothing(date: str, expected: str | None) -> None:
+    found = mail.read(f"From: a@b.cz\nDate: {date}\n\nHello.")
+    assert found is not None
+    assert expected is None or found.sent == expected
