@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli import mail as cli_mail
+from crds import mail as task_mail
 from crds import pendingtask
 from hack import drawing
 from hack.demo import adf, commits, inputs, mail, submit
@@ -50,7 +50,7 @@ def test_a_mail_without_identity_or_text_is_refused(raw: bytes) -> None:
 
 def test_screenshots_come_with_the_same_words() -> None:
     failed, complete = inputs.screenshots(ROOT, NOW)
-    read = [cli_mail.read(item.message) for item in (failed, complete)]
+    read = [task_mail.read(item.message) for item in (failed, complete)]
     assert [(one.urn, one.title) for one in read] == [
         (failed.source_urn, "Message of the backup console"),
         (complete.source_urn, "Message of the backup console"),

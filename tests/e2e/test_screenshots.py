@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from cli import mail
+from crds import mail
 from crds.phases import Phase
 from hack.demo import inputs, report, submit
 from tests.e2e.site import Site

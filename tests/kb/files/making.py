@@ -211,8 +211,8 @@ def msg(text: str) -> bytes:
     return header + table + directory + properties + body
 
 
-def png(width: int, height: int) -> bytes:
-    """An image that says it has this size; its content is one black line."""
+def png(width: int, height: int, *, padding: int = 0) -> bytes:
+    """An image that says it has this size; its content is one black line. `padding` bytes are in a private chunk."""
 
     def chunk(name: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
@@ -221,6 +221,7 @@ def png(width: int, height: int) -> bytes:
     return (
         b"\x89PNG\r\n\x1a\n"
         + chunk(b"IHDR", head)
+        + (chunk(b"paDd", bytes(padding)) if padding else b"")
         + chunk(b"IDAT", zlib.compress(b"\0" * (width + 1)))
         + chunk(b"IEND", b"")
     )

@@ -14,8 +14,8 @@ from kb.files import inside
 from tests.kb.files import making
 
 LIMITS = inside.Limits()
-PNG = making.png(40, 30, "The invoice 4711 is not paid. " * 10)
-OTHER = making.png(41, 30, "The pump P-17 leaks. " * 15)
+PNG = making.png(40, 30, padding=300)
+OTHER = making.png(41, 30, padding=315)
 
 
 def mail(*attached: tuple[bytes, str, str], related: bytes | None = None) -> EmailMessage:
@@ -74,9 +74,9 @@ def test_an_image_is_one_however_often_it_stands_there() -> None:
 def test_what_shows_nothing_is_left_out_and_what_cannot_be_shown_is_named() -> None:
     files = [
         (making.png(1, 1), "png", "pixel.png"),
-        (making.png(2000, 1, "x" * 300), "png", "line.png"),
+        (making.png(2000, 1, padding=300), "png", "line.png"),
         (b"BM" + bytes(400), "bmp", "old.bmp"),
-        (making.png(100_000, 100_000, "x" * 300), "png", "vast.png"),
+        (making.png(100_000, 100_000, padding=300), "png", "vast.png"),
         (b"\x89PNG\r\n\x1a\n" + bytes(8), "png", "cut.png"),
     ]
     found = inside.take(mail(*files).as_string(), LIMITS)
@@ -86,7 +86,7 @@ def test_what_shows_nothing_is_left_out_and_what_cannot_be_shown_is_named() -> N
 
 
 def test_the_limits() -> None:
-    pictures = [making.png(40, 30, f"{number} " * 150) for number in range(30)]
+    pictures = [making.png(40 + number, 30, padding=300) for number in range(30)]
     text = mail(*((body, "png", f"{at}.png") for at, body in enumerate(pictures))).as_string()
     found = inside.take(text, inside.Limits(images=3))
     assert [one.body for one in found.images] == pictures[:3]

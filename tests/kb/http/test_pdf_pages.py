@@ -13,6 +13,7 @@ import pytest
 from controllers.pendingtask.effects import ingest
 from crds.phases import Phase
 from crds.priority import Priority
+from hack import drawing
 from kb import api, client, metrics
 from kb.files import pages, tika
 from router import client as router_client
@@ -135,7 +136,7 @@ async def test_a_vision_model_that_is_not_there_costs_no_text(
 async def test_a_scan_that_came_with_a_task(kb: world.ObservedState, over: Over, fake: process.Fake) -> None:
     answers(fake)
     kept = await kb.content.save(scopes.SHOP, making.pages(TEXT, making.BAR, WIDE), "application/pdf")
-    mail = making.pictures(making.png(40, 30, "The pump P-17 leaks. " * 20)).encode()
+    mail = making.pictures(drawing.picture("The pump P-17 leaks.")).encode()
     forwarded = await kb.content.save(scopes.SHOP, mail, "message/rfc822")
     files = [
         {
@@ -192,7 +193,7 @@ async def test_the_whole_service_finds_a_scanned_page(
         [item, *_] = (await kb_client.retrieve(question)).items
         assert "Page 2, as its image shows it:\nA scanned invoice." in item.content
         fake.set_script({})
-        pictures = [making.png(40, 30, f"Picture {number} of the pump. " * 20) for number in range(2)]
+        pictures = [drawing.picture(f"Picture {number} of the pump.") for number in range(2)]
         mail = world.request(making.pictures(*pictures), urn="email::<m7@acme.com>")
         told = await kb_client.ingest(mail)
         assert (len(told.images), [one[:6] for one in told.problems]) == (1, ["1 more"])

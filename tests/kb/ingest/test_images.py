@@ -13,6 +13,7 @@ import pytest
 
 from crds import errors as root
 from crds.priority import Priority
+from hack import drawing
 from kb import api, metrics
 from kb.files import tika
 from kb.ingest import images, intent
@@ -28,8 +29,8 @@ TICKET = (
     "JERV-2080: The page is blank\nStatus: In Progress\nAssignee: Petr Svoboda\nError: NullPointerException in "
     "PageView.kt, the fourth time since the deploy of Monday\n"
 )
-SHOT = making.png(40, 30, TICKET)
-PUMP = making.png(41, 30, "The pump P-17 leaks since Tuesday.\n" + "The valve is closed. " * 10)
+SHOT = drawing.picture(TICKET)
+PUMP = drawing.picture("The pump P-17 leaks since Tuesday.\n" + "The valve is closed. " * 3)
 URN = "email::<m1@acme.com>"
 
 
@@ -160,7 +161,7 @@ async def test_what_is_left_out_is_said(kb: world.ObservedState) -> None:
     reply = await kb.ingest(request(text))
     assert len(reply.images) == 1
     assert any(one.startswith("old: the body is no image") for one in reply.problems)
-    many = making.pictures(*(making.png(40, 30, f"Picture {number}. " * 20) for number in range(12)))
+    many = making.pictures(*(drawing.picture(f"Picture {number}.") for number in range(12)))
     reply = await kb.ingest(request(many))
     assert len(reply.images) == 10
     assert any(one.startswith("2 more images") for one in reply.problems)

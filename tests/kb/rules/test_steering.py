@@ -60,9 +60,7 @@ async def test_a_document_is_read_as_the_type_that_a_rule_says(
 
 
 async def picture(kb: world.ObservedState) -> api.File:
-    return api.File(
-        name="shot.png", content_ref=await kb.content.save(scopes.SHOP, making.png(20, 10, "NO"), "image/png")
-    )
+    return api.File(name="shot.png", content_ref=await kb.content.save(scopes.SHOP, making.png(20, 10), "image/png"))
 
 
 async def test_no_model_is_shown_an_image_that_a_rule_forbids_on_any_way(
@@ -88,7 +86,7 @@ async def test_no_model_is_shown_an_image_that_a_rule_forbids_on_any_way(
         # As a document of its own it is no mail.
         kept.rules = [test_enforce.rule("enforce: never-look-at-images when kind image")]
         where: dict[str, str] = {"clientId": "acme", "projectId": "shop", "groupId": "retail", "filename": "shot.png"}
-        raw = making.png(20, 10, "NO")
+        raw = making.png(20, 10)
         for route in ("image", "file"):
             answer = await http.post(f"/api/v1/ingest/{route}", params=where, content=raw)
             assert (answer.status_code, "forbids to look" in answer.text) == (422, True), answer.text
