@@ -93,3 +93,17 @@ async def test_a_log_that_is_summarized_in_other_words_when_it_is_resumed_leaves
         texts = [one.text for one in (await vectors.chunks(scopes.SHOP, list(stored))).values()]
         assert sorted(text.splitlines()[1] for text in texts) == [LOG.splitlines()[-1], "Second day."]
         assert (await another.graph.counts(scopes.SHOP)).chunks == len(texts)
+
+
+async def test_prose_that_is_called_a_log_has_the_chunks_of_its_summary(
+    kb: world.ObservedState, fake: process.Fake
+) -> None:
+    """The chunks of its own text are in the hands of models by then."""
+    detected = SAID | {"contentType": "LOG", "typeReason": "It says so."}
+    summary = SAID | {"log_summary": "Petr wrote module1.py.", "key_events": [], "critical_details": []}
+    fake.set_script({"kb.qualify.detect/v1": [detected], "kb.qualify.log/v1": [summary]})
+    reply, found = await qualified(kb, document("GENERIC"))
+    assert found.content_type == "LOG"
+    assert len(reply.chunk_ids) == found.processed_chunk_count == 1
+    stored = await kb.vectors.chunks(scopes.SHOP, reply.chunk_ids)
+    assert [one.text for one in stored.values()] == ["Summary:\nPetr wrote module1.py."]
