@@ -511,7 +511,7 @@ class Pipeline:
             summary=summary,
             hints=found,
             directive=hints.direct(judged, found, self._clock()),
-            problems=[*extracted.problems, *qualified.errors],
+            problems=[*source.unread(begun.text), *extracted.problems, *qualified.errors],
             qualification=qualified.created().qualification(),
             links=[api.Link(url=one.url, before=one.before, after=one.after) for one in linked],
             rules=acted,

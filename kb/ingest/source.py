@@ -42,6 +42,12 @@ async def text(request: api.IngestRequest, stored: content.Store, *, max_chars: 
     return hidden.marked(said) if len(said) < _LONG else await asyncio.to_thread(hidden.marked, said)
 
 
+def unread(text: str) -> list[str]:
+    """A problem for the characters that were not UTF-8; words with them are not found."""
+    lost = text.count("\ufffd")
+    return [f"{lost} characters are not UTF-8, and words with them are not found"] if lost else []
+
+
 def record(request: api.IngestRequest) -> str:
     """A request as an intent or a job holds it: without its project's group, which the owner of the record names.
 

@@ -107,3 +107,15 @@ async def test_prose_that_is_called_a_log_has_the_chunks_of_its_summary(
     assert len(reply.chunk_ids) == found.processed_chunk_count == 1
     stored = await kb.vectors.chunks(scopes.SHOP, reply.chunk_ids)
     assert [one.text for one in stored.values()] == ["Summary:\nPetr wrote module1.py."]
+
+
+@pytest.mark.parametrize(("charset", "lost"), [("utf-8", 0), ("cp1250", 5)])
+async def test_a_page_of_another_charset_is_stored_and_said_to_be(
+    kb: world.ObservedState, charset: str, lost: int
+) -> None:
+    body = "Strana 7\n\nP\u0159\u00edli\u0161 \u017elu\u0165.".encode(charset)
+    kept = await kb.content.save(scopes.SHOP, body, "text/plain")
+    sent = document("CONFLUENCE").model_copy(update={"content": None, "content_ref": kept})
+    reply, _ = await qualified(kb, sent)
+    said = [f"{lost} characters are not UTF-8, and words with them are not found"]
+    assert reply.problems == (said if lost else [])
