@@ -569,7 +569,7 @@ class Pipeline:
             summary=summary,
             hints=found,
             directive=hints.direct(judged, found, self._clock()),
-            problems=[*extracted.problems, *qualified.errors, *begun.taken.problems],
+            problems=[*source.unread(begun.text), *extracted.problems, *qualified.errors, *begun.taken.problems],
             qualification=qualified.created().qualification(),
             links=[api.Link(url=one.url, before=one.before, after=one.after) for one in linked],
             rules=acted,
