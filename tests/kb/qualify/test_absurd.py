@@ -38,7 +38,15 @@ async def test_a_log_that_is_summarized_by_blanks_is_asked_about_again(
     reply, found = await qualified(kb, document("LOG"))
     assert len(reply.chunk_ids) == 2
     assert found.errors == ()
-    assert fake.count(tag="kb.qualify.log/v1") == 2
+    [_, again] = [one["body"]["messages"] for one in fake.requests(tag="kb.qualify.log/v1")]
+    assert [one["role"] for one in again[-2:]] == ["assistant", "user"]
+    assert "log_summary: String should have at least 1 character" in again[-1]["content"]
+    # Three times in all.
+    fake.forget()
+    fake.set_script({})
+    fake.set_faults([{"match": {"tag": "kb.qualify.log/v1"}, "malformed": "answer"}])
+    await qualified(kb, document("LOG", urn="log::other", title="Another"))
+    assert fake.count(tag="kb.qualify.log/v1") == 3
 
 
 def test_what_a_model_adds_to_a_long_text_is_looked_up_in_moments() -> None:
