@@ -109,7 +109,7 @@ async def test_prose_that_is_called_a_log_has_the_chunks_of_its_summary(
     """The chunks of its own text are in the hands of models by then."""
     detected = SAID | {"contentType": "LOG", "typeReason": "It says so."}
     summary = SAID | {"log_summary": "Petr wrote module1.py.", "key_events": [], "critical_details": []}
-    fake.set_script({"kb.qualify.detect/v1": [detected], "kb.qualify.log/v1": [summary]})
+    fake.set_script({"kb.qualify.detect/v2": [detected], "kb.qualify.log/v1": [summary]})
     reply, found = await qualified(kb, document("GENERIC"))
     assert found.content_type == "LOG"
     assert len(reply.chunk_ids) == found.processed_chunk_count == 1
