@@ -172,7 +172,7 @@ class Status(Model):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         ),
     ] = ()
-    """Ready, CredentialsValid, WorkspaceReady."""
+    """Ready, CredentialsValid, DeletionsApplied, WorkspaceReady."""
     observed_generation: Annotated[int, Field(ge=0)] = 0
     """The generation that the rest of the status is about."""
     cursor: Annotated[str, Field(max_length=4096)] = ""

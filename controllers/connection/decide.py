@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from controllers.connection.credentials import Finding
-from controllers.sources.state import State
-from crds import conditions, connection
+from controllers.sources.state import BROKEN, HELD, State
+from crds import conditions, connection, labels
 from crds.connection import Type
 
 SCHEMES = {
@@ -103,7 +103,7 @@ def _conditions(
             credentials = make("CredentialsValid", False, "CredentialsRejected", state.message)
         elif state.generation == generation and state.succeeded_at is not None:
             credentials = make("CredentialsValid", True, "Accepted", "The source accepts them.")
-        return credentials, _ready(conn, state, now)
+        return credentials, _ready(conn, state, now), *_deletions(conn, state, now)
     text = (
         f"The object is valid. Fetching from {conn.spec.type.value} sources is not part of this version of the"
         " operator; create PendingTasks for the items meanwhile."
@@ -130,6 +130,29 @@ def _ready(conn: connection.Connection, state: State, now: datetime) -> conditio
         " kubectl logs -l app.kubernetes.io/component=sources."
     )
     return make("Ready", False, "NotPolled", text)
+
+
+def _deletions(conn: connection.Connection, state: State, now: datetime) -> tuple[conditions.Condition, ...]:
+    """What the last sweep came to; nothing before the first one."""
+    last = state.sweep
+    if last is None:
+        return ()
+    at = last.at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if last.outcome == HELD:
+        ok, kept = False, last.missing - last.removed
+        text = (
+            f"{kept} of {last.known} items are not at the source any more: too many to be deleted without a person."
+            f" Look at the source; if they are meant to be gone: kubectl annotate connection {conn.metadata.name}"
+            f" --overwrite {labels.CONFIRM_DELETIONS}={at}"
+        )
+    elif last.outcome == BROKEN:
+        ok, text = False, f"The sweep of {at} broke off, nothing was deleted; it is repeated: {last.message}"
+    else:
+        ok, text = True, f"Sweep of {at}: {last.removed} of {last.known} items left the source."
+    made = conditions.make(
+        "DeletionsApplied", ok, last.outcome, text[:1024], now=now, generation=conn.metadata.generation
+    )
+    return (made,)
 
 
 def _url_problem(conn: connection.Connection, file_urls: bool) -> str:

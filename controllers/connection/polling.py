@@ -12,7 +12,7 @@ import structlog
 
 from controllers.sources import assignments
 from controllers.sources.state import State
-from crds import connection, errors
+from crds import connection, errors, labels
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +34,7 @@ class Polling:
         self._assigned, self._known, self._complete, self._changed = assigned, known, complete, changed
         self._said: dict[str, int] = {}
         """By uid: the generation that is wanted; 0: it rests."""
+        self._confirmed: dict[str, str] = {}
         self._states: dict[str, tuple[int, State]] = {}
 
     def state(self, uid: str) -> State:
@@ -42,9 +43,10 @@ class Polling:
 
     async def want(self, conn: connection.Connection) -> None:
         """Have it polled. Raises `Unavailable`."""
-        if self._said.get(conn.metadata.uid) != conn.metadata.generation:
+        uid, confirmed = conn.metadata.uid, conn.metadata.annotations.get(labels.CONFIRM_DELETIONS, "")
+        if self._said.get(uid) != conn.metadata.generation or self._confirmed.get(uid) != confirmed:
             await self._assigned.want(conn)
-            self._said[conn.metadata.uid] = conn.metadata.generation
+            self._said[uid], self._confirmed[uid] = conn.metadata.generation, confirmed
 
     async def rest(self, uid: str) -> None:
         """Have it not polled. Raises `Unavailable`."""
@@ -81,3 +83,5 @@ class Polling:
                 self._changed(uid)
         for uid in set(self._states) - set(found):
             del self._states[uid]
+        for uid in set(self._confirmed) - set(found):
+            del self._confirmed[uid]

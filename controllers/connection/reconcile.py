@@ -12,7 +12,7 @@ import structlog
 
 import kube
 from controllers import admission, backoff, metrics, queue, unreadable
-from controllers.connection import credentials, decide, polling
+from controllers.connection import credentials, decide, polling, removals
 from controllers.connection.credentials import Finding
 from controllers.sources.state import State
 from crds import connection, errors
@@ -48,6 +48,7 @@ class Connections:
         """By uid: objects that cannot be parsed, until that is written into them."""
         self.polling: polling.Polling | None = None
         """None: no sources are polled."""
+        self.removals: removals.Removals | None = None
         self.may_act = asyncio.Event()
 
     def known(self, namespace: str | None) -> Iterator[kube.Object]:

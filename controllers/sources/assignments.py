@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.sources.mongo import AFTER, ASCENDING, trouble
-from controllers.sources.state import State
-from crds import connection, errors, leftovers
+from controllers.sources.state import State, Sweep
+from crds import connection, errors, labels, leftovers
 
 CONNECTIONS, ITEMS = "source_connections", leftovers.SOURCE_ITEMS
+GONE = "Gone"
+"""State of items that left their source."""
 
-
+_CONFIRMATION_CHARS = 64
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -40,6 +42,18 @@ class Claim:
     cursor: Mapping[str, Any]
     state: State
     poll_at: datetime
+    confirmed: str = ""
+    """The Connection's annotation about deletions, as a person wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """An item that left its source, whose task is not settled yet."""
+
+    id: str
+    connection: str
+    namespace: str
+    task: str
 
 
 class Assignments:
@@ -58,11 +72,14 @@ class Assignments:
         meta, spec = conn.metadata, conn.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
         said = {"namespace": meta.namespace, "name": meta.name, "generation": meta.generation, "spec": spec}
         now = {"wanted": True, "pollAt": _EPOCH}
+        confirmed = meta.annotations.get(labels.CONFIRM_DELETIONS, "")[:_CONFIRMATION_CHARS]
         with trouble("keep a Connection"):
             first = {"$setOnInsert": {**said, **now, "fence": 0, "revision": 0}}
             await self._rows.update_one({"_id": meta.uid}, first, upsert=True)
             changed = {"_id": meta.uid, "$or": [{"generation": {"$ne": meta.generation}}, {"wanted": False}]}
             await self._rows.update_one(changed, {"$set": {**said, **now}})
+            other = {"_id": meta.uid, "confirmed": {"$nin": [confirmed, *([] if confirmed else [None])]}}
+            await self._rows.update_one(other, {"$set": {"confirmed": confirmed, "pollAt": _EPOCH}})
 
     async def rest(self, uid: str) -> None:
         """Poll it no more for now; its cursor and items stay. Raises `Unavailable`."""
@@ -85,12 +102,25 @@ class Assignments:
                 async for row in self._rows.find({}, {"spec": 0, "cursor": 0})
             }
 
+    async def leaving(self, limit: int = 500) -> list[Leaving]:
+        """Items that left their source, whose task may still be there. Raises `Unavailable`."""
+        with trouble("list the items that left"):
+            rows = self._items.find({"state": GONE, "settled": False}).sort("goneAt", ASCENDING).limit(limit)
+            return [Leaving(row["_id"], row["connection"], row["namespace"], row["task"]) async for row in rows]
+
+    async def settle(self, one: Leaving) -> None:
+        """Its task is deleted, or stays because it was begun. Raises `Unavailable`."""
+        self._fence()
+        with trouble("write an item that left"):
+            await self._items.update_one({"_id": one.id, "state": GONE, "task": one.task}, {"$set": {"settled": True}})
+
     # -- the sources' side -----------------------------------------------------------------------------------------
 
     async def prepare(self) -> None:
         """Make the indexes. Raises `Unavailable`."""
         with trouble("make an index"):
             await self._rows.create_index([("wanted", ASCENDING), ("pollAt", ASCENDING)])
+            await self._items.create_index([("settled", ASCENDING), ("goneAt", ASCENDING)], sparse=True)
 
     async def claim(self, owner: str, now: datetime, skip: Collection[str] = ()) -> Claim | None:
         """The Connection that is due longest and that no process has; None: none. Raises `Unavailable`."""
@@ -125,6 +155,7 @@ class Assignments:
             "items": dict(state.items or {}),
             "shown": state.cursor,
             "polledGeneration": claim.generation,
+            "sweep": None if state.sweep is None else asdict(state.sweep),
         }
         # A spec that changed meanwhile is polled at once: what the operator wrote then stays.
         await self._write(claim, {"state": said, "owner": "", "until": None}, {"revision": 1})
@@ -159,6 +190,7 @@ def _claim(row: Mapping[str, Any]) -> Claim:
         cursor=json.loads(row.get("cursor") or "{}"),
         state=_state(row),
         poll_at=row["pollAt"],
+        confirmed=row.get("confirmed", ""),
     )
 
 
@@ -177,4 +209,5 @@ def _state(row: Mapping[str, Any]) -> State:
         items={key: int(value) for key, value in said["items"].items()},
         cursor=said["shown"],
         generation=int(said["polledGeneration"]),
+        sweep=Sweep(**said["sweep"]) if said.get("sweep") else None,
     )

@@ -10,6 +10,26 @@ REASONS = ("CredentialsRejected", "Misconfigured", "Unreachable", "KnowledgeBase
 """Why a poll failed: reasons of the condition Ready."""
 
 
+SWEPT, HELD, BROKEN = "Swept", "TooManyMissing", "SweepFailed"
+OUTCOMES = (SWEPT, HELD, BROKEN)
+"""Of a sweep: reasons of the condition DeletionsApplied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The end of the last sweep: `known` items were compared, `missing` ones are not at the source any more, `removed`
+    of them leave. `message` says why it broke off. The next one is at `due`; `confirmed` was considered."""
+
+    at: datetime
+    due: datetime
+    outcome: str = SWEPT
+    known: int = 0
+    missing: int = 0
+    removed: int = 0
+    message: str = ""
+    confirmed: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What the last polls came to. `failures` in a row; `reason` (CamelCase) and `message` of the last one, "" after a
@@ -24,3 +44,4 @@ class State:
     items: Mapping[str, int] | None = None
     cursor: str = ""
     generation: int = 0
+    sweep: Sweep | None = None
