@@ -122,12 +122,10 @@ class Gone:
         left = {"_id": item_id, "state": items.GONE}
         with trouble("forget what left"):
             done = await self._rows.delete_one({**left, "returned": {"$exists": False}})
-            if not done.deleted_count:
-                again = [{"$replaceWith": {"$mergeObjects": ["$returned", {"_id": "$_id"}, _PLACES]}}]
-                await self._rows.update_one({**left, "returned": {"$exists": True}}, again)
-
-
-_PLACES = {"places": "$places", "seen": "$seen"}
+            row = None if done.deleted_count else await self._rows.find_one({**left, "returned": {"$exists": True}})
+            if row is not None:
+                again = {**row["returned"], "places": row["places"], "seen": row["seen"]}
+                await self._rows.replace_one({**left, "seen": row["seen"], "returned": {"$exists": True}}, again)
 
 
 def _known(uid: str) -> dict[str, Any]:

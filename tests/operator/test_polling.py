@@ -168,3 +168,36 @@ def test_a_deleted_connection_is_forgotten(
         until(lambda: not list(database[assignments.CONNECTIONS].find()), "its cursor goes")
         assert list(database[assignments.ITEMS].find()) == []
         assert len(space.every()) == 1, "its tasks stay"
+
+
+def test_a_mail_that_is_deleted_takes_its_task_and_its_document_along(
+    space: Space, start: Start, sources: Begin, mailserver: dovecot.Dovecot, knowledge: Knowledge
+) -> None:
+    texts = ("ASK", "INFO", "INFO", *["INFO"] * 9)
+    mailserver.put(*(dovecot.mail(number, text) for number, text in enumerate(texts)), user="left")
+    mailserver.put(dovecot.mail(99, "INFO"), folder="Old", user="left")
+    with start(SOURCES=True), sources(SWEEP_SECONDS=2) as polling:
+        connect(space, mailserver.url, "left")
+        until(lambda: condition(space, "DeletionsApplied") == ("True", "Swept"), "swept")
+        until(lambda: len(knowledge.requests) == 13, "all are qualified")
+        with mailserver.mailbox("left") as mail:
+            mail.select("INBOX")
+            mail.copy("3", "Old")
+            mail.store("1:3", "+FLAGS", "\\Deleted")
+            mail.expunge()
+        until(lambda: sorted(knowledge.forgotten) == [f"email::{n}@example.com" for n in (0, 1)], "documents go")
+        assert "Mail 0" not in titles(space), "it was not begun"
+        assert "Mail 1" in titles(space), "it was done: its record stays"
+        until(lambda: polling.metric("jervis_sources_deletions_total") >= 4, "2 missing, 2 removed")
+        with mailserver.mailbox("left") as mail:
+            mail.select("INBOX")
+            mail.store("1:*", "+FLAGS", "\\Deleted")
+            mail.expunge()
+        until(lambda: condition(space, "DeletionsApplied") == ("False", "TooManyMissing"), "the brake")
+        assert len(knowledge.forgotten) == 2
+        [text] = [one["message"] for one in status(space)["conditions"] if one["type"] == "DeletionsApplied"]
+        key, _, seen = text.rpartition(" ")[2].partition("=")
+        space.mark("mailbox", {"annotations": {key: seen}}, "connections")
+        until(lambda: len(knowledge.forgotten) == 11, "a person says so")
+        mailserver.put(dovecot.mail(1, "INFO"), user="left")
+        until(lambda: titles(space).count("Mail 1") == 2, "it is back, and a task again")

@@ -48,7 +48,7 @@ class _Collection:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
-        if not name.startswith(("update", "delete", "find_one_and")):
+        if not name.startswith(("update", "replace", "delete", "find_one_and")):
             return found
 
         async def write(*arguments: Any, **options: Any) -> Any:
