@@ -345,7 +345,8 @@ def _refusal(code: int, text: bytes, namespace: str) -> JervisError:
     if code == 401:
         return errors.Forbidden(message, field="--kubeconfig", remedy="Log in to the cluster again.")
     if code == 403:
-        remedy = f"Ask an administrator of namespace {namespace!r} for the role view (to read) or edit (to act)."
+        acts = "admin" if details.get("kind") == "connections" else "edit"
+        remedy = f"Ask an administrator of namespace {namespace!r} for the role view (to read) or {acts} (to act)."
         return errors.Forbidden(message, remedy=remedy)
     if code == 404 and details.get("name"):
         return errors.NotFound(message, field="NAME", remedy="Check the name and -n NAMESPACE.")

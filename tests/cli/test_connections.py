@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crds import labels
-from tests.cli import site
+from tests.cli import site, test_acting
 
 pytestmark = pytest.mark.apiserver
 
@@ -129,6 +129,15 @@ def test_a_wish_is_said_once_until_it_is_done(place: site.Site, capsys: pytest.C
     assert "is being read" not in site.call(capsys, "connections", *place.flags()).out
     site.call(capsys, "resync", "connections/mailbox", *place.flags())
     assert asked() > wish
+
+
+def test_those_who_act_on_tasks_are_sent_for_another_role(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
+    place.connection("mailbox", SPEC, status())
+    alice = place.flags(place.user("alice"))
+    test_acting.grant(place, "alice", "create", "patch")
+    refused = site.call(capsys, "pause", "mailbox", *alice)
+    assert (refused.code, "or admin (to act)" in refused.err) == (1, True), refused.err
+    assert site.call(capsys, "connections", *alice).code == 0
 
 
 def test_what_is_retried(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
