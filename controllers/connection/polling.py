@@ -12,7 +12,7 @@ import structlog
 
 from controllers.sources import assignments
 from controllers.sources.state import State
-from crds import connection, errors, labels
+from crds import connection, errors
 
 log = structlog.get_logger(__name__)
 
@@ -32,9 +32,8 @@ class Polling:
         changed: Callable[[str], None],
     ) -> None:
         self._assigned, self._known, self._complete, self._changed = assigned, known, complete, changed
-        self._said: dict[str, int] = {}
-        """By uid: the generation that is wanted; 0: it rests."""
-        self._confirmed: dict[str, str] = {}
+        self._said: dict[str, tuple[object, ...]] = {}
+        """By uid: the generation and the wishes that were said; (): it rests."""
         self._states: dict[str, tuple[int, State]] = {}
 
     def state(self, uid: str) -> State:
@@ -43,16 +42,16 @@ class Polling:
 
     async def want(self, conn: connection.Connection) -> None:
         """Have it polled. Raises `Unavailable`."""
-        uid, confirmed = conn.metadata.uid, conn.metadata.annotations.get(labels.CONFIRM_DELETIONS, "")
-        if self._said.get(uid) != conn.metadata.generation or self._confirmed.get(uid) != confirmed:
+        wanted = conn.metadata.generation, assignments.wished(conn)
+        if self._said.get(conn.metadata.uid) != wanted:
             await self._assigned.want(conn)
-            self._said[uid], self._confirmed[uid] = conn.metadata.generation, confirmed
+            self._said[conn.metadata.uid] = wanted
 
     async def rest(self, uid: str) -> None:
         """Have it not polled. Raises `Unavailable`."""
-        if self._said.get(uid) != 0:
+        if self._said.get(uid) != ():
             await self._assigned.rest(uid)
-            self._said[uid] = 0
+            self._said[uid] = ()
 
     async def run(self, may_act: asyncio.Event) -> None:
         """Read the states again and again once `may_act` is set, until cancelled."""
@@ -83,5 +82,3 @@ class Polling:
                 self._changed(uid)
         for uid in set(self._states) - set(found):
             del self._states[uid]
-        for uid in set(self._confirmed) - set(found):
-            del self._confirmed[uid]

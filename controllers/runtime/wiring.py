@@ -72,6 +72,7 @@ class Wiring:
         self._to.metrics.served(self._served.states())
         self.tasks.gauges()
         self.backends.gauges()
+        self.connections.gauges()
 
     async def report_namespace(self, name: str, state: namespaces.State, why: str) -> bool:
         """Post an Event on the operator's Lease: the namespace may accept none. False from a replica that stands by.

@@ -14,15 +14,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.sources.mongo import AFTER, ASCENDING, trouble
-from controllers.sources.state import State, Sweep
+from controllers.sources.state import Failed, State, Sweep
 from crds import connection, errors, labels, leftovers
 
 CONNECTIONS, ITEMS = "source_connections", leftovers.SOURCE_ITEMS
 GONE = "Gone"
 """State of items that left their source."""
 
-_CONFIRMATION_CHARS = 64
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def wished(conn: connection.Connection) -> dict[str, str]:
+    """What people asked for by annotations."""
+    names = {"retry": labels.RETRY, "resync": labels.RESYNC, "confirm": labels.CONFIRM_DELETIONS}
+    found = {name: connection.wish(conn, annotation) for name, annotation in names.items()}
+    return {name: value for name, value in found.items() if value}
 
 
 class Lost(errors.Operational):
@@ -31,7 +37,8 @@ class Lost(errors.Operational):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A Connection that this process has until `until`. `cursor` is JSON; `fence` grows with each claim."""
+    """A Connection that this process has until `until`. `cursor` is JSON; `fence` grows with each claim. `wishes` has
+    the annotations of people; `rewound`: the one for which the source is being, or was, read from its beginning."""
 
     uid: str
     namespace: str
@@ -42,8 +49,13 @@ class Claim:
     cursor: Mapping[str, Any]
     state: State
     poll_at: datetime
-    confirmed: str = ""
-    """The Connection's annotation about deletions, as a person wrote it."""
+    wishes: Mapping[str, str] | None = None
+    rewound: str = ""
+
+    @property
+    def confirmed(self) -> str:
+        """The time of the sweep whose missing items may be deleted, as a person wrote it."""
+        return (self.wishes or {}).get("confirm", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +79,18 @@ class Assignments:
     # -- the operator's side ---------------------------------------------------------------------------------------
 
     async def want(self, conn: connection.Connection) -> None:
-        """Have it polled as its spec says now. A new spec is polled at once. Raises `Unavailable`."""
+        """Have it polled as its spec says now. A new spec or wish is polled at once. Raises `Unavailable`."""
         self._fence()
         meta, spec = conn.metadata, conn.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
         said = {"namespace": meta.namespace, "name": meta.name, "generation": meta.generation, "spec": spec}
+        said["wishes"] = wishes = wished(conn) or None
         now = {"wanted": True, "pollAt": _EPOCH}
-        confirmed = meta.annotations.get(labels.CONFIRM_DELETIONS, "")[:_CONFIRMATION_CHARS]
         with trouble("keep a Connection"):
             first = {"$setOnInsert": {**said, **now, "fence": 0, "revision": 0}}
             await self._rows.update_one({"_id": meta.uid}, first, upsert=True)
-            changed = {"_id": meta.uid, "$or": [{"generation": {"$ne": meta.generation}}, {"wanted": False}]}
+            differs = [{"generation": {"$ne": meta.generation}}, {"wanted": False}, {"wishes": {"$ne": wishes}}]
+            changed = {"_id": meta.uid, "$or": differs}
             await self._rows.update_one(changed, {"$set": {**said, **now}})
-            other = {"_id": meta.uid, "confirmed": {"$nin": [confirmed, *([] if confirmed else [None])]}}
-            await self._rows.update_one(other, {"$set": {"confirmed": confirmed, "pollAt": _EPOCH}})
 
     async def rest(self, uid: str) -> None:
         """Poll it no more for now; its cursor and items stay. Raises `Unavailable`."""
@@ -143,6 +154,10 @@ class Assignments:
         until = now + self._lasts
         await self._write(claim, {"cursor": json.dumps(cursor, sort_keys=True), "until": until})
 
+    async def rewind(self, claim: Claim, wish: str) -> None:
+        """Read the source from its beginning, once for this wish. Raises `Lost`, `Unavailable`."""
+        await self._write(claim, {"cursor": "{}", "rewound": wish})
+
     async def finish(self, claim: Claim, state: State, poll_at: datetime) -> None:
         """Give it back with its state; the next poll is at `poll_at`. Raises `Lost`, `Unavailable`."""
         said = {
@@ -156,13 +171,16 @@ class Assignments:
             "shown": state.cursor,
             "polledGeneration": claim.generation,
             "sweep": None if state.sweep is None else asdict(state.sweep),
+            "failed": [asdict(one) for one in state.failed],
+            "waitingSince": state.waiting_since,
+            "retried": state.retried,
+            "resynced": state.resynced,
         }
-        # A spec that changed meanwhile is polled at once: what the operator wrote then stays.
+        # A spec or a wish that changed meanwhile is polled at once: what the operator wrote then stays.
         await self._write(claim, {"state": said, "owner": "", "until": None}, {"revision": 1})
         with trouble("write the next poll"):
-            await self._rows.update_one(
-                {"_id": claim.uid, "fence": claim.fence, "generation": claim.generation}, {"$set": {"pollAt": poll_at}}
-            )
+            same = {"generation": claim.generation, "wishes": claim.wishes}
+            await self._rows.update_one({"_id": claim.uid, "fence": claim.fence, **same}, {"$set": {"pollAt": poll_at}})
 
     async def release(self, claim: Claim) -> None:
         """Give it back in the middle; it is due as before. Raises `Unavailable`."""
@@ -190,7 +208,8 @@ def _claim(row: Mapping[str, Any]) -> Claim:
         cursor=json.loads(row.get("cursor") or "{}"),
         state=_state(row),
         poll_at=row["pollAt"],
-        confirmed=row.get("confirmed", ""),
+        wishes=row.get("wishes"),
+        rewound=row.get("rewound", ""),
     )
 
 
@@ -210,4 +229,8 @@ def _state(row: Mapping[str, Any]) -> State:
         cursor=said["shown"],
         generation=int(said["polledGeneration"]),
         sweep=Sweep(**said["sweep"]) if said.get("sweep") else None,
+        failed=tuple(Failed(**one) for one in said.get("failed", ())),
+        waiting_since=said.get("waitingSince"),
+        retried=said.get("retried", ""),
+        resynced=said.get("resynced", ""),
     )

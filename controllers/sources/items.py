@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from controllers.sources import assignments, port
-from controllers.sources.mongo import ASCENDING, trouble
-from crds import scope
+from controllers.sources.mongo import ASCENDING, DESCENDING, trouble
+from controllers.sources.state import Failed, State
+from crds import connection, scope
 
 NEW, INDEXING, INDEXED, FAILED, GONE = "New", "Indexing", "Indexed", "Failed", assignments.GONE
 STATES = (NEW, INDEXING, INDEXED, FAILED)
@@ -176,12 +177,34 @@ class Items:
         with trouble("write an item"):
             await self._rows.update_one({"_id": item_id, "state": {"$ne": GONE}}, {"$set": said, "$inc": {"tries": 1}})
 
+    async def again(self, uid: str) -> None:
+        """Have the failed ones tried again whose content is stored. Raises `Unavailable`."""
+        failed = {"connection": uid, "state": FAILED, "type": {"$exists": True}}
+        with trouble("write the items"):
+            await self._rows.update_many(failed, {"$set": {"state": NEW, "tries": 0, "reason": "", "retryAt": None}})
+
+    async def forget_unread(self, uid: str) -> None:
+        """Forget the failed ones that were not stored: the source is read once more. Raises `Unavailable`."""
+        with trouble("forget the items"):
+            await self._rows.delete_many({"connection": uid, "state": FAILED, "type": {"$exists": False}})
+
     async def counts(self, uid: str) -> dict[str, int]:
         """By state, those without any included. Raises `Unavailable`."""
         with trouble("count the items"):
             return {
                 state: int(await self._rows.count_documents({"connection": uid, "state": state})) for state in STATES
             }
+
+    async def summed(self, uid: str, so_far: State) -> State:
+        """The state with what is said there about items. Raises `Unavailable`."""
+        shown = {"title": 1, "sourceId": 1, "reason": 1, "found": 1, "retryAt": 1, "type": 1}
+        waiting = {"connection": uid, "state": {"$in": [NEW, INDEXING]}}
+        with trouble("list the items"):
+            rows = self._rows.find({"connection": uid, "state": FAILED}, shown).sort("found", DESCENDING)
+            failed = tuple([_failed(row) async for row in rows.limit(connection.MOST_FAILURES)])
+            oldest = await self._rows.find_one(waiting, {"found": 1}, sort=[("found", ASCENDING)])
+        since = oldest and oldest["found"]
+        return replace(so_far, items=await self.counts(uid), failed=failed, waiting_since=since)
 
     async def _set(self, item_id: str, values: Mapping[str, Any]) -> None:
         with trouble("write an item"):
@@ -190,3 +213,8 @@ class Items:
 
 def _place(place: str, fence: int) -> dict[str, Any]:
     return {"places": [place], "seen": fence} if place else {}
+
+
+def _failed(row: Mapping[str, Any]) -> Failed:
+    title, reason = str(row["title"] or row["sourceId"])[:256], str(row["reason"])[:512]
+    return Failed(title, reason, row["found"], row.get("retryAt"), stored="type" in row)

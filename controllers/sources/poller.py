@@ -20,7 +20,7 @@ import structlog
 
 import kube
 from controllers import backoff
-from controllers.sources import assignments, indexer, items, limits, metrics, mongo, port, sweep
+from controllers.sources import assignments, indexer, items, limits, metrics, mongo, port, sweep, wishes
 from controllers.sources.state import State
 from crds import connection, errors, pendingtask, scope
 from kb import client as kb
@@ -150,12 +150,13 @@ class Poller:
     async def serve(self, claim: assignments.Claim) -> None:
         """One round for one Connection: poll, create tasks, write the state. Raises `crds.errors.Operational`."""
         begun, kind = self._monotonic(), claim.spec.type.value
+        claim = await wishes.begun(claim, self._assigned, self._items)
         more = False
         try:
             more, claim = await self._poll(claim)
             state = replace(
                 claim.state, polled_at=self._wall(), succeeded_at=self._wall(), failures=0, reason="", message="",
-                rejected=False,
+                rejected=False, resynced=claim.state.resynced if more else claim.rewound,
             )  # fmt: skip
             if not more and self._sweeper.due(claim):
                 state = await self._sweep(claim, state)
@@ -168,7 +169,7 @@ class Poller:
         self._metrics.seconds.labels(kind).observe(self._monotonic() - begun)
         emptied = await self._indexer.run(claim)
         await self._sweeper.forget(claim)
-        state = replace(state, items=await self._items.counts(claim.uid))
+        state = await self._items.summed(claim.uid, state)
         await self._assigned.finish(claim, state, self._next(claim, state, more, emptied, outcome))
 
     def _failed(self, claim: assignments.Claim, error: errors.JervisError) -> tuple[str, State]:

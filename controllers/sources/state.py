@@ -31,9 +31,21 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """An item of which no task could be made; `stored`: its content is kept."""
+
+    title: str
+    reason: str
+    found: datetime
+    retry_at: datetime | None
+    stored: bool
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """What the last polls came to. `failures` in a row; `reason` (CamelCase) and `message` of the last one, "" after a
-    success; `rejected`: the source refused the credentials. `items` by state."""
+    success; `rejected`: the source refused the credentials. `items` by state, `failed` the latest of them;
+    `waiting_since`: the oldest item without a task was found. `retried`, `resynced`: the wishes that were done last."""
 
     polled_at: datetime | None = None
     succeeded_at: datetime | None = None
@@ -45,3 +57,7 @@ class State:
     cursor: str = ""
     generation: int = 0
     sweep: Sweep | None = None
+    failed: tuple[Failed, ...] = ()
+    waiting_since: datetime | None = None
+    retried: str = ""
+    resynced: str = ""

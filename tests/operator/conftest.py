@@ -78,7 +78,7 @@ class Space:
         self._objects.patch_namespaced_custom_object("jervis.dev", "v1alpha1", self.name, plural, name, {"spec": spec})
 
     def mark(self, name: str, metadata: dict[str, Any], plural: str = "pendingtasks") -> None:
-        """Merge into the metadata of a task, or of an object of another kind."""
+        """Merge into an object's metadata."""
         self._objects.patch_namespaced_custom_object(
             "jervis.dev", "v1alpha1", self.name, plural, name, {"metadata": metadata}
         )

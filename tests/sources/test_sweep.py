@@ -228,7 +228,7 @@ async def test_the_brake_holds_until_a_person_confirms_what_was_seen() -> None:
         [said] = [each for each in found["conditions"] if each["type"] == "DeletionsApplied"]
         assert (said["status"], said["reason"]) == ("False", "TooManyMissing")
         seen = held.at.strftime("%Y-%m-%dT%H:%M:%SZ")
-        assert f"kubectl annotate connection box --overwrite jervis.dev/confirm-deletions={seen}" in said["message"]
+        assert said["message"].endswith(f"kubectl jervis resync box --confirm {seen}")
         for number in range(8, 16):
             one.box.take(number)
         one.confirmed = "2100-01-01T00:00:00Z"
