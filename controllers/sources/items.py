@@ -109,10 +109,11 @@ class Items:
         }
         item_id = key(uid, one.source_id, one.version)
         with trouble("keep an item"):
-            await self._rows.update_one({"_id": item_id}, {"$setOnInsert": row}, upsert=True)
-            await self._rows.update_one(
-                {"_id": item_id, "state": GONE, "returned": {"$exists": False}}, {"$set": {"returned": row}}
-            )
+            done = await self._rows.update_one({"_id": item_id}, {"$setOnInsert": row}, upsert=True)
+            if done.upserted_id is None:
+                again = {"_id": item_id, "state": GONE, "returned": {"$exists": False}}
+                await self._rows.update_one(again, {"$set": {"returned": row}})
+                await self.found(uid, [one], fence)
 
     async def add_failure(self, uid: str, owner: scope.Scope, one: port.Failure, now: datetime, fence: int = 0) -> None:
         """Keep that there is something of which no task can be made. Raises `Unavailable`."""

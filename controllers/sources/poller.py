@@ -240,7 +240,8 @@ class Poller:
     async def _store(self, claim: assignments.Claim, owner: scope.Scope, batch: port.Batch) -> None:
         kind = claim.spec.type.value
         failures = list(batch.failures)
-        for found in await self._items.unknown(claim.uid, batch.items):
+        unknown = await self._items.unknown(claim.uid, batch.items)
+        for found in unknown:
             one = found
             if not found.editable and await self._items.named(claim.uid, found.source_id, found.version):
                 # Two mails with one Message-ID are two mails; one of them may be forged.
@@ -253,7 +254,8 @@ class Poller:
                 continue
             await self._items.add(claim.uid, owner, one, content, self._wall(), claim.fence)
             self._metrics.items.labels(kind, "found").inc()
-        await self._items.found(claim.uid, batch.items, claim.fence)
+        known = [one for one in batch.items if not any(one is new for new in unknown)]
+        await self._items.found(claim.uid, known, claim.fence)
         for failure in failures:
             await self._items.add_failure(claim.uid, owner, failure, self._wall(), claim.fence)
             self._metrics.items.labels(kind, "unusable").inc()

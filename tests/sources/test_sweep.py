@@ -88,6 +88,13 @@ class Rig:
     def live(self) -> set[str]:
         return {f"email::m{number}" for number in self.box.present()}
 
+    async def condition(self) -> tuple[str, str, str]:
+        """Status, reason and message of DeletionsApplied, as the operator writes them."""
+        state = (await self.assigned.states())[self.uid][2]
+        found = decide.patch(self.connection(), Finding(True, "KeysPresent", "There."), self.now, state=state)
+        [said] = [each for each in found["conditions"] if each["type"] == "DeletionsApplied"]
+        return said["status"], said["reason"], said["message"]
+
     async def quiet(self) -> None:
         """Until nothing is left to be done: no faults, and a person confirms what is missing."""
         self.box.fault, self.box.meanwhile = "", None
@@ -223,12 +230,10 @@ async def test_the_brake_holds_until_a_person_confirms_what_was_seen() -> None:
             one.box.take(number)
         held = await one.swept()
         assert (held.outcome, held.known, held.missing, held.removed) == (HELD, 20, 8, 0)
-        state = (await one.assigned.states())[one.uid][2]
-        found = decide.patch(one.connection(), Finding(True, "KeysPresent", "There."), one.now, state=state)
-        [said] = [each for each in found["conditions"] if each["type"] == "DeletionsApplied"]
-        assert (said["status"], said["reason"]) == ("False", "TooManyMissing")
+        status, reason, message = await one.condition()
+        assert (status, reason) == ("False", "TooManyMissing")
         seen = held.at.strftime("%Y-%m-%dT%H:%M:%SZ")
-        assert said["message"].endswith(f"kubectl jervis resync box --confirm {seen}")
+        assert message.endswith(f"kubectl jervis resync box --confirm {seen}")
         for number in range(8, 16):
             one.box.take(number)
         one.confirmed = "2100-01-01T00:00:00Z"
@@ -262,6 +267,8 @@ async def test_a_few_leave_at_once_and_a_begun_task_stays() -> None:
         for number in range(3):
             one.box.take(number)
         assert (await one.swept()).removed == 3
+        assert (await one.condition())[:2] == ("True", "Swept")
+        assert (await one.condition())[2].endswith(": 3 of 4 items left the source.")
         await one.settle()
         await one.round()
         urns = {each["spec"]["sourceUrn"] for each in one.world.tasks.values()}
@@ -303,7 +310,8 @@ async def test_a_list_that_breaks_off_deletes_nothing_and_says_so(fault: str) ->
         one.box.fault, one.box.certain = fault, True
         broken = await one.swept()
         assert broken.outcome == BROKEN
-        assert broken.message
+        status, reason, message = await one.condition()
+        assert (status, reason, message.endswith(broken.message)) == ("False", "SweepFailed", True)
         assert one.world.deleted == []
 
 
