@@ -215,7 +215,7 @@ def test_failed_items_are_named_and_what_people_ask_for_is_done_once(
     core.create_namespaced_resource_quota(space.name, {"metadata": {"name": "none"}, "spec": {"hard": none}})
     core.patch_namespaced_resource_quota_status("none", space.name, {"status": {"hard": none, "used": none}})
     mailserver.put(b"\r\nno mail\r\n", dovecot.mail(1), user="wished")
-    with start(SOURCES=True), sources():
+    with start(SOURCES=True) as operator, sources():
         connect(space, mailserver.url, "wished", pollInterval="1h")
         until(lambda: status(space).get("items", {}).get("failed") == 2, "both fail")
         refused, unread = sorted(status(space)["failures"], key=lambda one: one["remedy"] == "Resync")
@@ -236,8 +236,12 @@ def test_failed_items_are_named_and_what_people_ask_for_is_done_once(
         [after] = database[assignments.ITEMS].find({"state": "Failed"})
         assert after["found"] > before["found"], "what could not be read was read once more"
         assert space.every() == [], "what is known makes no second task"
+        exported = operator.get("/metrics").text
+        assert 'jervis_operator_connections{ready="true",reason="Polled",type="Email"} 1.0' in exported
+        assert 'jervis_operator_connection_items{state="failed",type="Email"} 1.0' in exported
+        assert 0 <= operator.metric("jervis_operator_connection_success_age_seconds") < 60
+        assert operator.metric("jervis_operator_connection_lag_seconds") == 0
         polled = status(space)["lastPollTime"]
-        space.mark("mailbox", {"labels": {"looked": "at"}}, "connections")
         mailserver.put(dovecot.mail(2), user="wished")
         wish(space, labels.RETRY, "twice")
         until(lambda: titles(space) == ["Mail 2"], "another wish is another poll")
