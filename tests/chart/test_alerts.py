@@ -61,6 +61,7 @@ _QUEUE = 'jervis_router_queue_seconds_bucket{priority="P0",le="%s"}'
 _JOBS, _REQUESTS = 'jervis_kb_queue_jobs_total{outcome="%s"}', 'jervis_kb_requests_total{route="/retrieve",status="%s"}'
 _ANSWERS = 'jervis_kb_model_answers_total{prompt="extract",origin="%s"}'
 _CORRECTIONS = 'jervis_operator_corrections_total{kind="connections",what="missed"}'
+_SWEEPS = 'jervis_sources_sweeps_total{type="Email",outcome="%s"}'
 _SOURCES = 'jervis_operator_connections{type="Email",ready="%s",reason="%s"}'
 
 CASES: dict[str, list[Case]] = {
@@ -78,6 +79,13 @@ CASES: dict[str, list[Case]] = {
     "JervisNoGpuBackend": [
         Case({_READY: always(0), _TASKS: always(1)}, {_READY: always(1), _TASKS: always(1)}),
         Case({_READY: always(0), _TASKS: always(1)}, {_READY: always(0), _TASKS: always(0)}),
+    ],
+    "JervisDeletionsHeld": [
+        Case(
+            {_SWEEPS % "TooManyMissing": counting(0.02)},
+            {_SWEEPS % "Swept": counting(0.02)},
+            'type="Email"',
+        ),
     ],
     "JervisConnectionNotPolled": [
         Case(
