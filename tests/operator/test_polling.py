@@ -178,7 +178,7 @@ def test_a_mail_that_is_deleted_takes_its_task_and_its_document_along(
     mailserver.put(*(dovecot.mail(number, text) for number, text in enumerate(texts)), user="left")
     mailserver.put(dovecot.mail(99, "INFO"), folder="Old", user="left")
     with start(SOURCES=True), sources(SWEEP_SECONDS=2) as polling:
-        connect(space, mailserver.url, "left")
+        connect(space, mailserver.url, "left", rateLimit={"requestsPerMinute": 6000, "burst": 1000})
         until(lambda: condition(space, "DeletionsApplied") == ("True", "Swept"), "swept")
         until(lambda: len(knowledge.requests) == 13, "all are qualified")
         with mailserver.mailbox("left") as mail:
