@@ -14,6 +14,7 @@ from cli.commands import (
     answer,
     ask,
     backends,
+    connections,
     decide,
     delete,
     erase,
@@ -48,6 +49,9 @@ _COMMANDS = {
     "submit": submit.run,
     "history": history.run,
     "backends": backends.run,
+    "connections": connections.run,
+    "pause": connections.pause,
+    "resync": connections.resync,
     "erase": erase.run,
 }
 

@@ -14,8 +14,8 @@ from typing import Any
 import pydantic
 
 from cli import errors, order, reading
-from crds import labels as marks
-from crds import pendingtask, phases
+from crds import conditions, connection, labels, pendingtask, phases
+from crds.connection import Remedy
 from crds.model import Model
 from crds.pendingtask import UserTaskKind, Verdict
 from crds.phases import Phase
@@ -110,12 +110,12 @@ def again(raw: Mapping[str, Any], name: str) -> Patch:
     spec = {key: value for key, value in raw["spec"].items() if key not in ("answers", "approval", "suspend")}
     meta = raw["metadata"]
     # The new task has not been archived.
-    labels = {key: value for key, value in meta.get("labels", {}).items() if key != marks.ARCHIVED}
+    kept = {key: value for key, value in meta.get("labels", {}).items() if key != labels.ARCHIVED}
     annotations = {key: value for key, value in meta.get("annotations", {}).items() if key.startswith("jervis.dev/")}
     return {
         "apiVersion": task.api_version,
         "kind": task.kind,
-        "metadata": {"name": name, "labels": labels, "annotations": annotations},
+        "metadata": {"name": name, "labels": kept, "annotations": annotations},
         "spec": spec,
     }
 
@@ -146,6 +146,67 @@ def hold(raw: Mapping[str, Any], held: bool) -> Patch | None:
         return None
     _alive(task, "cannot be held", "Only a task that has not ended can be held.")
     return {"spec": {"suspend": held}}
+
+
+def pause(raw: Mapping[str, Any], held: bool) -> Patch | None:
+    """Stop polling a Connection, or go on."""
+    return None if reading.connection(raw).spec.suspend == held else {"spec": {"suspend": held}}
+
+
+def wish(raw: Mapping[str, Any], annotation: str, value: str) -> Patch | None:
+    """Have the failed items of a Connection retried, or its source read from the beginning; a wish that is not done yet
+    is the same one."""
+    one = reading.connection(raw)
+    name, status = one.metadata.name, one.status
+    ready = conditions.find(status.conditions, "Ready")
+    if one.spec.suspend:
+        raise errors.Misplaced(
+            f"Connection {name!r} is paused: nothing is read of its source.",
+            field="spec.suspend",
+            remedy=f"Let it go on first: kubectl jervis resume connection/{name}",
+        )
+    if ready is not None and ready.reason == "PollingNotEnabled":
+        raise errors.Misplaced(
+            f"Connection {name!r} is not polled.", field="spec.type", remedy=f"See: kubectl jervis connections {name}"
+        )
+    retry = annotation == labels.RETRY
+    handled = status.last_handled_retry if retry else status.last_handled_resync
+    if connection.wish(one, annotation) not in ("", handled):
+        return None
+    failed = status.items.failed if status.items else 0
+    if retry and not failed:
+        raise errors.Misplaced(
+            f"Connection {name!r} has no failed items.",
+            field="status.items.failed",
+            remedy=f"Have its source read from the beginning with: kubectl jervis resync {name}",
+        )
+    if retry and failed == len(status.failures) and all(x.remedy is Remedy.RESYNC for x in status.failures):
+        raise errors.Misplaced(
+            f"The failed items of Connection {name!r} could not be read, so that nothing of them is stored.",
+            field="status.failures",
+            remedy=f"Have the source read once more with: kubectl jervis resync {name}",
+        )
+    return {"metadata": {"annotations": {annotation: value}}}
+
+
+def confirm(raw: Mapping[str, Any], seen: str) -> Patch | None:
+    """Have the items of a Connection leave that the sweep of the time `seen` missed."""
+    one = reading.connection(raw)
+    held = conditions.find(one.status.conditions, "DeletionsApplied")
+    show = f"See: kubectl jervis connections {one.metadata.name}"
+    if connection.wish(one, labels.CONFIRM_DELETIONS) == seen:
+        return None
+    if held is None or held.reason != "TooManyMissing":
+        raise errors.Misplaced(
+            f"No deletions of Connection {one.metadata.name!r} are kept back.", field="status.conditions", remedy=show
+        )
+    try:
+        zone = datetime.fromisoformat(seen).tzinfo
+    except ValueError:
+        zone = None
+    if zone is None:
+        raise errors.Unusable(f"{seen!r} is no time with a zone.", field="--confirm", remedy=show)
+    return {"metadata": {"annotations": {labels.CONFIRM_DELETIONS: seen}}}
 
 
 def _appended(raw: Mapping[str, Any], key: str, entry: Mapping[str, Any]) -> Patch:

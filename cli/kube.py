@@ -103,6 +103,14 @@ class Kube:
         """GpuBackends of the namespace."""
         return self._list(self._path("gpubackends"), {})
 
+    def connections(self) -> list[Object]:
+        """Connections of the namespace."""
+        return self._list(self._path("connections"), {})
+
+    def connection(self, name: str) -> Object:
+        """One Connection; raises `NotFound`."""
+        return self._json("GET", self._path("connections", name))
+
     def create(self, body: Mapping[str, Any]) -> Object:
         """A new PendingTask; raises `Refused` when the name is taken or a field is wrong."""
         return self._json("POST", self._path("pendingtasks"), query=self._changing, body=body)
@@ -117,23 +125,26 @@ class Kube:
         with contextlib.suppress(errors.NotFound, errors.Conflict):
             self._json("DELETE", path, body=body)
 
-    def edit(self, name: str, change: Callable[[Object], Mapping[str, Any] | None]) -> tuple[Object, bool]:
+    def edit(
+        self, name: str, change: Callable[[Object], Mapping[str, Any] | None], plural: str = "pendingtasks"
+    ) -> tuple[Object, bool]:
         """Read, change, write under a resourceVersion precondition, again when another writer was faster.
 
         `change` answers a merge patch or None for "it says so already". Returns the object and whether it was written.
         """
         for _ in range(_TRIES):
-            raw = self.task(name)
+            raw = self._json("GET", self._path(plural, name))
             patch = change(raw)
             if patch is None:
                 return raw, False
-            body = {**patch, "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}}
+            version = {"resourceVersion": raw["metadata"]["resourceVersion"]}
+            body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
             try:
-                path = self._path("pendingtasks", name)
+                path = self._path(plural, name)
                 return self._json("PATCH", path, query=self._changing, body=body), True
             except errors.Conflict:
                 continue
-        raise errors.Conflict(f"PendingTask {name!r} changed {_TRIES} times while it was about to be written.")
+        raise errors.Conflict(f"{raw['kind']} {name!r} changed {_TRIES} times while it was about to be written.")
 
     def pods(self, namespace: str, labels: str) -> list[Object]:
         """Pods of that namespace with these labels."""
@@ -334,7 +345,8 @@ def _refusal(code: int, text: bytes, namespace: str) -> JervisError:
     if code == 401:
         return errors.Forbidden(message, field="--kubeconfig", remedy="Log in to the cluster again.")
     if code == 403:
-        remedy = f"Ask an administrator of namespace {namespace!r} for the role view (to read) or edit (to act)."
+        acts = "admin" if details.get("kind") == "connections" else "edit"
+        remedy = f"Ask an administrator of namespace {namespace!r} for the role view (to read) or {acts} (to act)."
         return errors.Forbidden(message, remedy=remedy)
     if code == 404 and details.get("name"):
         return errors.NotFound(message, field="NAME", remedy="Check the name and -n NAMESPACE.")

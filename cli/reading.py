@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pydantic
 
 from cli import errors
+from crds import connection as connections
 from crds import gpubackend, history, pendingtask
 from crds.model import Model
 
@@ -38,6 +39,11 @@ def line(raw: Mapping[str, Any]) -> pendingtask.PendingTask:
 def backend(raw: Mapping[str, Any]) -> gpubackend.GpuBackend:
     """A GpuBackend. Raises `Unusable` for one that this version cannot read."""
     return _read(gpubackend.GpuBackend, raw)
+
+
+def connection(raw: Mapping[str, Any]) -> connections.Connection:
+    """A Connection. Raises `Unusable` for one that this version cannot read."""
+    return _read(connections.Connection, raw)
 
 
 def entry(raw: Mapping[str, Any]) -> history.Entry:

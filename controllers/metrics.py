@@ -188,6 +188,30 @@ class Metrics:
             registry=registry,
         )
         self.backends = Gauge(f"{_PREFIX}_gpu_backends", "GpuBackends by readiness", ["ready"], registry=registry)
+        self.connections = Gauge(
+            f"{_PREFIX}_connections",
+            "Connections by type, readiness (true, false, unknown) and the reason for it",
+            ["type", "ready", "reason"],
+            registry=registry,
+        )
+        self.connection_items = Gauge(
+            f"{_PREFIX}_connection_items",
+            "Items of sources by type of Connection and state (new, indexing, indexed, failed)",
+            ["type", "state"],
+            registry=registry,
+        )
+        self.connection_success = Gauge(
+            f"{_PREFIX}_connection_success_age_seconds",
+            "Longest time since a Connection was polled with success (since it was created, before the first one)",
+            ["type"],
+            registry=registry,
+        )
+        self.connection_lag = Gauge(
+            f"{_PREFIX}_connection_lag_seconds",
+            "Longest time that an item of a source has waited for its task",
+            ["type"],
+            registry=registry,
+        )
         self.probes = Counter(f"{_PREFIX}_backend_probes", "Probes of backends", ["outcome"], registry=registry)
 
     def preempted(self, claimed: bool, target: str | None) -> None:

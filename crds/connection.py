@@ -147,6 +147,31 @@ class Items(Model):
     """Given up; the reason is stored with the item."""
 
 
+MOST_FAILURES = 10
+
+
+class Remedy(StrEnum):
+    """What has a failed item tried again: its stored content (Retry), or the source, read once more (Resync)."""
+
+    RETRY = "Retry"
+    RESYNC = "Resync"
+
+
+class Failure(Model):
+    """An item of which no task could be made."""
+
+    title: Annotated[str, Field(max_length=256)] = ""
+    """Its title, else its place at the source."""
+    reason: Annotated[str, Field(max_length=512)] = ""
+    """Why no task could be made of it."""
+    found_at: Time | None = None
+    """When it was found at the source."""
+    retry_at: Time | None = None
+    """When it is tried again by itself."""
+    remedy: Remedy = Remedy.RETRY
+    """What has it tried again: Retry, its stored content, or Resync, the source itself."""
+
+
 class Workspace(Model):
     """The clone of a Git connection."""
 
@@ -172,7 +197,7 @@ class Status(Model):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         ),
     ] = ()
-    """Ready, CredentialsValid, WorkspaceReady."""
+    """Ready, CredentialsValid, DeletionsApplied, WorkspaceReady."""
     observed_generation: Annotated[int, Field(ge=0)] = 0
     """The generation that the rest of the status is about."""
     cursor: Annotated[str, Field(max_length=4096)] = ""
@@ -183,6 +208,14 @@ class Status(Model):
     """When it was last asked and everything new was stored."""
     items: Items | None = None
     """Source items by state."""
+    waiting_since: Time | None = None
+    """When the oldest item that has no task yet was found."""
+    failures: Annotated[tuple[Failure, ...], Field(max_length=MOST_FAILURES)] = ()
+    """Of the failed items, the ones that were found last."""
+    last_handled_retry: Annotated[str, Field(max_length=64)] = ""
+    """The annotation jervis.dev/retry-requested whose wish was done last."""
+    last_handled_resync: Annotated[str, Field(max_length=64)] = ""
+    """The annotation jervis.dev/resync-requested whose wish was done last: the source was read to its end."""
     workspace: Workspace | None = None
     """The clone of a Git connection."""
     leader_epoch: Annotated[int, Field(ge=0)] = 0
@@ -198,6 +231,11 @@ class Connection(Model):
     metadata: Metadata
     spec: Spec
     status: Status = Field(default_factory=Status)
+
+
+def wish(conn: Connection, annotation: str) -> str:
+    """What the annotation asks for, as the status repeats it; "" without one."""
+    return conn.metadata.annotations.get(annotation, "")[:64]
 
 
 def seconds(interval: str) -> float:

@@ -132,7 +132,7 @@ ALL = (
             Column("Reason", _condition("Ready", "reason")),
             Column("Indexed", ".status.items.indexed", "integer"),
             Column("Failed", ".status.items.failed", "integer"),
-            Column("Last-Poll", ".status.lastPollTime", "date"),
+            Column("Success", ".status.lastSuccessTime", "date", description="Time since everything new was stored"),
             Column("Url", ".spec.url", wide=True),
             _AGE,
         ),

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from typer import Option
 
-from cli import bulk, edits, options
+from cli import bulk, edits, options, sources
 from cli.commands import done
 from cli.reading import Object
 from cli.session import Session
-from crds import phases
+from crds import labels, phases
 
 
 @options.choosing
@@ -21,7 +21,11 @@ def run(
         str, Option("--as", metavar="NEW_NAME", help="Create a new task with this name from one that has ended.")
     ] = "",
 ) -> None:
-    """Try failed tasks again: phase UserTask, kind Failure. What has ended starts anew with --as."""
+    """Try failed tasks again: phase UserTask, kind Failure. What has ended starts anew with --as. With connection/NAME:
+    the failed items of the Connection."""
+    if not anew and (names := sources.named(chosen)) is not None:
+        sources.wish(session, names, labels.RETRY)
+        return
     if anew:
         created = session.kube.create(edits.again(session.kube.task(chosen.only("--as")), anew))
         done.say(session, created, True, "created", otherwise="")

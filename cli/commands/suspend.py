@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cli import bulk, edits, options
+from cli import bulk, edits, options, sources
 from cli.reading import Object
 from cli.session import Session
 from crds import phases
@@ -10,13 +10,19 @@ from crds import phases
 
 @options.choosing
 def suspend(session: Session, chosen: bulk.Choice) -> None:
-    """Hold tasks where they are; a run saves its checkpoint and stops."""
+    """Hold tasks where they are; a run saves its checkpoint and stops. With connection/NAME: as `pause`."""
+    if (names := sources.named(chosen)) is not None:
+        sources.hold(session, names, held=True)
+        return
     _hold(session, chosen, held=True)
 
 
 @options.choosing
 def resume(session: Session, chosen: bulk.Choice) -> None:
-    """Let held tasks go on; a run goes on from its checkpoint."""
+    """Let held tasks go on; a run goes on from its checkpoint. With connection/NAME: poll the Connection again."""
+    if (names := sources.named(chosen)) is not None:
+        sources.hold(session, names, held=False)
+        return
     _hold(session, chosen, held=False)
 
 

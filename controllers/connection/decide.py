@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from controllers.connection.credentials import Finding
-from controllers.sources.state import State
+from controllers.sources.state import BROKEN, HELD, Failed, State
 from crds import conditions, connection
 from crds.connection import Type
 
@@ -20,6 +20,17 @@ SCHEMES = {
     Type.GIT: ("http", "https", "ssh", "git", "file"),
 }
 
+_POLLED = (
+    "cursor",
+    "lastPollTime",
+    "lastSuccessTime",
+    "items",
+    "waitingSince",
+    "failures",
+    "lastHandledRetry",
+    "lastHandledResync",
+)
+"""The fields of the status about polls."""
 GRACE = timedelta(seconds=60)
 """After two intervals, before a Connection without a poll is late."""
 
@@ -73,10 +84,25 @@ def _values(status: connection.Status, state: State) -> dict[str, Any]:
             "last_poll_time": _whole(state.polled_at),
             "last_success_time": _whole(state.succeeded_at),
             "items": connection.Items(**{key.casefold(): value for key, value in (state.items or {}).items()}),
+            "waiting_since": _whole(state.waiting_since),
+            "failures": tuple(_failure(one) for one in state.failed),
+            "last_handled_retry": state.retried,
+            "last_handled_resync": state.resynced,
         }
     )
-    names = ("cursor", "lastPollTime", "lastSuccessTime", "items")
-    return {} if new == status else {name: value for name, value in new.wire().items() if name in names}
+    wire = new.wire()
+    # None takes a field out of the object.
+    return {} if new == status else {name: wire.get(name) for name in _POLLED}
+
+
+def _failure(one: Failed) -> connection.Failure:
+    return connection.Failure(
+        title=one.title,
+        reason=one.reason,
+        found_at=_whole(one.found),
+        retry_at=_whole(one.retry_at),
+        remedy=connection.Remedy.RETRY if one.stored else connection.Remedy.RESYNC,
+    )
 
 
 def _whole(at: datetime | None) -> datetime | None:
@@ -103,7 +129,7 @@ def _conditions(
             credentials = make("CredentialsValid", False, "CredentialsRejected", state.message)
         elif state.generation == generation and state.succeeded_at is not None:
             credentials = make("CredentialsValid", True, "Accepted", "The source accepts them.")
-        return credentials, _ready(conn, state, now)
+        return credentials, _ready(conn, state, now), *_deletions(conn, state, now)
     text = (
         f"The object is valid. Fetching from {conn.spec.type.value} sources is not part of this version of the"
         " operator; create PendingTasks for the items meanwhile."
@@ -130,6 +156,29 @@ def _ready(conn: connection.Connection, state: State, now: datetime) -> conditio
         " kubectl logs -l app.kubernetes.io/component=sources."
     )
     return make("Ready", False, "NotPolled", text)
+
+
+def _deletions(conn: connection.Connection, state: State, now: datetime) -> tuple[conditions.Condition, ...]:
+    """What the last sweep came to; nothing before the first one."""
+    last = state.sweep
+    if last is None:
+        return ()
+    at = last.at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if last.outcome == HELD:
+        ok, kept = False, last.missing - last.removed
+        text = (
+            f"{kept} of {last.known} items are not at the source any more: too many to be deleted without a person."
+            f" Look at the source; if they are meant to be gone: kubectl jervis resync {conn.metadata.name}"
+            f" --confirm {at}"
+        )
+    elif last.outcome == BROKEN:
+        ok, text = False, f"The sweep of {at} broke off, nothing was deleted; it is repeated: {last.message}"
+    else:
+        ok, text = True, f"Sweep of {at}: {last.removed} of {last.known} items left the source."
+    made = conditions.make(
+        "DeletionsApplied", ok, last.outcome, text[:1024], now=now, generation=conn.metadata.generation
+    )
+    return (made,)
 
 
 def _url_problem(conn: connection.Connection, file_urls: bool) -> str:

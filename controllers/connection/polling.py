@@ -32,8 +32,8 @@ class Polling:
         changed: Callable[[str], None],
     ) -> None:
         self._assigned, self._known, self._complete, self._changed = assigned, known, complete, changed
-        self._said: dict[str, int] = {}
-        """By uid: the generation that is wanted; 0: it rests."""
+        self._said: dict[str, tuple[object, ...]] = {}
+        """By uid: the generation and the wishes that were said; (): it rests."""
         self._states: dict[str, tuple[int, State]] = {}
 
     def state(self, uid: str) -> State:
@@ -42,15 +42,16 @@ class Polling:
 
     async def want(self, conn: connection.Connection) -> None:
         """Have it polled. Raises `Unavailable`."""
-        if self._said.get(conn.metadata.uid) != conn.metadata.generation:
+        wanted = conn.metadata.generation, assignments.wished(conn)
+        if self._said.get(conn.metadata.uid) != wanted:
             await self._assigned.want(conn)
-            self._said[conn.metadata.uid] = conn.metadata.generation
+            self._said[conn.metadata.uid] = wanted
 
     async def rest(self, uid: str) -> None:
         """Have it not polled. Raises `Unavailable`."""
-        if self._said.get(uid) != 0:
+        if self._said.get(uid) != ():
             await self._assigned.rest(uid)
-            self._said[uid] = 0
+            self._said[uid] = ()
 
     async def run(self, may_act: asyncio.Event) -> None:
         """Read the states again and again once `may_act` is set, until cancelled."""

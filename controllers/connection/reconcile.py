@@ -12,7 +12,7 @@ import structlog
 
 import kube
 from controllers import admission, backoff, metrics, queue, unreadable
-from controllers.connection import credentials, decide, polling
+from controllers.connection import credentials, decide, gauges, polling, removals
 from controllers.connection.credentials import Finding
 from controllers.sources.state import State
 from crds import connection, errors
@@ -48,6 +48,7 @@ class Connections:
         """By uid: objects that cannot be parsed, until that is written into them."""
         self.polling: polling.Polling | None = None
         """None: no sources are polled."""
+        self.removals: removals.Removals | None = None
         self.may_act = asyncio.Event()
 
     def known(self, namespace: str | None) -> Iterator[kube.Object]:
@@ -92,6 +93,10 @@ class Connections:
             self.leave(uid)
         elif self._take(raw):
             self._work.put(uid, (raw["metadata"]["name"],))
+
+    def gauges(self) -> None:
+        """Bring the gauges up to date; called before a scrape."""
+        gauges.update(self._metrics, self._known.values(), self._wall(), polls=self.polling is not None)
 
     def limits_changed(self, namespace: str) -> None:
         """The namespace may have a client that it could not have before, or the other way round."""

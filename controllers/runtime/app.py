@@ -137,6 +137,8 @@ class Runtime:
         start(acting.connections.work(), "connections")
         if acting.connections.polling is not None:
             start(acting.connections.polling.run(acting.connections.may_act), "sources")
+        if acting.connections.removals is not None:
+            start(acting.connections.removals.run(acting.connections.may_act), "removals of sources")
         start(acting.archivist.work(), "archive")
         if config.outcomes:
             start(acting.reporter.work(), "outcomes")

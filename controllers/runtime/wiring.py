@@ -10,7 +10,7 @@ import kube
 from controllers import backpressure, events, namespaces, projects, queue, settings
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention
-from controllers.connection import polling
+from controllers.connection import polling, removals
 from controllers.connection import reconcile as connections
 from controllers.gpubackend import absence, probe
 from controllers.gpubackend import reconcile as backends
@@ -72,6 +72,7 @@ class Wiring:
         self._to.metrics.served(self._served.states())
         self.tasks.gauges()
         self.backends.gauges()
+        self.connections.gauges()
 
     async def report_namespace(self, name: str, state: namespaces.State, why: str) -> bool:
         """Post an Event on the operator's Lease: the namespace may accept none. False from a replica that stands by.
@@ -124,6 +125,7 @@ class Wiring:
                 complete=lambda name: self._served.states().get(name) in (State.SERVED, State.ABSENT),
                 changed=self.connections.state_changed,
             )
+            self.connections.removals = removals.Removals(to.api, to.assignments)
 
     def _backends(self) -> None:
         config, to = self._config, self._to

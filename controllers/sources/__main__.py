@@ -19,7 +19,7 @@ from aiohttp import web
 from prometheus_client import exposition
 
 import kube
-from controllers.sources import assignments, indexer, items, metrics, mongo, poller, settings
+from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, settings, sweep
 from controllers.sources.protocols import imap
 from crds import authorities, connection, errors
 from kb import client as kb
@@ -107,14 +107,24 @@ async def _run(config: settings.Settings) -> None:
     api = kube.Kube(loaded, session, fence=_free, timeout=config.request_timeout)
     database = store[config.mongodb_database]
     assigned, stored = assignments.Assignments(database, lasts=config.claim_seconds), items.Items(database)
+    knowledge = kb.Client(config.kb_url, http, token=config.kb_token)
     owner = f"{config.identity or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     wall = partial(datetime.now, UTC)
     polls = poller.Poller(
         api,
-        kb.Client(config.kb_url, http, token=config.kb_token),
+        knowledge,
         assigned,
         stored,
         indexer.Indexer(api, stored, measured, wall=wall),
+        sweep.Sweeper(
+            knowledge,
+            assigned,
+            gone.Gone(database),
+            measured,
+            every=config.sweep_seconds,
+            wall=wall,
+            monotonic=time.monotonic,
+        ),
         {connection.Type.EMAIL: imap.opened(config.plaintext, tls, time.monotonic)},
         measured,
         owner=owner,

@@ -9,18 +9,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.sources.mongo import AFTER, ASCENDING, trouble
-from controllers.sources.state import State
-from crds import connection, errors, leftovers
+from controllers.sources.state import Failed, State, Sweep
+from crds import connection, errors, labels, leftovers
 
 CONNECTIONS, ITEMS = "source_connections", leftovers.SOURCE_ITEMS
-
+GONE = "Gone"
+"""State of items that left their source."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def wished(conn: connection.Connection) -> dict[str, str]:
+    """What people asked for by annotations."""
+    names = {"retry": labels.RETRY, "resync": labels.RESYNC, "confirm": labels.CONFIRM_DELETIONS}
+    found = {name: connection.wish(conn, annotation) for name, annotation in names.items()}
+    return {name: value for name, value in found.items() if value}
 
 
 class Lost(errors.Operational):
@@ -29,7 +37,8 @@ class Lost(errors.Operational):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A Connection that this process has until `until`. `cursor` is JSON; `fence` grows with each claim."""
+    """A Connection that this process has until `until`. `cursor` is JSON; `fence` grows with each claim. `wishes` has
+    the annotations of people; `rewound`: the one for which the source is being, or was, read from its beginning."""
 
     uid: str
     namespace: str
@@ -40,6 +49,23 @@ class Claim:
     cursor: Mapping[str, Any]
     state: State
     poll_at: datetime
+    wishes: Mapping[str, str] | None = None
+    rewound: str = ""
+
+    @property
+    def confirmed(self) -> str:
+        """The time of the sweep whose missing items may be deleted, as a person wrote it."""
+        return (self.wishes or {}).get("confirm", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """An item that left its source, whose task is not settled yet."""
+
+    id: str
+    connection: str
+    namespace: str
+    task: str
 
 
 class Assignments:
@@ -53,15 +79,17 @@ class Assignments:
     # -- the operator's side ---------------------------------------------------------------------------------------
 
     async def want(self, conn: connection.Connection) -> None:
-        """Have it polled as its spec says now. A new spec is polled at once. Raises `Unavailable`."""
+        """Have it polled as its spec says now. A new spec or wish is polled at once. Raises `Unavailable`."""
         self._fence()
         meta, spec = conn.metadata, conn.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
         said = {"namespace": meta.namespace, "name": meta.name, "generation": meta.generation, "spec": spec}
+        said["wishes"] = wishes = wished(conn) or None
         now = {"wanted": True, "pollAt": _EPOCH}
         with trouble("keep a Connection"):
             first = {"$setOnInsert": {**said, **now, "fence": 0, "revision": 0}}
             await self._rows.update_one({"_id": meta.uid}, first, upsert=True)
-            changed = {"_id": meta.uid, "$or": [{"generation": {"$ne": meta.generation}}, {"wanted": False}]}
+            differs = [{"generation": {"$ne": meta.generation}}, {"wanted": False}, {"wishes": {"$ne": wishes}}]
+            changed = {"_id": meta.uid, "$or": differs}
             await self._rows.update_one(changed, {"$set": {**said, **now}})
 
     async def rest(self, uid: str) -> None:
@@ -85,12 +113,25 @@ class Assignments:
                 async for row in self._rows.find({}, {"spec": 0, "cursor": 0})
             }
 
+    async def leaving(self, limit: int = 500) -> list[Leaving]:
+        """Items that left their source, whose task may still be there. Raises `Unavailable`."""
+        with trouble("list the items that left"):
+            rows = self._items.find({"state": GONE, "settled": False}).sort("goneAt", ASCENDING).limit(limit)
+            return [Leaving(row["_id"], row["connection"], row["namespace"], row["task"]) async for row in rows]
+
+    async def settle(self, one: Leaving) -> None:
+        """Its task is deleted, or stays because it was begun. Raises `Unavailable`."""
+        self._fence()
+        with trouble("write an item that left"):
+            await self._items.update_one({"_id": one.id, "state": GONE, "task": one.task}, {"$set": {"settled": True}})
+
     # -- the sources' side -----------------------------------------------------------------------------------------
 
     async def prepare(self) -> None:
         """Make the indexes. Raises `Unavailable`."""
         with trouble("make an index"):
             await self._rows.create_index([("wanted", ASCENDING), ("pollAt", ASCENDING)])
+            await self._items.create_index([("settled", ASCENDING), ("goneAt", ASCENDING)], sparse=True)
 
     async def claim(self, owner: str, now: datetime, skip: Collection[str] = ()) -> Claim | None:
         """The Connection that is due longest and that no process has; None: none. Raises `Unavailable`."""
@@ -113,6 +154,10 @@ class Assignments:
         until = now + self._lasts
         await self._write(claim, {"cursor": json.dumps(cursor, sort_keys=True), "until": until})
 
+    async def rewind(self, claim: Claim, wish: str) -> None:
+        """Read the source from its beginning, once for this wish. Raises `Lost`, `Unavailable`."""
+        await self._write(claim, {"cursor": "{}", "rewound": wish})
+
     async def finish(self, claim: Claim, state: State, poll_at: datetime) -> None:
         """Give it back with its state; the next poll is at `poll_at`. Raises `Lost`, `Unavailable`."""
         said = {
@@ -125,13 +170,17 @@ class Assignments:
             "items": dict(state.items or {}),
             "shown": state.cursor,
             "polledGeneration": claim.generation,
+            "sweep": None if state.sweep is None else asdict(state.sweep),
+            "failed": [asdict(one) for one in state.failed],
+            "waitingSince": state.waiting_since,
+            "retried": state.retried,
+            "resynced": state.resynced,
         }
-        # A spec that changed meanwhile is polled at once: what the operator wrote then stays.
+        # A spec or a wish that changed meanwhile is polled at once: what the operator wrote then stays.
         await self._write(claim, {"state": said, "owner": "", "until": None}, {"revision": 1})
         with trouble("write the next poll"):
-            await self._rows.update_one(
-                {"_id": claim.uid, "fence": claim.fence, "generation": claim.generation}, {"$set": {"pollAt": poll_at}}
-            )
+            same = {"generation": claim.generation, "wishes": claim.wishes}
+            await self._rows.update_one({"_id": claim.uid, "fence": claim.fence, **same}, {"$set": {"pollAt": poll_at}})
 
     async def release(self, claim: Claim) -> None:
         """Give it back in the middle; it is due as before. Raises `Unavailable`."""
@@ -159,6 +208,8 @@ def _claim(row: Mapping[str, Any]) -> Claim:
         cursor=json.loads(row.get("cursor") or "{}"),
         state=_state(row),
         poll_at=row["pollAt"],
+        wishes=row.get("wishes"),
+        rewound=row.get("rewound", ""),
     )
 
 
@@ -177,4 +228,9 @@ def _state(row: Mapping[str, Any]) -> State:
         items={key: int(value) for key, value in said["items"].items()},
         cursor=said["shown"],
         generation=int(said["polledGeneration"]),
+        sweep=Sweep(**said["sweep"]) if said.get("sweep") else None,
+        failed=tuple(Failed(**one) for one in said.get("failed", ())),
+        waiting_since=said.get("waitingSince"),
+        retried=said.get("retried", ""),
+        resynced=said.get("resynced", ""),
     )

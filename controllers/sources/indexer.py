@@ -6,6 +6,7 @@ is there. Source: seed 000 "Continuous Indexers".
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -58,7 +59,6 @@ class Indexer:
     async def _create(self, claim: assignments.Claim, one: items.Stored) -> bool:
         await self._items.indexing(one.id)
         body = task(claim, one)
-        name = body["metadata"]["name"]
         try:
             await self._api.create(kube.TASKS, claim.namespace, body)
         except kube.AlreadyExists:
@@ -71,9 +71,15 @@ class Indexer:
             self._metrics.items.labels(claim.spec.type.value, "refused").inc()
             log.info("no task of an item", connection=claim.name, item=one.id, reason=error.message)
             return False
-        await self._items.indexed(one.id, name)
+        await self._items.indexed(one.id, body["metadata"]["name"])
         self._metrics.items.labels(claim.spec.type.value, "indexed").inc()
         return True
+
+
+def name(connection: str, item_id: str, nonce: str) -> str:
+    """Of the task of an item."""
+    digest = hashlib.sha256(f"{item_id}\0{nonce}".encode()).hexdigest() if nonce else item_id
+    return f"{connection[:32].rstrip('.-')}-{digest[:20]}"
 
 
 def task(claim: assignments.Claim, one: items.Stored) -> dict[str, Any]:
@@ -92,7 +98,7 @@ def task(claim: assignments.Claim, one: items.Stored) -> dict[str, Any]:
         "apiVersion": "jervis.dev/v1alpha1",
         "kind": "PendingTask",
         "metadata": {
-            "name": f"{claim.name[:32].rstrip('.-')}-{one.id[:20]}",
+            "name": name(claim.name, one.id, one.nonce),
             "labels": {labels.CONNECTION_UID: claim.uid},
             "annotations": {labels.TITLE: one.title, labels.CONNECTION: claim.name},
         },

@@ -4,6 +4,9 @@
     Indexing  a task is being created
     Indexed   the task exists
     Failed    no task can be made of it, with the reason; one that may still succeed has a time for its next try
+    Gone      it left its source: its task and its document leave, then this (`controllers.sources.gone`)
+
+`places` are where the source lists it, `seen` is the number of the last claim under which it was found there.
 
 Source: seed 000 "Continuous Indexers".
 """
@@ -12,15 +15,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from controllers.sources import assignments, port
-from controllers.sources.mongo import ASCENDING, trouble
-from crds import scope
+from controllers.sources.mongo import ASCENDING, DESCENDING, trouble
+from controllers.sources.state import Failed, State
+from crds import connection, scope
 
-NEW, INDEXING, INDEXED, FAILED = "New", "Indexing", "Indexed", "Failed"
+NEW, INDEXING, INDEXED, FAILED, GONE = "New", "Indexing", "Indexed", "Failed", assignments.GONE
 STATES = (NEW, INDEXING, INDEXED, FAILED)
 _REASON_CHARS = 1024
 
@@ -35,6 +39,8 @@ class Stored:
     title: str
     content: Mapping[str, Any]
     tries: int = 0
+    nonce: str = ""
+    """Differs each time it comes back: the task that it had before may still be there."""
 
 
 def key(uid: str, source_id: str, version: str) -> str:
@@ -53,23 +59,38 @@ class Items:
         with trouble("make an index"):
             await self._rows.create_index([("connection", ASCENDING), ("state", ASCENDING), ("found", ASCENDING)])
             await self._rows.create_index([("connection", ASCENDING), ("sourceId", ASCENDING)])
+            await self._rows.create_index([("connection", ASCENDING), ("places", ASCENDING)])
+            await self._rows.create_index([("urn", ASCENDING)])
 
     async def unknown(self, uid: str, found: Sequence[port.Item]) -> list[port.Item]:
         """Those whose version is not stored yet. Raises `Unavailable`."""
         keys = {key(uid, one.source_id, one.version): one for one in found}
         with trouble("look for items"):
-            known = {row["_id"] async for row in self._rows.find({"_id": {"$in": list(keys)}}, {"_id": 1})}
+            there = {"_id": {"$in": list(keys)}, "$or": [{"state": {"$ne": GONE}}, {"returned": {"$exists": True}}]}
+            known = {row["_id"] async for row in self._rows.find(there, {"_id": 1})}
         return [one for at, one in keys.items() if at not in known]
 
-    async def named(self, uid: str, source_id: str) -> bool:
-        """Whether some version of it is stored. Raises `Unavailable`."""
+    async def named(self, uid: str, source_id: str, version: str) -> bool:
+        """Whether another version of it is stored. Raises `Unavailable`."""
+        other = {"connection": uid, "sourceId": source_id, "_id": {"$ne": key(uid, source_id, version)}}
         with trouble("look for an item"):
-            return await self._rows.find_one({"connection": uid, "sourceId": source_id}, {"_id": 1}) is not None
+            return await self._rows.find_one(other, {"_id": 1}) is not None
+
+    async def found(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
+        """Note where they were found under claim `fence`; what is not stored is left out. Raises `Unavailable`."""
+        with trouble("note the places of items"):
+            for one in some:
+                if one.place:
+                    await self._rows.update_one(
+                        {"_id": key(uid, one.source_id, one.version)},
+                        {"$addToSet": {"places": one.place}, "$max": {"seen": fence}},
+                    )
 
     async def add(
-        self, uid: str, owner: scope.Scope, one: port.Item, content: Mapping[str, Any], now: datetime
+        self, uid: str, owner: scope.Scope, one: port.Item, content: Mapping[str, Any], now: datetime, fence: int = 0
     ) -> None:
-        """Keep a new item of `owner`; one that is there already stays as it is. Raises `Unavailable`."""
+        """Keep a new item of `owner`; one that is there already stays as it is. One that comes back while its task or
+        document still leaves becomes new after that. Raises `Unavailable`."""
         row = {
             "connection": uid,
             "scope": owner.model_dump(by_alias=True),
@@ -83,13 +104,18 @@ class Items:
             "state": NEW,
             "tries": 0,
             "reason": "",
+            "nonce": str(int(now.timestamp() * 1000)),
+            **_place(one.place, fence),
         }
+        item_id = key(uid, one.source_id, one.version)
         with trouble("keep an item"):
-            await self._rows.update_one(
-                {"_id": key(uid, one.source_id, one.version)}, {"$setOnInsert": row}, upsert=True
-            )
+            done = await self._rows.update_one({"_id": item_id}, {"$setOnInsert": row}, upsert=True)
+            if done.upserted_id is None:
+                again = {"_id": item_id, "state": GONE, "returned": {"$exists": False}}
+                await self._rows.update_one(again, {"$set": {"returned": row}})
+                await self.found(uid, [one], fence)
 
-    async def add_failure(self, uid: str, owner: scope.Scope, one: port.Failure, now: datetime) -> None:
+    async def add_failure(self, uid: str, owner: scope.Scope, one: port.Failure, now: datetime, fence: int = 0) -> None:
         """Keep that there is something of which no task can be made. Raises `Unavailable`."""
         row = {
             "connection": uid,
@@ -101,8 +127,11 @@ class Items:
             "tries": 0,
             "reason": one.reason[:_REASON_CHARS],
         }
+        places = {"$addToSet": {"places": one.place}, "$max": {"seen": fence}} if one.place else {}
         with trouble("keep a failed item"):
-            await self._rows.update_one({"_id": key(uid, one.source_id, "")}, {"$setOnInsert": row}, upsert=True)
+            await self._rows.update_one(
+                {"_id": key(uid, one.source_id, "")}, {"$setOnInsert": row, **places}, upsert=True
+            )
 
     async def backlog(self, uid: str) -> int:
         """How many have no task yet and are no failures. Raises `Unavailable`."""
@@ -119,7 +148,15 @@ class Items:
         with trouble("list the items"):
             rows = self._rows.find(wanted).sort("found", ASCENDING).limit(limit)
             return [
-                Stored(row["_id"], row["type"], row["urn"], row["title"], row["content"], int(row["tries"]))
+                Stored(
+                    row["_id"],
+                    row["type"],
+                    row["urn"],
+                    row["title"],
+                    row["content"],
+                    int(row["tries"]),
+                    row.get("nonce", ""),
+                )
                 async for row in rows
             ]
 
@@ -131,7 +168,7 @@ class Items:
         """Its task exists: the content is not needed here any more. Raises `Unavailable`."""
         with trouble("write an item"):
             await self._rows.update_one(
-                {"_id": item_id},
+                {"_id": item_id, "state": {"$ne": GONE}},
                 {"$set": {"state": INDEXED, "task": task, "reason": ""}, "$unset": {"content": "", "retryAt": ""}},
             )
 
@@ -139,7 +176,18 @@ class Items:
         """No task could be made of it; `retry_at` None: it is not tried again. Raises `Unavailable`."""
         said = {"state": FAILED, "reason": reason[:_REASON_CHARS], "retryAt": retry_at}
         with trouble("write an item"):
-            await self._rows.update_one({"_id": item_id}, {"$set": said, "$inc": {"tries": 1}})
+            await self._rows.update_one({"_id": item_id, "state": {"$ne": GONE}}, {"$set": said, "$inc": {"tries": 1}})
+
+    async def again(self, uid: str) -> None:
+        """Have the failed ones tried again whose content is stored. Raises `Unavailable`."""
+        failed = {"connection": uid, "state": FAILED, "type": {"$exists": True}}
+        with trouble("write the items"):
+            await self._rows.update_many(failed, {"$set": {"state": NEW, "tries": 0, "reason": "", "retryAt": None}})
+
+    async def forget_unread(self, uid: str) -> None:
+        """Forget the failed ones that were not stored: the source is read once more. Raises `Unavailable`."""
+        with trouble("forget the items"):
+            await self._rows.delete_many({"connection": uid, "state": FAILED, "type": {"$exists": False}})
 
     async def counts(self, uid: str) -> dict[str, int]:
         """By state, those without any included. Raises `Unavailable`."""
@@ -148,6 +196,26 @@ class Items:
                 state: int(await self._rows.count_documents({"connection": uid, "state": state})) for state in STATES
             }
 
+    async def summed(self, uid: str, so_far: State) -> State:
+        """The state with what is said there about items. Raises `Unavailable`."""
+        shown = {"title": 1, "sourceId": 1, "reason": 1, "found": 1, "retryAt": 1, "type": 1}
+        waiting = {"connection": uid, "state": {"$in": [NEW, INDEXING]}}
+        with trouble("list the items"):
+            rows = self._rows.find({"connection": uid, "state": FAILED}, shown).sort("found", DESCENDING)
+            failed = tuple([_failed(row) async for row in rows.limit(connection.MOST_FAILURES)])
+            oldest = await self._rows.find_one(waiting, {"found": 1}, sort=[("found", ASCENDING)])
+        since = oldest and oldest["found"]
+        return replace(so_far, items=await self.counts(uid), failed=failed, waiting_since=since)
+
     async def _set(self, item_id: str, values: Mapping[str, Any]) -> None:
         with trouble("write an item"):
-            await self._rows.update_one({"_id": item_id}, {"$set": dict(values)})
+            await self._rows.update_one({"_id": item_id, "state": {"$ne": GONE}}, {"$set": dict(values)})
+
+
+def _place(place: str, fence: int) -> dict[str, Any]:
+    return {"places": [place], "seen": fence} if place else {}
+
+
+def _failed(row: Mapping[str, Any]) -> Failed:
+    title, reason = str(row["title"] or row["sourceId"])[:256], str(row["reason"])[:512]
+    return Failed(title, reason, row["found"], row.get("retryAt"), stored="type" in row)

@@ -29,6 +29,26 @@ class Metrics:
             buckets=(0.1, 0.5, 1, 5, 15, 60, 300, 1800),
             registry=registry,
         )
+        self.sweeps = prometheus.Counter(
+            "jervis_sources_sweeps_total",
+            "Looks for items that left their source, by type and outcome (Swept, TooManyMissing, SweepFailed).",
+            ["type", "outcome"],
+            registry=registry,
+        )
+        self.sweep_seconds = prometheus.Histogram(
+            "jervis_sources_sweep_seconds",
+            "Duration of such a look.",
+            ["type"],
+            buckets=(0.1, 0.5, 1, 5, 15, 60, 300, 1800),
+            registry=registry,
+        )
+        self.deletions = prometheus.Counter(
+            "jervis_sources_deletions_total",
+            "Items that left their source, by type and outcome (missing: found by a sweep, removed: nothing is left"
+            " of them, refused: their document is not deleted yet, held: kept back, in each sweep).",
+            ["type", "outcome"],
+            registry=registry,
+        )
         self.active = prometheus.Gauge(
             "jervis_sources_active", "Connections that this process is working on.", registry=registry
         )

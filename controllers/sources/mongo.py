@@ -12,7 +12,7 @@ from motor.motor_asyncio import AsyncIOMotorClient
 
 from crds import errors
 
-ASCENDING, AFTER = pymongo.ASCENDING, pymongo.ReturnDocument.AFTER
+ASCENDING, DESCENDING, AFTER = pymongo.ASCENDING, pymongo.DESCENDING, pymongo.ReturnDocument.AFTER
 
 
 class Unavailable(errors.Operational):

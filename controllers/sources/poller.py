@@ -20,7 +20,7 @@ import structlog
 
 import kube
 from controllers import backoff
-from controllers.sources import assignments, indexer, items, limits, metrics, mongo, port
+from controllers.sources import assignments, indexer, items, limits, metrics, mongo, port, sweep, wishes
 from controllers.sources.state import State
 from crds import connection, errors, pendingtask, scope
 from kb import client as kb
@@ -60,6 +60,7 @@ class Poller:
         assigned: assignments.Assignments,
         stored: items.Items,
         makes: indexer.Indexer,
+        sweeps: sweep.Sweeper,
         opens: Mapping[connection.Type, Opens],
         measured: metrics.Metrics,
         *,
@@ -72,6 +73,7 @@ class Poller:
         chance: random.Random | None = None,
     ) -> None:
         self._api, self._kb, self._assigned, self._items = api, knowledge, assigned, stored
+        self._sweeper = sweeps
         self._indexer, self._opens, self._metrics = makes, opens, measured
         self._owner, self._width, self._renew = owner, width, renew
         self._wall, self._monotonic, self._sleep = wall, monotonic, sleep
@@ -148,13 +150,16 @@ class Poller:
     async def serve(self, claim: assignments.Claim) -> None:
         """One round for one Connection: poll, create tasks, write the state. Raises `crds.errors.Operational`."""
         begun, kind = self._monotonic(), claim.spec.type.value
+        claim = await wishes.begun(claim, self._assigned, self._items)
         more = False
         try:
-            more, shown = await self._poll(claim)
+            more, claim = await self._poll(claim)
             state = replace(
                 claim.state, polled_at=self._wall(), succeeded_at=self._wall(), failures=0, reason="", message="",
-                rejected=False, cursor=shown,
+                rejected=False, resynced=claim.state.resynced if more else claim.rewound,
             )  # fmt: skip
+            if not more and self._sweeper.due(claim):
+                state = await self._sweep(claim, state)
             outcome = SUCCEEDED
         except (assignments.Lost, mongo.Unavailable):
             raise
@@ -163,7 +168,8 @@ class Poller:
         self._metrics.polls.labels(kind, outcome).inc()
         self._metrics.seconds.labels(kind).observe(self._monotonic() - begun)
         emptied = await self._indexer.run(claim)
-        state = replace(state, items=await self._items.counts(claim.uid))
+        await self._sweeper.forget(claim)
+        state = await self._items.summed(claim.uid, state)
         await self._assigned.finish(claim, state, self._next(claim, state, more, emptied, outcome))
 
     def _failed(self, claim: assignments.Claim, error: errors.JervisError) -> tuple[str, State]:
@@ -190,17 +196,33 @@ class Poller:
             pause = max(min(pause, AGAIN.delay(state.failures)), 1.0)
         if not emptied:
             pause = min(pause, WINDOW_SECONDS)
+        if outcome == SUCCEEDED and state.sweep is not None:
+            pause = min(pause, max((state.sweep.due - now).total_seconds(), 1.0))
         return now + timedelta(seconds=pause)
 
-    async def _poll(self, claim: assignments.Claim) -> tuple[bool, str]:
-        """Store what is new; whether there may be more, and the cursor for people."""
+    async def _sweep(self, claim: assignments.Claim, state: State) -> State:
+        """Let what left the source leave; the state with the end of that."""
+        at = claim
+
+        async def poll() -> bool:
+            nonlocal at
+            more, at = await self._poll(at)
+            return not more
+
+        ended = await self._sweeper.run(claim, await self._source(claim), poll)
+        return replace(state, cursor=at.state.cursor, sweep=ended or state.sweep)
+
+    async def _source(self, claim: assignments.Claim) -> port.Source:
         opens = self._opens.get(claim.spec.type)
         if opens is None:
             raise port.Misconfigured(f"{claim.spec.type.value} sources are not polled by this version.")
-        shown = claim.state.cursor
+        return opens(claim.spec, await self._credentials(claim), self._bucket(claim))
+
+    async def _poll(self, claim: assignments.Claim) -> tuple[bool, assignments.Claim]:
+        """Store what is new; whether there may be more, and the claim with the cursor behind it."""
         if await self._items.backlog(claim.uid) >= claim.spec.max_in_flight_tasks:
-            return True, shown  # what is stored already has to become tasks first
-        source = opens(claim.spec, await self._credentials(claim), self._bucket(claim))
+            return True, claim  # what is stored already has to become tasks first
+        source = await self._source(claim)
         owner = scope.Scope(
             client_id=claim.spec.client_id, project_id=claim.spec.project_id, group_id=claim.spec.group_id
         )
@@ -209,29 +231,33 @@ class Poller:
             async for batch in batches:
                 await self._store(claim, owner, batch)
                 await self._assigned.advance(claim, batch.cursor, self._wall())
-                shown, count = batch.shown[:_SHOWN_CHARS], count + 1
+                state = replace(claim.state, cursor=batch.shown[:_SHOWN_CHARS])
+                claim, count = replace(claim, cursor=batch.cursor, state=state), count + 1
                 if count >= MOST_BATCHES:
-                    return True, shown
-        return False, shown
+                    return True, claim
+        return False, claim
 
     async def _store(self, claim: assignments.Claim, owner: scope.Scope, batch: port.Batch) -> None:
         kind = claim.spec.type.value
         failures = list(batch.failures)
-        for found in await self._items.unknown(claim.uid, batch.items):
+        unknown = await self._items.unknown(claim.uid, batch.items)
+        for found in unknown:
             one = found
-            if not found.editable and await self._items.named(claim.uid, found.source_id):
+            if not found.editable and await self._items.named(claim.uid, found.source_id, found.version):
                 # Two mails with one Message-ID are two mails; one of them may be forged.
                 one = replace(found, urn=f"{found.urn}#{found.version[:12]}")
             try:
                 content = await self._content(owner, one)
             except kb.Rejected as error:
                 why = f"The knowledge base does not store it: {error.message}"
-                failures.append(port.Failure(one.source_id, one.title, why))
+                failures.append(port.Failure(one.source_id, one.title, why, one.place))
                 continue
-            await self._items.add(claim.uid, owner, one, content, self._wall())
+            await self._items.add(claim.uid, owner, one, content, self._wall(), claim.fence)
             self._metrics.items.labels(kind, "found").inc()
+        known = [one for one in batch.items if not any(one is new for new in unknown)]
+        await self._items.found(claim.uid, known, claim.fence)
         for failure in failures:
-            await self._items.add_failure(claim.uid, owner, failure, self._wall())
+            await self._items.add_failure(claim.uid, owner, failure, self._wall(), claim.fence)
             self._metrics.items.labels(kind, "unusable").inc()
 
     async def _content(self, owner: scope.Scope, one: port.Item) -> dict[str, Any]:

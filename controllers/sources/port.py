@@ -2,7 +2,7 @@
 
 A source answers batches. Each has the items and the failures that were found, and the cursor behind them: the caller
 stores both before it stores the cursor, so a kill repeats a batch and loses none. An error is raised and never looks
-like an empty batch.
+like an empty batch. What is gone is found by a list of everything that is there (`Source.ids`), not by a batch.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ class Item:
     files: tuple[mail.File, ...] = ()
     observed_at: datetime | None = None
     editable: bool = True
+    place: str = ""
+    """Where it was found, as `Source.ids` lists it; "": it is never taken for gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Failure:
     source_id: str
     title: str
     reason: str
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,14 @@ class Batch:
     failures: tuple[Failure, ...] = field(default=())
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Places of things of the source. Only after the page that is `last` everything has been listed."""
+
+    places: tuple[str, ...]
+    last: bool = False
+
+
 class Source(Protocol):
     """One poll of one Connection."""
 
@@ -73,5 +84,14 @@ class Source(Protocol):
         """What is new behind the cursor, until there is no more.
 
         Raises `Rejected`, `Misconfigured`, `Unreachable`; what was yielded before that is good.
+        """
+        ...
+
+    def ids(self) -> AsyncGenerator[Page]:
+        """The places of everything that `batches` admits now, of the things that became failures too, without contents;
+        the page that is `last` says that nothing is missing.
+
+        Raises what `batches` raises: an error, a folder that cannot be opened, and a source that shows nothing at all
+        where it must show something are never "nothing".
         """
         ...

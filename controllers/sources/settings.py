@@ -28,6 +28,8 @@ class Settings(BaseSettings):
     """Connections that are worked on at once."""
     claim_seconds: Annotated[float, Field(ge=3)] = 60
     """After which the Connections of a process that ended without a word are polled by another."""
+    sweep_seconds: Annotated[float, Field(ge=1)] = 3600
+    """Between two looks for items that left their source."""
     plaintext: bool = False
     """Allow imap:// servers without STARTTLS: the password travels readable."""
     request_timeout: Annotated[float, Field(gt=0)] = 10

@@ -10,10 +10,42 @@ REASONS = ("CredentialsRejected", "Misconfigured", "Unreachable", "KnowledgeBase
 """Why a poll failed: reasons of the condition Ready."""
 
 
+SWEPT, HELD, BROKEN = "Swept", "TooManyMissing", "SweepFailed"
+OUTCOMES = (SWEPT, HELD, BROKEN)
+"""Of a sweep: reasons of the condition DeletionsApplied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The end of the last sweep: `known` items were compared, `missing` ones are not at the source any more, `removed`
+    of them leave. `message` says why it broke off. The next one is at `due`; `confirmed` was considered."""
+
+    at: datetime
+    due: datetime
+    outcome: str = SWEPT
+    known: int = 0
+    missing: int = 0
+    removed: int = 0
+    message: str = ""
+    confirmed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An item of which no task could be made; `stored`: its content is kept."""
+
+    title: str
+    reason: str
+    found: datetime
+    retry_at: datetime | None
+    stored: bool
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What the last polls came to. `failures` in a row; `reason` (CamelCase) and `message` of the last one, "" after a
-    success; `rejected`: the source refused the credentials. `items` by state."""
+    success; `rejected`: the source refused the credentials. `items` by state, `failed` the latest of them;
+    `waiting_since`: the oldest item without a task was found. `retried`, `resynced`: the wishes that were done last."""
 
     polled_at: datetime | None = None
     succeeded_at: datetime | None = None
@@ -24,3 +56,8 @@ class State:
     items: Mapping[str, int] | None = None
     cursor: str = ""
     generation: int = 0
+    sweep: Sweep | None = None
+    failed: tuple[Failed, ...] = ()
+    waiting_since: datetime | None = None
+    retried: str = ""
+    resynced: str = ""

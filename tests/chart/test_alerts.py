@@ -61,6 +61,8 @@ _QUEUE = 'jervis_router_queue_seconds_bucket{priority="P0",le="%s"}'
 _JOBS, _REQUESTS = 'jervis_kb_queue_jobs_total{outcome="%s"}', 'jervis_kb_requests_total{route="/retrieve",status="%s"}'
 _ANSWERS = 'jervis_kb_model_answers_total{prompt="extract",origin="%s"}'
 _CORRECTIONS = 'jervis_operator_corrections_total{kind="connections",what="missed"}'
+_SWEEPS = 'jervis_sources_sweeps_total{type="Email",outcome="%s"}'
+_SOURCES = 'jervis_operator_connections{type="Email",ready="%s",reason="%s"}'
 
 CASES: dict[str, list[Case]] = {
     "JervisNoLeader": [
@@ -77,6 +79,25 @@ CASES: dict[str, list[Case]] = {
     "JervisNoGpuBackend": [
         Case({_READY: always(0), _TASKS: always(1)}, {_READY: always(1), _TASKS: always(1)}),
         Case({_READY: always(0), _TASKS: always(1)}, {_READY: always(0), _TASKS: always(0)}),
+    ],
+    "JervisDeletionsHeld": [
+        Case(
+            {_SWEEPS % "TooManyMissing": counting(0.02)},
+            {_SWEEPS % "Swept": counting(0.02)},
+            'type="Email"',
+        ),
+    ],
+    "JervisConnectionNotPolled": [
+        Case(
+            {_SOURCES % ("false", "CredentialsRejected"): always(1), _SOURCES % ("true", "Polled"): always(3)},
+            {_SOURCES % ("false", "Suspended"): always(1), _SOURCES % ("true", "Polled"): always(3)},
+            'type="Email", reason="CredentialsRejected"',
+        ),
+        Case(
+            {_SOURCES % ("unknown", "NotPolledYet"): always(1)},
+            {_SOURCES % ("unknown", "NotPolledYet"): f"0x{_MINUTES - 5} 1x5"},
+            'type="Email", reason="NotPolledYet"',
+        ),
     ],
     "JervisNamespaceNotServed": [
         Case(

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controllers import metrics as operator_metrics
+from controllers.sources import metrics as sources_metrics
 from kb import metrics as kb_metrics
 from router import metrics as router_metrics
 from router import status
@@ -26,11 +27,12 @@ GIVEN = {"namespace", "le"}
 
 
 def known() -> dict[str, set[str]]:
-    """{series name: its labels} of the three processes."""
+    """{series name: its labels} of the four processes."""
     registry = CollectorRegistry()
     operator_metrics.Metrics(registry)
     kb_metrics.Metrics(registry)
     router_metrics.Metrics(registry, now=lambda: 0.0)
+    sources_metrics.Metrics(registry)
     found: dict[str, set[str]] = {}
     # Names and labels of families without samples are not public: a plain meter has its labels itself, a collector of
     # the router's has them in the families that it describes.

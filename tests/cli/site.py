@@ -50,10 +50,10 @@ class Site:
         made = self._custom.create_namespaced_custom_object(GROUP, VERSION, self.namespace, "pendingtasks", body)
         return self.status(name, status) if status else made
 
-    def status(self, name: str, status: Any) -> Any:
+    def status(self, name: str, status: Any, plural: str = "pendingtasks") -> Any:
         """Merge into the status."""
         return self._custom.patch_namespaced_custom_object_status(
-            *(GROUP, VERSION, self.namespace, "pendingtasks", name),
+            *(GROUP, VERSION, self.namespace, plural, name),
             {"status": status},
             _content_type="application/merge-patch+json",
         )
@@ -64,9 +64,9 @@ class Site:
             *(GROUP, VERSION, self.namespace, "pendingtasks", name), body, _content_type="application/merge-patch+json"
         )
 
-    def get(self, name: str) -> Any:
-        """The task as it is."""
-        return self._custom.get_namespaced_custom_object(GROUP, VERSION, self.namespace, "pendingtasks", name)
+    def get(self, name: str, plural: str = "pendingtasks") -> Any:
+        """The object as it is."""
+        return self._custom.get_namespaced_custom_object(GROUP, VERSION, self.namespace, plural, name)
 
     def names(self) -> list[str]:
         """The tasks that there are."""

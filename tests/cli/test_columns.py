@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from controllers.sources import state
 from crds import connection, exits, gpubackend, pendingtask, phases
 from crds.phases import Phase
 from crds.waits import Reason
@@ -94,9 +95,9 @@ def test_connections_fit(place: site.Site) -> None:
         "secretRef": {"name": "atlassian"},
     }
     status = {
-        "conditions": [condition("Ready", "PollingNotEnabled")],
+        "conditions": [condition("Ready", max(("PollingNotEnabled", *state.REASONS), key=len))],
         "items": {"indexed": 120_000, "failed": 1200},
-        "lastPollTime": LONG_AGO,
+        "lastSuccessTime": LONG_AGO,
     }
     place.connection(NAME, spec, status)
     listed, wide = lines(place, "conn"), lines(place, "conn", "-o", "wide")

@@ -77,10 +77,10 @@ class Space:
         """Merge into the spec of an object of another kind."""
         self._objects.patch_namespaced_custom_object("jervis.dev", "v1alpha1", self.name, plural, name, {"spec": spec})
 
-    def mark(self, name: str, metadata: dict[str, Any]) -> None:
-        """Merge into a task's metadata."""
+    def mark(self, name: str, metadata: dict[str, Any], plural: str = "pendingtasks") -> None:
+        """Merge into an object's metadata."""
         self._objects.patch_namespaced_custom_object(
-            "jervis.dev", "v1alpha1", self.name, "pendingtasks", name, {"metadata": metadata}
+            "jervis.dev", "v1alpha1", self.name, plural, name, {"metadata": metadata}
         )
 
     def tell(self, name: str, status: dict[str, Any]) -> None:

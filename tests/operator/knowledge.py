@@ -27,6 +27,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from kb import api
 from kb.links import extract, reading
@@ -45,6 +46,7 @@ class Knowledge(ThreadingHTTPServer):
         self.outcomes: list[api.Outcome] = []
         self.groups: dict[str, str] = {}
         self.stored: dict[str, bytes] = {}
+        self.forgotten: list[str] = []
         self.rules: list[api.Rule] = []
         self.parents: list[str | None] = []
         self.busy = False
@@ -217,6 +219,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(payload)))
         self.end_headers()
         self.wfile.write(payload)
+
+    def do_DELETE(self) -> None:  # the name that http.server calls
+        """A document, known or not."""
+        [urn] = parse_qs(urlsplit(self.path).query)["sourceUrn"]
+        self.server.forgotten.append(urn)
+        self.send_response(204)
+        self.end_headers()
 
     def do_POST(self) -> None:  # the name that http.server calls
         body = self.rfile.read(int(self.headers["Content-Length"]))

@@ -12,6 +12,7 @@ import pytest
 from kubernetes import client
 
 from controllers.sources import assignments
+from crds import labels
 from tests.operator.conftest import Space, database_name, until
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator
@@ -168,3 +169,80 @@ def test_a_deleted_connection_is_forgotten(
         until(lambda: not list(database[assignments.CONNECTIONS].find()), "its cursor goes")
         assert list(database[assignments.ITEMS].find()) == []
         assert len(space.every()) == 1, "its tasks stay"
+
+
+def test_a_mail_that_is_deleted_takes_its_task_and_its_document_along(
+    space: Space, start: Start, sources: Begin, mailserver: dovecot.Dovecot, knowledge: Knowledge
+) -> None:
+    texts = ("ASK", "INFO", "INFO", *["INFO"] * 9)
+    mailserver.put(*(dovecot.mail(number, text) for number, text in enumerate(texts)), user="left")
+    mailserver.put(dovecot.mail(99, "INFO"), folder="Old", user="left")
+    with start(SOURCES=True), sources(SWEEP_SECONDS=2) as polling:
+        connect(space, mailserver.url, "left", rateLimit={"requestsPerMinute": 6000, "burst": 1000})
+        until(lambda: condition(space, "DeletionsApplied") == ("True", "Swept"), "swept")
+        until(lambda: len(knowledge.requests) == 13, "all are qualified")
+        with mailserver.mailbox("left") as mail:
+            mail.select("INBOX")
+            mail.copy("3", "Old")
+            mail.store("1:3", "+FLAGS", "\\Deleted")
+            mail.expunge()
+        until(lambda: sorted(knowledge.forgotten) == [f"email::{n}@example.com" for n in (0, 1)], "documents go")
+        assert "Mail 0" not in titles(space), "it was not begun"
+        assert "Mail 1" in titles(space), "it was done: its record stays"
+        until(lambda: polling.metric("jervis_sources_deletions_total") >= 4, "2 missing, 2 removed")
+        with mailserver.mailbox("left") as mail:
+            mail.select("INBOX")
+            mail.store("1:*", "+FLAGS", "\\Deleted")
+            mail.expunge()
+        until(lambda: condition(space, "DeletionsApplied") == ("False", "TooManyMissing"), "the brake")
+        assert len(knowledge.forgotten) == 2
+        [text] = [one["message"] for one in status(space)["conditions"] if one["type"] == "DeletionsApplied"]
+        wish(space, labels.CONFIRM_DELETIONS, text.rpartition(" ")[2])
+        until(lambda: len(knowledge.forgotten) == 11, "a person says so")
+        mailserver.put(dovecot.mail(1, "INFO"), user="left")
+        until(lambda: titles(space).count("Mail 1") == 2, "it is back, and a task again")
+
+
+def wish(space: Space, annotation: str, value: str) -> None:
+    space.mark("mailbox", {"annotations": {annotation: value}}, "connections")
+
+
+def test_failed_items_are_named_and_what_people_ask_for_is_done_once(
+    space: Space, start: Start, sources: Begin, mailserver: dovecot.Dovecot, database: Any
+) -> None:
+    core: Any = client.CoreV1Api(space.api)
+    none = {"count/pendingtasks.jervis.dev": "0"}
+    core.create_namespaced_resource_quota(space.name, {"metadata": {"name": "none"}, "spec": {"hard": none}})
+    core.patch_namespaced_resource_quota_status("none", space.name, {"status": {"hard": none, "used": none}})
+    mailserver.put(b"\r\nno mail\r\n", dovecot.mail(1), user="wished")
+    with start(SOURCES=True) as operator, sources():
+        connect(space, mailserver.url, "wished", pollInterval="1h")
+        until(lambda: status(space).get("items", {}).get("failed") == 2, "both fail")
+        refused, unread = sorted(status(space)["failures"], key=lambda one: one["remedy"] == "Resync")
+        assert (refused["title"], refused["remedy"], "retryAt" in refused) == ("Mail 1", "Retry", True)
+        assert "exceeded quota" in refused["reason"]
+        assert (unread["title"][:6], unread["remedy"], "retryAt" in unread) == ("INBOX/", "Resync", False)
+        assert unread["reason"].startswith("This is no usable mail: ")
+        core.delete_namespaced_resource_quota("none", space.name)
+        wish(space, labels.RETRY, "once")
+        until(lambda: status(space).get("lastHandledRetry") == "once", "it is tried again")
+        [task] = space.every()
+        assert [one["remedy"] for one in status(space)["failures"]] == ["Resync"]
+        assert status(space)["items"] == {"new": 0, "indexing": 0, "indexed": 1, "failed": 1}
+        space.delete(task["metadata"]["name"])
+        [before] = database[assignments.ITEMS].find({"state": "Failed"})
+        wish(space, labels.RESYNC, "all of it")
+        until(lambda: status(space).get("lastHandledResync") == "all of it", "the source is read again")
+        [after] = database[assignments.ITEMS].find({"state": "Failed"})
+        assert after["found"] > before["found"], "what could not be read was read once more"
+        assert space.every() == [], "what is known makes no second task"
+        exported = operator.get("/metrics").text
+        assert 'jervis_operator_connections{ready="true",reason="Polled",type="Email"} 1.0' in exported
+        assert 'jervis_operator_connection_items{state="failed",type="Email"} 1.0' in exported
+        assert 0 <= operator.metric("jervis_operator_connection_success_age_seconds") < 60
+        assert operator.metric("jervis_operator_connection_lag_seconds") == 0
+        polled = status(space)["lastPollTime"]
+        mailserver.put(dovecot.mail(2), user="wished")
+        wish(space, labels.RETRY, "twice")
+        until(lambda: titles(space) == ["Mail 2"], "another wish is another poll")
+        assert status(space)["lastPollTime"] >= polled

@@ -42,6 +42,7 @@ COMPUTED: dict[str, Iterable[str]] = {
     "reason.value": waits.Reason,
     "why.reason.value": (pendingtask.NotAllowed.CLIENT, pendingtask.NotAllowed.UNKNOWN),
     "state.reason": state.REASONS,
+    "last.outcome": state.OUTCOMES,
     # Copied from a condition or an Event that is made by another of these calls.
     "cond.reason": (),
     "found.reason": (),

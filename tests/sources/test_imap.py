@@ -180,3 +180,64 @@ def test_a_second_mail_of_one_message_id_is_another_version() -> None:
     assert (first.source_id, first.editable) == (second.source_id, False)
     assert first.version != second.version
     assert imap.item("INBOX/1/9", b"Subject: No id\r\n\r\nText\r\n", None).source_id == "INBOX/1/9"
+
+
+async def listed(box: imap.Mailbox) -> list[str]:
+    pages = [page async for page in box.ids()]
+    assert [page.last for page in pages] == [False] * (len(pages) - 1) + [True]
+    return [place for page in pages for place in page.places]
+
+
+async def test_the_list_admits_what_the_poll_admits(
+    mailserver: dovecot.Dovecot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imap, "PAGE", 50)
+    mailserver.put(*(dovecot.mail(number) for number in range(120)), user="ids")
+    mailserver.put(dovecot.mail(2000), b"\r\n\r\nno headers\r\n", folder="Project/Rack", user="ids")
+    mailserver.put(dovecot.mail(3000), folder="Trash", user="ids")
+    items, failures, _ = await poll(mailbox(mailserver.url, user="ids"))
+    pages = [len(page.places) async for page in mailbox(mailserver.url, user="ids").ids()]
+    assert pages == [50, 50, 20, 2, 0]
+    assert sorted(await listed(mailbox(mailserver.url, user="ids"))) == sorted(
+        [one.place for one in items] + [one.place for one in failures]
+    )
+    with mailserver.mailbox("ids") as client:
+        client.select("INBOX")
+        client.store("1:119", "+FLAGS", "\\Deleted")
+        client.expunge()
+        client.copy("1", "Project/Rack")
+    left = await listed(mailbox(mailserver.url, user="ids", include=("INBOX",)))
+    assert left == [items[119].place]
+    assert len(await listed(mailbox(mailserver.url, user="ids"))) == 4
+    assert await listed(mailbox(mailserver.url, user="ids", since="2100-01-01T00:00:00Z")) == []
+
+
+async def test_a_mail_that_moved_is_the_same_item_at_another_place(mailserver: dovecot.Dovecot) -> None:
+    mailserver.put(dovecot.mail(1), user="moved")
+    mailserver.put(dovecot.mail(2), folder="Old", user="moved")
+    items, _, cursor = await poll(mailbox(mailserver.url, user="moved"))
+    with mailserver.mailbox("moved") as client:
+        client.select("INBOX")
+        client.copy("1", "Old")
+        client.store("1", "+FLAGS", "\\Deleted")
+        client.expunge()
+    [again], _, _ = await poll(mailbox(mailserver.url, user="moved"), cursor)
+    assert (again.source_id, again.version) == (items[0].source_id, items[0].version)
+    assert again.place != items[0].place
+    assert again.place in await listed(mailbox(mailserver.url, user="moved"))
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"password": "wrong"}, port.Rejected),
+        ({"include": ("INBOX", "Nowhere")}, port.Misconfigured),
+        ({"include": ("INBOX",), "exclude": ("INBOX",)}, port.Misconfigured),
+        ({"url": "imap://127.0.0.1:9"}, port.Unreachable),
+    ],
+)
+async def test_a_list_that_cannot_be_made_is_no_empty_list(
+    mailserver: dovecot.Dovecot, given: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        await listed(mailbox(**{"url": mailserver.url, "user": "errors", **given}))

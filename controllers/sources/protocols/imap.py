@@ -29,11 +29,14 @@ SECONDS = 60.0
 """The longest silence of a server."""
 BATCH = 50
 BATCH_BYTES = 8 << 20
+PAGE = 1000
+"""Places of one page."""
 LARGEST = 32 << 20
 """Bytes of a mail; a larger one is a failure that says so."""
 # Special use (RFC 6154): copies of all mail, and what nobody has sent to us.
 _LEFT_OUT = frozenset({b"\\all", b"\\trash", b"\\junk", b"\\drafts", b"\\noselect", b"\\nonexistent"})
 _ID_CHARS = 400
+_FOLDER_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,24 @@ class Mailbox:
                     field="spec.filter.include",
                     remedy="Correct spec.filter.include, or leave it out to take all folders.",
                 )
+        finally:
+            await asyncio.to_thread(session.close)
+
+    async def ids(self) -> AsyncGenerator[port.Page]:
+        """See `port.Source`. One SEARCH a folder: UIDs are asked for, no mail is."""
+        session = _Session(self._login)
+        try:
+            await self._call(session.open)
+            folders, absent = _chosen(await self._call(session.folders), self._filter)
+            if absent or not folders:
+                # INBOX is always there (RFC 3501 5.1): a list without any folder is a right that was lost.
+                raise port.Misconfigured("The mailbox does not show every folder that is to be read.")
+            for name in folders:
+                validity, _ = await self._call(session.select, name)
+                uids = await self._call(session.present, self._filter.since)
+                for start in range(0, len(uids), PAGE):
+                    yield port.Page(tuple(_place(name, validity, uid) for uid in uids[start : start + PAGE]))
+            yield port.Page((), last=True)
         finally:
             await asyncio.to_thread(session.close)
 
@@ -128,6 +149,7 @@ class _Session:
     def __init__(self, login: Login) -> None:
         self._login = login
         self._client: Any = None
+        self._exists = 0
 
     def open(self) -> None:
         """Connect, encrypt, log in."""
@@ -160,6 +182,7 @@ class _Session:
     def select(self, name: str) -> tuple[int, int]:
         """(UIDVALIDITY, UIDNEXT; 0 where the server does not say)."""
         found = self._client.select_folder(name, readonly=True)
+        self._exists = int(found.get(b"EXISTS", 0))
         return int(found[b"UIDVALIDITY"]), int(found.get(b"UIDNEXT", 0))
 
     def behind(self, last: int, since: datetime | None) -> list[int]:
@@ -169,6 +192,14 @@ class _Session:
             criteria += ["SINCE", since.astimezone(UTC).date()]
         # n:* always has the last mail, also when that is before n (RFC 3501 6.4.8).
         return sorted(uid for uid in self._client.search(criteria) if uid > last)
+
+    def present(self, since: datetime | None) -> list[int]:
+        """UIDs of all mails of the folder that arrived on the day of `since` or later. Raises `ValueError` where the
+        server lists fewer than it counts."""
+        uids = self.behind(0, since)
+        if since is None and len(uids) < self._exists:
+            raise ValueError(f"it counts {self._exists} mails and lists {len(uids)}")
+        return uids
 
     def portions(self, uids: Sequence[int]) -> list[list[_Head]]:
         """In order, BATCH mails and about BATCH_BYTES each; their sizes are asked for BATCH * 20 at a time."""
@@ -224,15 +255,24 @@ def _read(
 ) -> tuple[tuple[port.Item, ...], tuple[port.Failure, ...]]:
     items, failures = [], []
     for head, raw in fetched:
-        place = f"{folder[:200]}/{validity}/{head.uid}"
+        place = _place(folder, validity, head.uid)
         if raw is None:
-            failures.append(port.Failure(place, "", f"The mail has {head.size} bytes, more than {LARGEST}."))
+            why = f"The mail has {head.size} bytes, more than {LARGEST}."
+            failures.append(port.Failure(place, "", why, place))
             continue
         try:
             items.append(item(place, raw, head.received))
         except mail.UnreadableError as error:
-            failures.append(port.Failure(place, "", f"This is no usable mail: {error}."))
+            failures.append(port.Failure(place, "", f"This is no usable mail: {error}.", place))
     return tuple(items), tuple(failures)
+
+
+def _place(folder: str, validity: int, uid: int) -> str:
+    """Where a mail is. The names of two long folders may begin alike."""
+    name = (
+        folder if len(folder) <= _FOLDER_CHARS else f"{folder[:168]}{hashlib.sha256(folder.encode()).hexdigest()[:32]}"
+    )
+    return f"{name}/{validity}/{uid}"
 
 
 def item(place: str, raw: bytes, received: datetime | None) -> port.Item:
@@ -250,6 +290,7 @@ def item(place: str, raw: bytes, received: datetime | None) -> port.Item:
         files=tuple(found.files),
         observed_at=received,
         editable=False,
+        place=place,
     )
 
 

@@ -1,0 +1,141 @@
+"""Items that left their source: which ones they are, and what still has to leave because of them.
+
+An item is missing when it has places and was found at none of them since a sweep began: `seen`, the number of the
+claim under which it was found last, is smaller than the sweep's. A frozen process therefore removes nothing that its
+successor has seen. Source: blueprint "Connectors".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from controllers.sources import assignments, indexer, items
+from controllers.sources.mongo import ASCENDING, trouble
+from crds import scope
+
+_REASON_CHARS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What is to be forgotten for an item; `owner` None: no task was made of it, so there is no document."""
+
+    item_id: str
+    owner: scope.Scope | None
+    urn: str
+    tries: int
+
+
+class Gone:
+    """`database` is one of `mongo.client`. Every method raises `Unavailable`."""
+
+    def __init__(self, database: Any) -> None:
+        self._rows = database[assignments.ITEMS]
+
+    async def mark(self, uid: str, places: Sequence[str], fence: int) -> None:
+        """The source lists these places now."""
+        with trouble("note what is listed"):
+            await self._rows.update_many(
+                {"connection": uid, "places": {"$in": list(places)}}, {"$max": {"seen": fence}}
+            )
+
+    async def compare(self, uid: str, fence: int, at: datetime) -> tuple[int, int]:
+        """(how many items are known, how many of them are missing), with `at` noted at those missed for the first
+        time."""
+        known, missing = _known(uid), _missing(uid, fence)
+        with trouble("compare the items"):
+            await self._rows.update_many(
+                {**known, "seen": {"$gte": fence}, "missingSince": {"$exists": True}}, {"$unset": {"missingSince": ""}}
+            )
+            # What came back and is missing again before it was a task: it does not come back.
+            away = {"connection": uid, "state": items.GONE, "seen": {"$lt": fence}, "returned": {"$exists": True}}
+            await self._rows.update_many(away, {"$unset": {"returned": ""}})
+            await self._rows.update_many(
+                {**missing, "missingSince": {"$exists": False}}, {"$set": {"missingSince": at}}
+            )
+            counts = [int(await self._rows.count_documents(some)) for some in (known, missing)]
+        return counts[0], counts[1]
+
+    async def newer(self, uid: str, fence: int, than: datetime) -> int:
+        """How many missing ones were missed for the first time after `than`."""
+        with trouble("count the items"):
+            return int(await self._rows.count_documents({**_missing(uid, fence), "missingSince": {"$gt": than}}))
+
+    async def leave(self, claim: assignments.Claim, until: datetime, at: datetime) -> int:
+        """Have the items leave that are missing since `until` or longer; how many."""
+        missing = {**_missing(claim.uid, claim.fence), "missingSince": {"$lte": until}}
+        count = 0
+        with trouble("let items leave"):
+            async for row in self._rows.find(missing, {"state": 1, "nonce": 1, "task": 1}):
+                # While a task is being created, nothing is known about it but its name.
+                made = row["state"] in (items.INDEXING, items.INDEXED)
+                name = row.get("task") or indexer.name(claim.name, row["_id"], row.get("nonce", ""))
+                said = {
+                    "state": items.GONE,
+                    "goneAt": at,
+                    "namespace": claim.namespace,
+                    "task": name if made else "",
+                    "settled": not made,
+                    "tries": 0,
+                    "reason": "",
+                }
+                done = await self._rows.update_one(
+                    {**missing, "_id": row["_id"], "state": row["state"]},
+                    {"$set": said, "$unset": {"content": "", "retryAt": "", "missingSince": ""}},
+                )
+                count += done.modified_count
+        return count
+
+    async def settled(self, uid: str, limit: int, now: datetime) -> list[Document]:
+        """Documents that can be forgotten: nothing brings them back any more. The longest gone first."""
+        due = [{"retryAt": {"$exists": False}}, {"retryAt": {"$lte": now}}]
+        wanted = {"connection": uid, "state": items.GONE, "settled": True, "$or": due}
+        with trouble("list what left"):
+            return [_document(row) async for row in self._rows.find(wanted).sort("goneAt", ASCENDING).limit(limit)]
+
+    async def shared(self, one: Document) -> bool:
+        """Whether another item that is still there has the same document."""
+        if one.owner is None:
+            return False
+        other = {
+            "urn": one.urn,
+            "scope": one.owner.model_dump(by_alias=True),
+            "_id": {"$ne": one.item_id},
+            "state": {"$ne": items.GONE},
+        }
+        with trouble("look for an item"):
+            return await self._rows.find_one(other, {"_id": 1}) is not None
+
+    async def refused(self, item_id: str, reason: str, retry_at: datetime) -> None:
+        """It could not be forgotten; it is tried again."""
+        with trouble("write what left"):
+            await self._rows.update_one(
+                {"_id": item_id, "state": items.GONE},
+                {"$set": {"reason": reason[:_REASON_CHARS], "retryAt": retry_at}, "$inc": {"tries": 1}},
+            )
+
+    async def drop(self, item_id: str) -> None:
+        """Nothing is left of it; one that came back meanwhile is new."""
+        left = {"_id": item_id, "state": items.GONE}
+        with trouble("forget what left"):
+            done = await self._rows.delete_one({**left, "returned": {"$exists": False}})
+            row = None if done.deleted_count else await self._rows.find_one({**left, "returned": {"$exists": True}})
+            if row is not None:
+                again = {**row["returned"], "places": row["places"], "seen": row["seen"]}
+                await self._rows.replace_one({**left, "seen": row["seen"], "returned": {"$exists": True}}, again)
+
+
+def _known(uid: str) -> dict[str, Any]:
+    return {"connection": uid, "places": {"$exists": True}, "state": {"$ne": items.GONE}}
+
+
+def _missing(uid: str, fence: int) -> dict[str, Any]:
+    return {**_known(uid), "seen": {"$lt": fence}}
+
+
+def _document(row: Mapping[str, Any]) -> Document:
+    owner = scope.Scope.model_validate(row["scope"]) if row.get("task") else None
+    return Document(row["_id"], owner, row.get("urn", ""), int(row.get("tries", 0)))

@@ -1,0 +1,156 @@
+"""The sweep of one Connection: list everything that the source has, and let what is missing leave.
+
+It runs after a poll that reached the end, and polls once more before it compares: a thing that moved while the list was
+made is either in the list or is found by that poll. Only a list that says that it is complete is compared. More than a
+fifth of the items at once do not leave unless a person says so.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from controllers import backoff
+from controllers.sources import assignments, gone, metrics, mongo, port
+from controllers.sources.state import BROKEN, HELD, SWEPT, Sweep
+from crds import errors
+from kb import client as kb
+
+log = structlog.get_logger("sources")
+
+FEW, SHARE = 5, 0.2
+"""The brake: more than so many, and more than this part of the known items, are kept."""
+JITTER = 0.1
+AGAIN = backoff.Doubling(first=60.0, cap=3600.0)
+MOST_REMOVALS = 200
+"""Documents forgotten in one round."""
+MOST_REFUSALS = 3
+"""After so many in a row the knowledge base is left alone until the next round."""
+_MESSAGE_CHARS = 512
+
+
+class Sweeper:
+    """A sweep every `every` seconds, more or less by a tenth (`chance`)."""
+
+    def __init__(
+        self,
+        knowledge: kb.Client,
+        assigned: assignments.Assignments,
+        left: gone.Gone,
+        measured: metrics.Metrics,
+        *,
+        every: float,
+        wall: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        chance: random.Random | None = None,
+    ) -> None:
+        self._kb, self._assigned, self._gone, self._metrics = knowledge, assigned, left, measured
+        self._every, self._wall, self._monotonic = every, wall, monotonic
+        self._chance = chance or random.SystemRandom()
+
+    def due(self, claim: assignments.Claim) -> bool:
+        """Whether a sweep is due now."""
+        last = claim.state.sweep
+        return last is None or last.due <= self._wall() or last.confirmed != claim.confirmed
+
+    async def run(
+        self, claim: assignments.Claim, source: port.Source, poll: Callable[[], Awaitable[bool]]
+    ) -> Sweep | None:
+        """One sweep; `poll` polls the source to its end, False: it did not get there, and there is no sweep now.
+
+        Raises `Lost`, `Unavailable`; what the source raises is the outcome.
+        """
+        begun, kind = self._monotonic(), claim.spec.type.value
+        try:
+            ended = await self._swept(claim, source, poll)
+        except (assignments.Lost, mongo.Unavailable):
+            raise
+        except errors.JervisError as error:
+            log.info("source not swept", connection=claim.name, cause=error.message)
+            ended = self._ended(claim, BROKEN, message=error.message[:_MESSAGE_CHARS])
+        if ended is not None:
+            self._metrics.sweeps.labels(kind, ended.outcome).inc()
+            self._metrics.sweep_seconds.labels(kind).observe(self._monotonic() - begun)
+        return ended
+
+    async def _swept(
+        self, claim: assignments.Claim, source: port.Source, poll: Callable[[], Awaitable[bool]]
+    ) -> Sweep | None:
+        complete = False
+        async with aclosing(source.ids()) as pages:
+            async for page in pages:
+                await self._gone.mark(claim.uid, page.places, claim.fence)
+                complete = page.last
+        if not complete:
+            raise port.Unreachable("The list of what the source has broke off.")
+        if not await poll():
+            return None
+        # The claim is still ours: a successor has compared nothing yet.
+        await self._assigned.renew(claim, self._wall())
+        return await self._compared(claim)
+
+    async def _compared(self, claim: assignments.Claim) -> Sweep:
+        kind, at = claim.spec.type.value, self._wall().replace(microsecond=0)
+        known, missing = await self._gone.compare(claim.uid, claim.fence, at)
+        confirmed = _time(claim.confirmed, at)
+        newer = await self._gone.newer(claim.uid, claim.fence, confirmed)
+        held = newer > FEW and newer > SHARE * known
+        removed = await self._gone.leave(claim, confirmed if held else at, at)
+        self._metrics.deletions.labels(kind, "missing").inc(removed)
+        self._metrics.deletions.labels(kind, "held").inc(missing - removed)
+        outcome = HELD if held else SWEPT
+        if removed or held:
+            log.info("items left their source", connection=claim.name, removed=removed, missing=missing, known=known)
+        return replace(self._ended(claim, outcome), at=at, known=known, missing=missing, removed=removed)
+
+    def _ended(self, claim: assignments.Claim, outcome: str, message: str = "") -> Sweep:
+        now = self._wall()
+        pause = self._every * (1 + JITTER * (2 * self._chance.random() - 1))
+        last = claim.state.sweep
+        # A sweep that broke off says nothing about what is kept back, and does not consider a confirmation.
+        considered = claim.confirmed if outcome != BROKEN else last.confirmed if last else ""
+        return Sweep(at=now, due=now + timedelta(seconds=pause), outcome=outcome, message=message, confirmed=considered)
+
+    async def forget(self, claim: assignments.Claim) -> None:
+        """Forget the documents of what left and whose task is settled. One that cannot be forgotten is tried again and
+        holds up no other. Raises `Lost`, `Unavailable`."""
+        kind, refusals = claim.spec.type.value, 0
+        for one in await self._gone.settled(claim.uid, MOST_REMOVALS, self._wall()):
+            if refusals >= MOST_REFUSALS:
+                return
+            try:
+                await self._assigned.renew(claim, self._wall())
+                await self._forget(one)
+            except (kb.Unavailable, kb.Rejected) as error:
+                refusals += isinstance(error, kb.Unavailable)
+                again = self._wall() + timedelta(seconds=AGAIN.delay(one.tries + 1))
+                await self._gone.refused(one.item_id, error.message, again)
+                self._metrics.deletions.labels(kind, "refused").inc()
+                log.info("document of an item not deleted", connection=claim.name, item=one.item_id, why=error.message)
+                continue
+            refusals = 0
+            await self._gone.drop(one.item_id)
+            self._metrics.deletions.labels(kind, "removed").inc()
+
+    async def _forget(self, one: gone.Document) -> None:
+        if one.owner is None or await self._gone.shared(one):
+            return
+        try:
+            await self._kb.forget(one.owner, one.urn)
+        except kb.Rejected as error:
+            if error.code != "not_found":
+                raise
+
+
+def _time(text: str, latest: datetime) -> datetime:
+    """The time of a confirmation; long ago where there is none, or one that nobody can have seen yet."""
+    with suppress(ValueError):
+        found = datetime.fromisoformat(text)
+        if found.tzinfo is not None and found <= latest:
+            return found
+    return datetime(1970, 1, 1, tzinfo=UTC)

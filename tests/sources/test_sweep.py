@@ -1,0 +1,325 @@
+"""What left its source leaves: seeded histories of a model mailbox against MongoDB, with kills between any two writes.
+
+JERVIS_TEST_HISTORIES sets how many histories there are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import prometheus_client
+import pymongo
+import pytest
+from kubernetes import client as kubernetes
+
+import kube
+from controllers.connection import decide, removals
+from controllers.connection.credentials import Finding
+from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, sweep
+from controllers.sources.state import BROKEN, HELD, SWEPT, Sweep
+from crds import connection, labels
+from kb import client as kb
+from tests.sources.model import Box, Dying, KilledError, World
+
+pytestmark = pytest.mark.services
+DATABASE = f"jervis_sweeps_{os.getpid()}"
+HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", "40"))
+SPEC = {"type": "Email", "clientId": "acme", "url": "imap://h", "pollInterval": "10s", "maxInFlightTasks": 1000}
+
+
+@dataclass
+class Rig:
+    """One Connection with all that works on it. `now` is everyone's clock."""
+
+    world: World
+    box: Box
+    database: Dying
+    assigned: assignments.Assignments
+    polls: poller.Poller
+    removing: removals.Removals
+    measured: metrics.Metrics
+    now: datetime = datetime(2026, 11, 25, 12, tzinfo=UTC)
+    uid: str = ""
+    confirmed: str = ""
+
+    def connection(self) -> connection.Connection:
+        annotations = {labels.CONFIRM_DELETIONS: self.confirmed} if self.confirmed else {}
+        meta = {"name": "box", "namespace": "here", "uid": self.uid, "generation": 1, "annotations": annotations}
+        return connection.Connection.model_validate({"metadata": meta, "spec": SPEC})
+
+    async def round(self, *, left: int | None = None) -> None:
+        """A poll, with a sweep if one is due; `left`: the process dies at that write."""
+        self.now += timedelta(seconds=65)
+        await self.assigned.want(self.connection())
+        self.database.left = left
+        with contextlib.suppress(KilledError):
+            claim = await self.assigned.claim("me", self.now)
+            if claim is not None:
+                await self.polls.serve(claim)
+        self.database.left = None
+
+    async def settle(self) -> None:
+        """Look for what left, as the operator does."""
+        await self.removing.look()
+
+    async def sweep(self) -> Sweep | None:
+        """The end of the last sweep."""
+        found = (await self.assigned.states()).get(self.uid)
+        return found[2].sweep if found else None
+
+    async def swept(self) -> Sweep:
+        """A poll with a sweep that nothing disturbs."""
+        before = await self.sweep()
+        for _ in range(5):
+            self.now += timedelta(hours=2)
+            await self.round()
+            found = await self.sweep()
+            if found is not None and found != before:
+                return found
+        raise AssertionError("no sweep ended")
+
+    def live(self) -> set[str]:
+        return {f"email::m{number}" for number in self.box.present()}
+
+    async def condition(self) -> tuple[str, str, str]:
+        """Status, reason and message of DeletionsApplied, as the operator writes them."""
+        state = (await self.assigned.states())[self.uid][2]
+        found = decide.patch(self.connection(), Finding(True, "KeysPresent", "There."), self.now, state=state)
+        [said] = [each for each in found["conditions"] if each["type"] == "DeletionsApplied"]
+        return said["status"], said["reason"], said["message"]
+
+    async def quiet(self) -> None:
+        """Until nothing is left to be done: no faults, and a person confirms what is missing."""
+        self.box.fault, self.box.meanwhile = "", None
+        self.world.refuses.clear()
+        for _ in range(3):
+            found = await self.swept()
+            self.confirmed = found.at.isoformat()
+            await self.swept()
+            await self.settle()
+            self.world.work()
+            await self.settle()
+            self.now += timedelta(hours=2)
+            await self.round()
+            self.world.work()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def database() -> Iterator[None]:
+    """Gone after the last test."""
+    yield
+    with pymongo.MongoClient[dict[str, Any]](os.environ["JERVIS_TEST_MONGODB_URI"]) as server:
+        server.drop_database(DATABASE)
+
+
+@contextlib.asynccontextmanager
+async def rig(seed: int) -> AsyncIterator[Rig]:
+    """Against the MongoDB of the tests; what it wrote is gone afterwards."""
+    dice, world = random.Random(seed), World()
+    store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
+    database = Dying(store[DATABASE])
+    loaded: Any = kubernetes.Configuration()
+    async with world.serving(), httpx.AsyncClient(trust_env=False) as http:
+        loaded.host = world.url
+        session = kube.session(loaded)
+        api = kube.Kube(loaded, session, fence=lambda: None)
+        knowledge = kb.Client(world.url, http, attempts=1)
+        measured = metrics.Metrics(prometheus_client.CollectorRegistry())
+        assigned, stored, box = assignments.Assignments(database), items.Items(database), Box(dice)
+
+        def wall() -> datetime:
+            return made.now
+
+        sweeps = sweep.Sweeper(
+            knowledge, assigned, gone.Gone(database), measured, every=60, wall=wall, monotonic=lambda: 0.0, chance=dice
+        )
+        polls = poller.Poller(
+            api, knowledge, assigned, stored, indexer.Indexer(api, stored, measured, wall=wall), sweeps,
+            {connection.Type.EMAIL: lambda *_: box}, measured, owner="me", width=1, renew=60, wall=wall,
+            monotonic=lambda: 0.0, chance=dice,
+        )  # fmt: skip
+        made = Rig(world, box, database, assigned, polls, removals.Removals(api, assigned), measured)
+        made.uid = f"seed-{seed}"
+        await assigned.prepare()
+        await stored.prepare()
+        try:
+            yield made
+        finally:
+            await assigned.drop(made.uid)
+            await session.close()
+            store.close()
+
+
+def change(one: Rig, fresh: list[int]) -> None:
+    """One change of the mailbox."""
+    box, dice = one.box, one.box.dice
+    there, away = sorted(box.present()), sorted(set(box.appearances) - box.present())
+    what = dice.choice(("new", "new", "move", "move", "copy", "delete", "back", "anew"))
+    folder = dice.choice(("INBOX", "Sent"))
+    if what == "new" or not there:
+        fresh.append(len(fresh))
+        box.put(fresh[-1], folder)
+    elif what == "move":
+        box.move(dice.choice(there))
+    elif what == "copy":
+        box.put(dice.choice(there), folder)
+    elif what == "delete":
+        box.take(dice.choice(there))
+    elif what == "back" and away:
+        box.put(dice.choice(away), folder)
+    elif what == "anew":
+        box.renumber(folder)
+
+
+async def history(one: Rig, faults: tuple[str, ...]) -> int:
+    """Changes, polls, kills and broken lists; then how many mails were deleted that never were away."""
+    dice, fresh = one.box.dice, list[int]()
+    for _ in range(dice.randint(4, 8)):
+        change(one, fresh)
+    one.box.meanwhile = lambda: change(one, fresh)
+    for _ in range(7):
+        for _ in range(dice.randint(0, 3)):
+            change(one, fresh)
+        one.box.fault = dice.choice(faults)
+        one.world.refuses = {urn for urn in sorted(one.world.documents) if dice.random() < 0.2}
+        await one.round(left=dice.choice((None, dice.randint(0, 40))))
+        if dice.random() < 0.5:
+            await one.settle()
+        one.world.work(dice)
+    wrong = {urn for urn in one.world.deleted if int(urn.removeprefix("email::m")) not in one.box.absent}
+    await one.quiet()
+    return len(wrong)
+
+
+@pytest.mark.parametrize("part", range(4))
+async def test_histories_end_with_what_the_source_has(part: int) -> None:
+    for seed in range(part, HISTORIES, 4):
+        async with rig(seed) as one:
+            wrong = await history(one, ("", "", "raises", "torn"))
+            assert wrong == 0, f"seed {seed}: what was always there was deleted"
+            assert one.world.documents == one.live(), f"seed {seed}"
+            for number, times in one.box.appearances.items():
+                made = one.world.created.count(f"email::m{number}")
+                assert made <= times, f"seed {seed}: mail {number} came {times} times and became {made} tasks"
+
+
+async def test_an_error_that_is_taken_for_the_end_deletes_what_is_there() -> None:
+    """The same histories with a source that breaks the port's rule: they can tell the difference."""
+    wrong = 0
+    for seed in range(6):
+        async with rig(seed) as one:
+            wrong += await history(one, ("believed",))
+    assert wrong > 0
+
+
+async def test_the_brake_holds_until_a_person_confirms_what_was_seen() -> None:
+    async with rig(1) as one:
+        for number in range(20):
+            one.box.put(number, "INBOX")
+        assert (await one.swept()).outcome == SWEPT
+        one.world.work()
+        assert len(one.world.documents) == 20
+        for number in range(8):
+            one.box.take(number)
+        held = await one.swept()
+        assert (held.outcome, held.known, held.missing, held.removed) == (HELD, 20, 8, 0)
+        status, reason, message = await one.condition()
+        assert (status, reason) == ("False", "TooManyMissing")
+        seen = held.at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        assert message.endswith(f"kubectl jervis resync box --confirm {seen}")
+        for number in range(8, 16):
+            one.box.take(number)
+        one.confirmed = "2100-01-01T00:00:00Z"
+        assert (await one.swept()).removed == 0, "no one has seen that yet"
+        one.confirmed = seen
+        part = await one.swept()
+        assert (part.outcome, part.missing, part.removed) == (HELD, 16, 8), "what left later is not confirmed"
+        await one.settle()
+        await one.round()
+        assert one.world.documents == {f"email::m{number}" for number in range(8, 20)}
+        for number in range(8, 16):
+            one.box.put(number, "Sent")
+        assert (await one.swept()).outcome == SWEPT, "they are back"
+        assert (
+            one.measured.registry.get_sample_value(
+                "jervis_sources_deletions_total", {"type": "Email", "outcome": "removed"}
+            )
+            == 8
+        )
+
+
+async def test_a_few_leave_at_once_and_a_begun_task_stays() -> None:
+    async with rig(2) as one:
+        for number in range(4):
+            one.box.put(number, "INBOX")
+        await one.swept()
+        begun = next(each for each in one.world.tasks.values() if each["spec"]["sourceUrn"] == "email::m0")
+        begun["status"] = {"phase": "Orchestrating", "attempt": 1}
+        qualifying = next(each for each in one.world.tasks.values() if each["spec"]["sourceUrn"] == "email::m1")
+        qualifying["status"] = {"phase": "Qualifying"}
+        for number in range(3):
+            one.box.take(number)
+        assert (await one.swept()).removed == 3
+        assert (await one.condition())[:2] == ("True", "Swept")
+        assert (await one.condition())[2].endswith(": 3 of 4 items left the source.")
+        await one.settle()
+        await one.round()
+        urns = {each["spec"]["sourceUrn"] for each in one.world.tasks.values()}
+        assert urns == {"email::m0", "email::m1", "email::m3"}, "only what was not begun is deleted"
+        one.world._step(qualifying)
+        assert "email::m1" in one.world.documents
+        await one.settle()
+        one.now += timedelta(hours=2)
+        await one.round()
+        assert one.world.documents == set(), "its document goes once it is made"
+
+
+async def test_one_that_cannot_be_deleted_holds_up_no_other() -> None:
+    async with rig(3) as one:
+        for number in range(4):
+            one.box.put(number, "INBOX")
+        await one.swept()
+        one.world.work()
+        one.world.refuses = {"email::m0"}
+        for number in range(3):
+            one.box.take(number)
+        await one.swept()
+        await one.settle()
+        await one.round()
+        assert one.world.documents == {"email::m0", "email::m3"}
+        one.world.refuses = set()
+        one.now += timedelta(hours=2)
+        await one.round()
+        assert one.world.documents == {"email::m3"}
+
+
+@pytest.mark.parametrize("fault", ["raises", "torn"])
+async def test_a_list_that_breaks_off_deletes_nothing_and_says_so(fault: str) -> None:
+    async with rig(4) as one:
+        for number in range(4):
+            one.box.put(number, "INBOX")
+        await one.swept()
+        one.box.take(0)
+        one.box.fault, one.box.certain = fault, True
+        broken = await one.swept()
+        assert broken.outcome == BROKEN
+        status, reason, message = await one.condition()
+        assert (status, reason, message.endswith(broken.message)) == ("False", "SweepFailed", True)
+        assert one.world.deleted == []
+
+
+async def test_requests_are_the_items_by_pages() -> None:
+    async with rig(5) as one:
+        for number in range(10):
+            one.box.put(number, "INBOX")
+        await one.swept()
+        before = one.box.requests
+        await one.swept()
+        assert one.box.requests - before == 4, "10 items, 3 a page"

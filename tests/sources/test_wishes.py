@@ -1,0 +1,92 @@
+"""What people ask by annotations is done once, against MongoDB: repeated, interrupted, and said while a poll runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controllers.sources import assignments, items, mongo, port, wishes
+from crds import connection, labels, pendingtask, scope
+
+pytestmark = pytest.mark.services
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+OWNER = scope.Scope(client_id="acme")
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[Any]:
+    client = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
+    name = f"jervis_wishes_{os.getpid()}"
+    yield client[name]
+    await client.drop_database(name)
+    client.close()
+
+
+def mailbox(**annotations: str) -> connection.Connection:
+    spec = {"type": "Email", "clientId": "acme", "url": "imap://h", "secretRef": {"name": "mailbox"}}
+    meta = {"name": "box", "namespace": "here", "uid": "u", "generation": 1, "annotations": annotations}
+    return connection.Connection.model_validate({"metadata": meta, "spec": spec})
+
+
+async def taken(assigned: assignments.Assignments, stored: items.Items) -> assignments.Claim:
+    """A claim whose wishes are begun."""
+    claim = await assigned.claim("me", NOW)
+    assert claim is not None
+    return await wishes.begun(claim, assigned, stored)
+
+
+async def test_a_resync_that_is_interrupted_goes_on_where_it_was(database: Any) -> None:
+    assigned, stored = assignments.Assignments(database), items.Items(database)
+    await assigned.want(mailbox())
+    claim = await taken(assigned, stored)
+    await assigned.advance(claim, {"at": 9}, NOW)
+    await assigned.finish(claim, replace(claim.state, polled_at=NOW), LATER)
+    await assigned.want(mailbox())
+    assert await assigned.claim("me", NOW) is None, "nothing is asked"
+    await assigned.want(mailbox(**{labels.RESYNC: "a"}))
+    claim = await taken(assigned, stored)
+    assert (claim.cursor, claim.rewound, claim.state.resynced) == ({}, "a", "")
+    await assigned.advance(claim, {"at": 4}, NOW)
+    await assigned.release(claim)
+    claim = await taken(assigned, stored)
+    assert claim.cursor == {"at": 4}, "it is not begun anew"
+    await assigned.finish(claim, replace(claim.state, polled_at=NOW, resynced=claim.rewound), LATER)
+    await assigned.want(mailbox(**{labels.RESYNC: "a"}))
+    assert await assigned.claim("me", NOW) is None, "it is done"
+
+
+async def test_a_wish_during_a_poll_is_another_poll(database: Any) -> None:
+    assigned, stored = assignments.Assignments(database), items.Items(database)
+    await assigned.want(mailbox())
+    claim = await taken(assigned, stored)
+    await assigned.want(mailbox(**{labels.RETRY: "a"}))
+    await assigned.finish(claim, replace(claim.state, polled_at=NOW), LATER)
+    again = await taken(assigned, stored)
+    assert again.state.retried == "a"
+
+
+async def test_a_retry_is_for_what_is_stored_and_a_resync_for_the_rest(database: Any) -> None:
+    assigned, stored = assignments.Assignments(database), items.Items(database)
+    one = port.Item("m1", "v1", pendingtask.Type.EMAIL, "email::m1", "Mail", "text")
+    await stored.add("u", OWNER, one, {"content": "text"}, NOW)
+    await stored.failed(items.key("u", "m1", "v1"), "refused", None)
+    await stored.add_failure("u", OWNER, port.Failure("m2", "", "no mail"), LATER)
+    await assigned.want(mailbox(**{labels.RETRY: "a"}))
+    claim = await taken(assigned, stored)
+    state = await stored.summed("u", claim.state)
+    assert [(one.title, one.reason, one.stored) for one in state.failed] == [("m2", "no mail", False)]
+    assert (state.items, state.waiting_since) == ({"New": 1, "Indexing": 0, "Indexed": 0, "Failed": 1}, NOW)
+    assert [one.tries for one in await stored.waiting("u", 9, NOW)] == [0]
+    await stored.failed(items.key("u", "m1", "v1"), "refused again", None)
+    await assigned.finish(claim, replace(state, polled_at=NOW), LATER)
+    assert (await assigned.states())["u"][2].failed == state.failed
+    await assigned.want(mailbox(**{labels.RETRY: "a", labels.RESYNC: "b"}))
+    claim = await taken(assigned, stored)
+    state = await stored.summed("u", claim.state)
+    assert [(one.title, one.reason, one.stored) for one in state.failed] == [("Mail", "refused again", True)]
