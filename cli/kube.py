@@ -144,7 +144,8 @@ class Kube:
                 return self._json("PATCH", path, query=self._changing, body=body), True
             except errors.Conflict:
                 continue
-        raise errors.Conflict(f"{raw['kind']} {name!r} changed {_TRIES} times while it was about to be written.")
+        kind = "Connection" if plural == "connections" else "PendingTask"
+        raise errors.Conflict(f"{kind} {name!r} changed {_TRIES} times while it was about to be written.")
 
     def pods(self, namespace: str, labels: str) -> list[Object]:
         """Pods of that namespace with these labels."""

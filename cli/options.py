@@ -6,33 +6,47 @@ import contextlib
 import functools
 import inspect
 import itertools
-from collections.abc import Callable
-from typing import Annotated, Any, Concatenate, ParamSpec
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
 from typer import Argument, Context, Option
 
 from cli import bulk, session
 from cli.output import Format
+from cli.reading import Object
 from crds.errors import JervisError
+
+if TYPE_CHECKING:
+    from cli.kube import Kube
 
 P = ParamSpec("P")
 _COMPLETIONS = 200
 """More names than that are no help to the hand that types."""
 
 
-def _complete_task(ctx: Context, incomplete: str) -> list[str]:
-    """Names of tasks for the shell."""
+def _names(ctx: Context, incomplete: str, listed: Callable[[Kube], Iterable[Object]]) -> list[str]:
+    """Those of what is listed that begin so."""
     try:
         names = ("kubeconfig", "context", "namespace")
         kubeconfig, context, namespace = (_access(ctx, name, ctx.params.get(name)) for name in names)
         opened = session.connect(kubeconfig, context, namespace, 2.0, Format.TABLE)
         with contextlib.closing(opened.kube):
-            named = (str(raw["metadata"]["name"]) for raw in opened.kube.metadata())
+            named = (str(raw["metadata"]["name"]) for raw in listed(opened.kube))
             fitting = (name for name in named if name.startswith(incomplete))
             return list(itertools.islice(fitting, _COMPLETIONS))
     except JervisError:
         # A shell that completes has nowhere to show an error; the command itself will.
         return []
+
+
+def _complete_task(ctx: Context, incomplete: str) -> list[str]:
+    """Names of tasks for the shell."""
+    return _names(ctx, incomplete, lambda kube: kube.metadata())
+
+
+def complete_connection(ctx: Context, incomplete: str) -> list[str]:
+    """Names of Connections for the shell."""
+    return _names(ctx, incomplete, lambda kube: kube.connections())
 
 
 TaskName = Annotated[str, Argument(metavar="NAME", help="Name of the PendingTask.", autocompletion=_complete_task)]

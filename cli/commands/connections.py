@@ -11,13 +11,23 @@ from cli.session import Session
 from cli.views import connections as view
 from crds import labels
 
-Name = Annotated[str, Argument(metavar="NAME", help="Name of the Connection.")]
+Name = Annotated[
+    str,
+    Argument(metavar="NAME", help="Name of the Connection.", autocompletion=options.complete_connection),
+]
 
 
 @options.connected
 def run(
     session: Session,
-    name: Annotated[str, Argument(metavar="[NAME]", help="Name of a Connection, for all that is known of it.")] = "",
+    name: Annotated[
+        str,
+        Argument(
+            metavar="[NAME]",
+            help="Name of a Connection, for all that is known of it.",
+            autocompletion=options.complete_connection,
+        ),
+    ] = "",
 ) -> None:
     """Connections: whether they are polled, since when items wait, which items failed and why."""
     if name:

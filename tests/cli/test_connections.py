@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cli import complete
 from crds import labels
 from tests.cli import site, test_acting
 
@@ -129,6 +130,14 @@ def test_a_wish_is_said_once_until_it_is_done(place: site.Site, capsys: pytest.C
     assert "is being read" not in site.call(capsys, "connections", *place.flags()).out
     site.call(capsys, "resync", "connections/mailbox", *place.flags())
     assert asked() > wish
+
+
+def test_the_shell_completes_names(place: site.Site) -> None:
+    for name in ("mailbox", "mails", "wiki"):
+        place.connection(name, SPEC, None)
+    place.task("mail-1")
+    for verb in ("connections", "pause", "resync"):
+        assert complete.lines([verb, *place.flags(), "mail"]) == ["mailbox", "mails", ":4"]
 
 
 def test_those_who_act_on_tasks_are_sent_for_another_role(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
