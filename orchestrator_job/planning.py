@@ -188,10 +188,7 @@ class FollowPlan:
         if made is None or not wanted:
             return {}
         hits = dict(zip(wanted, await asyncio.gather(*map(self._found, wanted.values())), strict=True))
-        shown = {
-            number: [one for one in found if held.provisions.shows(one.provenance.source_urn, one.provenance.kind)]
-            for number, found in hits.items()
-        }
+        shown = {number: [one for one in found if self._counts(one, held)] for number, found in hits.items()}
         items = pack.load(await self._store.get(state["pack"]))
         room = self._context_chars - held.characters
         every = [one for found in shown.values() for one in found]
@@ -203,7 +200,17 @@ class FollowPlan:
     async def _found(self, query: str) -> list[api.EvidenceItem]:
         request = api.RetrieveRequest(scope=self._task.scope, query=query, max_results=_FOUND_PER_STEP)
         ask = functools.partial(self._kb.retrieve, request, urgency=self._urgency)
-        return list((await self._insistence.insist("retrieve evidence for a step", ask)).items)
+        try:
+            return list((await self._insistence.insist("retrieve evidence for a step", ask)).items)
+        except kb_client.Rejected as error:
+            # The words are a model's: what is wrong with them must not end the run.
+            _log.warning("search of a step refused", reason=error.message)
+            return []
+
+    def _counts(self, one: api.EvidenceItem, held: standing.Standing) -> bool:
+        """Whether it is new to the run, which has the task's own document, and no rule forbids it."""
+        place = one.provenance
+        return place.source_urn != self._task.source and held.provisions.shows(place.source_urn, place.kind)
 
 
 def messages(

@@ -32,6 +32,8 @@ class Knowledge:
     def __init__(self) -> None:
         self.url = ""
         self.items: Sequence[api.EvidenceItem] = [hit("The release of the router is on Friday."), hit("Ann tests it.")]
+        self.refused: set[str] = set()
+        """Questions that are wrong."""
         self.contents: dict[str, bytes] = {}
         self.refusals: list[tuple[int, dict[str, Any]]] = []
         self.asked: list[dict[str, Any]] = []
@@ -52,6 +54,8 @@ class Knowledge:
             status, body = self.refusals.pop(0)
             return web.json_response({"error": body}, status=status, headers={"Retry-After": "0"})
         question = api.RetrieveRequest.model_validate_json(await request.read())
+        if question.query in self.refused:
+            return web.json_response({"error": {"code": "invalid", "message": "no question"}}, status=422)
         self.asked.append(question.model_dump(by_alias=True))
         self.priorities.append(request.headers.get("X-Ollama-Priority"))
         self.parents.append(request.headers.get("traceparent"))

@@ -112,6 +112,32 @@ async def test_a_step_that_finds_nothing_amends_the_plan(
     assert '<step number="1" tools="ask">' in asked(fake, job.TAG)[0]["body"]["messages"][1]["content"]
 
 
+async def test_a_step_that_finds_the_own_document_alone_has_found_nothing(
+    planned: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    known.items = [knowledge.hit(MAIL, source_urn="email::<disk@example.org>")]
+    background(planned, store, sourceUrn="email::<disk@example.org>")
+    fake.set_script({PLAN: [PLANNED], job.TAG: [job.reply()]})
+    assert (await planned.run()).status == 0
+    [result] = store.all("task_results")
+    [amendment] = result["plan"]["amendments"]
+    assert amendment["reason"].startswith("Steps 1, 2 found nothing in the knowledge base")
+
+
+async def test_a_search_that_is_refused_costs_its_step_and_not_the_run(
+    planned: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    first, second = {"steps": [step("a\u0000", "search"), *PLANNED["steps"][1:]]}, job.reply()
+    known.refused = {"a\u0000"}
+    fake.set_script({PLAN: [first], job.TAG: [second]})
+    ended = await planned.run()
+    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    [result] = store.all("task_results")
+    [amendment] = result["plan"]["amendments"]
+    assert amendment["reason"].startswith("Step 1 found nothing in the knowledge base")
+    assert [one["query"] for one in known.asked[1:]] == ["Who tests it?"]
+
+
 async def test_a_message_of_the_user_makes_the_next_version(
     planned: job.Job, store: job.Store, fake: process.Fake
 ) -> None:
