@@ -98,7 +98,7 @@ class MakePlan:
         held = await self._loader.of(state)
         try:
             async with asyncio.timeout(self._seconds):
-                context = Context(held, items, await self._project())
+                context = Context(held, items, await self._project(held))
                 steps, notes = await self._planned(state, context, earlier)
         except TimeoutError:
             made = plan.failed(f"It took more than {self._seconds:g} seconds.", earlier, number, self._model)
@@ -117,10 +117,11 @@ class MakePlan:
         _log.info("planned", version=made.version, steps=len(made.steps), dropped=len(made.notes), failure=made.failure)
         return {"plan": plan.dump(made)}
 
-    async def _project(self) -> str:
-        """Names near the task in the graph, as lines; empty where nothing is known."""
+    async def _project(self, held: standing.Standing) -> str:
+        """Names near the task in the graph, as lines; empty where nothing is known, or where a rule keeps evidence
+        back: the graph does not say which sources its lines are from."""
         keys = list(self._task.graph_node_keys[:_NODES])
-        if not keys:
+        if not keys or not held.provisions.permits_tool(plan.Tool.SEARCH) or not held.provisions.shows_all:
             return ""
         asked = api.TraverseRequest(scope=self._task.scope, start=keys, hops=1, fan_out=_NODES, limit=2 * _NODES)
         try:
@@ -153,7 +154,12 @@ class MakePlan:
         ask = functools.partial(
             self._router.converse, self._model, talk, self._urgency, plan.schema(tools), self._num_ctx, left
         )
-        reply = await self._insistence.insist("ask the planner", ask)
+        try:
+            reply = await self._insistence.insist("ask the planner", ask)
+        except (router_client.Unavailable, router_client.Rejected):
+            # It counts as a call, but no model has read its prompt: those tokens are the answer's.
+            await self._guard.settle_call(round_number, about, 0)
+            raise
         await self._guard.settle_call(round_number, about, (reply.prompt_tokens or about) + reply.answer_tokens)
         return reply.text
 

@@ -63,6 +63,11 @@ class Knowledge:
         reply = api.RetrieveReply(items=list(self.items), summary=f"{len(self.items)} items")
         return web.json_response(text=reply.model_dump_json(by_alias=True))
 
+    async def traverse(self, request: web.Request) -> web.Response:
+        """POST /api/v1/graph/traverse"""
+        edge = api.Related(source="person::eve", type="owns", target="product::till")
+        return web.json_response(text=api.TraverseReply(nodes=[], edges=[edge]).model_dump_json(by_alias=True))
+
     async def in_force(self, request: web.Request) -> web.Response:
         """GET /api/v1/rules"""
         return self._loaded(request, api.Rules(rules=self.rules))
@@ -97,6 +102,7 @@ async def serving() -> AsyncIterator[Knowledge]:
 
     app = web.Application(middlewares=[record])
     app.router.add_post("/api/v1/retrieve", knowledge.retrieve)
+    app.router.add_post("/api/v1/graph/traverse", knowledge.traverse)
     app.router.add_get("/api/v1/rules", knowledge.in_force)
     app.router.add_get("/api/v1/user-context", knowledge.context)
     app.router.add_get("/api/v1/content/{key}", knowledge.content)
