@@ -86,21 +86,33 @@ async def test_the_process_opens_nothing_once_it_has_the_file(monkeypatch: pytes
     assert codes[0] == 101
 
 
+SMALL = pages.Limits(memory=160 << 20, wall=10)
+"""As much memory as a page needs, and less time than many lines take."""
+LINES = b"0 0 m 600 700 l S\n" * 1_000_000
 HOSTILE = {
-    "no PDF": (b"%PDF-1.7 this is no PDF at all", "the file cannot be opened"),
-    "memory": (making.pages(zlib.compress(b"0 0 m 600 700 l S\n" * 20_000_000), filters=FLATE), "too much memory"),
-    "time": (making.pages(zlib.compress(b"0.2 g 0 0 612 792 re f\n" * 200_000), filters=FLATE), "processor time"),
+    "no PDF": (b"%PDF-1.7 this is no PDF at all", pages.Limits(), "the file cannot be opened"),
+    "memory": (making.pages(zlib.compress(LINES * 4, 1), filters=FLATE), SMALL, "too much memory"),
+    "time": (
+        making.pages(zlib.compress(b"0.2 g 0 0 612 792 re f\n" * 200_000), filters=FLATE),
+        pages.Limits(seconds=1),
+        "processor time",
+    ),
     "encrypted": (
         making.pages(BAR, more=f"/Encrypt << /Filter /Standard /V 1 /R 2 /O <{'0' * 64}> /U <{'0' * 64}> /P -1 >>"),
+        pages.Limits(),
         "the file cannot be opened",
     ),
 }
 
 
+async def test_a_page_needs_little_memory() -> None:
+    assert (await drawn(making.pages(BAR), limits=SMALL)).images
+
+
 @pytest.mark.parametrize("name", list(HOSTILE))
 async def test_a_hostile_file_costs_its_own_pages(name: str) -> None:
-    raw, why = HOSTILE[name]
-    found = await drawn(raw, limits=pages.Limits(seconds=1))
+    raw, limits, why = HOSTILE[name]
+    found = await drawn(raw, limits=limits)
     assert found.images == {}
     [problem] = found.problems
     assert problem.startswith("page 1 could not be looked at: ")
