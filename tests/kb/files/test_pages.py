@@ -128,6 +128,17 @@ async def test_pages_before_the_hostile_one_are_kept() -> None:
     assert [one.partition(" could")[0] for one in found.problems] == ["page 2", "page 3"]
 
 
+async def test_pages_with_nothing_to_see_take_no_place_of_others() -> None:
+    limits = pages.Limits(pages=3)
+    wanted, beyond = pages.sparse((0, 5, 0, 5, 0, 0, 0, 0), limits)
+    assert (len(wanted), beyond) == (8, [])
+    found = await drawn(making.pages("", LINE, BAR, LINE, BAR, "", BAR, BAR), *wanted, limits=limits)
+    assert (list(found.images), found.beyond, found.problems) == ([3, 5, 7], (8,), ())
+    wanted, beyond = pages.sparse((0,) * 10_000, limits)
+    assert len(wanted) + len(beyond) == 10_000
+    assert len(wanted) == 4 * limits.pages, "what a file costs is bounded"
+
+
 async def test_the_images_of_a_file_are_bounded_together() -> None:
     whole = await drawn(making.pages(BAR, BAR), (1, False), (2, False))
     size = len(whole.images[1])
@@ -165,8 +176,9 @@ async def test_the_process_has_no_secrets_and_ends_with_its_caller(
 
 def test_which_pages_are_looked_at() -> None:
     limits = pages.Limits(pages=2, chars=100)
-    assert pages.sparse([0, 100, 99, 5, 0], limits) == ([(1, False), (3, True)], [4, 5])
-    assert pages.sparse([0] * 10_000, pages.Limits())[0] == [(number, False) for number in range(1, 11)]
+    few = [(number, number == 3) for number in range(2, 10)]
+    assert pages.sparse([100, 0, 99, *[0] * 6, 99, 0], limits) == (few, [10, 11])
+    assert pages.sparse([0] * 10_000, pages.Limits())[0] == [(number, False) for number in range(1, 41)]
     assert pages.sparse([0, 0], pages.Limits(pages=0)) == ([], [])
 
 
