@@ -193,6 +193,11 @@ class Provisions:
         """Whether a person has to approve an answer before it is given."""
         return any(one.verb == NEEDS_APPROVAL for one in self.all)
 
+    @property
+    def shows_all(self) -> bool:
+        """Whether no evidence is kept back for its source or kind."""
+        return not (self._words("never-use-kind") or self._words("never-use-source"))
+
     def shows(self, source_urn: str, kind: str) -> bool:
         """Whether evidence of this source and kind may be shown to a model."""
         return kind not in self._words("never-use-kind") and not any(

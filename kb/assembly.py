@@ -224,6 +224,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
             ground.content,
             limit=config.max_file_bytes,
             graph_store=ground.graph,
+            vector_store=ground.vectors.store,
             crawls=config.crawl_parallel,
             rules=stores.rules,
         ).routes(),

@@ -98,7 +98,7 @@ class MakePlan:
         held = await self._loader.of(state)
         try:
             async with asyncio.timeout(self._seconds):
-                context = Context(held, items, await self._project())
+                context = Context(held, items, await self._project(held))
                 steps, notes = await self._planned(state, context, earlier)
         except TimeoutError:
             made = plan.failed(f"It took more than {self._seconds:g} seconds.", earlier, number, self._model)
@@ -117,10 +117,11 @@ class MakePlan:
         _log.info("planned", version=made.version, steps=len(made.steps), dropped=len(made.notes), failure=made.failure)
         return {"plan": plan.dump(made)}
 
-    async def _project(self) -> str:
-        """Names near the task in the graph, as lines; empty where nothing is known."""
+    async def _project(self, held: standing.Standing) -> str:
+        """Names near the task in the graph, as lines; empty where nothing is known, or where a rule keeps evidence
+        back: the graph does not say which sources its lines are from."""
         keys = list(self._task.graph_node_keys[:_NODES])
-        if not keys:
+        if not keys or not held.provisions.permits_tool(plan.Tool.SEARCH) or not held.provisions.shows_all:
             return ""
         asked = api.TraverseRequest(scope=self._task.scope, start=keys, hops=1, fan_out=_NODES, limit=2 * _NODES)
         try:
@@ -153,7 +154,12 @@ class MakePlan:
         ask = functools.partial(
             self._router.converse, self._model, talk, self._urgency, plan.schema(tools), self._num_ctx, left
         )
-        reply = await self._insistence.insist("ask the planner", ask)
+        try:
+            reply = await self._insistence.insist("ask the planner", ask)
+        except (router_client.Unavailable, router_client.Rejected):
+            # It counts as a call, but no model has read its prompt: those tokens are the answer's.
+            await self._guard.settle_call(round_number, about, 0)
+            raise
         await self._guard.settle_call(round_number, about, (reply.prompt_tokens or about) + reply.answer_tokens)
         return reply.text
 
@@ -188,10 +194,7 @@ class FollowPlan:
         if made is None or not wanted:
             return {}
         hits = dict(zip(wanted, await asyncio.gather(*map(self._found, wanted.values())), strict=True))
-        shown = {
-            number: [one for one in found if held.provisions.shows(one.provenance.source_urn, one.provenance.kind)]
-            for number, found in hits.items()
-        }
+        shown = {number: [one for one in found if self._counts(one, held)] for number, found in hits.items()}
         items = pack.load(await self._store.get(state["pack"]))
         room = self._context_chars - held.characters
         every = [one for found in shown.values() for one in found]
@@ -203,7 +206,17 @@ class FollowPlan:
     async def _found(self, query: str) -> list[api.EvidenceItem]:
         request = api.RetrieveRequest(scope=self._task.scope, query=query, max_results=_FOUND_PER_STEP)
         ask = functools.partial(self._kb.retrieve, request, urgency=self._urgency)
-        return list((await self._insistence.insist("retrieve evidence for a step", ask)).items)
+        try:
+            return list((await self._insistence.insist("retrieve evidence for a step", ask)).items)
+        except kb_client.Rejected as error:
+            # The words are a model's: what is wrong with them must not end the run.
+            _log.warning("search of a step refused", reason=error.message)
+            return []
+
+    def _counts(self, one: api.EvidenceItem, held: standing.Standing) -> bool:
+        """Whether it is new to the run, which has the task's own document, and no rule forbids it."""
+        place = one.provenance
+        return place.source_urn != self._task.source and held.provisions.shows(place.source_urn, place.kind)
 
 
 def messages(

@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from kb.files import image, rendering
 
 _BLOCK = 1500
+_BLANKS = 3
 
 
 @dataclass(frozen=True)
 class Limits:
-    """`pages` of a document are looked at, each with fewer than `chars` characters; 0 pages switch it off.
+    """`pages` of a document are looked at, each with fewer than `chars` characters; 0 pages switch it off. Those that
+    show nothing do not count, up to `_BLANKS` of them for each that does.
 
     A page is drawn with at most `pixels`. `seconds` of processor time and `memory` bytes are for all pages together;
     their images have at most `bytes`. After `wall` seconds the process is ended, whatever it does: it may have to wait
@@ -38,18 +40,21 @@ class Limits:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Images of pages by their number, from 1; `problems` name the pages that are missing and why."""
+    """Images of pages by their number, from 1; `problems` name the pages that are missing and why, and `beyond` are
+    those after the last one that the limit allows."""
 
     images: Mapping[int, bytes] = field(default_factory=dict)
+    beyond: tuple[int, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def sparse(chars: Sequence[int], limits: Limits) -> tuple[list[tuple[int, bool]], list[int]]:
-    """(page, whether it has text) for each page with little text that is looked at, and the numbers of the others."""
+    """(page, whether it has text) for each page with little text that may be seen, and the numbers of the others."""
     if not limits.pages:
         return [], []
     found = [(number, count > 0) for number, count in enumerate(chars, start=1) if count < limits.chars]
-    return found[: limits.pages], [number for number, _ in found[limits.pages :]]
+    most = limits.pages * (1 + _BLANKS)
+    return found[:most], [number for number, _ in found[most:]]
 
 
 def text(sights: Mapping[int, image.Sight]) -> str:
@@ -85,6 +90,7 @@ class Renderer:
         """The pages that have something to see. It raises nothing: what cannot be drawn is a problem."""
         limits = self.limits
         asked = {"pages": wanted, "pixels": limits.pixels, "cpu": limits.seconds, "memory": limits.memory}
+        asked["most"] = limits.pages
         async with self._alone:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -108,9 +114,11 @@ class Renderer:
                 if process.returncode is None:
                     process.kill()
                     await process.wait()
-        problems.update({number: why for number, _ in wanted if why and number not in images.keys() | problems.keys()})
+        missing = [number for number, _ in wanted if number not in images.keys() | problems.keys()]
+        problems.update({number: why for number in missing if why})
         return Drawn(
             {number: png for number, png in images.items() if png},
+            tuple(number for number in missing if not why),
             tuple(f"page {number} could not be looked at: {why}" for number, why in sorted(problems.items())),
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from crds import errors as root
@@ -36,6 +36,20 @@ class Read:
     images: tuple[inside.Image, ...] = ()
 
 
+Sight = Callable[[str], bool]
+"""Whether a vision model may look at what stands in a document with this text."""
+
+
+def always(text: str) -> bool:
+    """It may."""
+    return True
+
+
+def never(text: str) -> bool:
+    """It must not."""
+    return False
+
+
 class Reader:
     """Without `tika` files that need it are refused; `seeing` asks a vision model, of pages if `renderer` draws them.
 
@@ -58,14 +72,15 @@ class Reader:
         self._meters = meters
 
     async def file(
-        self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority, looks: bool = True
+        self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority, sight: Sight = always
     ) -> Read:
-        """The text of a document; with `looks` false no vision model is asked about its pages."""
+        """The text of a document. No vision model is asked about its pages and images where `sight` of its text says
+        no: that of a mail is as it was sent."""
         with self._counted("unknown"):
             kind = await asyncio.to_thread(_inspected, raw)
         with self._counted(kind.value):
             found = await self._extracted(raw, kind)
-            seen = scans.Seen()
+            looks, seen = sight(_sent(raw, kind, found)), scans.Seen()
             if looks and self._scans is not None:
                 seen = await self._scans.see(raw, found, owner, named=named or found.title, urgency=urgency)
             text = f"{found.text}\n\n{pages.text(seen.sights)}" if seen.sights else found.text
@@ -87,12 +102,12 @@ class Reader:
         return Read(image.document(sight), sight.title, media_type, "image", identity.digest_bytes(raw), len(raw))
 
     async def either(
-        self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority, looks: bool = True
+        self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority, sight: Sight = always
     ) -> Read:
         """An image if its bytes say so, else a document; what the sender calls it decides nothing."""
         if image.looks_like(raw):
             return await self.image(raw, owner, named=named, urgency=urgency)
-        return await self.file(raw, owner, named=named, urgency=urgency, looks=looks)
+        return await self.file(raw, owner, named=named, urgency=urgency, sight=sight)
 
     def taken(self, read: Read) -> None:
         """Count it as taken."""
@@ -140,6 +155,11 @@ class Reader:
         except root.Permanent:
             self._meters.uploads.labels(media_type, "refused").inc()
             raise
+
+
+def _sent(raw: bytes, kind: sniff.Type, found: tika.Extracted) -> str:
+    # Tika leaves out the header, which says who sent it.
+    return f"{raw.decode('utf-8', 'replace')}\n{found.text}" if kind is sniff.Type.EML else found.text
 
 
 def _inspected(raw: bytes) -> sniff.Type:

@@ -1,12 +1,15 @@
 """Pages of a PDF as images: the program of a process of its own, which `kb.files.pages` starts and bounds.
 
-    python -m kb.files.rendering '{"pages": [[3, false]], "pixels": 2200000, "cpu": 20, "memory": 536870912}' < PDF
+    python -m kb.files.rendering ASKED < PDF
+
+    ASKED: {"pages": [[3, false]], "most": 10, "pixels": 2200000, "cpu": 20, "memory": 536870912}
 
 A PDF is hostile and PDFium is written in C++: what it breaks is this process, which has no secrets in its environment
 and can open neither files nor connections. For each page one frame goes to stdout: its number and the length of its
 PNG (two big-endian 32-bit numbers), then the PNG. A length of 0 is a page with nothing to see: it is blank, or it has
 text that was read already (the second value of its pair) and nothing else. `BROKEN` in its place is one that cannot be
-drawn. The images are grey: a third of the bytes, and what a scan says needs no colour.
+drawn. After `most` others the rest is left out. The images are grey: a third of the bytes, and what a scan says needs
+no colour.
 """
 
 from __future__ import annotations
@@ -43,14 +46,17 @@ def main(arguments: list[str], body: BinaryIO, out: BinaryIO) -> int:
         document = pypdfium2.PdfDocument(raw)
     except pypdfium2.PdfiumError:
         return REFUSED
-    count = len(document)
+    count, left = len(document), asked["most"]
     for number, has_text in asked["pages"]:
+        if not left:
+            break
         png: bytes | None = None
         if number <= count:
             try:
                 png = _drawn(document[number - 1], asked["pixels"], has_text=has_text)
             except (pypdfium2.PdfiumError, ValueError, ZeroDivisionError, OverflowError):
                 png = None
+        left -= png != b""
         out.write(FRAME.pack(number, BROKEN if png is None else len(png)) + (png or b""))
         out.flush()
     return 0

@@ -50,11 +50,12 @@ class Scans:
                 raise one
             else:
                 problems.append(f"page {number} could not be looked at: {one.message}")
+        beyond = [*drawn.beyond, *beyond]
         self._meters.pages.labels("seen").inc(len(sights))
         self._meters.pages.labels("missed").inc(len(problems) + len(beyond))
         if beyond:
             problems.append(
                 f"{len(beyond)} more pages with little text were not looked at, from page {beyond[0]} on: of a file at "
-                f"most {len(wanted)} are"
+                f"most {self._renderer.limits.pages} are"
             )
         return Seen(sights, tuple(problems))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from aiohttp import web
 
@@ -16,14 +16,17 @@ from kb.graph import store as graph
 from kb.http import access, answering, body, buffers, openapi
 from kb.ingest import intake
 from kb.rules import enforce, fetching, steering
+from kb.vectors import store as vectors
 
 _METADATA = "metadata."
+_MOST_CHUNKS = 1000
 
 
 class Uploads:
     """The routes of a process that writes. `limit` bounds a file in bytes; `kept` holds what comes by reference.
 
-    `graph_store` knows the pages of earlier crawls, of which `crawls` run at once.
+    `graph_store` knows the pages of earlier crawls, of which `crawls` run at once, and with `vector_store` the document
+    that a file came with.
     """
 
     def __init__(
@@ -35,11 +38,12 @@ class Uploads:
         *,
         limit: int,
         graph_store: graph.Store | None = None,
+        vector_store: vectors.Store | None = None,
         crawls: int = 4,
         rules: enforce.Port | None = None,
     ) -> None:
         self._rules = rules or enforce.Nothing()
-        self._graph = graph_store
+        self._graph, self._vectors = graph_store, vector_store
         self._crawls = buffers.Slots(width=crawls, waiting=2 * crawls, purpose="for a crawl")
         self._intake = way
         self._reader = reading
@@ -57,8 +61,9 @@ class Uploads:
         owner, urgency = body.owner(request), answering.or_background(body.urgency(request))
         async with self._slots.enter(owner.client_id):
             raw = await body.raw(request, self._limit, "Split the file, or raise JERVIS_KB_MAX_FILE_BYTES.")
-            looks = await self._looks(raw, owner, _facts(request, "image" if image.looks_like(raw) else "file"))
-            read = await self._reader.either(raw, owner, named=_named(request), urgency=urgency, looks=looks)
+            kind = "image" if image.looks_like(raw) else "file"
+            sight = await self._sight(raw, owner, lambda text: [_facts(request, kind, text)])
+            read = await self._reader.either(raw, owner, named=_named(request), urgency=urgency, sight=sight)
             del raw
         return await self._take(request, _document(request, owner, read), read)
 
@@ -67,7 +72,7 @@ class Uploads:
         owner, urgency = body.owner(request), answering.or_background(body.urgency(request))
         async with self._slots.enter(owner.client_id):
             raw = await body.raw(request, self._limit, "Send the image smaller, or raise JERVIS_KB_MAX_FILE_BYTES.")
-            await self._check_look(owner, _facts(request, "image"))
+            steering.check_image(await self._rules.in_force(owner), owner, _facts(request, "image"))
             read = await self._reader.image(raw, owner, named=_named(request), urgency=urgency)
             del raw
         return await self._take(request, _document(request, owner, read), read)
@@ -89,8 +94,10 @@ class Uploads:
                     remedy="Store the file again and use the contentRef of that answer.",
                 )
             urgency = answering.or_background(body.urgency(request))
-            looks = asked.looks and await self._looks(raw, asked.scope, *await self._facts_attached(asked))
-            read = await self._reader.either(raw, asked.scope, named=asked.name, urgency=urgency, looks=looks)
+            holder = await self._holder(asked)
+            sight = await self._sight(raw, asked.scope, lambda text: [_facts_attached(asked, text), holder])
+            sight = sight if asked.looks else reader.never
+            read = await self._reader.either(raw, asked.scope, named=asked.name, urgency=urgency, sight=sight)
             del raw
         return await self._take(request, _attached(asked, read), read)
 
@@ -124,32 +131,32 @@ class Uploads:
             202,
         )
 
-    async def _looks(self, raw: bytes, owner: scope.Scope, *shown: rulings.Facts) -> bool:
-        """Whether hard rules let a vision model see what is in a file.
+    async def _sight(
+        self, raw: bytes, owner: scope.Scope, shown: Callable[[str], Sequence[rulings.Facts]]
+    ) -> reader.Sight:
+        """Whether hard rules let a vision model see what is in a file with some text, about which `shown` is known.
 
         Raises `kb.errors.Invalid` for an image that they do not: nothing would be left of it.
         """
-        try:
-            await self._check_look(owner, *shown)
-        except errors.Invalid:
-            if image.looks_like(raw):
-                raise
-            return False
-        return True
+        rules = await self._rules.in_force(owner)
+        if image.looks_like(raw):
+            steering.check_image(rules, owner, *shown(""))
+        return lambda text: steering.permits_looks(rules, owner, *shown(text))
 
-    async def _check_look(self, owner: scope.Scope, *shown: rulings.Facts) -> None:
-        steering.check_image(await self._rules.in_force(owner), owner, *shown)
-
-    async def _facts_attached(self, asked: api.AttachmentDraft) -> list[rulings.Facts]:
-        """Of the file, and what is known of the document that it came with."""
-        source = api.attachment_urn(asked.attached_to, asked.name)
-        named = f"{asked.name} (attached to {asked.title})" if asked.title else asked.name
-        own = rulings.Facts.of(kind=api.ATTACHMENT, source=source, title=named, text="", files=[asked.name])
-        document_id, known = identity.document(asked.scope, asked.attached_to), ""
+    async def _holder(self, asked: api.AttachmentDraft) -> rulings.Facts:
+        """What is known of the document that a file came with, its text as it is stored."""
+        document_id, kind, text = identity.document(asked.scope, asked.attached_to), "", ""
         for one in await self._graph.versions(asked.scope, document_id) if self._graph is not None else ():
-            known = known or one.document.kind
-        holder = rulings.Facts.of(kind=known, source=asked.attached_to, title=asked.title, text="", files=[asked.name])
-        return [own, holder]
+            kind = kind or one.document.kind
+        if kind and self._vectors is not None:
+            known = await self._vectors.known(asked.scope, document_id)
+            chunks = await self._vectors.chunks(asked.scope, sorted(known)[:_MOST_CHUNKS])
+            end = 0
+            for piece in sorted(chunks.values(), key=lambda each: each.start):
+                # What stood between two of them is blank, and an empty line ends the header of a mail.
+                text += "\n" * min(piece.start - end, 2) + piece.text[max(end - piece.start, 0) :]
+                end = max(end, piece.end)
+        return enforce.facts(kind=kind, source=asked.attached_to, title=asked.title, text=text, files=[asked.name])
 
     async def _crawled(self, request: web.Request, asked: api.Crawl, seen: frontier.Seen) -> api.Page:
         """Take a page, or remove it when it is gone. Raises an `Operational` error."""
@@ -209,15 +216,21 @@ class Uploads:
         )
 
 
-def _facts(request: web.Request, kind: str) -> rulings.Facts:
+def _facts(request: web.Request, kind: str, text: str = "") -> rulings.Facts:
     about = request.query
-    return rulings.Facts.of(
+    return enforce.facts(
         kind=about.get("kind", "") or kind,
         source=about.get("sourceUrn", ""),
         title=_named(request),
-        text="",
+        text=text,
         files=[one for one in [about.get("filename", "")] if one],
     )
+
+
+def _facts_attached(asked: api.AttachmentDraft, text: str) -> rulings.Facts:
+    source = api.attachment_urn(asked.attached_to, asked.name)
+    named = f"{asked.name} (attached to {asked.title})" if asked.title else asked.name
+    return enforce.facts(kind=api.ATTACHMENT, source=source, title=named, text=text, files=[asked.name])
 
 
 def _named(request: web.Request) -> str:

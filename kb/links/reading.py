@@ -312,7 +312,7 @@ class Reader:
         """A file as a page without links. Raises what `kb.files.reader.Reader.file` raises."""
         assert self._files is not None
         # Its text alone: what others sent links to is not worth a vision model's time.
-        read = await self._files.file(raw, owner, named=url, urgency=urgency, looks=False)
+        read = await self._files.file(raw, owner, named=url, urgency=urgency, sight=reader.never)
         self._files.taken(read)
         return frontier.Seen(url, page.Page(read.title, read.text, (), follow=False, index=True))
 

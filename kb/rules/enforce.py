@@ -9,7 +9,7 @@ person gets the task.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from email import errors as mail_errors
 from email import parser, utils
@@ -113,7 +113,7 @@ class Met:
 
 def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) -> Met:
     """What those rules say about a document that hold in its scope. Time grows with its text and the conditions."""
-    facts = _facts(request, text)
+    about = _facts(request, text)
     lines: list[tuple[api.Rule, rulings.Ruling]] = []
     broken: list[tuple[api.Rule, str]] = []
     told: list[str] = []
@@ -124,17 +124,17 @@ def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) ->
             continue
         try:
             found = provisions.routing(rule.rule_content)
-            steers += steering.met(rule, facts, provisions.steered(rule.rule_content))
+            steers += steering.met(rule, about, provisions.steered(rule.rule_content))
         except ValueError as error:
             broken.append((rule, str(error)))
             continue
-        lines += [(rule, line) for line in found if facts.meet(line.when)]
+        lines += [(rule, line) for line in found if about.meet(line.when)]
         words = provisions.spoken(rule.rule_content) if rule.rule_type is api.RuleType.CUSTOM else ""
         if words and sum(map(len, told)) + len(words) <= TOLD_CHARS:
             told.append(words)
         elif words:
             untold.append(rule)
-    return Met(facts.kind in _ORDERED, tuple(lines), tuple(broken), tuple(told), tuple(untold), steering.of(steers))
+    return Met(about.kind in _ORDERED, tuple(lines), tuple(broken), tuple(told), tuple(untold), steering.of(steers))
 
 
 def in_force(rules: Iterable[api.Rule]) -> str:
@@ -144,14 +144,14 @@ def in_force(rules: Iterable[api.Rule]) -> str:
 
 
 def _facts(request: api.IngestRequest, text: str) -> rulings.Facts:
-    return rulings.Facts.of(
-        kind=request.kind,
-        source=request.source_urn,
-        title=request.title,
-        text=text,
-        senders=senders(text) if request.kind.casefold() in _MAILS else (),
-        files=request.attachments or (),
-    )
+    files = request.attachments or ()
+    return facts(kind=request.kind, source=request.source_urn, title=request.title, text=text, files=files)
+
+
+def facts(*, kind: str, source: str, title: str, text: str, files: Collection[str]) -> rulings.Facts:
+    """What rules look at of a document as it was sent; a mail's text says who sent it."""
+    known = senders(text) if kind.casefold() in _MAILS else ()
+    return rulings.Facts.of(kind=kind, source=source, title=title, text=text, senders=known, files=files)
 
 
 def senders(mail: str) -> Sequence[str]:

@@ -60,6 +60,15 @@ def check_image(rules: Iterable[api.Rule], where: scope.Scope, *shown: rulings.F
             )
 
 
+def permits_looks(rules: Iterable[api.Rule], where: scope.Scope, *shown: rulings.Facts) -> bool:
+    """Whether `check_image` would raise nothing."""
+    try:
+        check_image(rules, where, *shown)
+    except errors.Invalid:
+        return False
+    return True
+
+
 def met(rule: api.Rule, facts: rulings.Facts, lines: Iterable[steering.Steer]) -> list[_Line]:
     """Those of the rule's lines whose conditions hold."""
     return [(rule, line) for line in lines if facts.meet(line.when)]

@@ -32,6 +32,8 @@ class Knowledge:
     def __init__(self) -> None:
         self.url = ""
         self.items: Sequence[api.EvidenceItem] = [hit("The release of the router is on Friday."), hit("Ann tests it.")]
+        self.refused: set[str] = set()
+        """Questions that are wrong."""
         self.contents: dict[str, bytes] = {}
         self.refusals: list[tuple[int, dict[str, Any]]] = []
         self.asked: list[dict[str, Any]] = []
@@ -52,12 +54,19 @@ class Knowledge:
             status, body = self.refusals.pop(0)
             return web.json_response({"error": body}, status=status, headers={"Retry-After": "0"})
         question = api.RetrieveRequest.model_validate_json(await request.read())
+        if question.query in self.refused:
+            return web.json_response({"error": {"code": "invalid", "message": "no question"}}, status=422)
         self.asked.append(question.model_dump(by_alias=True))
         self.priorities.append(request.headers.get("X-Ollama-Priority"))
         self.parents.append(request.headers.get("traceparent"))
         await self.answers.wait()
         reply = api.RetrieveReply(items=list(self.items), summary=f"{len(self.items)} items")
         return web.json_response(text=reply.model_dump_json(by_alias=True))
+
+    async def traverse(self, request: web.Request) -> web.Response:
+        """POST /api/v1/graph/traverse"""
+        edge = api.Related(source="person::eve", type="owns", target="product::till")
+        return web.json_response(text=api.TraverseReply(nodes=[], edges=[edge]).model_dump_json(by_alias=True))
 
     async def in_force(self, request: web.Request) -> web.Response:
         """GET /api/v1/rules"""
@@ -93,6 +102,7 @@ async def serving() -> AsyncIterator[Knowledge]:
 
     app = web.Application(middlewares=[record])
     app.router.add_post("/api/v1/retrieve", knowledge.retrieve)
+    app.router.add_post("/api/v1/graph/traverse", knowledge.traverse)
     app.router.add_get("/api/v1/rules", knowledge.in_force)
     app.router.add_get("/api/v1/user-context", knowledge.context)
     app.router.add_get("/api/v1/content/{key}", knowledge.content)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator_job import prompt
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge, mongowire
 from tests.orchestrator_job.test_plan import step
@@ -112,6 +113,51 @@ async def test_a_step_that_finds_nothing_amends_the_plan(
     assert '<step number="1" tools="ask">' in asked(fake, job.TAG)[0]["body"]["messages"][1]["content"]
 
 
+async def test_a_step_that_finds_the_own_document_alone_has_found_nothing(
+    planned: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    known.items = [knowledge.hit(MAIL, source_urn="email::<disk@example.org>")]
+    background(planned, store, sourceUrn="email::<disk@example.org>")
+    fake.set_script({PLAN: [PLANNED], job.TAG: [job.reply()]})
+    assert (await planned.run()).status == 0
+    [result] = store.all("task_results")
+    [amendment] = result["plan"]["amendments"]
+    assert amendment["reason"].startswith("Steps 1, 2 found nothing in the knowledge base")
+
+
+async def test_a_search_that_is_refused_costs_its_step_and_not_the_run(
+    planned: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    first, second = {"steps": [step("a\u0000", "search"), *PLANNED["steps"][1:]]}, job.reply()
+    known.refused = {"a\u0000"}
+    fake.set_script({PLAN: [first], job.TAG: [second]})
+    ended = await planned.run()
+    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    [result] = store.all("task_results")
+    [amendment] = result["plan"]["amendments"]
+    assert amendment["reason"].startswith("Step 1 found nothing in the knowledge base")
+    assert [one["query"] for one in known.asked[1:]] == ["Who tests it?"]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("never-say Globex", True), ("never-use-tool search", False), ("never-use-source jira::SEC-*", False),
+        ("never-use-kind meeting", False),
+    ],
+)  # fmt: skip
+async def test_the_graph_is_not_read_where_a_rule_keeps_evidence_back(
+    planned: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, line: str, shown: bool
+) -> None:
+    """What the graph says does not say which sources say it."""
+    known.rules = [rule(f"enforce: {line}", key="held")]
+    background(planned, store, graphNodeKeys=["product::till"])
+    fake.set_script({PLAN: [PLANNED], job.TAG: [job.reply()]})
+    assert (await planned.run()).status == 0
+    [planning] = asked(fake, PLAN)
+    assert ("person::eve owns product::till" in str(planning["body"])) is shown
+
+
 async def test_a_message_of_the_user_makes_the_next_version(
     planned: job.Job, store: job.Store, fake: process.Fake
 ) -> None:
@@ -161,6 +207,10 @@ async def test_a_failed_plan_is_recorded_and_the_run_goes_on(
     assert failure in result["plan"]["failure"]
     assert (result["plan"]["steps"], result["plan"]["version"]) == ([], 0)
     assert fake.count(path="/api/chat") == calls
+    if script is None:
+        [fence], both = store.all("orchestrator_fences"), asked(fake, PLAN) + asked(fake, job.TAG)
+        least = sum(prompt.tokens(one["body"]["messages"]) for one in both)
+        assert fence["spent"]["r1"]["tokens"] < least, "a refused call takes no tokens"
     assert "<plan" not in str(asked(fake, job.TAG)[0]["body"])
 
 

@@ -86,21 +86,33 @@ async def test_the_process_opens_nothing_once_it_has_the_file(monkeypatch: pytes
     assert codes[0] == 101
 
 
+SMALL = pages.Limits(memory=160 << 20, wall=10)
+"""As much memory as a page needs, and less time than many lines take."""
+LINES = b"0 0 m 600 700 l S\n" * 1_000_000
 HOSTILE = {
-    "no PDF": (b"%PDF-1.7 this is no PDF at all", "the file cannot be opened"),
-    "memory": (making.pages(zlib.compress(b"0 0 m 600 700 l S\n" * 20_000_000), filters=FLATE), "too much memory"),
-    "time": (making.pages(zlib.compress(b"0.2 g 0 0 612 792 re f\n" * 200_000), filters=FLATE), "processor time"),
+    "no PDF": (b"%PDF-1.7 this is no PDF at all", pages.Limits(), "the file cannot be opened"),
+    "memory": (making.pages(zlib.compress(LINES * 4, 1), filters=FLATE), SMALL, "too much memory"),
+    "time": (
+        making.pages(zlib.compress(b"0.2 g 0 0 612 792 re f\n" * 200_000), filters=FLATE),
+        pages.Limits(seconds=1),
+        "processor time",
+    ),
     "encrypted": (
         making.pages(BAR, more=f"/Encrypt << /Filter /Standard /V 1 /R 2 /O <{'0' * 64}> /U <{'0' * 64}> /P -1 >>"),
+        pages.Limits(),
         "the file cannot be opened",
     ),
 }
 
 
+async def test_a_page_needs_little_memory() -> None:
+    assert (await drawn(making.pages(BAR), limits=SMALL)).images
+
+
 @pytest.mark.parametrize("name", list(HOSTILE))
 async def test_a_hostile_file_costs_its_own_pages(name: str) -> None:
-    raw, why = HOSTILE[name]
-    found = await drawn(raw, limits=pages.Limits(seconds=1))
+    raw, limits, why = HOSTILE[name]
+    found = await drawn(raw, limits=limits)
     assert found.images == {}
     [problem] = found.problems
     assert problem.startswith("page 1 could not be looked at: ")
@@ -114,6 +126,17 @@ async def test_pages_before_the_hostile_one_are_kept() -> None:
     )
     assert list(found.images) == [1]
     assert [one.partition(" could")[0] for one in found.problems] == ["page 2", "page 3"]
+
+
+async def test_pages_with_nothing_to_see_take_no_place_of_others() -> None:
+    limits = pages.Limits(pages=3)
+    wanted, beyond = pages.sparse((0, 5, 0, 5, 0, 0, 0, 0), limits)
+    assert (len(wanted), beyond) == (8, [])
+    found = await drawn(making.pages("", LINE, BAR, LINE, BAR, "", BAR, BAR), *wanted, limits=limits)
+    assert (list(found.images), found.beyond, found.problems) == ([3, 5, 7], (8,), ())
+    wanted, beyond = pages.sparse((0,) * 10_000, limits)
+    assert len(wanted) + len(beyond) == 10_000
+    assert len(wanted) == 4 * limits.pages, "what a file costs is bounded"
 
 
 async def test_the_images_of_a_file_are_bounded_together() -> None:
@@ -153,8 +176,9 @@ async def test_the_process_has_no_secrets_and_ends_with_its_caller(
 
 def test_which_pages_are_looked_at() -> None:
     limits = pages.Limits(pages=2, chars=100)
-    assert pages.sparse([0, 100, 99, 5, 0], limits) == ([(1, False), (3, True)], [4, 5])
-    assert pages.sparse([0] * 10_000, pages.Limits())[0] == [(number, False) for number in range(1, 11)]
+    few = [(number, number == 3) for number in range(2, 10)]
+    assert pages.sparse([100, 0, 99, *[0] * 6, 99, 0], limits) == (few, [10, 11])
+    assert pages.sparse([0] * 10_000, pages.Limits())[0] == [(number, False) for number in range(1, 41)]
     assert pages.sparse([0, 0], pages.Limits(pages=0)) == ([], [])
 
 

@@ -86,6 +86,7 @@ async def over(
                 made.content,
                 limit=limit,
                 graph_store=made.graph,
+                vector_store=made.vectors,
                 rules=kept_rules,
             ).routes(),
             *atomic.Storing(

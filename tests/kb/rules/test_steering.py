@@ -6,19 +6,22 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import provisions, rulings, scope, steering
+from hack import drawing
 from kb import api, client, errors, metrics, visibility
+from kb.files import tika
 from kb.qualify import language
 from kb.rules import enforce
 from kb.rules import steering as steered
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import conftest, memory, scopes, world
 from tests.kb.files import making
 from tests.kb.http import whole
 from tests.kb.qualify.test_scenarios import TYPES, document
@@ -96,6 +99,65 @@ async def test_no_model_is_shown_an_image_that_a_rule_forbids_on_any_way(
         kept.rules = [test_enforce.rule("enforce: never-look-at-images when file *.gif")]
         assert (await http.post("/api/v1/ingest/image", params=where, content=raw)).status_code == 202
     assert fake.count(path="/api/chat", tag="kb.describe/v1") == 1
+
+
+MAIL = "From: Eve <eve@evil.example>\nSubject: A title\n\nThe screen of the night shift is attached.\n"
+
+
+@pytest.mark.parametrize(
+    ("when", "looks"),
+    [
+        ("sender *@evil.example", False), ("contains \"night shift\"", False), ("not sender *@acme.com", False),
+        ("sender *@acme.com", True), ("contains \"day shift\"", True), ("not contains \"night shift\"", True),
+    ],
+)  # fmt: skip
+async def test_a_file_that_came_with_a_mail_is_seen_only_where_the_mail_allows_it(
+    kb: world.ObservedState,
+    fake: process.Fake,
+    kept: Kept,
+    meters: metrics.Metrics,
+    clock: clocks.Clock,
+    when: str,
+    looks: bool,
+) -> None:
+    kept.rules = [test_enforce.rule(f"enforce: never-look-at-images when kind email and {when}")]
+    file = await picture(kb)
+    await kb.ingest(document("EMAIL", content=MAIL, files=[file], attachments=[file.name]))
+    draft = api.AttachmentDraft(
+        scope=scopes.SHOP, attached_to=document("EMAIL").source_urn, name=file.name, content_ref=file.content_ref
+    )
+    async with whole.over(kb, meters, clock, kept_rules=kept) as (typed, _):
+        if looks:
+            await typed.learning.attachment(draft)
+        else:
+            with pytest.raises(client.Rejected, match="forbids to look"):
+                await typed.learning.attachment(draft)
+    assert (fake.count(path="/api/chat", tag="kb.describe/v1") > 0) is looks
+
+
+@pytest.mark.services
+@pytest.mark.parametrize(
+    ("when", "looks"),
+    [("sender *@acme.com", False), ('contains "the pictures"', False), ("sender *@globex.com", True)],
+)
+async def test_a_mail_that_comes_as_a_file_is_asked_for_its_sender_and_its_words(
+    kb: world.ObservedState,
+    fake: process.Fake,
+    kept: Kept,
+    meters: metrics.Metrics,
+    clock: clocks.Clock,
+    when: str,
+    looks: bool,
+) -> None:
+    kept.rules = [test_enforce.rule(f"enforce: never-look-at-images when kind email and {when}")]
+    raw = making.pictures(drawing.picture("The pump P-17 leaks."))
+    where = {"clientId": "acme", "projectId": "shop", "groupId": "retail", "filename": "m.eml", "kind": "email"}
+    async with httpx.AsyncClient(trust_env=False, verify=False) as web:
+        parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), web)
+        async with whole.over(kb, meters, clock, kept_rules=kept, parser=parser) as (_, http):
+            answer = await http.post("/api/v1/ingest/file", params=where, content=raw.encode())
+            assert (answer.status_code, len(answer.json()["images"])) == (202, int(looks)), answer.text
+    assert fake.count(path="/api/chat", tag="kb.describe/v1") == int(looks)
 
 
 def judged(summary: str) -> dict[str, Any]:
