@@ -350,7 +350,7 @@ def links() -> typer.Typer:
 
 def rules() -> typer.Typer:
     """`rules`."""
-    app = typer.Typer(help="Hard rules that every run loads before it acts.", no_args_is_help=True)
+    app = typer.Typer(help="Hard rules for runs, content, links, pages and tools of a scope.", no_args_is_help=True)
     app.command("list")(rules_listed)
     app.command("set")(rules_set)
     app.command("delete")(rules_deleted)

@@ -78,6 +78,12 @@ def test_unknown_tools_are_dropped_and_said() -> None:
     )
 
 
+def test_what_was_dropped_is_said_in_few_words() -> None:
+    _, notes = plan.parse(text(*[step("a", *(f"{name}{'x' * 50_000}" for name in range(10))) for _ in range(7)]))
+    assert 10 < len(notes) <= 20
+    assert max(map(len, notes)) < 150
+
+
 def test_a_rule_bounds_the_tools() -> None:
     held = provisions.Provisions.together(["enforce: never-use-tool Search"])
     assert plan.allowed(held) == ("answer", "ask")
