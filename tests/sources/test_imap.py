@@ -11,7 +11,7 @@ import pytest
 
 from controllers.sources import limits, port
 from controllers.sources.protocols import imap
-from crds import authorities, connection
+from crds import authorities, connection, mail
 from tests.sources import dovecot
 
 pytestmark = pytest.mark.services
@@ -180,3 +180,46 @@ def test_a_second_mail_of_one_message_id_is_another_version() -> None:
     assert (first.source_id, first.editable) == (second.source_id, False)
     assert first.version != second.version
     assert imap.item("INBOX/1/9", b"Subject: No id\r\n\r\nText\r\n", None).source_id == "INBOX/1/9"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "Content-Type: text/plain; charset=utf-7\r\n\r\n+2AA-",
+        "Content-Type: text/plain; charset=unicode_escape\r\n\r\n\\ud800",
+        "Subject: =?utf-7?q?+2AA-?=",
+    ],
+)
+def test_letters_that_utf_8_does_not_have_are_replaced(more: str) -> None:
+    raw = f"From: a@example.com\r\nMessage-ID: <1@example.com>\r\n{more}\r\n\r\nText\r\n".encode()
+    read = imap.item("INBOX/1/1", raw, None)
+    assert "\ufffd" not in read.urn
+    assert read.text.encode()
+    assert read.title.encode().decode() == read.title
+
+
+def test_long_headers_take_no_long_time() -> None:
+    """The parser of the standard library needs minutes for one parameter list of a megabyte."""
+    started = time.process_time()
+    with pytest.raises(mail.UnreadableError):
+        imap.item("INBOX/1/1", dovecot.mail(1, more="Content-Type: text/plain; " + "a*0*=x; " * 100_000), None)
+    to = ", ".join(f"a{number}@example.com" for number in range(40_000))
+    read = imap.item("INBOX/1/1", dovecot.mail(1, more=f"Cc: {to}"), None)
+    assert "\nCc: a0@example.com, a1@example.com" in read.text
+    many = "\r\n".join(f"X-{number}: {'x' * 400}" for number in range(10_000))
+    with pytest.raises(mail.UnreadableError, match="headers have more than"):
+        imap.item("INBOX/1/1", dovecot.mail(1, more=many), None)
+    assert time.process_time() - started < 20, "a bound, not a measurement"
+
+
+@pytest.mark.parametrize("to", ["<", "a@example.com, b@[1.2", 'a@example.com, "'])
+def test_a_broken_header_costs_no_mail(to: str) -> None:
+    """The parser of the standard library raises an IndexError or an AttributeError for these."""
+    raw = f"From: a@example.com\r\nMessage-ID: <1@example.com>\r\nTo: {to}\r\n\r\nText\r\n".encode()
+    assert imap.item("INBOX/1/1", raw, None).text.startswith(f"From: a@example.com\nTo: {to}\n")
+
+
+def test_a_message_id_that_is_too_long_for_a_urn_is_hashed() -> None:
+    first, second = (imap.item("INBOX/1/1", dovecot.mail(1, sent=f"{'a' * 2000}{at}"), None) for at in (1, 2))
+    assert len(first.urn) < 200
+    assert first.urn != second.urn
