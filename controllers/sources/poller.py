@@ -160,6 +160,12 @@ class Poller:
             raise
         except errors.JervisError as error:
             outcome, state = self._failed(claim, error)
+        except Exception as error:
+            # A source that triggers a bug of ours, such as an answer of a server that was not thought of: the status
+            # says so, and it is asked again more and more rarely.
+            self._metrics.loop_failures.inc()
+            log.exception("poll failed", connection=claim.name)
+            outcome, state = self._failed(claim, errors.Permanent(f"the poll met an unforeseen error: {error!r}"))
         self._metrics.polls.labels(kind, outcome).inc()
         self._metrics.seconds.labels(kind).observe(self._monotonic() - begun)
         emptied = await self._indexer.run(claim)

@@ -1,7 +1,7 @@
 """What every call of the client has in common: address, token, priority, and errors by retry meaning.
 
-Unavailable (Operational)   busy, away, timeout, 429, 502, 503, 504, or of an earlier version that does not know a field:
-                            ask again, after `retry_after` if given
+Unavailable (Operational)   busy, away, timeout, 429, 502, 503, 504, or of an earlier version that does not know a
+                            field: ask again, after `retry_after` if given
 Rejected    (Permanent)     the request is wrong, or the service has a bug: asking again cannot help
 """
 

@@ -98,6 +98,61 @@ async def test_what_the_filter_leaves_out_is_asked_for_once(mailserver: dovecot.
     assert [one.urn for one in chosen] == ["email::1@example.com"]
 
 
+async def test_the_cursor_of_another_mailbox_or_another_since_counts_for_nothing(
+    mailserver: dovecot.Dovecot,
+) -> None:
+    mailserver.put(dovecot.mail(1), user="cursor")
+    mailserver.put(dovecot.mail(2), dovecot.mail(3), user="moved")
+    _, _, other = await poll(mailbox(mailserver.url, user="cursor"))
+    items, _, cursor = await poll(mailbox(mailserver.url, user="moved"))
+    assert len(items) == 2
+    # A server may give the folders of all mailboxes one UIDVALIDITY.
+    again, _, _ = await poll(mailbox(mailserver.url, user="moved"), {**other, "folders": cursor["folders"]})
+    assert again == items
+    none, _, late = await poll(mailbox(mailserver.url, user="moved", since="2100-01-01T00:00:00Z"), cursor)
+    assert none == []
+    earlier, _, _ = await poll(mailbox(mailserver.url, user="moved", since="2000-01-01T00:00:00Z"), late)
+    assert earlier == items
+
+
+async def test_sizes_are_asked_for_as_far_as_a_poll_comes(
+    mailserver: dovecot.Dovecot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mailserver.put(*(dovecot.mail(number) for number in range(30)), user="sizes")
+    asked: list[int] = []
+    portions = imap._Session.portions
+
+    def counted(self: imap._Session, uids: list[int]) -> Any:
+        asked.append(len(uids))
+        return portions(self, uids)
+
+    monkeypatch.setattr(imap._Session, "portions", counted)
+    monkeypatch.setattr(imap, "SIZES", 10)
+    async for batch in mailbox(mailserver.url, user="sizes").batches({}):
+        assert len(batch.items) == 10
+        break
+    assert asked == [10]
+    items, _, _ = await poll(mailbox(mailserver.url, user="sizes"))
+    assert [one.urn for one in items] == [f"email::{number}@example.com" for number in range(30)]
+
+
+async def test_a_mail_that_triggers_a_bug_is_a_failure(
+    mailserver: dovecot.Dovecot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = mail.read
+
+    def buggy(raw: bytes) -> mail.Mail:
+        if b"Mail 1" in raw:
+            raise ZeroDivisionError("not thought of")
+        return read(raw)
+
+    mailserver.put(dovecot.mail(1), dovecot.mail(2), user="bug")
+    monkeypatch.setattr(mail, "read", buggy)
+    items, [failure], _ = await poll(mailbox(mailserver.url, user="bug"))
+    assert [one.urn for one in items] == ["email::2@example.com"]
+    assert "not thought of" in failure.reason
+
+
 @pytest.mark.parametrize(
     ("given", "error", "says"),
     [
@@ -144,7 +199,8 @@ async def test_a_server_that_goes_away_in_the_middle(mailserver: dovecot.Dovecot
                 got += batch.items
         except port.Unreachable:
             ended.append("said so")
-    rest, _, _ = await poll(mailbox(mailserver.url, user="middle"), cursor)
+    _, _, whole = await poll(mailbox(mailserver.url, user="middle"))
+    rest, _, _ = await poll(mailbox(mailserver.url, user="middle"), {**whole, "folders": cursor["folders"]})
     assert ended == ["hung up", "said so"]
     assert len({one.source_id for one in [*got, *rest]}) == len([*got, *rest]) == 60
 

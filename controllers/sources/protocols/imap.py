@@ -1,7 +1,8 @@
 """Mailboxes by IMAP (RFC 3501): every mail of the chosen folders once, by UIDVALIDITY and UID.
 
-The cursor is `{"folders": {name: [uidvalidity, uid]}}`: all mails up to that UID are taken. A folder whose UIDVALIDITY
-changed is read from its beginning; a mail is known by its Message-ID and its bytes, so none becomes a second task.
+The cursor is `{"folders": {name: [uidvalidity, uid]}, "of": HASH}`: all mails up to that UID are taken. A folder whose
+UIDVALIDITY changed is read from its beginning, and so are all of another mailbox (some servers give each folder the
+UIDVALIDITY 1) or with another `since`. A mail is known by its Message-ID and its bytes: none becomes a second task.
 Folders are opened read-only and bodies are fetched by PEEK: nothing in the mailbox changes.
 
 The library blocks, so each step runs in a thread; every call on the wire has a timeout.
@@ -20,15 +21,20 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import imapclient
+import structlog
 from imapclient import exceptions
 
 from controllers.sources import limits, port
 from crds import connection, mail, pendingtask
 
+log = structlog.get_logger("sources")
+
 SECONDS = 60.0
 """The longest silence of a server."""
 BATCH = 50
 BATCH_BYTES = 8 << 20
+SIZES = 1000
+"""Mails whose sizes are asked for at once."""
 LARGEST = 32 << 20
 """Bytes of a mail; a larger one is a failure that says so."""
 # Special use (RFC 6154): copies of all mail, and what nobody has sent to us.
@@ -61,11 +67,14 @@ class Mailbox:
     ) -> None:
         self._login, self._filter, self._bucket = login, chosen, bucket
         self._monotonic, self._sleep = monotonic, sleep
+        said = "\0".join((login.url, login.username, chosen.since.isoformat() if chosen.since else ""))
+        self._of = hashlib.sha256(said.encode()).hexdigest()[:16]
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """See `port.Source`."""
         session = _Session(self._login)
-        places: dict[str, list[int]] = {name: list(at) for name, at in cursor.get("folders", {}).items()}
+        known = cursor.get("folders", {}) if cursor.get("of") == self._of else {}
+        places: dict[str, list[int]] = {name: list(at) for name, at in known.items()}
         try:
             await self._call(session.open)
             folders, absent = _chosen(await self._call(session.folders), self._filter)
@@ -88,16 +97,26 @@ class Mailbox:
         if following and last + 1 >= following:
             return
         uids = await self._call(session.behind, last, self._filter.since)
-        for some in await self._call(session.portions, uids):
-            fetched = await self._call(session.fetch, some)
-            items, failures = await asyncio.to_thread(_read, name, validity, fetched)
-            places[name] = [validity, some[-1].uid]
-            yield port.Batch({"folders": dict(places)}, _shown(places), items, failures)
+        # A poll is cut long before the end of a large folder: the sizes of what it does not reach are not asked for.
+        for start in range(0, len(uids), SIZES):
+            for some in await self._call(session.portions, uids[start : start + SIZES]):
+                fetched = await self._call(session.fetch, some)
+                items, failures = await asyncio.to_thread(_read, name, validity, fetched)
+                places[name] = [validity, some[-1].uid]
+                yield self._batch(places, items, failures)
         newest = max(last, following - 1)
         if newest > last and places.get(name) != [validity, newest]:
             # Mails that the filter leaves out, or that are gone: they are not asked about again.
             places[name] = [validity, newest]
-            yield port.Batch({"folders": dict(places)}, _shown(places))
+            yield self._batch(places)
+
+    def _batch(
+        self,
+        places: Mapping[str, Sequence[int]],
+        items: tuple[port.Item, ...] = (),
+        failures: tuple[port.Failure, ...] = (),
+    ) -> port.Batch:
+        return port.Batch({"folders": dict(places), "of": self._of}, _shown(places), items, failures)
 
     async def _call(self, step: Callable[..., Any], *arguments: Any) -> Any:
         pause = self._bucket.reserve(self._monotonic())
@@ -171,21 +190,20 @@ class _Session:
         return sorted(uid for uid in self._client.search(criteria) if uid > last)
 
     def portions(self, uids: Sequence[int]) -> list[list[_Head]]:
-        """In order, BATCH mails and about BATCH_BYTES each; their sizes are asked for BATCH * 20 at a time."""
+        """In order, BATCH mails and about BATCH_BYTES each."""
         portions: list[list[_Head]] = []
         some: list[_Head] = []
         size = 0
-        for start in range(0, len(uids), BATCH * 20):
-            found = self._client.fetch(uids[start : start + BATCH * 20], ["RFC822.SIZE", "INTERNALDATE"])
-            for uid in uids[start : start + BATCH * 20]:
-                if uid not in found:
-                    continue  # deleted meanwhile
-                head = _Head(uid, int(found[uid][b"RFC822.SIZE"]), found[uid].get(b"INTERNALDATE"))
-                if some and (len(some) >= BATCH or size + head.size > BATCH_BYTES):
-                    portions.append(some)
-                    some, size = [], 0
-                some.append(head)
-                size += min(head.size, LARGEST)
+        found = self._client.fetch(uids, ["RFC822.SIZE", "INTERNALDATE"])
+        for uid in uids:
+            if uid not in found:
+                continue  # deleted meanwhile
+            head = _Head(uid, int(found[uid][b"RFC822.SIZE"]), found[uid].get(b"INTERNALDATE"))
+            if some and (len(some) >= BATCH or size + head.size > BATCH_BYTES):
+                portions.append(some)
+                some, size = [], 0
+            some.append(head)
+            size += min(head.size, LARGEST)
         return [*portions, some] if some else portions
 
     def fetch(self, heads: Sequence[_Head]) -> list[tuple[_Head, bytes | None]]:
@@ -232,6 +250,10 @@ def _read(
             items.append(item(place, raw, head.received))
         except mail.UnreadableError as error:
             failures.append(port.Failure(place, "", f"This is no usable mail: {error}."))
+        except Exception as error:
+            # One mail that triggers a bug of ours must not stop the others.
+            log.exception("mail not read", place=place)
+            failures.append(port.Failure(place, "", f"This mail cannot be read: {error!r}."))
     return tuple(items), tuple(failures)
 
 
