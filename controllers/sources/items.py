@@ -3,7 +3,7 @@
     New       stored, no task yet
     Indexing  a task is being created
     Indexed   the task exists
-    Failed    no task can be made of it, with the reason; one that may still succeed has a time for its next try
+    Failed    no task can be made of it, with the reason; one whose task was refused has a time for its next try
 
 Source: seed 000 "Continuous Indexers".
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from controllers.sources import assignments, port
@@ -23,6 +23,7 @@ from crds import scope
 NEW, INDEXING, INDEXED, FAILED = "New", "Indexing", "Indexed", "Failed"
 STATES = (NEW, INDEXING, INDEXED, FAILED)
 _REASON_CHARS = 1024
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Items:
         with trouble("make an index"):
             await self._rows.create_index([("connection", ASCENDING), ("state", ASCENDING), ("found", ASCENDING)])
             await self._rows.create_index([("connection", ASCENDING), ("sourceId", ASCENDING)])
+            await self._rows.create_index([("connection", ASCENDING), ("retryAt", ASCENDING)])
 
     async def unknown(self, uid: str, found: Sequence[port.Item]) -> list[port.Item]:
         """Those whose version is not stored yet. Raises `Unavailable`."""
@@ -109,19 +111,28 @@ class Items:
         with trouble("count the items"):
             return int(await self._rows.count_documents({"connection": uid, "state": {"$in": [NEW, INDEXING]}}))
 
-    async def waiting(self, uid: str, limit: int, now: datetime) -> list[Stored]:
-        """The oldest without a task, those included whose creation was interrupted or is tried again.
+    async def refused(self, uid: str) -> tuple[int, str]:
+        """How many have a task that was refused, and why one of them was. Raises `Unavailable`."""
+        wanted = {"connection": uid, "retryAt": {"$gt": _EPOCH}}
+        with trouble("count the items"):
+            row = await self._rows.find_one(wanted, {"reason": 1})
+            return (int(await self._rows.count_documents(wanted)), str(row["reason"])) if row is not None else (0, "")
 
-        Raises `Unavailable`.
-        """
-        again = {"state": FAILED, "retryAt": {"$lte": now}}
-        wanted = {"connection": uid, "$or": [{"state": {"$in": [NEW, INDEXING]}}, again]}
-        with trouble("list the items"):
-            rows = self._rows.find(wanted).sort("found", ASCENDING).limit(limit)
-            return [
-                Stored(row["_id"], row["type"], row["urn"], row["title"], row["content"], int(row["tries"]))
-                async for row in rows
-            ]
+    async def waiting(self, uid: str, limit: int, now: datetime) -> list[Stored]:
+        """The oldest without a task, those first whose task is tried again. Raises `Unavailable`."""
+        found: list[Stored] = []
+        for wanted, order in (
+            ({"retryAt": {"$gt": _EPOCH, "$lte": now}}, "retryAt"),
+            ({"state": {"$in": [NEW, INDEXING]}, "retryAt": None}, "found"),
+        ):
+            if len(found) < limit:
+                with trouble("list the items"):
+                    rows = self._rows.find({"connection": uid, **wanted}).sort(order, ASCENDING)
+                    found += [
+                        Stored(row["_id"], row["type"], row["urn"], row["title"], row["content"], int(row["tries"]))
+                        async for row in rows.limit(limit - len(found))
+                    ]
+        return found
 
     async def indexing(self, item_id: str) -> None:
         """Its task is being created. Raises `Unavailable`."""
@@ -135,11 +146,16 @@ class Items:
                 {"$set": {"state": INDEXED, "task": task, "reason": ""}, "$unset": {"content": "", "retryAt": ""}},
             )
 
-    async def failed(self, item_id: str, reason: str, retry_at: datetime | None) -> None:
-        """No task could be made of it; `retry_at` None: it is not tried again. Raises `Unavailable`."""
+    async def failed(self, item_id: str, reason: str, retry_at: datetime) -> None:
+        """Its task was refused. Raises `Unavailable`."""
         said = {"state": FAILED, "reason": reason[:_REASON_CHARS], "retryAt": retry_at}
         with trouble("write an item"):
             await self._rows.update_one({"_id": item_id}, {"$set": said, "$inc": {"tries": 1}})
+
+    async def forget(self, uid: str) -> None:
+        """Delete those of a Connection. Raises `Unavailable`."""
+        with trouble("forget the items"):
+            await self._rows.delete_many({"connection": uid})
 
     async def counts(self, uid: str) -> dict[str, int]:
         """By state, those without any included. Raises `Unavailable`."""

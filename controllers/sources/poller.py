@@ -122,6 +122,7 @@ class Poller:
             raise
         except assignments.Lost as error:
             log.info("claim lost", reason=error.message)
+            await self._forget(claim)
         except errors.Operational as error:
             # Nothing could be written: the claim ends by itself, and the Connection is polled again.
             log.warning("connection not polled", connection=claim.name, reason=error.message)
@@ -129,6 +130,12 @@ class Poller:
             # The edge of a round: one Connection that triggers a bug of ours must not stop the others.
             self._metrics.loop_failures.inc()
             log.exception("poll failed", connection=claim.name)
+
+    async def _forget(self, claim: assignments.Claim) -> None:
+        """What this process stored while the Connection was deleted goes too: nobody else would delete it."""
+        with suppress(mongo.Unavailable):
+            if not await self._assigned.there(claim.uid):
+                await self._items.forget(claim.uid)
 
     @asynccontextmanager
     async def _kept(self, claim: assignments.Claim) -> AsyncIterator[None]:
@@ -169,7 +176,9 @@ class Poller:
         self._metrics.polls.labels(kind, outcome).inc()
         self._metrics.seconds.labels(kind).observe(self._monotonic() - begun)
         emptied = await self._indexer.run(claim)
-        state = replace(state, items=await self._items.counts(claim.uid))
+        refused, why = await self._items.refused(claim.uid)
+        said = f"{refused} items are no tasks yet, because these are refused: {why}" if refused else ""
+        state = replace(state, items=await self._items.counts(claim.uid), refused=said)
         await self._assigned.finish(claim, state, self._next(claim, state, more, emptied, outcome))
 
     def _failed(self, claim: assignments.Claim, error: errors.JervisError) -> tuple[str, State]:
@@ -206,6 +215,8 @@ class Poller:
         shown = claim.state.cursor
         if await self._items.backlog(claim.uid) >= claim.spec.max_in_flight_tasks:
             return True, shown  # what is stored already has to become tasks first
+        if (await self._items.refused(claim.uid))[0] >= claim.spec.max_in_flight_tasks:
+            return False, shown  # no task is accepted: the others stay where they are
         source = opens(claim.spec, await self._credentials(claim), self._bucket(claim))
         owner = scope.Scope(
             client_id=claim.spec.client_id, project_id=claim.spec.project_id, group_id=claim.spec.group_id

@@ -13,7 +13,8 @@ REASONS = ("CredentialsRejected", "Misconfigured", "Unreachable", "KnowledgeBase
 @dataclass(frozen=True, slots=True)
 class State:
     """What the last polls came to. `failures` in a row; `reason` (CamelCase) and `message` of the last one, "" after a
-    success; `rejected`: the source refused the credentials. `items` by state."""
+    success; `rejected`: the source refused the credentials. `items` by state. `refused`: a sentence about items whose
+    tasks the apiserver refuses, or ""."""
 
     polled_at: datetime | None = None
     succeeded_at: datetime | None = None
@@ -23,4 +24,5 @@ class State:
     rejected: bool = False
     items: Mapping[str, int] | None = None
     cursor: str = ""
+    refused: str = ""
     generation: int = 0
