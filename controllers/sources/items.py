@@ -43,6 +43,11 @@ def key(uid: str, source_id: str, version: str) -> str:
     return hashlib.sha256("\0".join((uid, source_id, version)).encode()).hexdigest()[:32]
 
 
+def _said(one: port.Item) -> str:
+    files = [(file.name, hashlib.sha256(file.body).hexdigest()) for file in one.files]
+    return hashlib.sha256(repr((one.title, one.text, files)).encode()).hexdigest()[:32]
+
+
 class Items:
     """`database` is one of `mongo.client`."""
 
@@ -53,7 +58,7 @@ class Items:
         """Make the indexes. Raises `Unavailable`."""
         with trouble("make an index"):
             await self._rows.create_index([("connection", ASCENDING), ("state", ASCENDING), ("found", ASCENDING)])
-            await self._rows.create_index([("connection", ASCENDING), ("sourceId", ASCENDING)])
+            await self._rows.create_index([("sourceId", ASCENDING)])
             await self._rows.create_index([("connection", ASCENDING), ("retryAt", ASCENDING)])
 
     async def unknown(self, uid: str, found: Sequence[port.Item]) -> list[port.Item]:
@@ -63,10 +68,12 @@ class Items:
             known = {row["_id"] async for row in self._rows.find({"_id": {"$in": list(keys)}}, {"_id": 1})}
         return [one for at, one in keys.items() if at not in known]
 
-    async def named(self, uid: str, source_id: str) -> bool:
-        """Whether some version of it is stored. Raises `Unavailable`."""
+    async def named(self, owner: scope.Scope, one: port.Item) -> bool:
+        """Whether another thing of the same name is stored for `owner`, by any Connection; the same text and files that
+        came another way are no other thing. Raises `Unavailable`."""
+        other = {"sourceId": one.source_id, "scope": owner.model_dump(by_alias=True), "said": {"$ne": _said(one)}}
         with trouble("look for an item"):
-            return await self._rows.find_one({"connection": uid, "sourceId": source_id}, {"_id": 1}) is not None
+            return await self._rows.find_one(other, {"_id": 1}) is not None
 
     async def add(
         self, uid: str, owner: scope.Scope, one: port.Item, content: Mapping[str, Any], now: datetime
@@ -80,6 +87,7 @@ class Items:
             "urn": one.urn,
             "title": one.title,
             "content": dict(content),
+            "said": _said(one),
             "observedAt": one.observed_at,
             "found": now,
             "state": NEW,

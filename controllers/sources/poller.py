@@ -236,8 +236,8 @@ class Poller:
         failures = list(batch.failures)
         for found in await self._items.unknown(claim.uid, batch.items):
             one = found
-            if not found.editable and await self._items.named(claim.uid, found.source_id):
-                # Two mails with one Message-ID are two mails; one of them may be forged.
+            if not found.editable and await self._items.named(owner, found):
+                # Two mails with one Message-ID are two mails, whatever mailboxes they came to; one may be forged.
                 one = replace(found, urn=f"{found.urn}#{found.version[:12]}")
             try:
                 content = await self._content(owner, one)

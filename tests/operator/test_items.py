@@ -138,6 +138,26 @@ async def test_a_refused_task_is_tried_until_it_is_accepted(stage: Stage, space:
     assert (await stage.items.counts(stage.uid))["Indexed"] == 2
 
 
+async def test_a_mail_with_the_message_id_of_another_connections_mail_has_a_urn_of_its_own(stage: Stage) -> None:
+    real, forged = item(1), dataclasses.replace(item(1), version="w", text="Other words")
+    same = dataclasses.replace(real, version="with other Received headers")
+    await stage.items.add("another Connection", OWNER, real, {"content": real.text}, stage.now)
+
+    class Both:
+        async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
+            made = [dataclasses.replace(one, editable=False) for one in (same, forged)]
+            yield port.Batch({"at": 1}, "1", tuple(made))
+
+    async def ended() -> bool:
+        return (await stage.assigned.states())[stage.uid][2].succeeded_at is not None
+
+    async with stage.polling(Both()):
+        await until(ended, "a poll has ended")
+    rows = stage.database[assignments.ITEMS].find({"connection": stage.uid})
+    assert sorted([row["urn"] async for row in rows]) == ["email::1@x", "email::1@x#w"]
+    assert not await stage.items.named(scope.Scope(client_id="other"), forged)
+
+
 async def test_nothing_is_fetched_while_no_task_is_accepted_and_the_status_says_why(stage: Stage) -> None:
     polled: list[str] = []
 
