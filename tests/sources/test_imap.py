@@ -115,6 +115,27 @@ async def test_the_cursor_of_another_mailbox_or_another_since_counts_for_nothing
     assert earlier == items
 
 
+async def test_a_folder_that_the_server_does_not_open_keeps_no_other_from_being_read(
+    mailserver: dovecot.Dovecot,
+) -> None:
+    mailserver.put(dovecot.mail(1), folder="A", user="closed")
+    mailserver.put(dovecot.mail(2), folder="B", user="closed")
+    folder = mailserver.folder / "mail" / "closed" / ".A"
+    folder.chmod(0)
+    batches: list[port.Batch] = []
+
+    async def read() -> None:
+        async for batch in mailbox(mailserver.url, user="closed").batches({}):
+            batches.append(batch)
+
+    with pytest.raises(port.Misconfigured, match="does not open the folder 'A'"):
+        await read()
+    assert [one.urn for batch in batches for one in batch.items] == ["email::2@example.com"]
+    folder.chmod(0o700)
+    items, _, _ = await poll(mailbox(mailserver.url, user="closed"), batches[-1].cursor)
+    assert [one.urn for one in items] == ["email::1@example.com"]
+
+
 async def test_sizes_are_asked_for_as_far_as_a_poll_comes(
     mailserver: dovecot.Dovecot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,9 +78,20 @@ class Mailbox:
         try:
             await self._call(session.open)
             folders, absent = _chosen(await self._call(session.folders), self._filter)
+            closed = []
             for name in folders:
-                async for batch in self._folder(session, name, places):
+                selected = await self._call(session.select, name)
+                if selected is None:
+                    closed.append(name)
+                    continue
+                async for batch in self._folder(session, name, selected, places):
                     yield batch
+            if closed:
+                raise port.Misconfigured(
+                    f"The server does not open the folder {', '.join(map(repr, closed))[:400]}; all others are read.",
+                    field="spec.filter.exclude",
+                    remedy="Give the user the right to read it, or exclude it.",
+                )
             if absent:
                 raise port.Misconfigured(
                     f"The mailbox has no folder {', '.join(map(repr, absent))}.",
@@ -90,8 +101,10 @@ class Mailbox:
         finally:
             await asyncio.to_thread(session.close)
 
-    async def _folder(self, session: _Session, name: str, places: dict[str, list[int]]) -> AsyncGenerator[port.Batch]:
-        validity, following = await self._call(session.select, name)
+    async def _folder(
+        self, session: _Session, name: str, selected: tuple[int, int], places: dict[str, list[int]]
+    ) -> AsyncGenerator[port.Batch]:
+        validity, following = selected
         known = places.get(name)
         last = known[1] if known is not None and known[0] == validity else 0
         if following and last + 1 >= following:
@@ -176,9 +189,15 @@ class _Session:
         """(flags in small letters, name)."""
         return [(frozenset(flag.lower() for flag in flags), name) for flags, _, name in self._client.list_folders()]
 
-    def select(self, name: str) -> tuple[int, int]:
-        """(UIDVALIDITY, UIDNEXT; 0 where the server does not say)."""
-        found = self._client.select_folder(name, readonly=True)
+    def select(self, name: str) -> tuple[int, int] | None:
+        """(UIDVALIDITY, UIDNEXT; 0 where the server does not say); None for a folder that the server does not open."""
+        try:
+            found = self._client.select_folder(name, readonly=True)
+        except imaplib.IMAP4.abort:
+            raise
+        except imaplib.IMAP4.error as error:
+            log.info("folder not opened", folder=name, reason=_said(error))
+            return None
         return int(found[b"UIDVALIDITY"]), int(found.get(b"UIDNEXT", 0))
 
     def behind(self, last: int, since: datetime | None) -> list[int]:
