@@ -178,7 +178,12 @@ class Poller:
         emptied = await self._indexer.run(claim)
         refused, why = await self._items.refused(claim.uid)
         said = f"{refused} items are no tasks yet, because these are refused: {why}" if refused else ""
-        state = replace(state, items=await self._items.counts(claim.uid), refused=said)
+        state = replace(state, refused=said)
+        try:
+            state = replace(state, items=await self._items.counts(claim.uid))
+        except mongo.Unavailable as error:
+            # Of many items they may take longer than a call may last. They are shown to people, and decide nothing.
+            log.info("items not counted", connection=claim.name, reason=error.message)
         await self._assigned.finish(claim, state, self._next(claim, state, more, emptied, outcome))
 
     def _failed(self, claim: assignments.Claim, error: errors.JervisError) -> tuple[str, State]:

@@ -212,6 +212,23 @@ async def test_what_is_stored_while_its_connection_is_deleted_goes_too(stage: St
         await until(none, "the items are gone")
 
 
+async def test_items_that_cannot_be_counted_in_time_keep_no_poll_from_ending(stage: Stage) -> None:
+    class Many(items.Items):
+        async def counts(self, uid: str) -> dict[str, int]:
+            raise mongo.Unavailable("MongoDB did not count the items: timed out")
+
+    class Empty:
+        async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
+            yield port.Batch({"at": 1}, "1")
+
+    async def ended() -> bool:
+        return (await stage.assigned.states())[stage.uid][2].succeeded_at is not None
+
+    stage.items = Many(stage.database)
+    async with stage.polling(Empty()):
+        await until(ended, "a poll has ended")
+
+
 async def test_an_unforeseen_answer_is_said_in_the_status(stage: Stage) -> None:
     class Odd:
         async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
