@@ -38,6 +38,10 @@ image: ## Build the project images and load them into the local cluster
 browser: venv ## Install Chromium for the tests of the pages
 	@$(CLUSTER_PYTHON) -m hack.cluster browser
 
+.PHONY: mailserver
+mailserver: ## Install Dovecot for the tests of the sources
+	@$(CLUSTER_PYTHON) -m hack.cluster mailserver
+
 .PHONY: ocr
 ocr: ## Install Tesseract, with which the simulated vision model reads images
 	@$(CLUSTER_PYTHON) -m hack.cluster ocr

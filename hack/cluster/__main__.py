@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     api = add("apiserver", _apiserver, "etcd and kube-apiserver alone on loopback, until interrupted")
     api.add_argument("directory", type=Path)
     add("browser", _browser, "install Chromium, which the tests of the pages drive")
+    add("mailserver", _mailserver, "install Dovecot, which tests of the sources start")
     add("ocr", _ocr, "install Tesseract, with which the simulated vision model reads images")
     tool = add(
         "tool", _tool, "build a program (helm, kubectl, kubeconform ...), link it in bin of the cluster, print its path"
@@ -124,6 +125,11 @@ def _services_up(_: argparse.Namespace, place: layout.Layout, report: progress.P
 
 def _browser(_: argparse.Namespace, place: layout.Layout, report: progress.Progress) -> int:
     prerequisites.install(prerequisites.BROWSER, report)
+    return 0
+
+
+def _mailserver(_: argparse.Namespace, place: layout.Layout, report: progress.Progress) -> int:
+    prerequisites.install(prerequisites.SERVERS, report)
     return 0
 
 

@@ -34,6 +34,11 @@ class Built:
     sentences: tuple[vectors.Sentence, ...]
     dropped: int
 
+    @property
+    def edges(self) -> set[tuple[str, str, str]]:
+        """(source, type, target) of each, however often it is proved."""
+        return {(proof.source, proof.type, proof.target) for proof in self.patch.evidence}
+
 
 @dataclass
 class _Builder:

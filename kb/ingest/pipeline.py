@@ -12,21 +12,33 @@ chunks that the graph has committed; until then the document's previous version 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 
 import structlog
 
 from crds import errors as root
 from crds import priority, scope
-from kb import api, errors, hidden, identity, metrics
+from kb import api, errors, identity, metrics
 from kb.files import inside
-from kb.ingest import commit, deletion, document, duplicates, extractor, images, intent, jobs, repeat, source, turns
+from kb.ingest import (
+    commit,
+    deletion,
+    document,
+    duplicates,
+    extractor,
+    images,
+    intent,
+    jobs,
+    opening,
+    repeat,
+    replies,
+    source,
+    turns,
+)
 from kb.ingest import earlier as threads
-from kb.links import extract
 from kb.qualify import graph, state
 from kb.queue import job
 from kb.reading import answers, draft, hints
@@ -34,50 +46,6 @@ from kb.rules import enforce
 from kb.vectors import embedding
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class _Former:
-    """What an earlier request of a document left: its job, and whether it is `unfinished`. Such a one may have taken a
-    job out of the queue, which no other process knows. `reading` is its key when it is the same request, else ""."""
-
-    job: tuple[job.Job, str] | None
-    unfinished: bool
-    reading: str
-
-
-@dataclass(frozen=True)
-class _Begun:
-    """A request that is recorded, and what models are to read of it; `alone` is the turn of reading it.
-
-    `met`: what the hard rules have to say about it. `thread`: what was said before it. `like`: what says
-    nearly the same. `taken`: the images in its text.
-    """
-
-    request: api.IngestRequest
-    taken: inside.Taken
-    made: draft.Draft
-    opened: intent.Intent
-    former: _Former
-    alone: turns.Turn
-    met: enforce.Met = field(default_factory=enforce.Met)
-    thread: threads.Found = field(default_factory=threads.Found)
-    like: duplicates.Found | None = None
-
-    @property
-    def text(self) -> str:
-        """What is read of it by words."""
-        return self.taken.text
-
-    @property
-    def images(self) -> Sequence[inside.Image]:
-        """Those of them that hard rules let a model look at."""
-        return self.taken.images if self.met.steer.looks else ()
-
-    @property
-    def late(self) -> bool:
-        """Whether it waits no longer for what its images show."""
-        return self.opened.attempts > images.PATIENCE
 
 
 class Pipeline:
@@ -113,7 +81,7 @@ class Pipeline:
         self._meters = meters
         self._clock = clock
         self._turns = stores.turns
-        self._links = limits.links
+        self._replies = replies.Replies(meters, clock, links=limits.links)
         self._documents = document.Documents(stores, meters, clock, limits)
         self._deletion = deletion.Deletion(stores, clock)
         self._images = images.Images(eyes, self.index)
@@ -179,7 +147,7 @@ class Pipeline:
 
     async def _begin(
         self, document_id: str, request: api.IngestRequest, turn: turns.Turn, held: AsyncExitStack
-    ) -> _Begun:
+    ) -> opening.Begun:
         """Record the request. Until the end of `held` nothing else has models read it."""
         taken, made = await self._draft(document_id, request, turn)
         former = await self._former(document_id, source.record(request))
@@ -190,9 +158,9 @@ class Pipeline:
         if self._stores.queue is not None:
             # An older version that still waits there must not come after this one.
             await self._stores.queue.drop(document_id, fence=turn.fence)
-        return _Begun(request, taken, made, opened, former, alone)
+        return opening.Begun(request, taken, made, opened, former, alone)
 
-    async def _go_on(self, begun: _Begun, urgency: priority.Priority) -> api.IngestReply:
+    async def _go_on(self, begun: opening.Begun, urgency: priority.Priority) -> api.IngestReply:
         """Let models read what was begun, with the document's turn free, and commit it unless another came meanwhile.
 
         The scope counts as written to throughout.
@@ -238,7 +206,7 @@ class Pipeline:
                 await self._finish(document_id, turn, replaced=reply.replaced, stamp=stamp)
             return reply
 
-    async def _prepare(self, begun: _Begun) -> _Begun:
+    async def _prepare(self, begun: opening.Begun) -> opening.Begun:
         """With what models need to know beside the document. Raises `kb.errors.Away`."""
         request, stores = begun.request, self._stores
         met = await self._documents.meet_rules(request, begun.text)
@@ -248,7 +216,7 @@ class Pipeline:
 
     async def _leave_out(
         self,
-        begun: _Begun,
+        begun: opening.Begun,
         judged: hints.Judgement | errors.Unusable,
         qualified: state.QualifierPipelineState,
         turn: turns.Turn,
@@ -260,25 +228,9 @@ class Pipeline:
         if latest:
             await self._deletion.complete(request.scope, request.source_urn, turn)
             self._meters.ingested.labels("left_out").inc()
-        failed = "The document is not stored, because a hard rule forbids it, and it could not be judged"
-        summary, found, acted = self._judgement(judged, failed, begun.met)
-        return api.IngestReply(
-            source_urn=request.source_urn,
-            replaced=begun.opened.known,
-            chunk_ids=[],
-            node_keys=[],
-            edge_count=0,
-            summary=summary,
-            hints=found,
-            directive=hints.direct(judged, found, self._clock()),
-            problems=list(qualified.errors),
-            qualification=qualified.qualification(),
-            hidden=self._hidden(begun.text),
-            rules=[*begun.met.unindexed, *acted],
-            indexed=False,
-        )
+        return self._replies.left_out(begun, judged, qualified)
 
-    async def _is_latest(self, begun: _Begun) -> tuple[bool, scope.Scope, api.Superseded | None]:
+    async def _is_latest(self, begun: opening.Begun) -> tuple[bool, scope.Scope, api.Superseded | None]:
         """Whether the record is that of what was begun; not so when the same request came again, which then ends it.
         With the owner of the record, and what came in the place of the request.
 
@@ -333,22 +285,7 @@ class Pipeline:
         Models that failed are no error: repeated, a request without a time would undo what came after it.
         """
         self._superseded(request, superseded)
-        failed = "A newer version or a deletion came, and this one could not be judged"
-        summary, found, acted = self._judgement(qualified.judged, failed, met)
-        return api.IngestReply(
-            source_urn=request.source_urn,
-            replaced=replaced,
-            superseded_by=superseded,
-            chunk_ids=[],
-            node_keys=[],
-            edge_count=0,
-            summary=summary,
-            hints=found,
-            directive=hints.direct(qualified.judged, found, self._clock()),
-            qualification=qualified.state.qualification(),
-            rules=acted,
-            hidden=self._hidden(qualified.state.original_text),
-        )
+        return self._replies.unstored(request, qualified, superseded, met, replaced=replaced)
 
     def _repeated(self, request: api.IngestRequest, of: api.Repeat) -> api.IngestReply:
         self._meters.ingested.labels("repeated").inc()
@@ -358,19 +295,6 @@ class Pipeline:
     def _superseded(self, request: api.IngestRequest, by: api.Superseded) -> None:
         self._meters.ingested.labels("superseded").inc()
         log.info("superseded", document=identity.document(request.scope, request.source_urn), by=by)
-
-    def _judgement(
-        self, judged: hints.Judgement | root.JervisError, failed: str, met: enforce.Met
-    ) -> tuple[str, api.Hints, list[api.RuleActed]]:
-        """Summary, hints, and the rules that changed them; `failed` begins the sentence for when models gave none."""
-        if isinstance(judged, root.JervisError):
-            summary, found = "", hints.unknown(f"{failed}: {judged.message}")
-        else:
-            summary, found = judged.summary, hints.settle(judged, self._clock())
-        found, acted = met.settle(found)
-        if found.route is not None:
-            self._meters.ruled.labels(found.route).inc()
-        return summary, found, acted
 
     async def index(
         self, request: api.IngestRequest, urgency: priority.Priority, inner: Sequence[inside.Image] = ()
@@ -431,7 +355,7 @@ class Pipeline:
                 chunk_ids=list(built.patch.chunk_ids),
                 queued=extracted.missing > 0 or bool(taken.images),
                 priority=int(put.urgency),
-                hidden=self._hidden(taken.text),
+                hidden=self._replies.hidden(taken.text),
                 images=shown,
             )
 
@@ -490,11 +414,11 @@ class Pipeline:
             raise
         return taken, self._documents.draft(request, taken.text)
 
-    async def _former(self, document_id: str, request: str) -> _Former:
+    async def _former(self, document_id: str, request: str) -> opening.Former:
         found = await self._stores.intents.find(document_id)
         unfinished = found is not None and found[0].state is intent.State.OPEN
         same = document.reading(*found) if found is not None and unfinished and found[1] == request else ""
-        return _Former(await self._documents.waiting(document_id), unfinished, same)
+        return opening.Former(await self._documents.waiting(document_id), unfinished, same)
 
     async def _restore(self, owner: scope.Scope, former: tuple[job.Job, str], turn: turns.Turn) -> None:
         """Put back the job of the version that stays: what is shown of it has not been extracted yet."""
@@ -507,7 +431,7 @@ class Pipeline:
 
     @asynccontextmanager
     async def _settled(
-        self, request: api.IngestRequest, former: _Former, turn: turns.Turn, put: job.Job | None = None
+        self, request: api.IngestRequest, former: opening.Former, turn: turns.Turn, put: job.Job | None = None
     ) -> AsyncIterator[None]:
         """Record how the work on a document failed; the version before it stays whole, with its job.
 
@@ -537,7 +461,7 @@ class Pipeline:
 
     async def _store(
         self,
-        begun: _Begun,
+        begun: opening.Begun,
         judged: hints.Judgement | errors.Unusable,
         extracted: extractor.ExtractionResult,
         qualified: state.QualifierPipelineState,
@@ -546,42 +470,12 @@ class Pipeline:
     ) -> api.IngestReply:
         request, made, opened = begun.request, begun.made, begun.opened
         built = await self._committer.commit(request, made, extracted, urgency, turn)
-        edges = {(proof.source, proof.type, proof.target) for proof in built.patch.evidence}
         log.info(
             "ingested",
             document=made.document_id,
             chunks=len(made.pieces),
-            edges=len(edges),
+            edges=len(built.edges),
             dropped=built.dropped,
             attempt=opened.attempts,
         )
-        failed = "The document is stored, but it could not be judged"
-        summary, found, acted = self._judgement(judged, failed, begun.met)
-        # A linked page only mentions its links: nothing follows them.
-        most = 0 if request.kind == "link" else self._links
-        linked = await asyncio.to_thread(extract.find, begun.text, most=most)
-        return api.IngestReply(
-            source_urn=request.source_urn,
-            replaced=opened.known,
-            chunk_ids=list(built.patch.chunk_ids),
-            node_keys=sorted({mention.node_key for mention in built.patch.mentions}),
-            edge_count=len(edges),
-            summary=summary,
-            hints=found,
-            directive=hints.direct(judged, found, self._clock()),
-            problems=[*extracted.problems, *qualified.errors, *begun.taken.problems],
-            qualification=qualified.created().qualification(),
-            links=[api.Link(url=one.url, before=one.before, after=one.after) for one in linked],
-            rules=acted,
-            hidden=self._hidden(begun.text),
-            earlier=begun.thread.sources(),
-            answered=begun.thread.answered(qualified),
-            duplicate=begun.like.reply() if begun.like else None,
-        )
-
-    def _hidden(self, text: str) -> list[api.HiddenText]:
-        """What is hidden in a text that was taken, listed and counted."""
-        found = hidden.listed(text)
-        for one in found:
-            self._meters.hidden.labels(one.kind).inc()
-        return [api.HiddenText(kind=one.kind, quote=one.quote) for one in found]
+        return await self._replies.stored(begun, built, judged, extracted, qualified)

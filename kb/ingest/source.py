@@ -58,6 +58,12 @@ async def read(
     return replace(found, text=shown)
 
 
+def unread(text: str) -> list[str]:
+    """A problem for the characters that were not UTF-8; words with them are not found."""
+    lost = text.count("\ufffd")
+    return [f"{lost} characters are not UTF-8, and words with them are not found"] if lost else []
+
+
 def record(request: api.IngestRequest) -> str:
     """A request as an intent or a job holds it: without its project's group, which the owner of the record names.
 

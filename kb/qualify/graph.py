@@ -293,8 +293,9 @@ class Qualifier:
     async def _by_calls(
         self, work: Run, now: state.QualifierPipelineState, issue_key: str, spent: answers.Spent, problems: list[str]
     ) -> hints.Judgement | None:
-        """The judgement by calls of tools, where they are used and decide."""
-        if self._calling is None:
+        """The judgement by calls of tools, where they are used and decide. Their prompt has no place for a thread, and
+        nothing checks the language of a summary: there the structured answer is asked for."""
+        if self._calling is None or work.earlier or work.steer.language:
             return None
         today, num_ctx = self._clock().astimezone(UTC).date(), self._answers.num_ctx
         asked = calling.question(work.request, work.text, now.seen, issue_key, today=today, num_ctx=num_ctx)

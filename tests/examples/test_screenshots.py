@@ -34,7 +34,7 @@ async def test_the_words_of_the_screenshot_are_what_is_assigned(tmp_path: Path) 
     assert written.split() == (FOLDER / "alert.txt").read_text().split()
     mail = (FOLDER / "mail.eml").read_text()
     for text, assigned in ((mail, False), (f"{mail}\n\nVISUAL CONTEXT:\nalert.png: {written}", True)):
-        asked = documents.ask("kb.qualify.email/v1", text, team="Platform Team, platform-team@example.com")
+        asked = documents.ask("kb.qualify.email/v2", text, team="Platform Team, platform-team@example.com")
         assert hints.answer(prompt.parse(asked))["isAssignedToMe"] is assigned
 
 

@@ -58,4 +58,4 @@ async def test_what_tools_store_is_found_and_goes_with_its_document(
         reply = await kb_client.ingest(world.request(issue, urn="jira::JERV-77", kind="issue"))
         assert (reply.hints.has_actionable_content, reply.hints.has_future_deadline) == (True, True)
         assert fake.count(tag="kb.qualify.tools/v1") == 1
-        assert fake.count(tag="kb.qualify.jira/v1") == 0
+        assert fake.count(tag="kb.qualify.jira/v2") == 0

@@ -38,7 +38,15 @@ async def test_a_log_that_is_summarized_by_blanks_is_asked_about_again(
     reply, found = await qualified(kb, document("LOG"))
     assert len(reply.chunk_ids) == 2
     assert found.errors == ()
-    assert fake.count(tag="kb.qualify.log/v1") == 2
+    [_, again] = [one["body"]["messages"] for one in fake.requests(tag="kb.qualify.log/v1")]
+    assert [one["role"] for one in again[-2:]] == ["assistant", "user"]
+    assert "log_summary: String should have at least 1 character" in again[-1]["content"]
+    # Three times in all.
+    fake.forget()
+    fake.set_script({})
+    fake.set_faults([{"match": {"tag": "kb.qualify.log/v1"}, "malformed": "answer"}])
+    await qualified(kb, document("LOG", urn="log::other", title="Another"))
+    assert fake.count(tag="kb.qualify.log/v1") == 3
 
 
 def test_what_a_model_adds_to_a_long_text_is_looked_up_in_moments() -> None:
@@ -93,3 +101,33 @@ async def test_a_log_that_is_summarized_in_other_words_when_it_is_resumed_leaves
         texts = [one.text for one in (await vectors.chunks(scopes.SHOP, list(stored))).values()]
         assert sorted(text.splitlines()[1] for text in texts) == [LOG.splitlines()[-1], "Second day."]
         assert (await another.graph.counts(scopes.SHOP)).chunks == len(texts)
+
+
+async def test_prose_that_is_called_a_log_has_the_chunks_of_its_summary(
+    kb: world.ObservedState, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    """The chunks of its own text are in the hands of models by then."""
+    detected = SAID | {"contentType": "LOG", "typeReason": "It says so."}
+    summary = SAID | {"log_summary": "Petr wrote module1.py.", "key_events": [], "critical_details": []}
+    fake.set_script({"kb.qualify.detect/v2": [detected], "kb.qualify.log/v1": [summary]})
+    reply, found = await qualified(kb, document("GENERIC"))
+    assert found.content_type == "LOG"
+    assert len(reply.chunk_ids) == found.processed_chunk_count == 1
+    stored = await kb.vectors.chunks(scopes.SHOP, reply.chunk_ids)
+    assert [one.text for one in stored.values()] == ["Summary:\nPetr wrote module1.py."]
+    for phase in found.metrics.phases:
+        name = {"phase": phase.phase.value}
+        assert meters.registry.get_sample_value("jervis_kb_qualify_phase_seconds_count", name) == 1
+        assert meters.registry.get_sample_value("jervis_kb_qualify_calls_total", name) == phase.calls
+
+
+@pytest.mark.parametrize(("charset", "lost"), [("utf-8", 0), ("cp1250", 5)])
+async def test_a_page_of_another_charset_is_stored_and_said_to_be(
+    kb: world.ObservedState, charset: str, lost: int
+) -> None:
+    body = "Strana 7\n\nP\u0159\u00edli\u0161 \u017elu\u0165.".encode(charset)
+    kept = await kb.content.save(scopes.SHOP, body, "text/plain")
+    sent = document("CONFLUENCE").model_copy(update={"content": None, "content_ref": kept})
+    reply, _ = await qualified(kb, sent)
+    said = [f"{lost} characters are not UTF-8, and words with them are not found"]
+    assert reply.problems == (said if lost else [])

@@ -74,7 +74,7 @@ async def test_calls_and_a_structured_answer_come_to_the_same(
     kb: world.ObservedState, plain: world.ObservedState, fake: process.Fake, text: str
 ) -> None:
     called, structured = await kb.ingest(issue(text)), await plain.ingest(issue(text))
-    assert asked(fake) == [TAG, "kb.qualify.jira/v1"]
+    assert asked(fake) == [TAG, "kb.qualify.jira/v2"]
     assert (called.hints, called.summary, called.problems) == (structured.hints, structured.summary, [])
     assert called.directive is not None
     assert structured.directive is not None
@@ -132,7 +132,7 @@ async def test_what_does_not_decide_is_asked_for_as_a_structured_answer(
 ) -> None:
     fake.set_script({TAG: UNUSABLE[said]})
     reply = await kb.ingest(issue())
-    assert asked(fake) == [TAG] * len(UNUSABLE[said]) + ["kb.qualify.jira/v1"]
+    assert asked(fake) == [TAG] * len(UNUSABLE[said]) + ["kb.qualify.jira/v2"]
     assert len(reply.problems) == 1, "it is said"
     structured = await plain.ingest(issue())
     assert (reply.hints, reply.directive) == (structured.hints, structured.directive)
@@ -168,7 +168,7 @@ async def test_a_hard_rule_bounds_the_tools_of_the_model(
     assert len(fake.requests(tag=TAG)[1]["body"]["tools"]) == len(registry.TASK), "in its scope only"
     kept.rules = [test_enforce.rule("enforce: never-call *", key="now")]
     reply = await kb.ingest(issue(ASKS))
-    assert asked(fake)[2:] == ["kb.qualify.jira/v1"]
+    assert asked(fake)[2:] == ["kb.qualify.jira/v2"]
     assert reply.problems == []
 
 
@@ -197,10 +197,10 @@ async def test_a_text_of_no_type_is_judged_by_calls_only_where_detection_gave_no
     kb: world.ObservedState, fake: process.Fake
 ) -> None:
     await kb.ingest(world.request("A note.", kind="note", urn="note::1"))
-    assert asked(fake) == ["kb.qualify.detect/v1"]
-    fake.set_script({"kb.qualify.detect/v1": ["no"] * 3})
+    assert asked(fake) == ["kb.qualify.detect/v2"]
+    fake.set_script({"kb.qualify.detect/v2": ["no"] * 3})
     reply = await kb.ingest(world.request("Please call Ann by 2026-04-15.", kind="note", urn="note::2"))
-    assert asked(fake)[1:] == ["kb.qualify.detect/v1"] * 3 + [TAG]
+    assert asked(fake)[1:] == ["kb.qualify.detect/v2"] * 3 + [TAG]
     assert {one["function"]["name"] for one in fake.requests(tag=TAG)[0]["body"]["tools"]} == {
         "deferPendingTask",
         "failToUserTask",
@@ -230,7 +230,7 @@ async def test_the_issues_of_the_example_set_get_the_same_decision(
 
 async def test_without_the_setting_no_tool_is_offered(plain: world.ObservedState, fake: process.Fake) -> None:
     await plain.ingest(issue())
-    assert asked(fake) == ["kb.qualify.jira/v1"]
+    assert asked(fake) == ["kb.qualify.jira/v2"]
     assert not any("tools" in one["body"] for one in fake.requests(path="/api/chat"))
 
 

@@ -54,7 +54,7 @@ async def test_a_document_is_read_as_the_type_that_a_rule_says(
     reply = await kb.ingest(document(kind))
     assert reply.qualification is not None
     assert reply.qualification.content_type.value == type_.upper()
-    assert fake.count(path="/api/chat", tag="kb.qualify.detect/v1") == 0
+    assert fake.count(path="/api/chat", tag="kb.qualify.detect/v2") == 0
     assert reply.rules == [api.RuleActed(scope=scopes.ACME, rule_key="reads", version=1, effect=f"read-as {type_}")]
     assert reply.hints.route is None
 
@@ -112,7 +112,7 @@ def judged(summary: str) -> dict[str, Any]:
 async def test_a_summary_is_in_the_language_of_the_rule_or_there_is_none(
     kb: world.ObservedState, fake: process.Fake, kept: Kept, answers: list[str], summary: str, calls: int
 ) -> None:
-    tag = "kb.qualify.email/v1"
+    tag = "kb.qualify.email/v2"
     fake.set_script({tag: [judged(one) for one in answers]})
     kept.rules = [test_enforce.rule("enforce: summarize-in czech when kind email", key="words")]
     reply = await kb.ingest(document("EMAIL"))
