@@ -5,21 +5,31 @@ The command line and the sources make tasks of mails; both must make the same on
 
 from __future__ import annotations
 
+import hashlib
 import mimetypes
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from email import errors as mail_errors
-from email import message_from_bytes, policy
+from email import message_from_bytes
 from email.message import EmailMessage, MIMEPart
+from email.policy import EmailPolicy
 
 _HEADERS = ("From", "To", "Cc", "Date", "Message-ID", "In-Reply-To", "References", "Subject")
 _HEADER_CHARS = 4096
+_HEAD_CHARS = 1 << 20
+"""Of all headers of a mail, those of its parts included."""
+_URN_CHARS = 900
 UNKNOWN_TYPE = "application/octet-stream"
 _TYPE = re.compile(r"^[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+$")
 _NAME_CHARS = 255
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 _WORDS = frozenset({"text/plain", "text/html"})
+
+_BROKEN = (
+    mail_errors.MessageError, LookupError, ValueError, RecursionError, AttributeError, TypeError, AssertionError,
+)  # fmt: skip
+"""What the parser of the standard library raises for some headers and parts."""
 
 
 class UnreadableError(ValueError):
@@ -51,20 +61,39 @@ class Mail:
 
     @property
     def urn(self) -> str:
-        """`email::<messageId>` of seed 001; "" without a Message-ID."""
+        """`email::<messageId>` of seed 001; "" without a Message-ID. One that is too long for a URN is hashed."""
+        if len(self.message_id) > _URN_CHARS:
+            return f"email::{hashlib.sha256(self.message_id.encode()).hexdigest()}"
         return f"email::{self.message_id}" if self.message_id else ""
+
+
+class _Bounded(EmailPolicy):
+    """The default policy with headers of a bounded length: `email` parses them in time that grows faster than they do.
+    `seen` has the characters of those that were read until now."""
+
+    seen: list[int] = []  # noqa: RUF012  # policies take their settings as class attributes
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        """Raises `UnreadableError` once there are too many."""
+        name, value = super().header_source_parse(sourcelines)
+        self.seen[0] += len(value)
+        if self.seen[0] > _HEAD_CHARS:
+            raise UnreadableError(f"its headers have more than {_HEAD_CHARS} characters")
+        return name, value[:_HEADER_CHARS]
 
 
 def read(raw: bytes) -> Mail:
     """Parse a message (RFC 5322, RFC 2045). Raises `UnreadableError`."""
     try:
-        message = message_from_bytes(raw, policy=policy.default)
+        message = message_from_bytes(raw, policy=_Bounded(seen=[0]))  # type: ignore[call-overload]  # its stub has no field of ours
         assert isinstance(message, EmailMessage)
-        headers = {name: str(message[name])[:_HEADER_CHARS] for name in _HEADERS if message[name]}
+        headers = {name: said for name in _HEADERS if (said := _header(message, name))}
         part = message.get_body(preferencelist=("plain", "html"))
-        body = str(part.get_content()) if part is not None else ""
+        body = _text(str(part.get_content())) if part is not None else ""
         files = parts(message, part)
-    except (mail_errors.MessageError, LookupError, ValueError, RecursionError, AttributeError) as error:
+    except UnreadableError:
+        raise
+    except _BROKEN as error:
         raise UnreadableError(f"the message cannot be parsed ({error})") from error
     if not headers:
         raise UnreadableError("it has none of the headers of a mail")
@@ -110,6 +139,20 @@ def _leaves(part: EmailMessage, *, alternative: bool = False) -> Iterator[EmailM
     for one in part.iter_parts():
         assert isinstance(one, EmailMessage)
         yield from _leaves(one, alternative=part.get_content_type() == "multipart/alternative")
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    """Decoded; as it arrived where the parser fails on it, as on `To: <`."""
+    try:
+        said = str(message[name] or "")
+    except _BROKEN:
+        said = next(str(value) for known, value in message.raw_items() if known.casefold() == name.casefold())
+    return _text(said)[:_HEADER_CHARS].strip()
+
+
+def _text(said: str) -> str:
+    """Letters that UTF-8 does not have are replaced: some charsets (UTF-7) spell them."""
+    return said.encode("utf-8", "replace").decode()
 
 
 def _bytes(part: EmailMessage) -> bytes:

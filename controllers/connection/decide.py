@@ -148,7 +148,8 @@ def _ready(conn: connection.Connection, state: State, now: datetime) -> conditio
         return make("Ready", None, "NotPolledYet", "The first poll has not ended yet.")
     if late is not None and now < late:
         again = f" The last poll failed and is repeated: {state.message}" if state.failures else ""
-        return make("Ready", True, "Polled", f"The source answers; what is new becomes PendingTasks.{again}"[:1024])
+        text = f"The source answers; what is new becomes PendingTasks.{again} {state.refused}".rstrip()
+        return make("Ready", True, "Polled", text[:1024])
     if state.failures:
         return make("Ready", False, state.reason, state.message)
     text = (

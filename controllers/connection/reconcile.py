@@ -46,6 +46,8 @@ class Connections:
         self._failures: dict[str, int] = {}
         self._unreadable: dict[str, unreadable.Unreadable] = {}
         """By uid: objects that cannot be parsed, until that is written into them."""
+        self._unread: set[str] = set()
+        """The uids of all that cannot be parsed: they are there, and their cursors are kept."""
         self.polling: polling.Polling | None = None
         """None: no sources are polled."""
         self.removals: removals.Removals | None = None
@@ -73,12 +75,13 @@ class Connections:
     def leave(self, uid: str) -> None:
         """The Connection is deleted, or served no more for now."""
         self._known.pop(uid, None)
+        self._unread.discard(uid)
         self._unreadable.pop(uid, None)
         self._failures.pop(uid, None)
         self._work.forget(uid)
 
     def __contains__(self, uid: object) -> bool:
-        return uid in self._known or uid in self._unreadable
+        return uid in self._known or uid in self._unread
 
     def state_changed(self, uid: str) -> None:
         """The sources process has written something new about it."""
@@ -124,6 +127,8 @@ class Connections:
     async def _look(self, uid: str) -> None:
         if uid in self._unreadable:
             await self._report(uid, self._unreadable[uid])
+        if uid in self._unread and self.polling is not None:
+            await self.polling.rest(uid)
         conn = self._known.get(uid)
         if conn is None:
             return
@@ -216,7 +221,9 @@ class Connections:
             log.error("connection cannot be read", connection=name, field=found.field, error=found.why)
             self.leave(uid)
             self._unreadable[uid] = found
+            self._unread.add(uid)
             self._work.put(uid, (name,))
             return False
+        self._unread.discard(uid)
         self._unreadable.pop(uid, None)
         return True

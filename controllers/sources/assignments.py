@@ -102,8 +102,9 @@ class Assignments:
         """The Connection is gone: so are its cursor and its items. Raises `Unavailable`."""
         self._fence()
         with trouble("forget a Connection"):
-            await self._rows.delete_one({"_id": uid})
+            # The row goes last: after a kill in between the Connection is found and forgotten again.
             await self._items.delete_many({"connection": uid})
+            await self._rows.delete_one({"_id": uid})
 
     async def states(self) -> dict[str, tuple[str, int, State]]:
         """By uid: the namespace, the number of the state's last change, and the state. Raises `Unavailable`."""
@@ -145,6 +146,11 @@ class Assignments:
             )
         return None if row is None else _claim(row)
 
+    async def there(self, uid: str) -> bool:
+        """Whether the Connection is still one. Raises `Unavailable`."""
+        with trouble("look for a Connection"):
+            return await self._rows.find_one({"_id": uid}, {"_id": 1}) is not None
+
     async def renew(self, claim: Claim, now: datetime) -> None:
         """Keep it for another while. Raises `Lost`, `Unavailable`."""
         await self._write(claim, {"until": now + self._lasts})
@@ -169,6 +175,7 @@ class Assignments:
             "rejected": state.rejected,
             "items": dict(state.items or {}),
             "shown": state.cursor,
+            "refused": state.refused,
             "polledGeneration": claim.generation,
             "sweep": None if state.sweep is None else asdict(state.sweep),
             "failed": [asdict(one) for one in state.failed],
@@ -227,6 +234,7 @@ def _state(row: Mapping[str, Any]) -> State:
         rejected=bool(said["rejected"]),
         items={key: int(value) for key, value in said["items"].items()},
         cursor=said["shown"],
+        refused=said.get("refused", ""),
         generation=int(said["polledGeneration"]),
         sweep=Sweep(**said["sweep"]) if said.get("sweep") else None,
         failed=tuple(Failed(**one) for one in said.get("failed", ())),

@@ -20,9 +20,9 @@ from crds import labels, phases
 
 log = structlog.get_logger("sources")
 
-MOST_TRIES = 5
-"""After so many refusals by the apiserver an item is not tried again by itself."""
-AGAIN = backoff.Doubling(first=60.0, cap=3600.0)
+AGAIN = backoff.Doubling(first=60.0, cap=6 * 3600.0)
+"""An item whose task the apiserver refuses is tried again without an end: a right, a quota or a policy may be missing
+for days, and the mail is not fetched a second time."""
 PAGE = 100
 
 
@@ -64,9 +64,7 @@ class Indexer:
         except kube.AlreadyExists:
             pass  # created before a kill, or by another request of this one
         except (kube.Forbidden, kube.NotFound, kube.Refused) as error:
-            tries = one.tries + 1
-            final = isinstance(error, kube.Refused) or tries >= MOST_TRIES
-            again = None if final else self._wall() + timedelta(seconds=AGAIN.delay(tries))
+            again = self._wall() + timedelta(seconds=AGAIN.delay(one.tries + 1))
             await self._items.failed(one.id, error.message, again)
             self._metrics.items.labels(claim.spec.type.value, "refused").inc()
             log.info("no task of an item", connection=claim.name, item=one.id, reason=error.message)

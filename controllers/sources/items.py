@@ -3,7 +3,7 @@
     New       stored, no task yet
     Indexing  a task is being created
     Indexed   the task exists
-    Failed    no task can be made of it, with the reason; one that may still succeed has a time for its next try
+    Failed    no task can be made of it, with the reason; one whose task was refused has a time for its next try
     Gone      it left its source: its task and its document leave, then this (`controllers.sources.gone`)
 
 `places` are where the source lists it, `seen` is the number of the last claim under which it was found there.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from controllers.sources import assignments, port
@@ -27,6 +27,7 @@ from crds import connection, scope
 NEW, INDEXING, INDEXED, FAILED, GONE = "New", "Indexing", "Indexed", "Failed", assignments.GONE
 STATES = (NEW, INDEXING, INDEXED, FAILED)
 _REASON_CHARS = 1024
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,11 @@ def key(uid: str, source_id: str, version: str) -> str:
     return hashlib.sha256("\0".join((uid, source_id, version)).encode()).hexdigest()[:32]
 
 
+def _said(one: port.Item) -> str:
+    files = [(file.name, hashlib.sha256(file.body).hexdigest()) for file in one.files]
+    return hashlib.sha256(repr((one.title, one.text, files)).encode()).hexdigest()[:32]
+
+
 class Items:
     """`database` is one of `mongo.client`."""
 
@@ -58,7 +64,8 @@ class Items:
         """Make the indexes. Raises `Unavailable`."""
         with trouble("make an index"):
             await self._rows.create_index([("connection", ASCENDING), ("state", ASCENDING), ("found", ASCENDING)])
-            await self._rows.create_index([("connection", ASCENDING), ("sourceId", ASCENDING)])
+            await self._rows.create_index([("sourceId", ASCENDING)])
+            await self._rows.create_index([("connection", ASCENDING), ("retryAt", ASCENDING)])
             await self._rows.create_index([("connection", ASCENDING), ("places", ASCENDING)])
             await self._rows.create_index([("urn", ASCENDING)])
 
@@ -70,12 +77,6 @@ class Items:
             known = {row["_id"] async for row in self._rows.find(there, {"_id": 1})}
         return [one for at, one in keys.items() if at not in known]
 
-    async def named(self, uid: str, source_id: str, version: str) -> bool:
-        """Whether another version of it is stored. Raises `Unavailable`."""
-        other = {"connection": uid, "sourceId": source_id, "_id": {"$ne": key(uid, source_id, version)}}
-        with trouble("look for an item"):
-            return await self._rows.find_one(other, {"_id": 1}) is not None
-
     async def found(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
         """Note where they were found under claim `fence`; what is not stored is left out. Raises `Unavailable`."""
         with trouble("note the places of items"):
@@ -85,6 +86,13 @@ class Items:
                         {"_id": key(uid, one.source_id, one.version)},
                         {"$addToSet": {"places": one.place}, "$max": {"seen": fence}},
                     )
+
+    async def named(self, owner: scope.Scope, one: port.Item) -> bool:
+        """Whether another thing of the same name is stored for `owner`, by any Connection; the same text and files that
+        came another way are no other thing. Raises `Unavailable`."""
+        other = {"sourceId": one.source_id, "scope": owner.model_dump(by_alias=True), "said": {"$ne": _said(one)}}
+        with trouble("look for an item"):
+            return await self._rows.find_one(other, {"_id": 1}) is not None
 
     async def add(
         self, uid: str, owner: scope.Scope, one: port.Item, content: Mapping[str, Any], now: datetime, fence: int = 0
@@ -99,6 +107,7 @@ class Items:
             "urn": one.urn,
             "title": one.title,
             "content": dict(content),
+            "said": _said(one),
             "observedAt": one.observed_at,
             "found": now,
             "state": NEW,
@@ -138,27 +147,25 @@ class Items:
         with trouble("count the items"):
             return int(await self._rows.count_documents({"connection": uid, "state": {"$in": [NEW, INDEXING]}}))
 
-    async def waiting(self, uid: str, limit: int, now: datetime) -> list[Stored]:
-        """The oldest without a task, those included whose creation was interrupted or is tried again.
+    async def refused(self, uid: str) -> tuple[int, str]:
+        """How many have a task that was refused, and why one of them was. Raises `Unavailable`."""
+        wanted = {"connection": uid, "state": {"$ne": GONE}, "retryAt": {"$gt": _EPOCH}}
+        with trouble("count the items"):
+            row = await self._rows.find_one(wanted, {"reason": 1})
+            return (int(await self._rows.count_documents(wanted)), str(row["reason"])) if row is not None else (0, "")
 
-        Raises `Unavailable`.
-        """
-        again = {"state": FAILED, "retryAt": {"$lte": now}}
-        wanted = {"connection": uid, "$or": [{"state": {"$in": [NEW, INDEXING]}}, again]}
-        with trouble("list the items"):
-            rows = self._rows.find(wanted).sort("found", ASCENDING).limit(limit)
-            return [
-                Stored(
-                    row["_id"],
-                    row["type"],
-                    row["urn"],
-                    row["title"],
-                    row["content"],
-                    int(row["tries"]),
-                    row.get("nonce", ""),
-                )
-                async for row in rows
-            ]
+    async def waiting(self, uid: str, limit: int, now: datetime) -> list[Stored]:
+        """The oldest without a task, those first whose task is tried again. Raises `Unavailable`."""
+        found: list[Stored] = []
+        for wanted, order in (
+            ({"state": {"$in": [NEW, INDEXING, FAILED]}, "retryAt": {"$gt": _EPOCH, "$lte": now}}, "retryAt"),
+            ({"state": {"$in": [NEW, INDEXING]}, "retryAt": None}, "found"),
+        ):
+            if len(found) < limit:
+                with trouble("list the items"):
+                    rows = self._rows.find({"connection": uid, **wanted}).sort(order, ASCENDING)
+                    found += [_stored(row) async for row in rows.limit(limit - len(found))]
+        return found
 
     async def indexing(self, item_id: str) -> None:
         """Its task is being created. Raises `Unavailable`."""
@@ -172,8 +179,8 @@ class Items:
                 {"$set": {"state": INDEXED, "task": task, "reason": ""}, "$unset": {"content": "", "retryAt": ""}},
             )
 
-    async def failed(self, item_id: str, reason: str, retry_at: datetime | None) -> None:
-        """No task could be made of it; `retry_at` None: it is not tried again. Raises `Unavailable`."""
+    async def failed(self, item_id: str, reason: str, retry_at: datetime) -> None:
+        """Its task was refused. Raises `Unavailable`."""
         said = {"state": FAILED, "reason": reason[:_REASON_CHARS], "retryAt": retry_at}
         with trouble("write an item"):
             await self._rows.update_one({"_id": item_id, "state": {"$ne": GONE}}, {"$set": said, "$inc": {"tries": 1}})
@@ -188,6 +195,11 @@ class Items:
         """Forget the failed ones that were not stored: the source is read once more. Raises `Unavailable`."""
         with trouble("forget the items"):
             await self._rows.delete_many({"connection": uid, "state": FAILED, "type": {"$exists": False}})
+
+    async def forget(self, uid: str) -> None:
+        """Delete those of a Connection. Raises `Unavailable`."""
+        with trouble("forget the items"):
+            await self._rows.delete_many({"connection": uid})
 
     async def counts(self, uid: str) -> dict[str, int]:
         """By state, those without any included. Raises `Unavailable`."""
@@ -219,3 +231,15 @@ def _place(place: str, fence: int) -> dict[str, Any]:
 def _failed(row: Mapping[str, Any]) -> Failed:
     title, reason = str(row["title"] or row["sourceId"])[:256], str(row["reason"])[:512]
     return Failed(title, reason, row["found"], row.get("retryAt"), stored="type" in row)
+
+
+def _stored(row: Mapping[str, Any]) -> Stored:
+    return Stored(
+        row["_id"],
+        row["type"],
+        row["urn"],
+        row["title"],
+        row["content"],
+        int(row["tries"]),
+        row.get("nonce", ""),
+    )

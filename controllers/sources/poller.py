@@ -124,6 +124,7 @@ class Poller:
             raise
         except assignments.Lost as error:
             log.info("claim lost", reason=error.message)
+            await self._forget(claim)
         except errors.Operational as error:
             # Nothing could be written: the claim ends by itself, and the Connection is polled again.
             log.warning("connection not polled", connection=claim.name, reason=error.message)
@@ -131,6 +132,12 @@ class Poller:
             # The edge of a round: one Connection that triggers a bug of ours must not stop the others.
             self._metrics.loop_failures.inc()
             log.exception("poll failed", connection=claim.name)
+
+    async def _forget(self, claim: assignments.Claim) -> None:
+        """What this process stored while the Connection was deleted goes too: nobody else would delete it."""
+        with suppress(mongo.Unavailable):
+            if not await self._assigned.there(claim.uid):
+                await self._items.forget(claim.uid)
 
     @asynccontextmanager
     async def _kept(self, claim: assignments.Claim) -> AsyncIterator[None]:
@@ -165,11 +172,24 @@ class Poller:
             raise
         except errors.JervisError as error:
             outcome, state = self._failed(claim, error)
+        except Exception as error:
+            # A source that triggers a bug of ours, such as an answer of a server that was not thought of: the status
+            # says so, and it is asked again more and more rarely.
+            self._metrics.loop_failures.inc()
+            log.exception("poll failed", connection=claim.name)
+            outcome, state = self._failed(claim, errors.Permanent(f"the poll met an unforeseen error: {error!r}"))
         self._metrics.polls.labels(kind, outcome).inc()
         self._metrics.seconds.labels(kind).observe(self._monotonic() - begun)
         emptied = await self._indexer.run(claim)
         await self._sweeper.forget(claim)
-        state = await self._items.summed(claim.uid, state)
+        refused, why = await self._items.refused(claim.uid)
+        said = f"{refused} items are no tasks yet, because these are refused: {why}" if refused else ""
+        state = replace(state, refused=said)
+        try:
+            state = await self._items.summed(claim.uid, state)
+        except mongo.Unavailable as error:
+            # Of many items they may take longer than a call may last. They are shown to people, and decide nothing.
+            log.info("items not counted", connection=claim.name, reason=error.message)
         await self._assigned.finish(claim, state, self._next(claim, state, more, emptied, outcome))
 
     def _failed(self, claim: assignments.Claim, error: errors.JervisError) -> tuple[str, State]:
@@ -188,7 +208,7 @@ class Poller:
 
     def _next(self, claim: assignments.Claim, state: State, more: bool, emptied: bool, outcome: str) -> datetime:
         now = self._wall()
-        if more and emptied:
+        if more and emptied and not state.refused:
             return now  # behind the others that are due
         interval = connection.seconds(claim.spec.poll_interval)
         pause = interval * (1 + JITTER * (2 * self._chance.random() - 1))
@@ -222,6 +242,8 @@ class Poller:
         """Store what is new; whether there may be more, and the claim with the cursor behind it."""
         if await self._items.backlog(claim.uid) >= claim.spec.max_in_flight_tasks:
             return True, claim  # what is stored already has to become tasks first
+        if (await self._items.refused(claim.uid))[0] >= claim.spec.max_in_flight_tasks:
+            return True, claim  # no task is accepted: the others stay where they are
         source = await self._source(claim)
         owner = scope.Scope(
             client_id=claim.spec.client_id, project_id=claim.spec.project_id, group_id=claim.spec.group_id
@@ -243,8 +265,8 @@ class Poller:
         unknown = await self._items.unknown(claim.uid, batch.items)
         for found in unknown:
             one = found
-            if not found.editable and await self._items.named(claim.uid, found.source_id, found.version):
-                # Two mails with one Message-ID are two mails; one of them may be forged.
+            if not found.editable and await self._items.named(owner, found):
+                # Two mails with one Message-ID are two mails, whatever mailboxes they came to; one may be forged.
                 one = replace(found, urn=f"{found.urn}#{found.version[:12]}")
             try:
                 content = await self._content(owner, one)

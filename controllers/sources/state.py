@@ -45,7 +45,8 @@ class Failed:
 class State:
     """What the last polls came to. `failures` in a row; `reason` (CamelCase) and `message` of the last one, "" after a
     success; `rejected`: the source refused the credentials. `items` by state, `failed` the latest of them;
-    `waiting_since`: the oldest item without a task was found. `retried`, `resynced`: the wishes that were done last."""
+    `waiting_since`: the oldest item without a task was found. `retried`, `resynced`: the wishes that were done last.
+    `refused`: a sentence about items whose tasks the apiserver refuses, or ""."""
 
     polled_at: datetime | None = None
     succeeded_at: datetime | None = None
@@ -55,6 +56,7 @@ class State:
     rejected: bool = False
     items: Mapping[str, int] | None = None
     cursor: str = ""
+    refused: str = ""
     generation: int = 0
     sweep: Sweep | None = None
     failed: tuple[Failed, ...] = ()

@@ -1,6 +1,7 @@
 """What every call of the client has in common: address, token, priority, and errors by retry meaning.
 
-Unavailable (Operational)   busy, away, timeout, 429, 502, 503, 504: ask again, after `retry_after` if given
+Unavailable (Operational)   busy, away, timeout, 429, 502, 503, 504, or of an earlier version that does not know a
+                            field: ask again, after `retry_after` if given
 Rejected    (Permanent)     the request is wrong, or the service has a bug: asking again cannot help
 """
 
@@ -21,6 +22,8 @@ _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
 
 # What a gateway or the service answers while something is merely away or busy (seed 001 "Retriable errors").
 _OPERATIONAL = frozenset({408, 425, 429, 502, 503, 504})
+_UNKNOWN_FIELD = "Extra inputs are not permitted"
+"""Pydantic's words; both sides have the same models."""
 _CONNECT, _BESIDE = 5.0, 60.0
 """Seconds for a connection, and for the service's own work beside its calls to the router."""
 _READ = httpx.ByteStream(b"")
@@ -205,6 +208,9 @@ def _refusal(response: httpx.Response) -> errors.JervisError:
     except pydantic.ValidationError:
         # Not our service's shape: a gateway's page, or a different service altogether; its status still tells.
         problem = api.Problem(code="unreadable", message=f"HTTP {response.status_code}: {response.text[:200]}")
+    if response.status_code == 422 and _UNKNOWN_FIELD in problem.message:
+        # Fields are ours, so the service is of an earlier version: in an update it is replaced soon.
+        return Unavailable(f"the knowledge base is of another version than its caller: {problem.message}")
     if response.status_code in _OPERATIONAL:
         message = f"{problem.message} {problem.remedy}" if problem.remedy else problem.message
         return Unavailable(message, retry_after=_seconds(response.headers.get("Retry-After")))

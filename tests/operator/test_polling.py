@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
+from controllers.connection import polling
 from controllers.sources import assignments
 from crds import labels
 from tests.operator.conftest import Space, database_name, until
@@ -91,7 +93,7 @@ def test_mails_become_tasks_and_the_status_says_so(
     mailserver.put(
         dovecot.mail(1, "INFO"), dovecot.mail(2, "x" * 40_000), dovecot.mail(3, "", more=attached), user="one"
     )
-    with start(SOURCES=True), sources() as polling:
+    with start(SOURCES=True), sources() as process_:
         connect(space, mailserver.url, "one")
         until(lambda: len(space.every()) == 3, "each mail is a task")
         until(lambda: condition(space, "Ready") == ("True", "Polled"), "the Connection says that it is polled")
@@ -107,14 +109,14 @@ def test_mails_become_tasks_and_the_status_says_so(
         assert {one["spec"]["sourceUrn"] for one in space.every()} == {f"email::{n}@example.com" for n in (1, 2, 3)}
         mailserver.put(dovecot.mail(4), dovecot.mail(3, "", more=attached), user="one")
         until(lambda: titles(space) == ["Mail 1", "Mail 2", "Mail 3", "Mail 4"], "one more, and none twice")
-        assert polling.metric("jervis_sources_items_total") >= 8
+        assert process_.metric("jervis_sources_items_total") >= 8
         space.mend("mailbox", {"suspend": True}, "connections")
         until(lambda: condition(space, "Ready") == ("False", "Suspended"), "it rests")
-        polls = polling.metric("jervis_sources_polls_total")
+        polls = process_.metric("jervis_sources_polls_total")
         mailserver.put(dovecot.mail(5), user="one")
         space.mend("mailbox", {"suspend": False}, "connections")
         until(lambda: "Mail 5" in titles(space), "it goes on at once")
-        assert polling.metric("jervis_sources_polls_total") == polls + 1
+        assert process_.metric("jervis_sources_polls_total") == polls + 1
 
 
 def test_no_more_tasks_than_the_connection_allows(
@@ -169,6 +171,24 @@ def test_two_processes_and_kills_make_no_task_twice(
         with sources("second"), sources("third"):
             until(lambda: len(space.every()) == 100, "the others are made once the claim of the first has ended")
         assert len({one["spec"]["sourceUrn"] for one in space.every()}) == 100
+
+
+def test_a_connection_that_cannot_be_parsed_rests_and_keeps_its_place(
+    space: Space, start: Start, sources: Begin, mailserver: dovecot.Dovecot, database: Any
+) -> None:
+    mailserver.put(dovecot.mail(1), user="unread")
+    with start(SOURCES=True), sources():
+        connect(space, mailserver.url, "unread")
+        until(lambda: condition(space, "Ready") == ("True", "Polled"), "it is polled")
+        [before] = database[assignments.CONNECTIONS].find()
+        space.mend("mailbox", {"filter": {"since": "9999-12-31T00:00:00Z"}}, "connections")
+        until(lambda: not database[assignments.CONNECTIONS].find_one({"wanted": True}), "it rests")
+        time.sleep(polling.EVERY_SECONDS + 1)
+        [after] = database[assignments.CONNECTIONS].find()
+        assert after["cursor"] == before["cursor"]
+        assert database[assignments.ITEMS].count_documents({}) == 1
+        space.mend("mailbox", {"filter": None}, "connections")
+        until(lambda: condition(space, "Ready") == ("True", "Polled"), "it goes on")
 
 
 def test_a_deleted_connection_is_forgotten(

@@ -11,7 +11,7 @@ import pytest
 
 from controllers.sources import limits, port
 from controllers.sources.protocols import imap
-from crds import authorities, connection
+from crds import authorities, connection, mail
 from tests.sources import dovecot
 
 pytestmark = pytest.mark.services
@@ -98,6 +98,82 @@ async def test_what_the_filter_leaves_out_is_asked_for_once(mailserver: dovecot.
     assert [one.urn for one in chosen] == ["email::1@example.com"]
 
 
+async def test_the_cursor_of_another_mailbox_or_another_since_counts_for_nothing(
+    mailserver: dovecot.Dovecot,
+) -> None:
+    mailserver.put(dovecot.mail(1), user="cursor")
+    mailserver.put(dovecot.mail(2), dovecot.mail(3), user="moved")
+    _, _, other = await poll(mailbox(mailserver.url, user="cursor"))
+    items, _, cursor = await poll(mailbox(mailserver.url, user="moved"))
+    assert len(items) == 2
+    # A server may give the folders of all mailboxes one UIDVALIDITY.
+    again, _, _ = await poll(mailbox(mailserver.url, user="moved"), {**other, "folders": cursor["folders"]})
+    assert again == items
+    none, _, late = await poll(mailbox(mailserver.url, user="moved", since="2100-01-01T00:00:00Z"), cursor)
+    assert none == []
+    earlier, _, _ = await poll(mailbox(mailserver.url, user="moved", since="2000-01-01T00:00:00Z"), late)
+    assert earlier == items
+
+
+async def test_a_folder_that_the_server_does_not_open_keeps_no_other_from_being_read(
+    mailserver: dovecot.Dovecot,
+) -> None:
+    mailserver.put(dovecot.mail(1), folder="A", user="closed")
+    mailserver.put(dovecot.mail(2), folder="B", user="closed")
+    folder = mailserver.folder / "mail" / "closed" / ".A"
+    folder.chmod(0)
+    batches: list[port.Batch] = []
+
+    async def read() -> None:
+        async for batch in mailbox(mailserver.url, user="closed").batches({}):
+            batches.append(batch)
+
+    with pytest.raises(port.Misconfigured, match="does not open the folder 'A'"):
+        await read()
+    assert [one.urn for batch in batches for one in batch.items] == ["email::2@example.com"]
+    folder.chmod(0o700)
+    items, _, _ = await poll(mailbox(mailserver.url, user="closed"), batches[-1].cursor)
+    assert [one.urn for one in items] == ["email::1@example.com"]
+
+
+async def test_sizes_are_asked_for_as_far_as_a_poll_comes(
+    mailserver: dovecot.Dovecot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mailserver.put(*(dovecot.mail(number) for number in range(30)), user="sizes")
+    asked: list[int] = []
+    portions = imap._Session.portions
+
+    def counted(self: imap._Session, uids: list[int]) -> Any:
+        asked.append(len(uids))
+        return portions(self, uids)
+
+    monkeypatch.setattr(imap._Session, "portions", counted)
+    monkeypatch.setattr(imap, "SIZES", 10)
+    async for batch in mailbox(mailserver.url, user="sizes").batches({}):
+        assert len(batch.items) == 10
+        break
+    assert asked == [10]
+    items, _, _ = await poll(mailbox(mailserver.url, user="sizes"))
+    assert [one.urn for one in items] == [f"email::{number}@example.com" for number in range(30)]
+
+
+async def test_a_mail_that_triggers_a_bug_is_a_failure(
+    mailserver: dovecot.Dovecot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = mail.read
+
+    def buggy(raw: bytes) -> mail.Mail:
+        if b"Mail 1" in raw:
+            raise ZeroDivisionError("not thought of")
+        return read(raw)
+
+    mailserver.put(dovecot.mail(1), dovecot.mail(2), user="bug")
+    monkeypatch.setattr(mail, "read", buggy)
+    items, [failure], _ = await poll(mailbox(mailserver.url, user="bug"))
+    assert [one.urn for one in items] == ["email::2@example.com"]
+    assert "not thought of" in failure.reason
+
+
 @pytest.mark.parametrize(
     ("given", "error", "says"),
     [
@@ -144,7 +220,8 @@ async def test_a_server_that_goes_away_in_the_middle(mailserver: dovecot.Dovecot
                 got += batch.items
         except port.Unreachable:
             ended.append("said so")
-    rest, _, _ = await poll(mailbox(mailserver.url, user="middle"), cursor)
+    _, _, whole = await poll(mailbox(mailserver.url, user="middle"))
+    rest, _, _ = await poll(mailbox(mailserver.url, user="middle"), {**whole, "folders": cursor["folders"]})
     assert ended == ["hung up", "said so"]
     assert len({one.source_id for one in [*got, *rest]}) == len([*got, *rest]) == 60
 
@@ -241,3 +318,46 @@ async def test_a_list_that_cannot_be_made_is_no_empty_list(
 ) -> None:
     with pytest.raises(error):
         await listed(mailbox(**{"url": mailserver.url, "user": "errors", **given}))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "Content-Type: text/plain; charset=utf-7\r\n\r\n+2AA-",
+        "Content-Type: text/plain; charset=unicode_escape\r\n\r\n\\ud800",
+        "Subject: =?utf-7?q?+2AA-?=",
+    ],
+)
+def test_letters_that_utf_8_does_not_have_are_replaced(more: str) -> None:
+    raw = f"From: a@example.com\r\nMessage-ID: <1@example.com>\r\n{more}\r\n\r\nText\r\n".encode()
+    read = imap.item("INBOX/1/1", raw, None)
+    assert "\ufffd" not in read.urn
+    assert read.text.encode()
+    assert read.title.encode().decode() == read.title
+
+
+def test_long_headers_take_no_long_time() -> None:
+    """The parser of the standard library needs minutes for one parameter list of a megabyte."""
+    started = time.process_time()
+    with pytest.raises(mail.UnreadableError):
+        imap.item("INBOX/1/1", dovecot.mail(1, more="Content-Type: text/plain; " + "a*0*=x; " * 100_000), None)
+    to = ", ".join(f"a{number}@example.com" for number in range(40_000))
+    read = imap.item("INBOX/1/1", dovecot.mail(1, more=f"Cc: {to}"), None)
+    assert "\nCc: a0@example.com, a1@example.com" in read.text
+    many = "\r\n".join(f"X-{number}: {'x' * 400}" for number in range(10_000))
+    with pytest.raises(mail.UnreadableError, match="headers have more than"):
+        imap.item("INBOX/1/1", dovecot.mail(1, more=many), None)
+    assert time.process_time() - started < 20, "a bound, not a measurement"
+
+
+@pytest.mark.parametrize("to", ["<", "a@example.com, b@[1.2", 'a@example.com, "'])
+def test_a_broken_header_costs_no_mail(to: str) -> None:
+    """The parser of the standard library raises an IndexError or an AttributeError for these."""
+    raw = f"From: a@example.com\r\nMessage-ID: <1@example.com>\r\nTo: {to}\r\n\r\nText\r\n".encode()
+    assert imap.item("INBOX/1/1", raw, None).text.startswith(f"From: a@example.com\nTo: {to}\n")
+
+
+def test_a_message_id_that_is_too_long_for_a_urn_is_hashed() -> None:
+    first, second = (imap.item("INBOX/1/1", dovecot.mail(1, sent=f"{'a' * 2000}{at}"), None) for at in (1, 2))
+    assert len(first.urn) < 200
+    assert first.urn != second.urn

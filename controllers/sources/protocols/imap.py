@@ -1,7 +1,8 @@
 """Mailboxes by IMAP (RFC 3501): every mail of the chosen folders once, by UIDVALIDITY and UID.
 
-The cursor is `{"folders": {name: [uidvalidity, uid]}}`: all mails up to that UID are taken. A folder whose UIDVALIDITY
-changed is read from its beginning; a mail is known by its Message-ID and its bytes, so none becomes a second task.
+The cursor is `{"folders": {name: [uidvalidity, uid]}, "of": HASH}`: all mails up to that UID are taken. A folder whose
+UIDVALIDITY changed is read from its beginning, and so are all of another mailbox (some servers give each folder the
+UIDVALIDITY 1) or with another `since`. A mail is known by its Message-ID and its bytes: none becomes a second task.
 Folders are opened read-only and bodies are fetched by PEEK: nothing in the mailbox changes.
 
 The library blocks, so each step runs in a thread; every call on the wire has a timeout.
@@ -20,10 +21,13 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import imapclient
+import structlog
 from imapclient import exceptions
 
 from controllers.sources import limits, port
 from crds import connection, mail, pendingtask
+
+log = structlog.get_logger("sources")
 
 SECONDS = 60.0
 """The longest silence of a server."""
@@ -31,6 +35,8 @@ BATCH = 50
 BATCH_BYTES = 8 << 20
 PAGE = 1000
 """Places of one page."""
+SIZES = 1000
+"""Mails whose sizes are asked for at once."""
 LARGEST = 32 << 20
 """Bytes of a mail; a larger one is a failure that says so."""
 # Special use (RFC 6154): copies of all mail, and what nobody has sent to us.
@@ -64,17 +70,31 @@ class Mailbox:
     ) -> None:
         self._login, self._filter, self._bucket = login, chosen, bucket
         self._monotonic, self._sleep = monotonic, sleep
+        said = "\0".join((login.url, login.username, chosen.since.isoformat() if chosen.since else ""))
+        self._of = hashlib.sha256(said.encode()).hexdigest()[:16]
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """See `port.Source`."""
         session = _Session(self._login)
-        places: dict[str, list[int]] = {name: list(at) for name, at in cursor.get("folders", {}).items()}
+        known = cursor.get("folders", {}) if cursor.get("of") == self._of else {}
+        places: dict[str, list[int]] = {name: list(at) for name, at in known.items()}
         try:
             await self._call(session.open)
             folders, absent = _chosen(await self._call(session.folders), self._filter)
+            closed = []
             for name in folders:
-                async for batch in self._folder(session, name, places):
+                selected = await self._call(session.select, name)
+                if selected is None:
+                    closed.append(name)
+                    continue
+                async for batch in self._folder(session, name, selected, places):
                     yield batch
+            if closed:
+                raise port.Misconfigured(
+                    f"The server does not open the folder {', '.join(map(repr, closed))[:400]}; all others are read.",
+                    field="spec.filter.exclude",
+                    remedy="Give the user the right to read it, or exclude it.",
+                )
             if absent:
                 raise port.Misconfigured(
                     f"The mailbox has no folder {', '.join(map(repr, absent))}.",
@@ -94,31 +114,45 @@ class Mailbox:
                 # INBOX is always there (RFC 3501 5.1): a list without any folder is a right that was lost.
                 raise port.Misconfigured("The mailbox does not show every folder that is to be read.")
             for name in folders:
-                validity, _ = await self._call(session.select, name)
+                selected = await self._call(session.select, name)
+                if selected is None:
+                    raise port.Unreachable(f"The server does not open the folder {name!r}, so nothing is known of it.")
                 uids = await self._call(session.present, self._filter.since)
                 for start in range(0, len(uids), PAGE):
-                    yield port.Page(tuple(_place(name, validity, uid) for uid in uids[start : start + PAGE]))
+                    yield port.Page(tuple(_place(name, selected[0], uid) for uid in uids[start : start + PAGE]))
             yield port.Page((), last=True)
         finally:
             await asyncio.to_thread(session.close)
 
-    async def _folder(self, session: _Session, name: str, places: dict[str, list[int]]) -> AsyncGenerator[port.Batch]:
-        validity, following = await self._call(session.select, name)
+    async def _folder(
+        self, session: _Session, name: str, selected: tuple[int, int], places: dict[str, list[int]]
+    ) -> AsyncGenerator[port.Batch]:
+        validity, following = selected
         known = places.get(name)
         last = known[1] if known is not None and known[0] == validity else 0
         if following and last + 1 >= following:
             return
         uids = await self._call(session.behind, last, self._filter.since)
-        for some in await self._call(session.portions, uids):
-            fetched = await self._call(session.fetch, some)
-            items, failures = await asyncio.to_thread(_read, name, validity, fetched)
-            places[name] = [validity, some[-1].uid]
-            yield port.Batch({"folders": dict(places)}, _shown(places), items, failures)
+        # A poll is cut long before the end of a large folder: the sizes of what it does not reach are not asked for.
+        for start in range(0, len(uids), SIZES):
+            for some in await self._call(session.portions, uids[start : start + SIZES]):
+                fetched = await self._call(session.fetch, some)
+                items, failures = await asyncio.to_thread(_read, name, validity, fetched)
+                places[name] = [validity, some[-1].uid]
+                yield self._batch(places, items, failures)
         newest = max(last, following - 1)
         if newest > last and places.get(name) != [validity, newest]:
             # Mails that the filter leaves out, or that are gone: they are not asked about again.
             places[name] = [validity, newest]
-            yield port.Batch({"folders": dict(places)}, _shown(places))
+            yield self._batch(places)
+
+    def _batch(
+        self,
+        places: Mapping[str, Sequence[int]],
+        items: tuple[port.Item, ...] = (),
+        failures: tuple[port.Failure, ...] = (),
+    ) -> port.Batch:
+        return port.Batch({"folders": dict(places), "of": self._of}, _shown(places), items, failures)
 
     async def _call(self, step: Callable[..., Any], *arguments: Any) -> Any:
         pause = self._bucket.reserve(self._monotonic())
@@ -179,9 +213,15 @@ class _Session:
         """(flags in small letters, name)."""
         return [(frozenset(flag.lower() for flag in flags), name) for flags, _, name in self._client.list_folders()]
 
-    def select(self, name: str) -> tuple[int, int]:
-        """(UIDVALIDITY, UIDNEXT; 0 where the server does not say)."""
-        found = self._client.select_folder(name, readonly=True)
+    def select(self, name: str) -> tuple[int, int] | None:
+        """(UIDVALIDITY, UIDNEXT; 0 where the server does not say); None for a folder that the server does not open."""
+        try:
+            found = self._client.select_folder(name, readonly=True)
+        except imaplib.IMAP4.abort:
+            raise
+        except imaplib.IMAP4.error as error:
+            log.info("folder not opened", folder=name, reason=_said(error))
+            return None
         self._exists = int(found.get(b"EXISTS", 0))
         return int(found[b"UIDVALIDITY"]), int(found.get(b"UIDNEXT", 0))
 
@@ -202,21 +242,20 @@ class _Session:
         return uids
 
     def portions(self, uids: Sequence[int]) -> list[list[_Head]]:
-        """In order, BATCH mails and about BATCH_BYTES each; their sizes are asked for BATCH * 20 at a time."""
+        """In order, BATCH mails and about BATCH_BYTES each."""
         portions: list[list[_Head]] = []
         some: list[_Head] = []
         size = 0
-        for start in range(0, len(uids), BATCH * 20):
-            found = self._client.fetch(uids[start : start + BATCH * 20], ["RFC822.SIZE", "INTERNALDATE"])
-            for uid in uids[start : start + BATCH * 20]:
-                if uid not in found:
-                    continue  # deleted meanwhile
-                head = _Head(uid, int(found[uid][b"RFC822.SIZE"]), found[uid].get(b"INTERNALDATE"))
-                if some and (len(some) >= BATCH or size + head.size > BATCH_BYTES):
-                    portions.append(some)
-                    some, size = [], 0
-                some.append(head)
-                size += min(head.size, LARGEST)
+        found = self._client.fetch(uids, ["RFC822.SIZE", "INTERNALDATE"])
+        for uid in uids:
+            if uid not in found:
+                continue  # deleted meanwhile
+            head = _Head(uid, int(found[uid][b"RFC822.SIZE"]), found[uid].get(b"INTERNALDATE"))
+            if some and (len(some) >= BATCH or size + head.size > BATCH_BYTES):
+                portions.append(some)
+                some, size = [], 0
+            some.append(head)
+            size += min(head.size, LARGEST)
         return [*portions, some] if some else portions
 
     def fetch(self, heads: Sequence[_Head]) -> list[tuple[_Head, bytes | None]]:
@@ -264,6 +303,10 @@ def _read(
             items.append(item(place, raw, head.received))
         except mail.UnreadableError as error:
             failures.append(port.Failure(place, "", f"This is no usable mail: {error}.", place))
+        except Exception as error:
+            # One mail that triggers a bug of ours must not stop the others.
+            log.exception("mail not read", place=place)
+            failures.append(port.Failure(place, "", f"This mail cannot be read: {error!r}.", place))
     return tuple(items), tuple(failures)
 
 

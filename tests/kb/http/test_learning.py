@@ -395,3 +395,16 @@ async def test_every_route_is_described(http: httpx.AsyncClient) -> None:
     uploading = document["paths"]["/api/v1/ingest/file"]["post"]
     assert {one["name"] for one in uploading["parameters"]} >= {"clientId", "filename", "sourceUrn"}
     assert "requestBody" in uploading
+
+
+class _Later(api.IngestRequest):
+    """A request of a later version."""
+
+    later: bool = True
+
+
+async def test_a_service_of_an_earlier_version_is_waited_for(kb_client: client.Client) -> None:
+    """In an update the caller may be replaced first: its request is not wrong for ever."""
+    later = _Later.model_validate(world.request().model_dump())
+    with pytest.raises(client.Unavailable, match="another version than its caller: later: Extra inputs"):
+        await kb_client.learning.index(later)
