@@ -16,6 +16,7 @@ import pytest
 import yaml
 from kubernetes import client
 
+from tests import endpoints
 from tests.chart import walls as building
 from tests.chart.rendering import CHART, Chart
 from tests.chart.walls import HOME, OWN, Walls
@@ -208,10 +209,8 @@ def reachable(walls: Walls) -> None:
     core: Any = walls.home.core
     core.create_namespaced_pod(HOME, pod)
     core.patch_namespaced_pod_status("operator-0", HOME, {"status": {"podIP": own, "podIPs": [{"ip": own}]}})
-    target = {"kind": "Pod", "name": "operator-0", "namespace": HOME}
     ports = [{"name": "history", "port": walls.operator.history_port, "protocol": "TCP"}]
-    subset = {"addresses": [{"ip": own, "targetRef": target}], "ports": ports}
-    core.create_namespaced_endpoints(HOME, {"metadata": {"name": "jervis-operator"}, "subsets": [subset]})
+    endpoints.make(core, HOME, "jervis-operator", own, "operator-0", ports)
 
 
 def test_its_users_reach_history_queue_and_secrets_with_what_the_notes_say(

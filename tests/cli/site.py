@@ -14,6 +14,7 @@ from typing import Any
 from cli import __main__ as main
 from crds import GROUP, VERSION
 from hack.cluster import certificates
+from tests import endpoints
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 60.0
@@ -103,9 +104,7 @@ class Site:
         own = own_address()
         status = {"status": {"podIP": own, "podIPs": [{"ip": own}]}}
         self.core.patch_namespaced_pod_status(name, self.namespace, status)
-        target = {"kind": "Pod", "name": name, "namespace": self.namespace}
-        subsets = [{"addresses": [{"ip": own, "targetRef": target}], "ports": named}]
-        self.core.create_namespaced_endpoints(self.namespace, {"metadata": {"name": name}, "subsets": subsets})
+        endpoints.make(self.core, self.namespace, name, own, name, named)
 
     def command(self, *arguments: str, user: Path | None = None) -> list[str]:
         """The command line of a process."""

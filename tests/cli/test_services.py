@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
+from tests import endpoints
 from tests.cli import outside, site
 from tests.cli.test_acting import grant
 
@@ -84,7 +85,7 @@ def test_a_service_that_is_not_there_or_not_allowed(
     assert (denied.code, "services/proxy" in denied.err) == (1, True), denied.err
     assert f"kubectl port-forward -n {place.namespace} svc/release-kb-write {store.port}" in denied.err
 
-    place.core.patch_namespaced_endpoints("release-kb-write", place.namespace, {"subsets": None})
+    endpoints.remove(place.core, place.namespace, "release-kb-write")
     down = site.call(capsys, *flags, *place.flags())
     assert (down.code, "no endpoints available" in down.err) == (75, True), down.err
     assert (store.kept, place.names()) == ([], [])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
+from tests import endpoints
 from tests.cli import site
 from tests.cli.test_acting import grant
 from tests.operator.conftest import Space, until
@@ -42,10 +43,7 @@ def expose(space: Space, port: int) -> None:
     own = own_address()
     status = {"status": {"podIP": own, "podIPs": [{"ip": own}]}}
     core.patch_namespaced_pod_status("operator-0", space.name, status)
-    addresses = [{"ip": own, "targetRef": {"kind": "Pod", "name": "operator-0", "namespace": space.name}}]
-    core.create_namespaced_endpoints(
-        space.name, {"metadata": {"name": "jervis-operator"}, "subsets": [{"addresses": addresses, "ports": named}]}
-    )
+    endpoints.make(core, space.name, "jervis-operator", own, "operator-0", named)
     account = {
         "metadata": {
             "name": "jervis-history",
