@@ -131,7 +131,7 @@ def _env(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progre
 
 def _console() -> Console:
     """A log has no width of its own; tables need one that they fit into."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    return Console(emoji=False, highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def _cluster(wanted: settings.Settings, said: progress.Progress) -> kubectl.Kubectl:

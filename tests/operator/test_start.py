@@ -115,9 +115,11 @@ async def _watched(loaded: Any, space: Space, then: Callable[[], Any]) -> list[t
     }
     seen: list[tuple[str, str]] = []
     path = kube.TASKS.path(space.name)
+    # As our own client does: Kubernetes 1.37 compresses a watch that begins with a list, and the latest events of it
+    # stay in a buffer.
     async with (
         httpx.AsyncClient(base_url=loaded.host, verify=kube.tls(loaded), timeout=60) as http,
-        http.stream("GET", path, params=params) as response,
+        http.stream("GET", path, params=params, headers={"Accept-Encoding": "identity"}) as response,
     ):
         async for line in response.aiter_lines():
             event = orjson.loads(line)
