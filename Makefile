@@ -75,7 +75,7 @@ test-thorough: venv ## Property tests with all their examples (make unit draws a
 .PHONY: contract
 contract: venv ocr mailserver services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  $(BIN)/pytest -n 3 --dist loadfile -m "(apiserver or services) and not e2e" --ignore=tests/faults && \
+	  $(BIN)/pytest -n 4 --dist loadfile -m "(apiserver or services) and not e2e" --ignore=tests/faults && \
 	  $(BIN)/pytest -n 2 --dist loadfile -m "apiserver or services" tests/faults
 
 .PHONY: test-versions
