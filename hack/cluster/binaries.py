@@ -55,7 +55,7 @@ KUBERNETES = _kubernetes(
         for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl")
     }
     | {"etcd": "go.etcd.io/etcd/server/v3"},
-    250,
+    340,
     "v1.37.2",
 )
 # The local cluster has the newest that can be built; `make test-versions` takes the oldest that the chart takes.

@@ -57,7 +57,7 @@ def test_a_machine_with_empty_caches_hears_minutes_and_packages(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = prepare.local(PLACE, {}, progress.Progress())
     text = prepare.announcement(made, ["containerd", "runc"])
-    assert "  kubernetes           4 min" in text
+    assert "  kubernetes           6 min" in text
     assert "Installed as root by apt-get: containerd runc" in text
     assert "in about 1 min" not in text
 
