@@ -134,7 +134,7 @@ class Poller:
             log.exception("poll failed", connection=claim.name)
 
     async def _forget(self, claim: assignments.Claim) -> None:
-        """What this process stored while the Connection was deleted goes too: nobody else would delete it."""
+        """What this process stored while the Connection was deleted goes too: nothing else would delete it."""
         with suppress(mongo.Unavailable):
             if not await self._assigned.there(claim.uid):
                 await self._items.forget(claim.uid)

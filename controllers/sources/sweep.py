@@ -148,7 +148,7 @@ class Sweeper:
 
 
 def _time(text: str, latest: datetime) -> datetime:
-    """The time of a confirmation; long ago where there is none, or one that nobody can have seen yet."""
+    """The time of a confirmation; long ago where there is none, or one that no person can have seen yet."""
     with suppress(ValueError):
         found = datetime.fromisoformat(text)
         if found.tzinfo is not None and found <= latest:

@@ -39,7 +39,7 @@ SIZES = 1000
 """Mails whose sizes are asked for at once."""
 LARGEST = 32 << 20
 """Bytes of a mail; a larger one is a failure that says so."""
-# Special use (RFC 6154): copies of all mail, and what nobody has sent to us.
+# Special use (RFC 6154): copies of all mail, and mails that are no input.
 _LEFT_OUT = frozenset({b"\\all", b"\\trash", b"\\junk", b"\\drafts", b"\\noselect", b"\\nonexistent"})
 _ID_CHARS = 400
 _FOLDER_CHARS = 200
