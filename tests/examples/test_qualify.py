@@ -34,7 +34,7 @@ def test_pictures_are_of_several_kinds() -> None:
     assert {picture.look for _, picture in pictures} == set(get_args(drawing.Look))
     assert {picture.media_type for _, picture in pictures} == {"image/png", "image/jpeg", "image/gif", "image/webp"}
     names = [picture.name for _, picture in pictures]
-    assert len(set(names)) == len(names), "calls about them are told apart by the name"
+    assert len(set(names)) == len(names), "the name distinguishes the calls about them"
     assert [one.id for one, picture in pictures if picture.text.strip() in one.content] == []
 
 
