@@ -23,6 +23,7 @@ class Type(StrEnum):
     CONFLUENCE = "Confluence"
     GITHUB = "GitHub"
     GITLAB = "GitLab"
+    GITEA = "Gitea"
     GIT = "Git"
     MEETING = "Meeting"
 
@@ -61,7 +62,7 @@ _SCHEMES = {
     "Email": "['imap', 'imaps', 'pop3', 'pop3s']",
     "Git": "['http', 'https', 'ssh', 'git', 'file']",
 }
-_HTTP_TYPES = "['Jira', 'Confluence', 'GitHub', 'GitLab']"
+_HTTP_TYPES = "['Jira', 'Confluence', 'GitHub', 'GitLab', 'Gitea']"
 
 
 class Spec(Model):

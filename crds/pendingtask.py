@@ -14,6 +14,7 @@ from crds import phases
 from crds.conditions import Condition, find
 from crds.conditions import Status as ConditionStatus
 from crds.exits import ExitReason
+from crds.facts import Facts
 from crds.model import IMMUTABLE, ONE_WRITER, Metadata, Model, Time, rules, within_years
 from crds.schedule import Recurrence, Schedule
 from crds.values import ContentRef, FixedIdentifier, OptionalIdentifier, Urn
@@ -215,6 +216,8 @@ class Spec(Model):
         Field(max_length=MOST_ATTACHMENTS, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
     ] = ()
     """Files that belong to the content."""
+    facts: Facts | None = None
+    """What the fields of the source item say: nodes and relationships that need no model."""
     mode: Mode = Mode.BACKGROUND
     """Foreground when a person waits for the answer."""
     queue_position: Annotated[int, Field(ge=1, le=1_000_000)] | None = None

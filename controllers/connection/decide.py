@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,8 +18,14 @@ SCHEMES = {
     Type.CONFLUENCE: ("http", "https"),
     Type.GITHUB: ("http", "https"),
     Type.GITLAB: ("http", "https"),
+    Type.GITEA: ("http", "https"),
     Type.GIT: ("http", "https", "ssh", "git", "file"),
 }
+
+POLLED: Mapping[Type, tuple[str, ...]] = {
+    Type.EMAIL: ("imap", "imaps"),
+}
+"""The schemes of the types for which `controllers.sources` has a protocol."""
 
 _POLLED = (
     "cursor",
@@ -37,7 +44,7 @@ GRACE = timedelta(seconds=60)
 
 def polled(spec: connection.Spec) -> bool:
     """Whether this version has a protocol for it."""
-    return spec.type is connection.Type.EMAIL and spec.url.startswith(("imap://", "imaps://"))
+    return spec.url.partition(":")[0] in POLLED.get(spec.type, ())
 
 
 def late_at(conn: connection.Connection, state: State) -> datetime | None:

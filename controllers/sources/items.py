@@ -51,7 +51,8 @@ def key(uid: str, source_id: str, version: str) -> str:
 
 def _said(one: port.Item) -> str:
     files = [(file.name, hashlib.sha256(file.body).hexdigest()) for file in one.files]
-    return hashlib.sha256(repr((one.title, one.text, files)).encode()).hexdigest()[:32]
+    facts = [one.facts.model_dump_json()] if one.facts is not None else []
+    return hashlib.sha256(repr((one.title, one.text, files, *facts)).encode()).hexdigest()[:32]
 
 
 class Items:

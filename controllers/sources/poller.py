@@ -32,6 +32,8 @@ AWAY_SECONDS = 5.0
 WINDOW_SECONDS = 30.0
 """Items wait for finished tasks, or there are none: the next look (seed 000)."""
 MOST_BATCHES = 20
+LONGEST_ASKED = 6 * 3600.0
+"""A source that asks for more is asked again after so many seconds all the same."""
 JITTER = 0.1
 AGAIN = backoff.Doubling(first=10.0, cap=900.0)
 SUCCEEDED = "Succeeded"
@@ -156,7 +158,7 @@ class Poller:
 
     async def serve(self, claim: assignments.Claim) -> None:
         """One round for one Connection: poll, create tasks, write the state. Raises `crds.errors.Operational`."""
-        begun, kind = self._monotonic(), claim.spec.type.value
+        begun, kind, asked = self._monotonic(), claim.spec.type.value, 0.0
         claim = await wishes.begun(claim, self._assigned, self._items)
         more = False
         try:
@@ -171,6 +173,7 @@ class Poller:
         except (assignments.Lost, mongo.Unavailable):
             raise
         except errors.JervisError as error:
+            asked = (error.retry_after or 0.0) if isinstance(error, errors.Operational) else 0.0
             outcome, state = self._failed(claim, error)
         except Exception as error:
             # A source that triggers a bug of ours, such as an answer of a server that was not thought of: the status
@@ -190,7 +193,7 @@ class Poller:
         except mongo.Unavailable as error:
             # Of many items they may take longer than a call may last. They are shown to people, and decide nothing.
             log.info("items not counted", connection=claim.name, reason=error.message)
-        await self._assigned.finish(claim, state, self._next(claim, state, more, emptied, outcome))
+        await self._assigned.finish(claim, state, self._next(claim, state, more, emptied, outcome, asked))
 
     def _failed(self, claim: assignments.Claim, error: errors.JervisError) -> tuple[str, State]:
         reason = next((said for kind, said in _REASONS.items() if isinstance(error, kind)), "PollFailed")
@@ -206,15 +209,18 @@ class Poller:
         )
         return reason, state
 
-    def _next(self, claim: assignments.Claim, state: State, more: bool, emptied: bool, outcome: str) -> datetime:
+    def _next(
+        self, claim: assignments.Claim, state: State, more: bool, emptied: bool, outcome: str, asked: float
+    ) -> datetime:
+        """When it is polled next; `asked`: the seconds for which its source asked to be left alone."""
         now = self._wall()
         if more and emptied and not state.refused:
             return now  # behind the others that are due
         interval = connection.seconds(claim.spec.poll_interval)
         pause = interval * (1 + JITTER * (2 * self._chance.random() - 1))
         if outcome != SUCCEEDED:
-            pause = max(min(pause, AGAIN.delay(state.failures)), 1.0)
-        if not emptied:
+            pause = max(min(pause, AGAIN.delay(state.failures)), min(asked, LONGEST_ASKED), 1.0)
+        if not emptied and not asked:
             pause = min(pause, WINDOW_SECONDS)
         if outcome == SUCCEEDED and state.sweep is not None:
             pause = min(pause, max((state.sweep.due - now).total_seconds(), 1.0))
@@ -298,7 +304,8 @@ class Poller:
                     "contentRef": reference.model_dump(mode="json", by_alias=True),
                 }
             )
-        return {**content, **({"attachments": files} if files else {})}
+        facts = {"facts": one.facts.wire()} if one.facts is not None else {}
+        return {**content, **({"attachments": files} if files else {}), **facts}
 
     async def _credentials(self, claim: assignments.Claim) -> dict[str, str]:
         reference = claim.spec.secret_ref

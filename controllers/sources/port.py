@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from crds import errors, mail, pendingtask
+from crds import errors, facts, mail, pendingtask
 
 Cursor = Mapping[str, Any]
 """JSON that only the protocol reads; {} before the first poll."""
@@ -47,6 +47,8 @@ class Item:
     editable: bool = True
     place: str = ""
     """Where it was found, as `Source.ids` lists it; "": it is never taken for gone."""
+    facts: facts.Facts | None = None
+    """What its fields say; where they change, `version` does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from datetime import datetime
 from email import errors as mail_errors
 from email.header import decode_header, make_header
 from email.parser import HeaderParser
+from typing import Any
 
 import orjson
 import pydantic
@@ -72,6 +73,7 @@ def ingest_request(task: pendingtask.PendingTask, team: Sequence[str], *, again:
         team=list(team),
         attachments=attached_files(task),
         files=images(task),
+        **_given(spec),
         metadata={
             "taskUid": task.metadata.uid,
             "taskType": spec.type.value,
@@ -81,9 +83,15 @@ def ingest_request(task: pendingtask.PendingTask, team: Sequence[str], *, again:
     )
 
 
+def _given(spec: pendingtask.Spec) -> dict[str, Any]:
+    """What the fields of the source item say, as the knowledge base takes it."""
+    found = spec.facts.wire() if spec.facts is not None else {}
+    return {name: found.get(name, []) for name in ("nodes", "relationships")}
+
+
 _INPUT = {
     "type", "client_id", "project_id", "group_id", "source_urn", "correlation_id",
-    "content", "content_ref", "attachments",
+    "content", "content_ref", "attachments", "facts",
 }  # fmt: skip
 
 

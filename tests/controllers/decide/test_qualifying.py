@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pydantic
 import pytest
 
 from controllers.pendingtask import decision, observed
@@ -389,6 +390,27 @@ def test_the_hash_is_of_what_comes_with_the_task() -> None:
     assert digest() == digest("another", queuePosition=3)
     assert len({digest(), digest(content="x"), digest(attachments=FILES[:1]), digest(attachments=other)}) == 4
     assert digest(type="WikiProcessing") != digest()
+
+
+def test_facts_of_the_source_go_with_the_text_and_belong_to_the_hash() -> None:
+    facts = {
+        "nodes": [{"key": "jira::SHOP-1", "type": "jira_issue", "properties": {"status": "Open", "votes": 3}}],
+        "relationships": [{"source": "SHOP-1", "type": "assigned_to", "target": "user:jana", "at": "assignee"}],
+    }
+    plain, known = (
+        ingest.ingest_request(task(Phase.QUALIFYING, spec={"sourceUrn": "jira::SHOP-1", **more}), [])
+        for more in ({}, {"facts": facts})
+    )
+    assert known.nodes[0].properties == {"status": "Open", "votes": 3}
+    assert [(one.source, one.type, one.target, one.at) for one in known.relationships] == [
+        ("SHOP-1", "assigned_to", "user:jana", "assignee")
+    ]
+    assert plain.task is not None
+    assert known.task is not None
+    assert plain.task.fingerprint != known.task.fingerprint
+    nested = {"nodes": [{"key": "a:b", "type": "a", "properties": {"x": {"y": 1}}}]}
+    with pytest.raises(pydantic.ValidationError, match="nodes"):
+        ingest.ingest_request(task(Phase.QUALIFYING, spec={"facts": nested}), [])
 
 
 def test_every_type_has_a_kind_of_document() -> None:

@@ -1,0 +1,216 @@
+"""Requests to a REST API of a source: rate limit, size, and what an answer means for the poll.
+
+    401, 403                         Rejected; one about a rate limit is Unreachable with its pause
+    404, 410                         Absent (a Misconfigured): the caller knows what is not there
+    other 4xx                        Misconfigured with what the server says
+    429, 5xx, silence, no JSON       Unreachable with the pause that was asked for (RFC 9110 10.2.3)
+
+An answer is read up to `LARGEST` bytes. Redirects are followed within the host that was asked; `download` follows those
+to other hosts without the credentials. The time is a parameter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+import orjson
+
+from controllers.sources import limits, port
+from crds import addresses
+
+SECONDS = 60.0
+"""The longest silence of a server."""
+LARGEST = 32 << 20
+"""Bytes of an answer."""
+_REDIRECTS = 5
+_SAID_CHARS = 300
+_PERMISSION = "Give the user or the token of spec.secretRef the right to read it."
+
+
+class Absent(port.Misconfigured):
+    """404 or 410: it is not there, or the user may not see that it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`json` is what the body says, None for an empty one (204, 304). Names of `headers` have no case."""
+
+    status: int
+    headers: httpx.Headers
+    json: Any
+
+
+class TooLarge(port.Misconfigured):
+    """The body has more bytes than were asked for."""
+
+
+class Rest:
+    """`base` is the address before every path; `headers` has the credentials. `bucket` and `monotonic` say when the
+    next request may go; `wall` is UTC, for dates in Retry-After."""
+
+    def __init__(
+        self,
+        base: str,
+        headers: Mapping[str, str],
+        bucket: limits.Bucket,
+        tls: ssl.SSLContext,
+        *,
+        monotonic: Callable[[], float],
+        wall: Callable[[], datetime],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._base = base.rstrip("/") + "/"
+        self._headers, self._bucket = dict(headers), bucket
+        self._monotonic, self._wall, self._sleep = monotonic, wall, sleep
+        self._http = httpx.AsyncClient(
+            verify=tls, timeout=httpx.Timeout(SECONDS, connect=10.0), trust_env=False, follow_redirects=False
+        )
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._http.aclose()
+
+    def url(self, path: str) -> str:
+        """The address of a path; an address of the same host (a link of a page) stays. Raises `port.Unreachable` for
+        one of another host, which must not get the credentials."""
+        made = urljoin(self._base, path)
+        if _host(made) != _host(self._base):
+            raise port.Unreachable(f"The source names {addresses.shown(made)[:200]}, an address of another host.")
+        return made
+
+    async def get(
+        self, path: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """GET. `path` is below `base`, or the address of a next page. See the module for what is raised."""
+        return await self.request("GET", path, params=params, headers=headers)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        json: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Any method, never repeated here. See the module for what is raised."""
+        url = self.url(path)
+        content = None if json is None else orjson.dumps(json)
+        sent = {"Accept": "application/json", **self._headers, **(headers or {})}
+        if content is not None:
+            sent["Content-Type"] = "application/json"
+        for _ in range(_REDIRECTS):
+            async with self._sent(method, url, params, content, sent) as response:
+                if response.is_redirect and method == "GET":
+                    url, params = self.url(urljoin(url, response.headers["Location"])), None
+                    continue
+                body = await _read(response, LARGEST)
+                self._judge(response, body)
+                return Answer(response.status_code, response.headers, _parsed(response, body))
+        raise port.Unreachable(f"{addresses.shown(url)[:200]} redirects without an end.")
+
+    async def download(self, path: str, most: int) -> bytes:
+        """The bytes of a file; another host that it redirects to gets no credentials. Raises `TooLarge` over `most`
+        bytes, else what `get` raises."""
+        url = self.url(path)
+        for _ in range(_REDIRECTS):
+            own = _host(url) == _host(self._base)
+            async with self._sent("GET", url, None, None, self._headers if own else {}) as response:
+                if response.is_redirect:
+                    url = urljoin(url, response.headers["Location"])
+                    continue
+                body = await _read(response, most)
+                self._judge(response, body)
+                return body
+        raise port.Unreachable(f"{addresses.shown(url)[:200]} redirects without an end.")
+
+    @asynccontextmanager
+    async def _sent(
+        self, method: str, url: str, params: Mapping[str, Any] | None, content: bytes | None, headers: Mapping[str, str]
+    ) -> Any:
+        pause = self._bucket.reserve(self._monotonic())
+        if pause:
+            await self._sleep(pause)
+        try:
+            async with self._http.stream(method, url, params=params, content=content, headers=headers) as response:
+                yield response
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise port.Unreachable(
+                f"{addresses.shown(url)[:200]} did not answer: {str(error)[:200] or type(error).__name__}."
+            ) from error
+
+    def _judge(self, response: httpx.Response, body: bytes) -> None:
+        status = response.status_code
+        if status < 400:
+            return
+        where = f"{response.request.method} {addresses.shown(str(response.request.url)).partition('?')[0][:200]}"
+        said = f"{where} answered {status}: {_said(body)}"
+        pause = self._pause(response)
+        if status in (408, 425, 429) or status >= 500 or (status == 403 and pause is not None):
+            raise port.Unreachable(said, retry_after=pause)
+        if status == 401:
+            raise port.Rejected(said, field="spec.secretRef", remedy="Correct the credentials in the Secret.")
+        if status == 403:
+            raise port.Misconfigured(said, field="spec.secretRef", remedy=_PERMISSION)
+        if status in (404, 410):
+            raise Absent(said, field="spec.url", remedy=f"Correct the address or the filter. {_PERMISSION}")
+        raise port.Misconfigured(said, field="spec", remedy="Correct spec.url or spec.filter.")
+
+    def _pause(self, response: httpx.Response) -> float | None:
+        """Seconds by Retry-After, or by the reset of an exhausted limit as GitHub, GitLab and Atlassian tell it."""
+        asked = response.headers.get("Retry-After", "")
+        if asked:
+            try:
+                return max(0.0, float(asked))
+            except ValueError:
+                pass
+            try:
+                return max(0.0, (parsedate_to_datetime(asked).astimezone(UTC) - self._wall()).total_seconds())
+            except ValueError:
+                return None
+        for prefix in ("X-RateLimit-", "RateLimit-"):
+            if response.headers.get(f"{prefix}Remaining", "") == "0":
+                try:
+                    return max(0.0, float(response.headers[f"{prefix}Reset"]) - self._wall().timestamp())
+                except (KeyError, ValueError):
+                    return None
+        return None
+
+
+async def _read(response: httpx.Response, most: int) -> bytes:
+    parts, size = [], 0
+    async for part in response.aiter_bytes():
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            raise TooLarge(f"{addresses.shown(str(response.request.url))[:200]} has more than {most} bytes.")
+    return b"".join(parts)
+
+
+def _parsed(response: httpx.Response, body: bytes) -> Any:
+    if not body.strip():
+        return None
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        where = addresses.shown(str(response.request.url))[:200]
+        raise port.Unreachable(f"{where} answered no JSON: {_said(body)}") from error
+
+
+def _host(url: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(url)
+    port_ = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    return parts.scheme, (parts.hostname or "").lower(), port_
+
+
+def _said(body: bytes) -> str:
+    return " ".join(body[: 4 * _SAID_CHARS].decode("utf-8", "replace").split())[:_SAID_CHARS] or "nothing"

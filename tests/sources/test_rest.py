@@ -1,0 +1,131 @@
+"""Requests to a REST API: what an answer means, whom the credentials reach, and how much is read."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from controllers.sources import limits, port, rest
+
+NOW = datetime(2026, 11, 26, 12, 0, 0, tzinfo=UTC)
+
+
+@asynccontextmanager
+async def served(handler: Any) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def client(base: str, per_minute: int = 6000, **more: Any) -> rest.Rest:
+    bucket = limits.Bucket(per_minute, 1000)
+    headers = {"Authorization": "Bearer secret-token"}
+    return rest.Rest(
+        base, headers, bucket, ssl.create_default_context(), monotonic=lambda: 0.0, wall=lambda: NOW, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "kind", "pause"),
+    [
+        (401, {}, port.Rejected, None),
+        (403, {}, port.Misconfigured, None),
+        (403, {"Retry-After": "61"}, port.Unreachable, 61.0),
+        (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(NOW.timestamp() + 90)}, port.Unreachable, 90.0),
+        (404, {}, rest.Absent, None),
+        (410, {}, rest.Absent, None),
+        (400, {}, port.Misconfigured, None),
+        (429, {"Retry-After": "Thu, 26 Nov 2026 12:02:00 GMT"}, port.Unreachable, 120.0),
+        (429, {"Retry-After": "soon"}, port.Unreachable, None),
+        (503, {}, port.Unreachable, None),
+    ],
+)
+async def test_an_answer_means_one_thing(
+    status: int, headers: dict[str, str], kind: type[Exception], pause: float | None
+) -> None:
+    async def handler(request: web.Request) -> web.Response:
+        return web.json_response({"message": "because"}, status=status, headers=headers)
+
+    async with served(handler) as base:
+        api = client(base)
+        with pytest.raises(kind) as caught:
+            await api.get("x", {"token": "hidden"})
+        await api.close()
+    assert type(caught.value) is kind
+    assert "because" in str(caught.value)
+    assert "secret-token" not in str(caught.value)
+    assert "hidden" not in str(caught.value)
+    if kind is port.Unreachable:
+        assert getattr(caught.value, "retry_after") == pause  # noqa: B009
+
+
+async def test_another_host_never_gets_the_credentials() -> None:
+    seen: list[str | None] = []
+
+    async def other(request: web.Request) -> web.Response:
+        seen.append(request.headers.get("Authorization"))
+        return web.Response(body=b"file")
+
+    async with served(other) as elsewhere:
+
+        async def handler(request: web.Request) -> web.Response:
+            return web.Response(status=302, headers={"Location": f"{elsewhere}/file"})
+
+        async with served(handler) as base:
+            api = client(base)
+            assert await api.download("file", 100) == b"file"
+            with pytest.raises(port.Unreachable):
+                await api.get("x")
+            with pytest.raises(port.Unreachable):
+                await api.get(f"{elsewhere}/next?page=2")
+            await api.close()
+    assert seen == [None]
+
+
+async def test_an_answer_is_read_up_to_a_bound_and_must_be_json() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(body=b"x" * 1000)
+
+    async with served(handler) as base:
+        api = client(base)
+        with pytest.raises(rest.TooLarge):
+            await api.download("file", 999)
+        assert len(await api.download("file", 1000)) == 1000
+        with pytest.raises(port.Unreachable, match="no JSON"):
+            await api.get("x")
+        await api.close()
+
+
+async def test_requests_wait_for_their_bucket_and_a_server_that_is_away_is_unreachable() -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.json_response([1])
+
+    async with served(handler) as base:
+        bucket = limits.Bucket(60, 1)
+        api = rest.Rest(
+            base, {}, bucket, ssl.create_default_context(), monotonic=lambda: 0.0, wall=lambda: NOW, sleep=sleep
+        )
+        for _ in range(3):
+            assert (await api.get("x")).json == [1]
+        assert slept == [1.0, 2.0]
+    with pytest.raises(port.Unreachable):
+        await api.get("x")
+    await api.close()
