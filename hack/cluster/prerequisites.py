@@ -77,6 +77,9 @@ def installable(packages: dict[str, str]) -> list[str]:
     return absent
 
 
+_LOCK_SECONDS = 300
+
+
 def install(packages: dict[str, str], report: progress.Progress) -> None:
     """Install what is missing of `packages` when we are root on Debian. Raises errors.Missing as `ensure` does."""
     absent = missing(packages)
@@ -90,8 +93,10 @@ def install(packages: dict[str, str], report: progress.Progress) -> None:
 def _install(absent: list[str], report: progress.Progress) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     with report.step(f"apt-get installs, as root: {' '.join(absent)}", SECONDS), _nothing_starts():
-        for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *absent]):
-            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        for command in (["update"], ["install", "-y", "--no-install-recommends", *absent]):
+            # Another installation may be under way, such as that of unattended upgrades.
+            waiting = ["apt-get", "-o", f"DPkg::Lock::Timeout={_LOCK_SECONDS}", *command]
+            done = subprocess.run(waiting, env=environment, capture_output=True, text=True)
             if done.returncode != 0:
                 raise errors.Missing(
                     f"install by hand: apt-get install {' '.join(absent)} ({done.stderr.strip()[-300:]})"
