@@ -8,7 +8,7 @@ token are flags and variables under the same names in every command.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,7 +72,13 @@ async def http(url: str, seconds: float) -> AsyncIterator[httpx.AsyncClient]:
 
 @asynccontextmanager
 async def knowledge(
-    url: str, token: str, seconds: float, *, session: Session | None = None, attempts: int = 3
+    url: str,
+    token: str,
+    seconds: float,
+    *,
+    session: Session | None = None,
+    attempts: int = 3,
+    principals: Sequence[str] = (),
 ) -> AsyncIterator[kb_client.Client]:
     """The knowledge base at `url`, or for "" that of the session's release, through the apiserver; `token` "" is for
     one that asks for none. `seconds` bounds each call but those that run a model: they wait as long as the router
@@ -85,7 +91,7 @@ async def knowledge(
     stamina.instrumentation.set_on_retry_hooks(())
     opening = _behind(session, _WRITING, "--kb", token, seconds) if session and not url else http(url, seconds)
     async with opening as opened:
-        yield client.Client(url or BEHIND, opened, token, patient=True, attempts=attempts)
+        yield client.Client(url or BEHIND, opened, token, patient=True, attempts=attempts, principals=principals)
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from crds import phases
+from crds.access import MOST_OF_ONE, Access, Principal
 from crds.conditions import Condition, find
 from crds.conditions import Status as ConditionStatus
 from crds.exits import ExitReason
@@ -218,6 +219,14 @@ class Spec(Model):
     """Files that belong to the content."""
     facts: Facts | None = None
     """What the fields of the source item say: nodes and relationships that need no model."""
+    access: Access | None = None
+    """Who may see the item at its source. Without it the document keeps its access; that of a new one is Unknown."""
+    on_behalf_of: Annotated[
+        tuple[Principal, ...],
+        Field(max_length=MOST_OF_ONE, json_schema_extra={"x-kubernetes-list-type": "atomic", **rules(IMMUTABLE)}),
+    ] = ()
+    """As whom the run reads the knowledge base: user:NAME and the groups that the user is in. Empty: all of the scope.
+    Immutable."""
     mode: Mode = Mode.BACKGROUND
     """Foreground when a person waits for the answer."""
     queue_position: Annotated[int, Field(ge=1, le=1_000_000)] | None = None

@@ -2,7 +2,8 @@
 
 A JSON Web Token (RFC 7519), HS256, media type `jervis-run+jwt`. Registered claims: `iss` jervis-operator, `sub` the
 task's uid, `aud` the services that accept it, `iat`, `exp`. Private claims: `ns`, `attempt`, `client`, `project`,
-`group`, `mode`, `ceiling` (0..3, the most urgent priority allowed). Readers ignore unknown claims; a claim that changes
+`group`, `mode`, `ceiling` (0..3, the most urgent priority allowed), and `principals` of a run on behalf of somebody,
+which has a media type of its own. Readers ignore unknown claims; a claim that changes
 its meaning gets another media type.
 
     Refused (Permanent)     the token is not accepted
@@ -32,19 +33,22 @@ import jwt
 import pydantic
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
-from crds import errors, scope
+from crds import access, errors, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 
 TYPE = "jervis-run+jwt"
+AS_TYPE = "jervis-run-as+jwt"
+"""Of a run that reads on behalf of somebody: who ignores its `principals` would show it more, and refuses it."""
 ISSUER = "jervis-operator"
 KNOWLEDGE_BASE = "jervis-kb"
 ROUTER = "jervis-router"
 AUDIENCE = (KNOWLEDGE_BASE, ROUTER)
 KEY_BYTES = 32
 """Minimum length for HS256: RFC 7518, 3.2."""
-TOKEN_CHARS = 4096
-"""Longer tokens are refused unread. A token with the longest claims has about 900 characters."""
+TOKEN_CHARS = 8000
+"""Longer tokens are refused unread. A token with the longest claims has about 900 characters, one with the most
+principals about 6,700; a header may have 8,190 (aiohttp)."""
 LEEWAY = timedelta(seconds=30)
 """How far the clocks of two nodes may differ."""
 _ALGORITHM = "HS256"
@@ -99,6 +103,8 @@ class Run(BaseModel):
     scope: scope.Scope
     mode: Mode
     ceiling: Priority
+    principals: Annotated[tuple[access.Principal, ...], Field(max_length=access.MOST_OF_ONE)] = ()
+    """As whom the run reads; empty: all of the scope."""
 
     @model_validator(mode="after")
     def _of_a_client(self) -> Run:
@@ -142,7 +148,7 @@ def ring(secrets: Iterable[bytes]) -> Ring:
 
 def is_run_token(token: str) -> bool:
     """Whether a bearer token has the type of a run token; nothing is verified."""
-    return _header(token).get("typ") == TYPE
+    return _header(token).get("typ") in (TYPE, AS_TYPE)
 
 
 class Signer:
@@ -159,7 +165,8 @@ class Signer:
         fields = {name: getattr(run, name) for name in Run.model_fields}
         claims = Claims(**fields, audience=audience, issued_at=issued, expires_at=issued + lifetime)
         key_id, secret = next(iter(self._keys().items()))
-        return jwt.encode(_payload(claims), secret, _ALGORITHM, headers={"kid": key_id, "typ": TYPE})
+        kind = AS_TYPE if claims.principals else TYPE
+        return jwt.encode(_payload(claims), secret, _ALGORITHM, headers={"kid": key_id, "typ": kind})
 
 
 class Verifier:
@@ -194,7 +201,7 @@ class Verifier:
 
     def _read(self, token: str, keys: Ring) -> Claims:
         header = _header(token)
-        if header.get("typ") != TYPE:
+        if header.get("typ") not in (TYPE, AS_TYPE):
             raise Malformed(f"the token is not of type {TYPE}")
         key_id = header.get("kid")
         if not isinstance(key_id, str) or key_id not in keys:
@@ -206,6 +213,8 @@ class Verifier:
         except (jwt.PyJWTError, ValueError, RecursionError) as error:
             raise Malformed("the run token cannot be read") from error
         claims = _claims(payload)
+        if bool(claims.principals) != (header["typ"] == AS_TYPE):
+            raise Malformed("the run token's type and its principals do not belong together")
         if self._audience not in claims.audience:
             raise WrongAudience(f"the run token is not meant for {self._audience}")
         return claims
@@ -232,6 +241,7 @@ def _payload(claims: Claims) -> dict[str, Any]:
         **{name: text for name, text in zip(_SCOPE, owner, strict=True) if text},
         "mode": claims.mode.value,
         "ceiling": int(claims.ceiling),
+        **({"principals": list(claims.principals)} if claims.principals else {}),
     }
 
 
@@ -247,6 +257,7 @@ def _claims(payload: Mapping[str, Any]) -> Claims:
             scope=scope.Scope(client_id=client, project_id=project, group_id=group),
             mode=payload["mode"],
             ceiling=payload["ceiling"],
+            principals=tuple(payload.get("principals", ())),
             audience=tuple(payload["aud"]),
             issued_at=datetime.fromtimestamp(payload["iat"], UTC),
             expires_at=datetime.fromtimestamp(payload["exp"], UTC),

@@ -52,3 +52,10 @@ class Scope(BaseModel):
         if self.group_id:
             return not owner.project_id and owner.group_id == self.group_id
         return True
+
+
+class Viewer(Scope):
+    """A scope as somebody sees it: `principals` are those of the one who asks (`crds.access`). A plain Scope sees all
+    of it."""
+
+    principals: tuple[str, ...]

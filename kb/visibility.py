@@ -14,13 +14,63 @@ to projects outside the group; its table says otherwise and the table holds.
 What is laid down (a rule, an alias) is not knowledge: it holds where its owner says and no group shares it.
 A project's own rules and aliases hold for that project alone, a group's for the group and its projects (`governs`).
 
+What a source shows to some alone (`crds.access`) is shown to a viewer with principals only where it names one of them,
+and only in the present: who could see a replaced version is not asked.
+
 This module is pure; the property tests use `sees` as the oracle for every store. Its translations are `sql` and `aql`
 here, `kb.mongo.visible` and `kb.mongo.governing`, and `kb.vectors.weaviate.filters.sees`.
 """
 
 from __future__ import annotations
 
-from crds import scope
+from collections.abc import Mapping
+
+from crds import access, scope
+
+ACCESS = access.METADATA
+"""Where the access of a document is stored: its labels (`kb.selection.labels`) are what both stores compare."""
+_PUBLIC, _NOBODY = "public", "nobody"
+
+
+def stored(given: access.Access) -> list[str]:
+    """The value of `ACCESS`; [] where it is unknown."""
+    if given.visibility is access.Visibility.PUBLIC:
+        return [_PUBLIC]
+    if given.visibility is access.Visibility.UNKNOWN:
+        return []
+    return list(given.principals) or [_NOBODY]
+
+
+def read(value: object) -> access.Access:
+    """The access of a value of `ACCESS`."""
+    found = [str(one) for one in value] if isinstance(value, list) else []
+    if _PUBLIC in found:
+        return access.PUBLIC
+    return access.restricted(set(found) - {_NOBODY}) if found else access.UNKNOWN
+
+
+def in_labels(labels: tuple[str, ...] | None) -> access.Access:
+    """The access among the labels of a document (`kb.selection.labels`)."""
+    named = [one.removeprefix(f"{ACCESS}=") for one in labels or () if one.startswith(f"{ACCESS}=")]
+    return read(named)
+
+
+def wanted(viewer: scope.Scope) -> list[str] | None:
+    """The labels of which a document must have one to be shown to the viewer; None: it is shown all of the scope."""
+    if not isinstance(viewer, scope.Viewer):
+        return None
+    return [f"{ACCESS}={one}" for one in (_PUBLIC, *viewer.principals)]
+
+
+def shows(viewer: scope.Scope, labels: tuple[str, ...] | None, *, replaced: bool = False) -> bool:
+    """Whether the viewer's principals may see a document of the present, or a `replaced` version, with these labels."""
+    named = wanted(viewer)
+    return named is None or (not replaced and not set(named).isdisjoint(labels or ()))
+
+
+def without(metadata: Mapping[str, object]) -> dict[str, object]:
+    """The sender's own part of a document's metadata."""
+    return {name: value for name, value in metadata.items() if name != ACCESS}
 
 
 def sees(viewer: scope.Scope, owner: scope.Scope) -> bool:
@@ -58,10 +108,20 @@ def sql(row: str = "", world: str = "''") -> str:
     OR ({row}grp <> '' AND {row}grp = :grp))))"""
 
 
+def sql_access(row: str) -> str:
+    """What the viewer's principals may see, over the columns labels and until; its parameter is `:principals`, `wanted`
+    as a JSON array or NULL."""
+    named = f"EXISTS (SELECT 1 FROM json_each({row}labels) WHERE value IN (SELECT value FROM json_each(:principals)))"  # noqa: S608  # a constant
+    return f"(:principals IS NULL OR ({row}until IS NULL AND {named}))"
+
+
 def aql(row: str = "x") -> str:
-    """`sees` as an AQL condition over projectId and groupId of `row`, which lies in a collection of the viewer's client
-    or, with `@everything` set, in a global one. Its other parameters are the viewer's `@project` and `@group`."""
-    return f"""(@everything OR ({row}.projectId == "" AND {row}.groupId == "")
+    """`sees` as an AQL condition over projectId, groupId, labels and untilMs of `row`, which lies in a collection of
+    the viewer's client or, with `@everything` set, in a global one. Its other parameters are the viewer's `@project`
+    and `@group`, and `@principals`: `wanted`."""
+    return f"""(@principals == null
+        OR ({row}.untilMs == null AND {row}.labels != null AND {row}.labels ANY IN @principals))
+    AND (@everything OR ({row}.projectId == "" AND {row}.groupId == "")
     OR (@project != "" AND {row}.projectId == @project) OR (@group != "" AND {row}.groupId == @group))"""
 
 

@@ -87,6 +87,12 @@ def ask(
             "--metadata", metavar="KEY=VALUE", help="Only documents whose metadata has the value; may be repeated."
         ),
     ] = None,
+    principals: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--as", metavar="PRINCIPAL", help="Only what the sources show to user:NAME or group:NAME; may be repeated."
+        ),
+    ] = None,
     results: Annotated[int, typer.Option("--results", "-n", min=1, max=100, help="Largest number of results.")] = 5,
     output: Annotated[Format, typer.Option("--output", "-o", help="Output format.")] = Format.TABLE,
     url: access.Url = access.URL,
@@ -104,7 +110,9 @@ def ask(
             field="QUESTION",
             remedy="Give times as 2026-03-02T09:00:00Z and kinds as words.",
         ) from error
-    found = access.through(url, token, lambda api: api.retrieve(asked, urgency=priority.Priority.P1))
+    found = access.through(
+        url, token, lambda api: api.retrieve(asked, urgency=priority.Priority.P1), principals=principals or ()
+    )
     Output(output).show(found.model_dump(mode="json", by_alias=True), _drawn(found))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, TypeVar
 
 import pydantic
@@ -46,11 +46,18 @@ def first(error: ValueError) -> str:
     return str(error)
 
 
-def through(url: str, token: str, work: Callable[[client.Client], Awaitable[_Answer]], *, attempts: int = 3) -> _Answer:
+def through(
+    url: str,
+    token: str,
+    work: Callable[[client.Client], Awaitable[_Answer]],
+    *,
+    attempts: int = 3,
+    principals: Sequence[str] = (),
+) -> _Answer:
     """Do the work with a client of its own connection."""
 
     async def run() -> _Answer:
-        async with services.knowledge(url, token, _SECONDS, attempts=attempts) as opened:
+        async with services.knowledge(url, token, _SECONDS, attempts=attempts, principals=principals) as opened:
             return await work(opened)
 
     return asyncio.run(run())

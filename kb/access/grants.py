@@ -18,7 +18,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from crds import priority, scope
+from crds import access, priority, scope
 from kb import errors
 
 log = structlog.get_logger(__name__)
@@ -61,7 +61,8 @@ class Grant(_Model):
     """What a token allows. The file holds the token's SHA-256, so that reading the file does not give it away.
 
     `erase` allows to forget a whole scope within the bounds; `write` alone does not. `ceiling` (P0 to P3) is the most
-    urgent priority that counts; without one every priority does.
+    urgent priority that counts; without one every priority does. With `principals` its questions are those of somebody:
+    they see what a source shows to these, and no question can name others.
     """
 
     name: _Name
@@ -70,6 +71,7 @@ class Grant(_Model):
     write: bool = False
     erase: bool = False
     ceiling: priority.Priority | None = None
+    principals: tuple[access.Principal, ...] = Field(default=(), max_length=access.MOST_OF_ONE)
 
     @pydantic.field_validator("ceiling", mode="before")
     @classmethod
@@ -102,7 +104,7 @@ def read(path: Path) -> tuple[Grant, ...]:
         raise errors.Misconfigured(
             f"{path} is no YAML from line {line} on",
             field="tokensFile",
-            remedy="Give `tokens`, a list of {name, sha256, scopes, write, erase, ceiling}.",
+            remedy="Give `tokens`, a list of {name, sha256, scopes, write, erase, ceiling, principals}.",
         ) from None
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -110,7 +112,7 @@ def read(path: Path) -> tuple[Grant, ...]:
         raise errors.Misconfigured(
             f"{path}: {place}: {first['msg']}",
             field=f"tokensFile.{place}",
-            remedy="Give `tokens`, a list of {name, sha256, scopes, write, erase, ceiling}.",
+            remedy="Give `tokens`, a list of {name, sha256, scopes, write, erase, ceiling, principals}.",
         ) from error
 
 

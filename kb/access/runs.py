@@ -49,6 +49,11 @@ class Pass:
         """The most urgent priority that counts."""
         return self.claims.ceiling
 
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """As whom it asks; (): it sees all of its scope."""
+        return self.claims.principals
+
     def permits(self, method: str, route: str) -> bool:
         """Whether a run may call the route at all; `route` as it is registered, with its parameters' names."""
         return (method, route) in _ROUTES

@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from crds import access as accesses
 from crds import scope, values
 from kb.api import links as linked
 from kb.api import message
@@ -105,7 +106,8 @@ class IngestRequest(message.Request):
     `metadata` is the sender's own: it is given back with every chunk, and questions can be narrowed by it. `nodes` and
     `relationships` are facts that the caller knows, beside what models read in the text; like the text they belong to
     this version and are replaced with it. `files` are the images among the attachments: what a vision model sees in
-    them helps to understand the document. `task` is the one that it comes with.
+    them helps to understand the document. `task` is the one that it comes with. `access` is who may see it at its
+    source; without it the document keeps what was said before, and a new one is Unknown.
     """
 
     scope: scope.Scope
@@ -126,9 +128,14 @@ class IngestRequest(message.Request):
     nodes: list[GivenNode] = Field(default_factory=list, max_length=5000)
     relationships: list[GivenRelationship] = Field(default_factory=list, max_length=10_000)
     task: TaskOrigin | None = None
+    access: accesses.Access | None = None
 
     @model_validator(mode="after")
     def _one_content(self) -> IngestRequest:
+        if accesses.METADATA in self.metadata:
+            raise ValueError(
+                f"metadata has {accesses.METADATA}, a name of the knowledge base's own; give access instead"
+            )
         if (self.content is None) == (self.content_ref is None):
             raise ValueError("give exactly one of content and contentRef")
         return self

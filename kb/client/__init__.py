@@ -6,6 +6,8 @@ Rejected    (Permanent)     the request is wrong, or the service has a bug: aski
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import httpx
 
 from crds import priority, scope
@@ -22,7 +24,8 @@ class Client:
 
     `token` is the bearer token of a knowledge base that asks for one, or gives it before each call (`token_file`).
     Calls that may be repeated without harm are made up to `attempts` times while they are Unavailable, as Retry-After
-    says (`kb.client.transport.Transport`); a caller that has a patience of its own gives 1.
+    says (`kb.client.transport.Transport`); a caller that has a patience of its own gives 1. Its questions
+    are asked on behalf of `principals`.
     """
 
     def __init__(
@@ -33,8 +36,11 @@ class Client:
         *,
         patient: bool = False,
         attempts: int = 3,
+        principals: Sequence[str] = (),
     ) -> None:
-        self._transport = transport.Transport(base_url, http, token, patient=patient, attempts=attempts)
+        self._transport = transport.Transport(
+            base_url, http, token, patient=patient, attempts=attempts, principals=principals
+        )
         self.rules = resources.Rules(self._transport)
         self.types = resources.EntityTypes(self._transport)
         self.links = resources.Links(self._transport)

@@ -7,7 +7,7 @@ Rejected    (Permanent)     the request is wrong, or the service has a bug: aski
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ import httpx
 import pydantic
 import stamina
 
-from crds import addresses, errors, priority
+from crds import access, addresses, errors, priority
 from kb import api
 
 _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
@@ -73,6 +73,8 @@ class Transport:
     `patient`: a call with a priority, which may wait in the router's queue, is given up after `crds.priority.SILENCE`
     and the time of `_BESIDE` without a byte; the timeout of `http` is for the others.
 
+    Questions are asked on behalf of `principals` (`crds.access`), where there are any.
+
     A call that may be repeated without harm is made at most `attempts` times, while it is Unavailable. What the service
     asks for with Retry-After is waited for, up to `LONGEST_WAIT` seconds; when it asks for more, the error is raised.
     """
@@ -85,8 +87,10 @@ class Transport:
         *,
         patient: bool = False,
         attempts: int = 1,
+        principals: Sequence[str] = (),
     ) -> None:
         self._attempts = attempts
+        self._as = {access.HEADER: ", ".join(principals)} if principals else {}
         self._base = base_url.rstrip("/")
         self._shown = addresses.shown(self._base)
         self._http = http
@@ -149,7 +153,7 @@ class Transport:
         urgency: priority.Priority | None,
     ) -> httpx.Response:
         token = self._token()
-        own = {"Authorization": f"Bearer {token}"} if token else {}
+        own = self._as | ({"Authorization": f"Bearer {token}"} if token else {})
         timeout = self._http.timeout
         if urgency is not None:
             own[priority.HEADER] = str(int(urgency))

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from pydantic import JsonValue
 
 from crds import scope
-from kb import selection
+from kb import selection, visibility
 from kb.graph import model
 
 _SEPARATOR = "\x1f"
@@ -108,8 +108,13 @@ def past(client_id: str) -> str:
 
 
 def viewer_of(viewer: scope.Scope, *, history: bool = False) -> dict[str, Any]:
-    """Whose sight it is, for `:world`, `:client`, `:project` and `:grp`: of the present, or of the history alone."""
-    where = {"project": viewer.project_id, "grp": viewer.group_id}
+    """Whose sight it is, of the present or of the history alone: the parameters of `kb.visibility.sql`."""
+    wanted = visibility.wanted(viewer)
+    where = {
+        "project": viewer.project_id,
+        "grp": viewer.group_id,
+        "principals": None if wanted is None else json.dumps(wanted),
+    }
     if history:
         return {"world": past(""), "client": past(viewer.client_id), **where}
     return {"world": "", "client": viewer.client_id, **where}
@@ -157,7 +162,8 @@ def _said(row: Row, document: model.Document) -> model.Said:
 
 
 def version_of(row: Row, version_id: str, chunk_ids: Sequence[str]) -> model.Version:
-    return model.Version(version_id, document_of(row), row["revision"], tuple(chunk_ids), row["given"])
+    labels = None if row["labels"] is None else tuple(json.loads(row["labels"]))
+    return model.Version(version_id, document_of(row), row["revision"], tuple(chunk_ids), row["given"], labels)
 
 
 def node_of(key: str, node_type: str, mentions: int, described: Sequence[Row]) -> model.Node:

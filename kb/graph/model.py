@@ -90,7 +90,7 @@ class Evidence:
 class Version:
     """A version of a document; `id` is the document's, or `kb.identity.version` once it was replaced.
 
-    `given`: the nodes and relationships that its caller gave, as text (`kb.reading.given`).
+    `given`: the nodes and relationships that its caller gave, as text (`kb.reading.given`). `labels` as in `Patch`.
     """
 
     id: str
@@ -98,6 +98,7 @@ class Version:
     revision: str
     chunk_ids: tuple[str, ...]
     given: str = ""
+    labels: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,8 @@ VERSIONS_OF = "SELECT id FROM documents WHERE client = :past AND document_id = :
 EXPIRED = f"{VERSIONS_OF} AND until < :before"
 EXPIRED_OF_CLIENT = "SELECT id FROM documents WHERE client = :past AND until < :before"
 VERSIONS = """
-SELECT d.id, d.document_id, d.source_urn, d.kind, d.title, d.observed, d.since, d.until, d.revision, d.given
+SELECT d.id, d.document_id, d.source_urn, d.kind, d.title, d.observed, d.since, d.until, d.revision, d.given,
+    d.labels
 FROM documents d WHERE d.id = :present OR (d.client = :past AND d.document_id = :document AND d.until IS NOT NULL)
 ORDER BY d.until IS NOT NULL, d.until DESC
 """
@@ -116,7 +117,7 @@ CHUNKS_OF = "SELECT chunk_id FROM chunks WHERE document = ? ORDER BY chunk_id"
 
 # `kb.visibility.sees` over the owning document `d`; every query below joins `d` and carries this clause.
 # `:world` is the global partition: "", or that of its history.
-_SEES = visibility.sql("d.", ":world")
+_SEES = f"({visibility.sql('d.', ':world')} AND {visibility.sql_access('d.')})"
 # What is part of the knowledge of `:moment`: begun by then, and not replaced by then.
 _KNOWN = """(:moment IS NULL OR ((coalesce(d.since, d.observed) IS NULL OR coalesce(d.since, d.observed) <= :moment)
     AND (d.until IS NULL OR d.until > :moment)))"""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from crds import access as accesses
 from crds import priority, runtoken, scope, trace
 from kb import errors
 from kb.access import audit, grants, rates, runs
@@ -30,6 +31,10 @@ _OPEN = frozenset({"/api/v1/openapi.json"})
 _QUESTIONS = ("/api/v1/retrieve", "/api/v1/search/", "/api/v1/chunks/", "/api/v1/graph/", f"{TOOLS}searchHybrid")
 # https://www.w3.org/TR/trace-context/ (traceparent)
 _TRACE = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$")
+
+_PRINCIPAL = re.compile(accesses.PRINCIPAL)
+# The routes whose stores show to a viewer with principals what these may see.
+_SEEN = ("/api/v1/retrieve", "/api/v1/search/", "/api/v1/chunks", "/api/v1/graph/", f"{TOOLS}searchHybrid")
 
 Rights = grants.Grant | runs.Pass
 
@@ -230,6 +235,51 @@ def check(request: web.Request, where: scope.Scope) -> None:
     if passed is not None:
         gate, grant = passed
         gate.admit(request, grant, where)
+
+
+def viewer(request: web.Request, where: scope.Scope) -> scope.Scope:
+    """`where` as the one who asks sees it: with the principals of its token, or with those that the question names,
+    which are no others. Raises `kb.errors.Invalid`, `Forbidden`.
+
+    Routes beside `_SEEN` know nothing of principals: they are closed to a question that has some. A run's own content
+    and memory are its own.
+    """
+    passed = request.get(_PASS)
+    rights = passed[1] if passed is not None else None
+    held = rights.principals if rights is not None else ()
+    named = _principals(request)
+    if held and not set(named) <= set(held):
+        raise errors.Forbidden(
+            f"the token {rights.name!r} may not ask as others" if rights is not None else "not as others",
+            field=accesses.HEADER,
+            remedy="Name principals of the token alone, or leave the header out.",
+        )
+    principals = named or held
+    if not principals or not _questions(request):
+        return where
+    resource = request.match_info.route.resource
+    route = resource.canonical if resource is not None else ""
+    if route.startswith(_SEEN) or route == MCP or (isinstance(rights, runs.Pass) and not named):
+        return scope.Viewer(**where.model_dump(), principals=principals)
+    raise errors.Forbidden(
+        f"{request.method} {request.path} does not answer on behalf of somebody",
+        field=accesses.HEADER,
+        remedy="Ask by /api/v1/retrieve, /search, /chunks or /graph.",
+    )
+
+
+def _principals(request: web.Request) -> tuple[str, ...]:
+    text = request.headers.get(accesses.HEADER)
+    if text is None:
+        return ()
+    found = tuple(dict.fromkeys(part for one in text.split(",") if (part := one.strip())))
+    if not found or len(found) > accesses.MOST_OF_ONE or not all(_PRINCIPAL.fullmatch(one) for one in found):
+        raise errors.Invalid(
+            f"the header has to name 1 to {accesses.MOST_OF_ONE} principals",
+            field=accesses.HEADER,
+            remedy="Give user:NAME and group:NAME in small letters, separated by commas.",
+        )
+    return found
 
 
 def run(request: web.Request) -> runtoken.Claims | None:

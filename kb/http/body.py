@@ -38,6 +38,9 @@ async def read(request: web.Request, model: type[_Model], *, seconds: float | No
     if isinstance(where, scope.Scope):
         access.check(request, where)
         buffers.belongs(request, where.client_id)
+        seen = access.viewer(request, where)
+        if seen is not where:
+            made = made.model_copy(update={"scope": seen})
     return made
 
 
@@ -88,7 +91,7 @@ def owner(request: web.Request) -> scope.Scope:
     given: Mapping[str, str] = {name: request.query[name] for name in names if name in request.query}
     where = validate(given, scope.Scope)
     access.check(request, where)
-    return where
+    return access.viewer(request, where)
 
 
 async def raw(request: web.Request, limit: int, remedy: str, *, seconds: float | None = None) -> bytes:

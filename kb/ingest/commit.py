@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from crds import priority, scope
-from kb import api, metrics, selection
+from crds import access, priority, scope
+from kb import api, identity, metrics, selection, visibility
 from kb.aliases import registry, rename
 from kb.erasure import closed
 from kb.graph import model as graph_model
@@ -68,6 +68,7 @@ class Committer:
         """
         await self._changes.note(request.scope, [made.document_id])
         before = await self._graph.versions(request.scope, made.document_id)
+        request = request.model_copy(update={"access": await self._access(request, before)})
         made = _qualified(request, made, before)
         built = graph_builder.build(request, made, extracted.extractions)
         self._meters.dropped.inc(built.dropped)
@@ -108,6 +109,17 @@ class Committer:
                 )
         self._meters.chunks.inc(len(made.pieces))
         return named
+
+    async def _access(self, request: api.IngestRequest, before: Sequence[graph_model.Version]) -> access.Access | None:
+        """Who may see it: of an attachment those who see its document; else what is said now, else what was said."""
+        parent = api.attached_to(request.source_urn)
+        if parent is not None:
+            before = await self._graph.versions(request.scope, identity.document(request.scope, parent))
+        elif request.access is not None:
+            return request.access
+        present = next((one for one in before if one.document.until_ms is None), None)
+        named = present is not None and any(one.startswith(f"{visibility.ACCESS}=") for one in present.labels or ())
+        return visibility.in_labels(present.labels) if present is not None and named else request.access
 
     def _succeed(self, built: graph_builder.Built, before: Sequence[graph_model.Version]) -> graph_builder.Built:
         """With the beginning of this version, and what becomes of the one in the present, where a history is kept."""

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kb import api, identity, selection, words
+from kb import api, identity, selection, visibility, words
 from kb.graph import model as graph
 from kb.ingest import history
 from kb.reading import anchor, draft, extraction, given, reference, relation, sentence
@@ -244,7 +244,10 @@ def _finish(builder: _Builder) -> Built:
         )
     for mention in builder.mentions.values():
         refs[mention.chunk_id].add(mention.node_key)
-    metadata = json.dumps(request.metadata, sort_keys=True, ensure_ascii=False) if request.metadata else ""
+    told: dict[str, object] = dict(request.metadata)
+    if request.access is not None:
+        told[visibility.ACCESS] = visibility.stored(request.access)
+    metadata = json.dumps(told, sort_keys=True, ensure_ascii=False) if told else ""
     chunks = tuple(
         vectors.Chunk(
             id=piece.id,
@@ -277,6 +280,6 @@ def _finish(builder: _Builder) -> Built:
         evidence=tuple(sorted(builder.evidence.values())),
         revision=history.revision(chunk_ids, made.given.stated),
         given=made.given.text,
-        labels=selection.labels(request.metadata or {}),
+        labels=selection.labels(told),
     )
     return Built(patch, chunks, tuple(sorted(texts.values(), key=lambda line: line.id)), builder.dropped)

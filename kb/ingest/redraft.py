@@ -32,6 +32,7 @@ def remake(
         content=first.text,
         observed_at=datetime.fromisoformat(first.observed_at) if first.observed_at else None,
         metadata=first.said(),
+        access=first.access(),
     )
     pieces = tuple(
         draft.ChunkDraft(one.id, chunk.Chunk(one.text, one.start, one.end), tuple(sentence.split(one.text)))

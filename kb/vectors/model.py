@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from crds import access as accesses
 from crds import scope
-from kb import identity
+from kb import identity, selection, visibility
 
 Vector = list[float]
 
@@ -29,10 +30,10 @@ class Made(list[float]):
 class Chunk:
     """A verbatim slice of a document. `heading` is put before it when it is embedded and searched by word.
 
-    `metadata` is the sender's, as a JSON object or "". `observed_at` is RFC 3339 or ""; `graph_refs` are the keys of
-    the nodes that the chunk mentions. `since_ms`: when its version began, where that is not when it was observed;
-    `until_ms`: when that was replaced, None in the present. `taken`: `kb.ingest.turns.Turn.taken` of the turn in which
-    it was stored or confirmed.
+    `metadata` is the sender's with the access (`kb.visibility.ACCESS`), a JSON object or "". `observed_at` is RFC 3339
+    or ""; `graph_refs` are the keys of the nodes that the chunk mentions. `since_ms`: when its version began, where
+    that is not when it was observed; `until_ms`: when that was replaced, None in the present. `taken`:
+    `kb.ingest.turns.Turn.taken` of the turn in which it was stored or confirmed.
     """
 
     id: str
@@ -54,6 +55,18 @@ class Chunk:
 
     def said(self) -> dict[str, Any]:
         """The sender's metadata."""
+        return visibility.without(self._all())
+
+    def access(self) -> accesses.Access | None:
+        """Who may see its document; None where that was never said."""
+        found = self._all()
+        return visibility.read(found[visibility.ACCESS]) if visibility.ACCESS in found else None
+
+    def labels(self) -> tuple[str, ...]:
+        """What its document can be chosen by."""
+        return selection.labels(self._all())
+
+    def _all(self) -> dict[str, Any]:
         said: dict[str, Any] = json.loads(self.metadata) if self.metadata else {}
         return said
 

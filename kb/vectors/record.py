@@ -48,7 +48,7 @@ def of_chunk(
         "observedAt": chunk.observed_at,
         "graphRefs": list(chunk.graph_refs),
         "metadata": chunk.metadata,
-        "labels": list(selection.labels(chunk.said())),
+        "labels": list(chunk.labels()),
         "revision": chunk.revision(owner),
         "sinceMs": chunk.since_ms,
         "untilMs": chunk.until_ms,

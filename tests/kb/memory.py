@@ -342,6 +342,7 @@ class Vectors:
             (chunk, vector)
             for owner, chunk, vector in (*self._chunks.values(), *(self._past.values() if past else ()))
             if visibility.sees(viewer, owner)
+            and visibility.shows(viewer, chunk.labels())
             and chosen.admits(
                 chunk.kind, chunk.source_urn, selection.moment(chunk.observed_at), chunk.since_ms, chunk.until_ms
             )

@@ -94,6 +94,7 @@ def by_aql(viewer: scope.Scope, owner: scope.Scope) -> bool:
         "everything": not owner.client_id,
         "project": viewer.project_id,
         "group": viewer.group_id,
+        "principals": None,
     }
     query = f"FOR x IN @@c FILTER {visibility.aql()} RETURN x._key"
     return language.run(query, bound, lambda name, write: collection) == ["1"]

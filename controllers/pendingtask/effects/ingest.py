@@ -74,6 +74,7 @@ def ingest_request(task: pendingtask.PendingTask, team: Sequence[str], *, again:
         attachments=attached_files(task),
         files=images(task),
         **_given(spec),
+        access=spec.access,
         metadata={
             "taskUid": task.metadata.uid,
             "taskType": spec.type.value,
@@ -91,7 +92,7 @@ def _given(spec: pendingtask.Spec) -> dict[str, Any]:
 
 _INPUT = {
     "type", "client_id", "project_id", "group_id", "source_urn", "correlation_id",
-    "content", "content_ref", "attachments", "facts",
+    "content", "content_ref", "attachments", "facts", "access",
 }  # fmt: skip
 
 

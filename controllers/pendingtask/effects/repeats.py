@@ -43,11 +43,17 @@ def origin(task: pendingtask.PendingTask, digest: str, *, again: bool = False) -
 
 
 def digest(title: str, spec: pendingtask.Spec) -> str:
-    """Of what comes with a task: its type, title, content, files and facts."""
+    """Of what comes with a task: its type, title, content, files, facts and access."""
     content = hashlib.sha256(spec.content.encode(errors="surrogatepass")).hexdigest() if spec.content else ""
     stored = spec.content_ref.sha256 if spec.content_ref else ""
     files = [(one.name, one.media_type, one.content_ref.sha256) for one in spec.attachments]
-    said = (spec.type.value, title, content or stored, files, *([spec.facts.model_dump_json()] if spec.facts else []))
+    said = (
+        spec.type.value,
+        title,
+        content or stored,
+        files,
+        *(one.model_dump_json() for one in (spec.facts, spec.access) if one),
+    )
     return hashlib.sha256(repr(said).encode()).hexdigest()
 
 

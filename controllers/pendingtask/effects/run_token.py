@@ -78,6 +78,7 @@ def _run(task: pendingtask.PendingTask, attempt: int, ceiling: priority.Priority
         scope=scope.Scope(client_id=spec.client_id, project_id=spec.project_id or "", group_id=spec.group_id or ""),
         mode=order.mode(spec),
         ceiling=ceiling,
+        principals=spec.on_behalf_of,
     )
 
 

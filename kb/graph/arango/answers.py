@@ -52,7 +52,12 @@ def version(row: dict[str, Any]) -> model.Version:
     found, revision = document(row), row.get("revision") or ""
     replaced = identity.version(found.id, revision, found.start_ms)
     own = found.id if found.until_ms is None else replaced
-    return model.Version(own, found, revision, tuple(sorted(row["chunkIds"])), row.get("given") or "")
+    return model.Version(own, found, revision, tuple(sorted(row["chunkIds"])), row.get("given") or "", _labels(row))
+
+
+def _labels(row: dict[str, Any]) -> tuple[str, ...] | None:
+    found = row.get("labels")
+    return None if found is None else tuple(found)
 
 
 def node(key: str, kind: str, said: int, rows: Sequence[dict[str, Any]]) -> model.Node:

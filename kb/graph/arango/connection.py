@@ -138,6 +138,7 @@ class Connection:
                         "everything": not client,
                         "project": viewer.project_id,
                         "group": viewer.group_id,
+                        "principals": visibility.wanted(viewer),
                         **names,
                         "moment": None,
                         "hub": self._hub,

@@ -179,7 +179,7 @@ class Connection:
         def within(client: str, past: bool, where: FilterReturn | None) -> Awaitable[list[Any]]:
             return self._in(name, client, lambda tenant: ask(tenant, where), history=past)
 
-        return await _everywhere(viewer, within, chosen, ids, history=history)
+        return await _everywhere(viewer, within, chosen, ids, history=history, chunks=name == self._chunks_name)
 
     async def _scored(
         self,
@@ -203,7 +203,7 @@ class Connection:
                     return []
                 raise
 
-        return await _everywhere(viewer, within, chosen, ids, history=history)
+        return await _everywhere(viewer, within, chosen, ids, history=history, chunks=name == self._chunks_name)
 
 
 async def _everywhere(
@@ -213,6 +213,7 @@ async def _everywhere(
     ids: Sequence[str],
     *,
     history: bool,
+    chunks: bool,
 ) -> list[Any]:
     """What `within` finds in each tenant in which the viewer's data can lie.
 
@@ -227,7 +228,7 @@ async def _everywhere(
     for asked in rounds if viewer.client_id else [places]:
         if ids and not left:
             break
-        wanted = [_filter(viewer, client, chosen, left, history=past) for client, past in asked]
+        wanted = [_filter(viewer, client, chosen, left, history=past, chunks=chunks) for client, past in asked]
         answers = (within(client, past, where) for (client, past), where in zip(asked, wanted, strict=True))
         rows = [row for some in await asyncio.gather(*answers) for row in some]
         found += rows
@@ -238,9 +239,17 @@ async def _everywhere(
 
 
 def _filter(
-    viewer: scope.Scope, client: str, chosen: selection.Selection, ids: Sequence[str], *, history: bool
+    viewer: scope.Scope,
+    client: str,
+    chosen: selection.Selection,
+    ids: Sequence[str],
+    *,
+    history: bool,
+    chunks: bool,
 ) -> FilterReturn | None:
-    wanted = [*([filters.sees(viewer)] if client else []), *filters.admits(chosen, history=history)]
+    """`chunks`: they alone have labels. A sentence is asked for by the id that the graph has shown."""
+    own = [*([filters.sees(viewer)] if client else []), *(filters.may(viewer) if chunks else [])]
+    wanted = [*own, *filters.admits(chosen, history=history)]
     if ids:
         wanted.append(filters.among(ids))
     return Filter.all_of(wanted) if wanted else None

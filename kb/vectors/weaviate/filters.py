@@ -9,7 +9,7 @@ from weaviate.classes.query import Filter
 from weaviate.collections.classes.filters import FilterReturn
 
 from crds import scope
-from kb import selection
+from kb import selection, visibility
 from kb.vectors import record
 
 
@@ -43,6 +43,12 @@ def sees(viewer: scope.Scope) -> FilterReturn:
     if viewer.group_id:
         ways.append(group.equal(viewer.group_id))
     return Filter.any_of(ways)
+
+
+def may(viewer: scope.Scope) -> list[FilterReturn]:
+    """What the viewer's principals may see; nothing where all of the scope is asked for."""
+    labels = visibility.wanted(viewer)
+    return [] if labels is None else [Filter.by_property("labels").contains_any(labels)]
 
 
 def replaced_before(moment: int) -> FilterReturn:

@@ -41,6 +41,10 @@ def patch(
     return model.Patch(doc, chunk_ids, tuple(sorted(mentions)), tuple(sorted(evidence)))
 
 
+def _access(*principals: str) -> tuple[str, ...]:
+    return tuple(sorted(f"{visibility.ACCESS}={one}" for one in principals))
+
+
 async def check_hub(store: Store) -> None:
     """What a store does that reads twenty rows at one node."""
     for number in range(30):
@@ -477,6 +481,56 @@ class Contract:
         rest = await store.naming(scopes.ACME, "person:jana", after=first[0].id)
         assert [first, *rest] == await store.naming(scopes.ACME, "person:jana")
         assert await store.naming(scopes.ACME, "person:nobody") == []
+
+    async def test_somebody_sees_what_the_source_shows_to_it_and_to_all(self, store: Store) -> None:
+        told: dict[str, tuple[str, ...] | None] = {
+            "old": None,
+            "unknown": ("topic=pay",),
+            "public": _access("public"),
+            "jana": _access("user:jana"),
+            "team": _access("user:petr", "group:dev"),
+            "nobody": _access("nobody"),
+        }
+        for owner in (scopes.SHOP, scopes.BLOG):
+            for name, labels in told.items():
+                said = [(f"person:{name}", "wrote", "file:a.kt"), (f"person:{name}", "wrote", f"file:{name}.kt")]
+                await store.replace(owner, replace(patch(owner, f"u:{name}", said), labels=labels))
+        first = version(scopes.SHOP, [("person:past", "wrote", "file:a.kt")], 1)
+        await store.replace(scopes.SHOP, replace(first, labels=_access("public")))
+        [present] = await store.versions(scopes.SHOP, first.document.id)
+        assert present.labels == _access("public")
+        later = version(scopes.SHOP, [("person:later", "wrote", "file:a.kt")], 3, keep=present)
+        await store.replace(scopes.SHOP, replace(later, labels=_access("public")))
+        for principals, seen in (
+            (("user:jana",), {"public", "jana", "later"}),
+            (("user:nina", "group:dev"), {"public", "team", "later"}),
+            (("user:nobody",), {"public", "later"}),
+            (None, {*told, "later"}),
+        ):
+            viewer: scope.Scope = scopes.SHOP
+            if principals is not None:
+                viewer = scope.Viewer(**scopes.SHOP.model_dump(), principals=principals)
+            people = {f"person:{name}" for name in seen}
+            counts = await store.counts(viewer)
+            assert counts.documents == len(seen)
+            assert {one.edge.source for one in await store.edges(viewer)} == people
+            assert {one.key for one in await store.nodes(viewer, node_type="person")} == people
+            walk = await store.traverse(viewer, ["file:a.kt"], model.Steps(1, 100, 100, None))
+            assert {one.node_key for one in walk.visits} - {"file:a.kt"} == people
+            leads = await store.leads(viewer, ["file:a.kt"])
+            assert len({one.chunk_id for one in leads}) == len(seen)
+            everything = [one.chunk_id for one in await store.leads(scopes.SHOP, ["file:a.kt"])]
+            assert await store.committed(viewer, everything) == {one.chunk_id for one in leads}
+            said_there = await store.mentioned(viewer, everything, history=True)
+            assert {one.chunk_id for one in said_there} >= {one.chunk_id for one in leads}
+            if principals is not None:
+                assert {one.chunk_id for one in said_there} == {one.chunk_id for one in leads}
+            assert len(await store.listed(viewer)) == len(seen)
+            asked = [model.Edge(f"person:{name}", "wrote", "file:a.kt") for name in (*told, "later", "past")]
+            proven = {edge.source for edge, said in (await store.proofs(viewer, asked)).items() if said}
+            assert proven == people
+            past = await store.replaced(viewer, [first.document.id])
+            assert bool(past) == (principals is None)
 
     async def test_strange_keys_are_kept_apart(self, store: Store) -> None:
         keys = [

@@ -173,6 +173,29 @@ class Contract:
         web = selection.Selection(labels=(selection.labels({"team": "web"}),))
         assert {one.id for one in await store.newest(scopes.SHOP, web, limit=10)} == {made[0].id, made[1].id}
 
+    async def test_somebody_finds_what_the_source_shows_to_it_and_to_all(self, store: Store) -> None:
+        told = {"unknown": None, "public": ["public"], "jana": ["user:jana"], "team": ["user:petr", "group:dev"]}
+        named = {}
+        for name, shown in told.items():
+            said = {} if shown is None else {visibility.ACCESS: shown}
+            made = replace(chunk(scopes.SHOP, f"u:{name}", f"the order of {name}"), metadata=json.dumps(said))
+            named[made.id] = name
+            await store.put(scopes.SHOP, [(made, point(1))], [])
+        for principals, seen in (
+            (("user:jana",), {"public", "jana"}),
+            (("group:dev", "user:nina"), {"public", "team"}),
+            (("user:nina",), {"public"}),
+        ):
+            viewer = scope.Viewer(**scopes.SHOP.model_dump(), principals=principals)
+            assert {named[hit.chunk_id] for hit in await store.dense(viewer, point(1), limit=9)} == seen
+            assert {named[hit.chunk_id] for hit in await store.lexical(viewer, "order", limit=9)} == seen
+            assert {named[one] for one in await store.chunks(viewer, list(named))} == seen
+        assert len(await store.dense(scopes.SHOP, point(1), limit=9)) == len(told)
+        [made] = (
+            await store.chunks(scopes.SHOP, [next(one for one, name in named.items() if name == "jana")])
+        ).values()
+        assert made.said() == {}
+
     async def test_a_project_takes_its_data_into_its_new_group(self, store: Store) -> None:
         mine, other = chunk(scopes.SHOP, "u:1", "login"), chunk(scopes.TILL, "u:2", "login")
         for owner, one in ((scopes.SHOP, mine), (scopes.TILL, other)):
