@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
     AwareDatetime,
     Field,
     JsonValue,
+    PrivateAttr,
     StrictBool,
     StrictInt,
     StringConstraints,
@@ -126,6 +127,18 @@ class IngestRequest(message.Request):
     nodes: list[GivenNode] = Field(default_factory=list, max_length=5000)
     relationships: list[GivenRelationship] = Field(default_factory=list, max_length=10_000)
     task: TaskOrigin | None = None
+    _marked: bool = PrivateAttr(default=False)
+
+    @property
+    def marked(self) -> bool:
+        """Whether this program itself has read the content and marked what is hidden in it: no caller can say so."""
+        return self._marked
+
+    def as_marked(self) -> Self:
+        """The same, marked by this program."""
+        made = self.model_copy()
+        made._marked = True
+        return made
 
     @model_validator(mode="after")
     def _one_content(self) -> IngestRequest:
@@ -185,10 +198,11 @@ Superseded = Literal["Version", "Deletion"]
 class HiddenText(message.Reply):
     """A part of a document that its reader does not see, and the beginning of what it says (`kb.hidden`).
 
-    NotDisplayed, SameColour, Comment and AltText are of HTML; ZeroWidth and TagCharacters of any text.
+    NotDisplayed, SameColour and Comment are of HTML and files, AltText of HTML; TextLayer is of PDFs, Note of
+    presentations, ZeroWidth and TagCharacters of any text.
     """
 
-    kind: Literal["NotDisplayed", "SameColour", "Comment", "AltText", "ZeroWidth", "TagCharacters"]
+    kind: Literal["NotDisplayed", "SameColour", "TextLayer", "Comment", "Note", "AltText", "ZeroWidth", "TagCharacters"]
     quote: str = Field(max_length=200)
 
 

@@ -292,7 +292,7 @@ class Reader:
                 if origin and origin != own
                 else [],
             }
-        )
+        ).as_marked()
         try:
             made = await self._intake.take(document, urgency)
         except root.Permanent as error:

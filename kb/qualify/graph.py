@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar, cast
 
 from crds import errors as root
 from crds import priority, scope
-from kb import api, errors, identity, metrics
+from kb import api, errors, hidden, identity, metrics
 from kb.content import store as content
 from kb.files import image, inside, vision
 from kb.qualify import language, room, state
@@ -332,7 +332,7 @@ class Qualifier:
                 problems.append(f"{known.name}: {one.message}")
                 seen.append(known)
             else:
-                said = hints.excerpt(image.document(one), _SEEN_CHARS)
+                said = hints.excerpt(hidden.plain(image.document(one)), _SEEN_CHARS)
                 seen.append(known.model_copy(update={"vision_analysis": said}))
         told = [f"{one.name}: {one.vision_analysis}" for one in seen if one.vision_analysis is not None]
         summary = hints.excerpt("\n\n".join(told), _SEEN_CHARS) if told else None

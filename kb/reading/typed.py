@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from kb import api, words
+from kb import api, hidden, words
 from kb.reading import fields, hints, mail, prompt, quote
 
 # What the instructions, the lines before the document and the answer may take of a model's window, in tokens.
@@ -140,7 +140,7 @@ def document(text: str, seen: str, num_ctx: int | None) -> str:
     if num_ctx is not None:
         most = min(most, _fitting(text, max(num_ctx - _RESERVED, _LEAST_TOKENS)))
     shown = hints.excerpt(text, most)
-    return f"{shown}\n\nVISUAL CONTEXT:\n{hints.excerpt(seen, most // 2)}" if seen else shown
+    return f"{shown}\n\nVISUAL CONTEXT:\n{hints.excerpt(hidden.plain(seen), most // 2)}" if seen else shown
 
 
 def _fitting(text: str, tokens: int) -> int:
