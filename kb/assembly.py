@@ -93,6 +93,11 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     book, queue = kept.ledger, kept.queue
     registry = aliases_mongo.Registry(ground.database, clock)
     asked = answers.Answers(ground.router, config.extract_model, book, meters, num_ctx=config.extract_num_ctx)
+    fast = (
+        answers.Answers(ground.router, config.fast_model, book, meters, num_ctx=config.fast_num_ctx)
+        if config.fast_model
+        else None
+    )
     stores = document.Stores(
         book,
         book,
@@ -108,7 +113,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     )
     seeing = _vision(ground, book)
     eyes = graph_of_phases.Eyes(seeing, ground.content, config.max_file_bytes)
-    pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, limits(config), eyes)
+    pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, limits(config), eyes, fast)
     writers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting)
     # A call that waits for models holds its slot for minutes: no slot that a call without models needs.
     readers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting, kind="model")
@@ -205,7 +210,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         ground.graph,
         ground.content,
         way,
-        asked,
+        fast or asked,
         meters,
         stores.rules,
         reading,

@@ -86,6 +86,9 @@ class Settings(BaseSettings):
 
     extract_model: str = "qwen2.5:7b"
     extract_num_ctx: int | None = Field(default=None, ge=512)
+    # For small answers: the type of a document, whether a link may be opened. Empty: the model above, in its window.
+    fast_model: str = ""
+    fast_num_ctx: int | None = Field(default=None, ge=512)
     # The judging model answers about issues, and texts of no type that it could not judge, by calls of tools instead of
     # one structured answer (decision 0105). It has to be one that calls tools.
     qualify_tools: bool = False

@@ -63,9 +63,10 @@ class Pipeline:
         clock: Callable[[], datetime],
         limits: document.Limits,
         eyes: graph.Eyes | None = None,
+        fast: answers.Answers | None = None,
     ) -> None:
         self._stores = stores
-        qualifier = graph.Qualifier(asked, meters, clock, eyes, tools=stores.rules if limits.tools else None)
+        qualifier = graph.Qualifier(asked, meters, clock, eyes, tools=stores.rules if limits.tools else None, fast=fast)
         self._extractor = extractor.Extractor(asked, stores.types, qualifier, parallel=limits.parallel)
         self._committer = commit.Committer(
             stores.graph,

@@ -28,7 +28,7 @@ from kb.rules import enforce, steering
 
 MOST_CALLS = 10
 """Model calls for a chunk (seed 003 "No infinite loops"); today twice `answers.ATTEMPTS` are the bound."""
-DETECT, EMAIL, JIRA = "detect/v2", "email/v2", "jira/v2"
+TYPE, DETECT, EMAIL, JIRA = "type/v1", "detect/v2", "email/v2", "jira/v2"
 _THREADED = frozenset({DETECT, EMAIL, JIRA})
 _LOOKS = 4
 """Images that are looked at at once."""
@@ -142,7 +142,8 @@ class Eyes:
 
 
 class Qualifier:
-    """Runs the graph; without `eyes` no image is looked at. With `tools` (the rules that bound them) issues, and
+    """Runs the graph; without `eyes` no image is looked at. `fast` is a smaller model that says the type; what it does
+    not know, or gives no usable answer about, the other one judges whole. With `tools` (the rules that bound them) issues, and
     what is of no type and could not be judged otherwise, are judged by calls of tools.
 
     `clock` gives the current time in UTC, `monotonic` seconds for what phases take.
@@ -157,8 +158,10 @@ class Qualifier:
         monotonic: Callable[[], float] = time.monotonic,
         *,
         tools: enforce.Port | None = None,
+        fast: answers.Answers | None = None,
     ) -> None:
         self._answers = asked
+        self._fast = fast
         self._calling = None if tools is None else calling.Calling(asked, meters, tools)
         self._eyes = eyes
         self._meters = meters
@@ -377,17 +380,39 @@ class Qualifier:
             work.start_chunks()
         if known is not None:
             return now.model_copy(update={"content_type": known})
+        if (quick := await self._detect_fast(work, now, spent, problems)) is not None:
+            return quick
         said = await self._ask(work, now, DETECT, typed.Detection, spent, problems)
         if said is None:
             return now
-        word = said.content_type.strip().upper()
-        if word not in _Type.__members__:
+        found, kind = _detected(said)
+        if kind is None:
             problems.append(f"{said.content_type!r} is no type; the document counts as GENERIC")
-        found = state.ContentTypeDetection(content_type=said.content_type, reason=said.type_reason)
-        kind = _Type(word) if word in _Type.__members__ else _Type.GENERIC
         return now.model_copy(
-            update={"content_type_detection": found, "content_type": kind, "judgement": _judgement(said)}
+            update={
+                "content_type_detection": found,
+                "content_type": kind or _Type.GENERIC,
+                "judgement": _judgement(said),
+            }
         )
+
+    async def _detect_fast(
+        self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
+    ) -> state.QualifierPipelineState | None:
+        """With the type that the fast model says; None where there is none: the judgement comes with the type then."""
+        if self._fast is None:
+            return None
+        today, num_ctx = self._clock().astimezone(UTC).date(), self._fast.num_ctx
+        question = typed.question(TYPE, work.request, work.text, now.seen, today=today, num_ctx=num_ctx)
+        try:
+            said = await self._fast.ask(question, typed.Kind, work.urgency, work.request.scope, spent)
+        except (errors.Unusable, errors.Unconfigured) as error:
+            problems.append(error.message)
+            return None
+        found, kind = _detected(said)
+        if kind in (None, _Type.GENERIC):
+            return None
+        return now.model_copy(update={"content_type_detection": found, "content_type": kind})
 
     async def _email(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
@@ -506,6 +531,13 @@ def _extracted(
 ) -> state.QualifierPipelineState:
     judged = now.judgement if said is None else _judgement(said)
     return now.model_copy(update={"extraction": found, "judgement": judged})
+
+
+def _detected(said: typed.Kind | typed.Detection) -> tuple[state.ContentTypeDetection, _Type | None]:
+    """What was said, and the type that it names."""
+    word = said.content_type.strip().upper()
+    found = state.ContentTypeDetection(content_type=said.content_type, reason=said.type_reason)
+    return found, _Type(word) if word in _Type.__members__ else None
 
 
 def _plain(work: Run, now: state.QualifierPipelineState) -> api.GenericExtraction:

@@ -14,6 +14,7 @@ from importlib import resources
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
 
 from kb import api, hidden, words
 from kb.reading import fields, hints, mail, prompt, quote
@@ -71,6 +72,15 @@ class LogReading(hints.Judgement):
     log_summary: Annotated[str, StringConstraints(min_length=1, max_length=4000, strip_whitespace=True)]
     key_events: list[str] = Field(max_length=100)
     critical_details: list[str] = Field(max_length=100)
+
+
+class Kind(BaseModel):
+    """The answer to `kb.qualify.type/v1`."""
+
+    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+    content_type: str = Field(max_length=100)
+    type_reason: str = Field(default="", max_length=2000)
 
 
 class Detection(hints.Judgement):

@@ -126,6 +126,7 @@ async def opened(
     watched: Callable[[Any], Any] = lambda inner: inner,
     database: mongo.Database | None = None,
     tools: bool = False,
+    fast: str = "",
     **limits: int,
 ) -> AsyncIterator[ObservedState]:
     """A world whose files live in `path`: opening it again there is a restart of the process.
@@ -172,6 +173,7 @@ async def opened(
         qualify_graph.Eyes(
             vision.Models(answers.Answers(router, "qwen2.5:7b", ledger, meters)), content_store, 1 << 20
         ),
+        answers.Answers(router, fast, ledger, meters, num_ctx=2048) if fast else None,
     )
     writers = lanes.Lanes(meters)
     workers = worker.Workers(queue, pipe, meters, clock)
