@@ -143,8 +143,8 @@ class Eyes:
 
 class Qualifier:
     """Runs the graph; without `eyes` no image is looked at. `fast` is a smaller model that says the type; what it does
-    not know, or gives no usable answer about, the other one judges whole. With `tools` (the rules that bound them) issues, and
-    what is of no type and could not be judged otherwise, are judged by calls of tools.
+    not know, or gives no usable answer about, the other one judges whole. With `tools` (the rules that bound them)
+    issues, and what is of no type and could not be judged otherwise, are judged by calls of tools.
 
     `clock` gives the current time in UTC, `monotonic` seconds for what phases take.
     """

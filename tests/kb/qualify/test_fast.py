@@ -15,7 +15,7 @@ from tests.kb import clock as clocks
 from tests.kb import memory, world
 from tests.kb.qualify import test_scenarios as scenarios
 
-FAST, USUAL = "qwen3-tool:14b", "qwen2.5:7b"
+FAST, USUAL = "qwen3-coder-tool:30b", "qwen2.5:7b"
 TYPE, DETECT = "kb.qualify.type/v1", "kb.qualify.detect/v2"
 
 
