@@ -330,6 +330,7 @@ def limits(config: settings.Settings) -> document.Limits:
         parallel=config.extract_parallel,
         versions=config.history_versions if config.history_days else 0,
         links=config.links_per_document,
+        relationships=config.relationships_per_document,
         tools=config.qualify_tools,
         images=config.inside_images,
     )

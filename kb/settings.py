@@ -173,6 +173,9 @@ class Settings(BaseSettings):
     # Links of a document that its answer names, the first ones; 0 names none.
     links_per_document: int = Field(default=20, ge=0, le=200)
 
+    # Relationships stated by a document's text that are read, the first ones; the answer says how many are left out.
+    relationships_per_document: int = Field(default=2000, ge=0, le=20_000)
+
     # Stored content without a reference that was not used for so long is deleted; 0 keeps it for ever.
     content_keep_days: float = Field(default=180.0, ge=0)
     sweep_interval: float = Field(default=3600.0, gt=0)

@@ -299,7 +299,7 @@ class IndexReply(message.Reply):
     `id` names the document in the queue. `supersededBy` is set when a version with a later `observedAt` was accepted
     before: nothing of this one is stored, and it has no chunks. `indexed` is false when `rules` forbid to store it.
     `hidden` is as in IngestReply. `images` are those in the file that the document was read from; images in a content
-    are looked at later.
+    are looked at later. `problems` say what of the text is left out.
     """
 
     id: str
@@ -313,3 +313,4 @@ class IndexReply(message.Reply):
     indexed: bool = True
     hidden: list[HiddenText] = Field(default_factory=list, max_length=20)
     images: list[InnerImage] = Field(default_factory=list)
+    problems: list[str] = Field(default_factory=list)

@@ -198,13 +198,13 @@ class Uploads:
         reply = await self._intake.take(document, body.urgency(request), read.images)
         self._reader.taken(read)
         said = api.FileReply(
-            **reply.model_dump(),
+            **reply.model_dump(exclude={"problems"}),
             media_type=read.media_type,
             characters=len(read.text),
             title=document.title,
             size=read.size,
             pages=list(read.pages),
-            problems=list(read.problems),
+            problems=[*reply.problems, *read.problems],
         )
         return answering.json(said, 202)
 

@@ -78,6 +78,7 @@ class Pipeline:
             meters,
             clock,
             versions=limits.versions,
+            relationships=limits.relationships,
         )
         self._meters = meters
         self._clock = clock
@@ -358,6 +359,7 @@ class Pipeline:
                 priority=int(put.urgency),
                 hidden=self._replies.hidden(taken.text),
                 images=shown,
+                problems=built.problems,
             )
 
     async def retry(self, document_id: str, urgency: priority.Priority) -> bool:

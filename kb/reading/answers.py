@@ -24,7 +24,7 @@ from router import client
 
 _Shape = TypeVar("_Shape", bound=pydantic.BaseModel)
 ATTEMPTS = 3
-ANSWER_TOKENS, _LEAST_TOKENS = 4096, 512
+ANSWER_TOKENS, _LEAST_TOKENS = 8192, 512
 """The most that an answer may have, whatever the window; the least that it is given, however full the window is."""
 _IMAGE_TOKENS = 1024
 MOST_CALLS = 10
