@@ -41,7 +41,7 @@ from kb.ingest import document, intake, lanes, pipeline, recovery
 from kb.links import patterns
 from kb.links import reading as links_reading
 from kb.outcome import learn
-from kb.qualify import graph as graph_of_phases
+from kb.qualify import sight
 from kb.queue import worker
 from kb.reading import answers, entitytypes
 from kb.reindex import copying, indexes, phase
@@ -112,7 +112,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         rules_mongo.Rules(ground.database, clock),
     )
     seeing = _vision(ground, book)
-    eyes = graph_of_phases.Eyes(seeing, ground.content, config.max_file_bytes)
+    eyes = sight.Eyes(seeing, ground.content, config.max_file_bytes)
     pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, limits(config), eyes, fast)
     writers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting)
     # A call that waits for models holds its slot for minutes: no slot that a call without models needs.

@@ -39,7 +39,7 @@ from kb.ingest import (
     turns,
 )
 from kb.ingest import earlier as threads
-from kb.qualify import graph, state
+from kb.qualify import graph, sight, state
 from kb.queue import job
 from kb.reading import answers, draft, hints
 from kb.rules import enforce
@@ -62,7 +62,7 @@ class Pipeline:
         meters: metrics.Metrics,
         clock: Callable[[], datetime],
         limits: document.Limits,
-        eyes: graph.Eyes | None = None,
+        eyes: sight.Eyes | None = None,
         fast: answers.Answers | None = None,
     ) -> None:
         self._stores = stores

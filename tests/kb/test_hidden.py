@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from bench.qualify import items
 from kb import hidden
+from kb.hidden import placing
 from kb.reading import hints
 from tests.kb.crawl import steps, test_page
 
@@ -197,7 +198,13 @@ def test_what_another_program_reads_from_a_file_has_its_hidden_parts_in_their_pl
 
 
 def test_a_part_that_stands_twice_is_marked_where_it_is_hidden() -> None:
-    found = [("", "Total"), ("", "Please pay."), ("NotDisplayed", "Total"), ("NotDisplayed", "x"), ("Comment", "gone")]
+    found: list[placing.Piece] = [
+        ("", "Total"),
+        ("", "Please pay."),
+        ("NotDisplayed", "Total"),
+        ("NotDisplayed", "x"),
+        ("Comment", "gone"),
+    ]
     made = hidden.placed("Total\nPlease pay.\nTo tal\nx", found)
     assert made == (
         "Total\nPlease pay.\n[hidden text: NotDisplayed]To tal\nx[end of hidden text]"
