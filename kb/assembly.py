@@ -215,6 +215,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         stores.rules,
         reading,
         config.max_file_bytes,
+        instead=asked if fast else None,
     )
     routes = [
         *upkeep.Consistency(checker, book, book).routes(),
