@@ -15,9 +15,13 @@ from kb.hidden import marks
 Piece = tuple[marks.Kind | Literal[""], str]
 """A kind of `marks.Kind`, or "" for what is seen, and what it says."""
 _Span = tuple[int, int, marks.Kind]
-_NEAR = 20_000
-_PARTS = 200
-_ELSEWHERE = 500
+_NEAR, _BESIDE, _SHORT = 20_000, 200, 8
+"""How far on a piece is looked for; one with fewer than `_SHORT` letters, which stands everywhere, only beside."""
+_PARTS, _CHARS = 200, 2000
+"""Parts that stand behind the text, and of how many letters each."""
+_LETTERS = 100_000_000
+"""Letters that are gone over for all pieces together; hidden pieces that are left stand behind the text."""
+_ELSEWHERE = 50
 """Parts that are looked for in all of the text."""
 
 
@@ -28,13 +32,16 @@ def placed(text: str, pieces: Sequence[Piece]) -> str:
     letters, places = _bare(text)
     spans: list[_Span] = []
     behind: dict[tuple[marks.Kind, str], None] = {}
-    at, looks = 0, _ELSEWHERE
+    at, looks, left = 0, _ELSEWHERE, _LETTERS
     for kind, said in pieces:
         wanted = "".join(said.split())
         if not wanted:
             continue
-        where = letters.find(wanted, at, at + _NEAR + len(wanted))
-        if where < 0 and kind and looks:
+        known = len(wanted) >= _SHORT
+        end = min(at + (_NEAR if known else _BESIDE) + len(wanted), len(letters))
+        where = letters.find(wanted, at, end) if left > 0 else -1
+        left -= (where if where >= 0 else end) - at
+        if where < 0 and kind and known and looks:
             looks -= 1
             # The order may be another one: where it stands once it is that one.
             where = letters.find(wanted)
@@ -45,7 +52,7 @@ def placed(text: str, pieces: Sequence[Piece]) -> str:
         if kind and where >= 0:
             spans.append((where, where + len(wanted), kind))
         elif kind:
-            behind.setdefault((kind, " ".join(said.split())))
+            behind.setdefault((kind, " ".join(said[:_CHARS].split())))
     made, done = [], 0
     for start, stop, kind in _joined(spans):
         begin, end = places[start], places[stop - 1] + 1

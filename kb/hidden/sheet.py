@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-_MOST_CHARS, _MOST_RULES, _OF_KEY = 200_000, 1000, 50
+_MOST_CHARS, _MOST_RULES, _OF_KEY = 200_000, 2000, 500
 """Of all blocks together, of rules, and of rules for one tag, class or id; later ones are not read."""
+_MOST_LOOKS = 1_000_000
+"""Rules that are compared with elements, so that the time of a hostile page has an end."""
 _BLOCK = re.compile(r"<!--|<style\b([^<>]*)>", re.IGNORECASE)
 _CLOSED = re.compile(r"</style", re.IGNORECASE)
 _BRACE = re.compile(r"[{}]")
@@ -41,7 +43,7 @@ class Sheet:
 
     def __init__(self, text: str) -> None:
         self._rules: dict[str, list[_Rule]] = defaultdict(list)
-        self._count = 0
+        self._count, self._looks = 0, _MOST_LOOKS
         room = _MOST_CHARS
         for block in _blocks(text):
             self._read(_NOTE.sub(" ", block[:room]).lower())
@@ -56,12 +58,12 @@ class Sheet:
         """The declarations that hold for an element with these `keys` below elements with those `above`, as its own
         `style` would have them; `own` is its own, without blanks and in small letters."""
         mine = frozenset((*keys, "*"))
-        found = [
-            one
-            for key in mine
-            for one in self._rules.get(key, ())
-            if one.keys <= mine and all(above[name] for name in one.above)
-        ]
+        found: list[_Rule] = []
+        for key in mine:
+            rules = self._rules.get(key, ())
+            self._looks -= len(rules)
+            if self._looks > 0:
+                found += [one for one in rules if one.keys <= mine and all(above[name] for name in one.above)]
         if not found:
             return own
         usual: dict[str, str] = {}
@@ -96,13 +98,18 @@ class Sheet:
         *above, own = (frozenset(_KEY.findall(one)) for one in compounds)
         higher = frozenset().union(*above) if above else frozenset[str]()
         first = max(own, key=lambda key: (key.startswith("#"), key.startswith("."), key), default="*")
-        if len(self._rules[first]) >= _OF_KEY:
+        held = self._rules[first]
+        keys = own or frozenset({"*"})
+        if held and (held[-1].keys, held[-1].above) == (keys, higher):
+            held[-1] = replace(held[-1], says={**held[-1].says, **says})
+            return
+        if len(held) >= _OF_KEY:
             return
         self._count += 1
         every = [*own, *higher]
         ids, classes = (sum(key.startswith(sign) for key in every) for sign in "#.")
         rank = (ids, classes, len(every) - ids - classes, self._count)
-        self._rules[first].append(_Rule(own or frozenset({"*"}), higher, rank, says))
+        held.append(_Rule(keys, higher, rank, says))
 
 
 def _blocks(text: str) -> Iterable[str]:

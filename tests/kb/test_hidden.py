@@ -212,6 +212,14 @@ def test_a_part_that_stands_twice_is_marked_where_it_is_hidden() -> None:
     )
 
 
+def test_short_pieces_that_the_text_does_not_have_lead_nowhere() -> None:
+    text = f"{'Seen line. ' * 100}Total 5. {TOLD} The end."
+    found: list[placing.Piece] = [("", "5"), ("", "Q"), ("NotDisplayed", "5."), ("NotDisplayed", TOLD)]
+    told = "[hidden text: NotDisplayed]5.[end of hidden text]"
+    marked = f"[hidden text: NotDisplayed]{TOLD}[end of hidden text]"
+    assert hidden.placed(text, found) == f"{text.replace(TOLD, marked)}\n{told}"
+
+
 @pytest.mark.parametrize(
     ("css", "markup"),
     [
