@@ -41,7 +41,7 @@ from kb.ingest import document, intake, lanes, pipeline, recovery
 from kb.links import patterns
 from kb.links import reading as links_reading
 from kb.outcome import learn
-from kb.qualify import graph as graph_of_phases
+from kb.qualify import sight
 from kb.queue import worker
 from kb.reading import answers, entitytypes
 from kb.reindex import copying, indexes, phase
@@ -93,6 +93,11 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     book, queue = kept.ledger, kept.queue
     registry = aliases_mongo.Registry(ground.database, clock)
     asked = answers.Answers(ground.router, config.extract_model, book, meters, num_ctx=config.extract_num_ctx)
+    fast = (
+        answers.Answers(ground.router, config.fast_model, book, meters, num_ctx=config.fast_num_ctx)
+        if config.fast_model
+        else None
+    )
     stores = document.Stores(
         book,
         book,
@@ -107,8 +112,8 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         rules_mongo.Rules(ground.database, clock),
     )
     seeing = _vision(ground, book)
-    eyes = graph_of_phases.Eyes(seeing, ground.content, config.max_file_bytes)
-    pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, limits(config), eyes)
+    eyes = sight.Eyes(seeing, ground.content, config.max_file_bytes)
+    pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, limits(config), eyes, fast)
     writers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting)
     # A call that waits for models holds its slot for minutes: no slot that a call without models needs.
     readers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting, kind="model")
@@ -205,11 +210,12 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         ground.graph,
         ground.content,
         way,
-        asked,
+        fast or asked,
         meters,
         stores.rules,
         reading,
         config.max_file_bytes,
+        instead=asked if fast else None,
     )
     routes = [
         *upkeep.Consistency(checker, book, book).routes(),
@@ -325,6 +331,7 @@ def limits(config: settings.Settings) -> document.Limits:
         parallel=config.extract_parallel,
         versions=config.history_versions if config.history_days else 0,
         links=config.links_per_document,
+        relationships=config.relationships_per_document,
         tools=config.qualify_tools,
         images=config.inside_images,
     )

@@ -86,6 +86,9 @@ class Settings(BaseSettings):
 
     extract_model: str = "qwen2.5:7b"
     extract_num_ctx: int | None = Field(default=None, ge=512)
+    # For small answers: the type of a document, whether a link may be opened. Empty: the model above, in its window.
+    fast_model: str = ""
+    fast_num_ctx: int | None = Field(default=None, ge=512)
     # The judging model answers about issues, and texts of no type that it could not judge, by calls of tools instead of
     # one structured answer (decision 0105). It has to be one that calls tools.
     qualify_tools: bool = False
@@ -169,6 +172,9 @@ class Settings(BaseSettings):
     crawl_page_seconds: float = Field(default=20.0, gt=0)
     # Links of a document that its answer names, the first ones; 0 names none.
     links_per_document: int = Field(default=20, ge=0, le=200)
+
+    # Relationships stated by a document's text that are read, the first ones; the answer says how many are left out.
+    relationships_per_document: int = Field(default=2000, ge=0, le=20_000)
 
     # Stored content without a reference that was not used for so long is deleted; 0 keeps it for ever.
     content_keep_days: float = Field(default=180.0, ge=0)

@@ -30,6 +30,8 @@ NAME = "plan.v1"
 TAG = "[prompt:job.plan/v1]"
 RETRIES = 2
 """Number of corrections that the model gets before the plan has failed."""
+UNAVAILABLE_SECONDS = 10.0
+"""How long a plan waits for a model that is busy or away: the run has an answer without it, and waits longer there."""
 NUM_CTX = 4096
 """Window of the light model where none is set, in tokens: the least that it is meant to have."""
 _ANSWER_TOKENS = 1536

@@ -173,7 +173,7 @@ class Run:
                     self._router,
                     store,
                     guard,
-                    self._insistence,
+                    patience.Patience(min(settings.unavailable_seconds, planning.UNAVAILABLE_SECONDS)),
                     loader,
                     model=settings.planner_model,
                     urgency=_beside(settings),

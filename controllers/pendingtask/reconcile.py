@@ -19,7 +19,7 @@ from controllers import admission, metrics
 from controllers.pendingtask import cache, failures, gauges, status_writer, task_index, transitions, workloads
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.decision import Decision, WaitFor
-from controllers.pendingtask.effects import executor, ingest
+from controllers.pendingtask.effects import executor, ingest, readings
 from controllers.pendingtask.observed import Limits, ObservedState, Slots
 from controllers.pendingtask.transitions import Batch
 from crds import errors, pendingtask
@@ -61,7 +61,7 @@ class Reconciler:
         *,
         reader: workloads.WorkloadReader,
         qualifier: ingest.Qualifier,
-        readings: ingest.Readings,
+        readings: readings.Readings,
         written: status_writer.Writer,
         effects: executor.EffectExecutor,
         failing: failures.Failures,

@@ -20,7 +20,7 @@ from controllers.notices import reconcile as notifier
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import cache, failures, reconcile, status_writer, task_index, transitions, workloads
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.effects import executor, ingest, orphans, run_token
+from controllers.pendingtask.effects import executor, ingest, orphans, readings, run_token
 from controllers.pendingtask.slots import router_use, scheduler, wait_conditions
 from controllers.runtime import clients
 from controllers.runtime.clients import wall
@@ -43,7 +43,7 @@ class Wiring:
         self._judge = judge
         self.index, self.workloads = task_index.Tasks(wall), workloads.Workloads(config.namespace)
         self._work: queue.WorkQueue[str] = queue.WorkQueue(self._monotonic, config.queue_capacity)
-        self.readings = ingest.Readings(self._monotonic)
+        self.readings = readings.Readings(self._monotonic)
         self._events_and_connections()
         self._backends()
         self._tasks()

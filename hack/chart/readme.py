@@ -45,6 +45,7 @@ COMPUTED = {
     "router.settings.drainSeconds": "`router.terminationGracePeriodSeconds` less 10",
     "models.numCtx.orchestrator": _BACKEND,
     "models.numCtx.qualifier": _BACKEND,
+    "models.numCtx.fast": _BACKEND,
     "models.numCtx.vision": _BACKEND,
     "kb.settings.weaviateEf": _WEAVIATE,
     "kb.settings.weaviateEfConstruction": _WEAVIATE,

@@ -67,7 +67,7 @@ class FileReply(ingest.IndexReply):
     """What was made of a file: its type as its content says, its bytes, the characters of its text.
 
     `pages`: those of a PDF that have little text, so that a vision model looked at them; `problems` name those that it
-    could not look at.
+    could not look at, too.
     """
 
     media_type: str
@@ -75,4 +75,3 @@ class FileReply(ingest.IndexReply):
     title: str
     size: int
     pages: list[int] = Field(default_factory=list)
-    problems: list[str] = Field(default_factory=list)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
     AwareDatetime,
     Field,
     JsonValue,
+    PrivateAttr,
     StrictBool,
     StrictInt,
     StringConstraints,
@@ -129,6 +130,18 @@ class IngestRequest(message.Request):
     relationships: list[GivenRelationship] = Field(default_factory=list, max_length=10_000)
     task: TaskOrigin | None = None
     access: accesses.Access | None = None
+    _marked: bool = PrivateAttr(default=False)
+
+    @property
+    def marked(self) -> bool:
+        """Whether this program itself has read the content and marked what is hidden in it: no caller can say so."""
+        return self._marked
+
+    def as_marked(self) -> Self:
+        """The same, marked by this program."""
+        made = self.model_copy()
+        made._marked = True
+        return made
 
     @model_validator(mode="after")
     def _one_content(self) -> IngestRequest:
@@ -192,10 +205,11 @@ Superseded = Literal["Version", "Deletion"]
 class HiddenText(message.Reply):
     """A part of a document that its reader does not see, and the beginning of what it says (`kb.hidden`).
 
-    NotDisplayed, SameColour, Comment and AltText are of HTML; ZeroWidth and TagCharacters of any text.
+    NotDisplayed, SameColour and Comment are of HTML and files, AltText of HTML; TextLayer is of PDFs, Note of
+    presentations, ZeroWidth and TagCharacters of any text.
     """
 
-    kind: Literal["NotDisplayed", "SameColour", "Comment", "AltText", "ZeroWidth", "TagCharacters"]
+    kind: Literal["NotDisplayed", "SameColour", "TextLayer", "Comment", "Note", "AltText", "ZeroWidth", "TagCharacters"]
     quote: str = Field(max_length=200)
 
 
@@ -292,7 +306,7 @@ class IndexReply(message.Reply):
     `id` names the document in the queue. `supersededBy` is set when a version with a later `observedAt` was accepted
     before: nothing of this one is stored, and it has no chunks. `indexed` is false when `rules` forbid to store it.
     `hidden` is as in IngestReply. `images` are those in the file that the document was read from; images in a content
-    are looked at later.
+    are looked at later. `problems` say what of the text is left out.
     """
 
     id: str
@@ -306,3 +320,4 @@ class IndexReply(message.Reply):
     indexed: bool = True
     hidden: list[HiddenText] = Field(default_factory=list, max_length=20)
     images: list[InnerImage] = Field(default_factory=list)
+    problems: list[str] = Field(default_factory=list)

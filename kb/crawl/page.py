@@ -150,13 +150,13 @@ def read(
     """A page that came from `url`; `charset` as its header said. Raises `Costly` after `seconds` of processor time."""
     reader = _Reader(url)
     # What the page does not show is text of it like any other, and says so.
-    shown = hidden.marked(decode(body, charset))
+    shown, seal = hidden.sealed(decode(body, charset))
     reader.take(_bounded(justhtml.stream(shown), seconds, clock))
     lines = (" ".join(line.split()) for line in "".join(reader.text).splitlines())
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     return Page(
         title=" ".join("".join(reader.title).split())[:1000],
-        text=text,
+        text=hidden.unsealed(text, seal),
         links=tuple(reader.links),
         follow="nofollow" not in reader.robots and "none" not in reader.robots,
         index="noindex" not in reader.robots and "none" not in reader.robots,

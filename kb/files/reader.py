@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from crds import errors as root
 from crds import priority, scope
 from kb import errors, hidden, identity, metrics
-from kb.files import image, inside, inspection, pages, scans, sniff, tika, vision
+from kb.files import image, inside, inspection, pages, scans, sniff, tika, unseen, vision
+from kb.hidden import placing
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a file says. `kind` is "file" or "image", `digest` the SHA-256 of its bytes, `size` their number.
+    """What a file says, with its hidden parts marked (`kb.hidden`). `kind` is "file" or "image", `digest` the SHA-256
+    of its bytes, `size` their number.
 
     `pages`: those of a PDF that a vision model looked at; `problems` name those that could not be looked at. `images`:
     those that stand in a mail or a page and that a vision model looked at.
@@ -64,8 +66,10 @@ class Reader:
         meters: metrics.Metrics,
         renderer: pages.Renderer | None = None,
         inner: inside.Limits | None = None,
+        search: unseen.Search | None = None,
     ) -> None:
         self._inner = inner or inside.Limits()
+        self._search = search or unseen.Search()
         self._tika = reader
         self._scans = scans.Scans(renderer, seeing, meters) if renderer else None
         self._seeing = seeing
@@ -83,13 +87,14 @@ class Reader:
             looks, seen = sight(_sent(raw, kind, found)), scans.Seen()
             if looks and self._scans is not None:
                 seen = await self._scans.see(raw, found, owner, named=named or found.title, urgency=urgency)
-            text = f"{found.text}\n\n{pages.text(seen.sights)}" if seen.sights else found.text
+            text, unsearched = await self._marked(raw, kind, found.text)
+            text = f"{text}\n\n{hidden.plain(pages.text(seen.sights))}" if seen.sights else text
             if not text.strip():
                 said = "; ".join(("the file has no text", *seen.problems))
                 raise errors.Invalid(said, field="body", remedy="Send scanned pages as images.")
         digest, size = identity.digest_bytes(raw), len(raw)
         images, problems = await self._within(raw, kind, owner, urgency) if looks else ((), ())
-        problems = (*seen.problems, *problems)
+        problems = (*seen.problems, *problems, *([unsearched] if unsearched else []))
         return Read(text, found.title, kind.value, "file", digest, size, tuple(seen.sights), problems, images)
 
     async def image(self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority) -> Read:
@@ -99,7 +104,8 @@ class Reader:
         with self._counted(media_type), self._meters.stages.labels("vision").time():
             sight_urgency = min(urgency, priority.Priority.P2)
             sight = await self._seeing.describe(raw, owner, title=named, kind=media_type, urgency=sight_urgency)
-        return Read(image.document(sight), sight.title, media_type, "image", identity.digest_bytes(raw), len(raw))
+        said = hidden.marked(image.document(sight))
+        return Read(said, sight.title, media_type, "image", identity.digest_bytes(raw), len(raw))
 
     async def either(
         self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority, sight: Sight = always
@@ -123,11 +129,19 @@ class Reader:
                 remedy="Set JERVIS_KB_TIKA_URL, or send the file's text.",
             )
         with self._meters.stages.labels("tika").time():
-            found = await self._tika.extract(raw, kind)
-        if kind not in (sniff.Type.HTML, sniff.Type.EML):
-            return found
-        unseen = await asyncio.to_thread(hidden.behind, raw, mail=kind is sniff.Type.EML)
-        return replace(found, text=f"{found.text}\n{unseen}") if unseen else found
+            return await self._tika.extract(raw, kind)
+
+    async def _marked(self, raw: bytes, kind: sniff.Type, text: str) -> tuple[str, str]:
+        """The text of a file with its hidden parts marked, and why not all of them are known, or ""."""
+        pieces, why = list[placing.Piece](), ""
+        if kind is sniff.Type.TEXT:
+            return await asyncio.to_thread(hidden.marked, text), ""
+        if kind in unseen.TYPES:
+            with self._meters.stages.labels("hidden").time():
+                pieces, why = await self._search.find(raw, kind)
+        elif kind in (sniff.Type.HTML, sniff.Type.EML):
+            pieces = await asyncio.to_thread(hidden.pieces, raw, mail=kind is sniff.Type.EML)
+        return await asyncio.to_thread(hidden.placed, text, pieces), why
 
     async def _within(
         self, raw: bytes, kind: sniff.Type, owner: scope.Scope, urgency: priority.Priority

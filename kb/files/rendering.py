@@ -14,6 +14,7 @@ no colour.
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import resource
@@ -35,13 +36,12 @@ _OBJECTS = 2000
 def main(arguments: list[str], body: BinaryIO, out: BinaryIO) -> int:
     """Draw what is asked for; the exit code."""
     asked = json.loads(arguments[0])
-    _confine(asked["cpu"], asked["memory"])
+    confine(asked["cpu"], asked["memory"])
     raw = body.read()
     # Only here: what is loaded from now on is confined.
     import pypdfium2
 
-    # What is open stays so; no file and no connection can be opened any more, whatever the PDF brings PDFium to do.
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+    close()
     try:
         document = pypdfium2.PdfDocument(raw)
     except pypdfium2.PdfiumError:
@@ -62,11 +62,19 @@ def main(arguments: list[str], body: BinaryIO, out: BinaryIO) -> int:
     return 0
 
 
-def _confine(cpu: int, memory: int) -> None:
+def confine(cpu: int, memory: int) -> None:
+    """Bound this process to seconds of processor time and bytes of memory; it writes no files."""
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def close() -> None:
+    """What is open stays so; no file and no connection can be opened any more, whatever a file brings a library to."""
+    for name in ("utf-16-le", "utf-16", "cp437", "latin-1", "ascii"):
+        codecs.lookup(name)  # a codec is a file, too
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
 
 
 def _drawn(page: Any, pixels: int, *, has_text: bool) -> bytes:

@@ -174,7 +174,7 @@ class Uploads:
             kind=asked.kind,
             title=seen.page.title or url[:1000],
             content=seen.page.text,
-        )
+        ).as_marked()
         access.concerns(request, identity.document(document.scope, document.source_urn))
         try:
             reply = await self._intake.take(document, body.urgency(request))
@@ -198,13 +198,13 @@ class Uploads:
         reply = await self._intake.take(document, body.urgency(request), read.images)
         self._reader.taken(read)
         said = api.FileReply(
-            **reply.model_dump(),
+            **reply.model_dump(exclude={"problems"}),
             media_type=read.media_type,
             characters=len(read.text),
             title=document.title,
             size=read.size,
             pages=list(read.pages),
-            problems=list(read.problems),
+            problems=[*reply.problems, *read.problems],
         )
         return answering.json(said, 202)
 
@@ -254,7 +254,7 @@ def _document(request: web.Request, owner: scope.Scope, read: reader.Read) -> ap
             if name.startswith(_METADATA)
         },
     }
-    return body.validate(given, api.IngestRequest)
+    return body.validate(given, api.IngestRequest).as_marked()
 
 
 def _several(given: list[str]) -> str | list[str]:
@@ -272,7 +272,7 @@ def _attached(asked: api.AttachmentDraft, read: reader.Read) -> api.IngestReques
         title=title[:1000],
         content=read.text,
         observed_at=asked.observed_at,
-    )
+    ).as_marked()
 
 
 _ABOUT = ("filename", "sourceUrn", "kind", "title", "observedAt")

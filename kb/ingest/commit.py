@@ -8,6 +8,7 @@ may be repeated.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -27,7 +28,8 @@ from kb.vectors import store as vectors
 class Committer:
     """Commits one document at a time; the caller holds the document's turn.
 
-    `versions`: how many that were replaced are kept of a document. `clock` gives the current time in UTC.
+    `versions`: how many that were replaced are kept of a document; `relationships`: how many that its text states are
+    read. `clock` gives the current time in UTC.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Committer:
         clock: Callable[[], datetime],
         *,
         versions: int,
+        relationships: int,
     ) -> None:
         self._graph = graph_store
         self._vectors = vector_store
@@ -52,6 +55,7 @@ class Committer:
         self._meters = meters
         self._clock = clock
         self._versions = versions
+        self._relationships = relationships
 
     async def commit(
         self,
@@ -70,7 +74,10 @@ class Committer:
         before = await self._graph.versions(request.scope, made.document_id)
         request = request.model_copy(update={"access": await self._access(request, before)})
         made = _qualified(request, made, before)
-        built = graph_builder.build(request, made, extracted.extractions)
+        # It takes seconds for the longest documents.
+        built = await asyncio.to_thread(
+            graph_builder.build, request, made, extracted.extractions, most=self._relationships
+        )
         self._meters.dropped.inc(built.dropped)
         keys = {one.node_key for one in built.patch.mentions}
         known = await self._vectors.known(request.scope, made.document_id)

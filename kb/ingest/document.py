@@ -34,8 +34,8 @@ _UNTRIED = timedelta(hours=1)
 @dataclass(frozen=True)
 class Limits:
     """Sizes in characters; `parallel` chunks of one document are extracted at once, `versions` of it are kept, the
-    answer about it names `links`, and of the images that stand in it `images` are looked at. `tools`: the judging
-    model may answer by calls of tools."""
+    answer about it names `links`, `relationships` that its text states are read, and of the images that stand in it
+    `images` are looked at. `tools`: the judging model may answer by calls of tools."""
 
     chunk_chars: int = 4000
     chunk_overlap: int = 200
@@ -43,6 +43,7 @@ class Limits:
     parallel: int = 4
     versions: int = 20
     links: int = 20
+    relationships: int = 2000
     tools: bool = False
     images: int = 10
 

@@ -6,6 +6,7 @@ was observed later is left out, so that the same document read again has the sam
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from crds import scope
@@ -18,6 +19,15 @@ from kb.vectors import store as vectors
 
 _PER_NODE = 50
 _MOST = 20
+_TELLS = frozenset(
+    one.value
+    for one in (
+        api.EmailClassification.INFORMATION,
+        api.EmailClassification.NEWSLETTER,
+        api.EmailClassification.AUTOMATIC,
+    )
+)
+"""What a mail is that asks for nothing; one that no model could classify may ask for something."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +52,15 @@ class _Document:
 
 @dataclass(frozen=True)
 class Found:
-    """The thread as it was when the document came, the latest first."""
+    """The thread as it was when the document came, the latest first. `told` are the base nodes of its mails that ask
+    for nothing."""
 
     request: api.IngestRequest | None = None
     text: str = ""
     thread: thread.Thread = field(default_factory=thread.Thread)
     documents: tuple[_Document, ...] = ()
+    mails: bool = False
+    told: frozenset[str] = frozenset()
 
     def shown(self) -> str:
         """For the model that judges the document."""
@@ -78,14 +91,27 @@ class Found:
         if headers is not None and headers.automatic:
             return []
         listed = []
-        for one in self.documents:
-            if one.key(self.request.scope) not in self.thread.answered or not one.task_uid:
+        for one in self._asked(self.request.scope):
+            if not one.task_uid:
                 continue
             among = (one.headers.sender, *one.headers.recipients) if one.headers else ()
             if headers is not None and not thread.participates(headers.sender, among, self.request.team):
                 continue
             listed.append(api.Answered(source_urn=one.chunk.source_urn, task_uid=one.task_uid))
         return listed
+
+    def _asked(self, where: scope.Scope) -> Iterator[_Document]:
+        """What the document answers: all of an issue, and of mails the direct parent, and further ancestors as long as
+        none of them asks for something (decision 0110)."""
+        if not self.mails:
+            yield from (one for one in self.documents if one.key(where) in self.thread.answered)
+            return
+        known = {one.key(where): one for one in self.documents}
+        for key in reversed(self.thread.answered):
+            if key in known:
+                yield known[key]
+                if key not in self.told:
+                    return
 
 
 async def find(
@@ -106,7 +132,10 @@ async def find(
         if _belongs(chunk, known, made.anchor, request)
     ]
     listed.sort(key=lambda one: (one.chunk.observed_at, one.chunk.document_id), reverse=True)
-    return Found(request, text, known, tuple(listed[:_MOST]))
+    mails = made.anchor.type == "email"
+    nodes = await graphs.nodes(request.scope, keys=known.answered, limit=len(known.answered)) if mails else []
+    told = frozenset(one.key for one in nodes if one.properties.get("classification") in _TELLS)
+    return Found(request, text, known, tuple(listed[:_MOST]), mails, told)
 
 
 def _belongs(chunk: model.Chunk, known: thread.Thread, own: anchor.Anchor, request: api.IngestRequest) -> bool:

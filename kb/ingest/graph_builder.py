@@ -27,12 +27,14 @@ PART_OF = "part_of"
 
 @dataclass(frozen=True)
 class Built:
-    """What goes to the graph and, not yet embedded, to the vectors; `dropped` counts relationships without proof."""
+    """What goes to the graph and, not yet embedded, to the vectors; `dropped` counts relationships without proof, and
+    `problems` say what of the text is left out."""
 
     patch: graph.Patch
     chunks: tuple[vectors.Chunk, ...]
     sentences: tuple[vectors.Sentence, ...]
     dropped: int
+    problems: list[str] = field(default_factory=list)
 
     @property
     def edges(self) -> set[tuple[str, str, str]]:
@@ -108,8 +110,15 @@ class _Builder:
             self.prove(self.made.anchor.key, _MENTIONS, key, piece, text)
 
 
-def build(request: api.IngestRequest, made: draft.Draft, extractions: Mapping[str, extraction.Extraction]) -> Built:
-    """Put a draft and the extractions of its chunks (by chunk id; one may be missing) together."""
+def build(
+    request: api.IngestRequest,
+    made: draft.Draft,
+    extractions: Mapping[str, extraction.Extraction],
+    *,
+    most: int = 2000,
+) -> Built:
+    """Put a draft and the extractions of its chunks (by chunk id; one may be missing) together; of the relationships
+    that the text itself states the first `most` are read."""
     typed = made.given.nodes if made.given.base is None else (*made.given.nodes, made.given.base)
     builder = _Builder(request, made, types={node.key: node.type for node in typed})
     first = made.pieces[0]
@@ -118,15 +127,28 @@ def build(request: api.IngestRequest, made: draft.Draft, extractions: Mapping[st
     _base(builder, opening)
     _attached(builder, first, opening)
     _given(builder, opening)
+    read: set[tuple[str, str, str]] = set()
+    left_out: set[tuple[str, str, str]] = set()
     for piece in made.pieces:
         found = extractions.get(piece.id)
         if found is not None:
             _entities(builder, piece, found)
         for stated in relation.find(piece.chunk.text, anchor=made.anchor.key, where=request.scope):
-            builder.prove(stated.source, stated.type, stated.target, piece, stated.evidence)
+            edge = (stated.source, stated.type, stated.target)
+            if edge not in read and len(read) >= most:
+                left_out.add(edge)
+                continue
+            read.add(edge)
+            builder.prove(*edge, piece, stated.evidence)
             builder.link(stated.source, piece, stated.evidence)
             builder.link(stated.target, piece, stated.evidence)
-    return _finish(builder)
+    problems = []
+    if left_out:
+        problems.append(
+            f"{len(left_out)} relationships that the text states are left out: of a document {most} are read "
+            "(kb.settings.relationshipsPerDocument); split it, or give them as `relationships`"
+        )
+    return replace(_finish(builder), problems=problems)
 
 
 def _attached(builder: _Builder, first: draft.ChunkDraft, opening: str) -> None:

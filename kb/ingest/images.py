@@ -8,7 +8,7 @@ from crds import errors as root
 from crds import priority
 from kb import api, errors
 from kb.files import image, inside
-from kb.qualify import graph
+from kb.qualify import sight as sights
 
 PATIENCE = 8
 """Tries of a document after which it waits no longer for a vision model that is away, as a task's files do not."""
@@ -18,7 +18,7 @@ Index = Callable[[api.IngestRequest, priority.Priority], Awaitable[api.IndexRepl
 class Images:
     """`index` makes a document findable; without `eyes` no image is looked at or stored."""
 
-    def __init__(self, eyes: graph.Eyes | None, index: Index) -> None:
+    def __init__(self, eyes: sights.Eyes | None, index: Index) -> None:
         self._eyes = eyes
         self._index = index
 

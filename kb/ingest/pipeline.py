@@ -39,7 +39,7 @@ from kb.ingest import (
     turns,
 )
 from kb.ingest import earlier as threads
-from kb.qualify import graph, state
+from kb.qualify import graph, sight, state
 from kb.queue import job
 from kb.reading import answers, draft, hints
 from kb.rules import enforce
@@ -62,10 +62,11 @@ class Pipeline:
         meters: metrics.Metrics,
         clock: Callable[[], datetime],
         limits: document.Limits,
-        eyes: graph.Eyes | None = None,
+        eyes: sight.Eyes | None = None,
+        fast: answers.Answers | None = None,
     ) -> None:
         self._stores = stores
-        qualifier = graph.Qualifier(asked, meters, clock, eyes, tools=stores.rules if limits.tools else None)
+        qualifier = graph.Qualifier(asked, meters, clock, eyes, tools=stores.rules if limits.tools else None, fast=fast)
         self._extractor = extractor.Extractor(asked, stores.types, qualifier, parallel=limits.parallel)
         self._committer = commit.Committer(
             stores.graph,
@@ -77,6 +78,7 @@ class Pipeline:
             meters,
             clock,
             versions=limits.versions,
+            relationships=limits.relationships,
         )
         self._meters = meters
         self._clock = clock
@@ -357,6 +359,7 @@ class Pipeline:
                 priority=int(put.urgency),
                 hidden=self._replies.hidden(taken.text),
                 images=shown,
+                problems=built.problems,
             )
 
     async def retry(self, document_id: str, urgency: priority.Priority) -> bool:

@@ -16,6 +16,8 @@ from kb.content import store as content
 from kb.files import inside
 
 _LONG = 100_000
+_MARKED = '{"marked":true,'
+"""How the record of a request begins whose content this program has marked: no request of a caller has the field."""
 
 
 async def text(request: api.IngestRequest, stored: content.Store, *, max_chars: int) -> str:
@@ -54,6 +56,8 @@ async def read(
             field=field,
             remedy="Split the document, or raise JERVIS_KB_MAX_CHARS.",
         )
+    if request.marked:
+        return found
     shown = await asyncio.to_thread(hidden.marked, said) if long else hidden.marked(said)
     return replace(found, text=shown)
 
@@ -70,13 +74,16 @@ def record(request: api.IngestRequest) -> str:
     So the texts of one request stay equal when its project moves to another group.
     """
     left_out = {"scope": {"group_id"}} if request.scope.project_id else None
-    return request.model_dump_json(by_alias=True, exclude=left_out)
+    text = request.model_dump_json(by_alias=True, exclude=left_out)
+    return _MARKED + text[1:] if request.marked else text
 
 
 def recorded(text: str, owner: scope.Scope) -> api.IngestRequest:
     """What was recorded so, in the scope of the record as it is now."""
     try:
-        return api.IngestRequest.model_validate_json(text).model_copy(update={"scope": owner})
+        plain = "{" + text.removeprefix(_MARKED) if text.startswith(_MARKED) else text
+        found = api.IngestRequest.model_validate_json(plain).model_copy(update={"scope": owner})
+        return found if plain is text else found.as_marked()
     except pydantic.ValidationError as error:
         # Written by another version of this program: only the caller can send it anew.
         raise errors.Invalid(f"the recorded request is unreadable{_where(error)}", remedy="Ingest it again.") from None

@@ -63,7 +63,8 @@ def stated(text: str) -> api.LinkSource:
 class Reader:
     """`judge` is the fetcher's own; `rules` bound hosts and decide about links; `asked` asks about the rest.
 
-    `files` reads what is behind links that is no page, of at most `file_bytes`.
+    `instead` is asked where no backend has the model of `asked`. `files` reads what is behind links that is no page, of
+    at most `file_bytes`.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Reader:
         files: reader.Reader | None = None,
         file_bytes: int = 32 << 20,
         monotonic: Callable[[], float] = time.monotonic,
+        instead: answers.Answers | None = None,
     ) -> None:
         self._patterns = kept
         self._rules = rules
@@ -92,6 +94,7 @@ class Reader:
         self._stored = stored
         self._intake = way
         self._answers = asked
+        self._instead = instead
         self._meters = meters
 
     async def read(self, request: api.LinkRequest, urgency: priority.Priority) -> api.IngestReply:
@@ -198,8 +201,14 @@ class Reader:
     async def _ask(
         self, owner: scope.Scope, about: api.LinkSource, url: str, urgency: priority.Priority
     ) -> prompt.Answer:
+        question = prompt.about(url, about)
         try:
-            return await self._answers.ask(prompt.about(url, about), prompt.Answer, urgency, owner)
+            try:
+                return await self._answers.ask(question, prompt.Answer, urgency, owner)
+            except errors.Unconfigured:
+                if self._instead is None:
+                    raise
+                return await self._instead.ask(question, prompt.Answer, urgency, owner)
         except errors.Unusable as error:
             return prompt.Answer(decision="ask", reason=error.message[:1000])
 
@@ -292,7 +301,7 @@ class Reader:
                 if origin and origin != own
                 else [],
             }
-        )
+        ).as_marked()
         try:
             made = await self._intake.take(document, urgency)
         except root.Permanent as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -24,6 +24,9 @@ from router import client
 
 _Shape = TypeVar("_Shape", bound=pydantic.BaseModel)
 ATTEMPTS = 3
+ANSWER_TOKENS, _LEAST_TOKENS = 8192, 512
+"""The most that an answer may have, whatever the window; the least that it is given, however full the window is."""
+_IMAGE_TOKENS = 1024
 MOST_CALLS = 10
 """Calls of tools in all (seed 003 "No infinite loops"); more of them are no answer."""
 
@@ -207,6 +210,8 @@ class Answers:
             except pydantic.ValidationError as error:
                 self._meters.answers.labels(question.name, "invalid").inc()
                 complaint = _complaint(error)
+                if reply.cut:
+                    complaint = f"it was cut off after {reply.answer_tokens} tokens, which is more than it may have"
                 if attempt == ATTEMPTS - 1:
                     raise errors.Unusable(
                         f"model {self._model!r} gave no valid answer to {question.name} in {ATTEMPTS} attempts: "
@@ -232,12 +237,30 @@ class Answers:
     ) -> client.Reply:
         try:
             return await self._router.converse(
-                self._model, messages, urgency, format_schema=schema, num_ctx=self.num_ctx, tools=tools
+                self._model,
+                messages,
+                urgency,
+                format_schema=schema,
+                num_ctx=self.num_ctx,
+                num_predict=room(messages, self.num_ctx),
+                tools=tools,
             )
         except (client.UnknownModel, client.Unauthorized) as error:
             raise errors.Unconfigured(
                 error.message, field="model", remedy=error.remedy or "Check the router's token of this service."
             ) from error
+
+
+def room(messages: Sequence[Mapping[str, Any]], num_ctx: int | None) -> int:
+    """The most tokens that the answer to `messages` may have: what they leave of the window, within bounds."""
+    if num_ctx is None:
+        return ANSWER_TOKENS
+    said = "".join(str(one.get("content", "")) for one in messages)
+    images = sum(len(one.get("images", ())) for one in messages)
+    # As `kb.reading.typed` counts what fits: three letters of a Latin script are a token, and one of any other.
+    plain = sum(1 for letter in said if letter.isascii())
+    taken = plain // 3 + len(said) - plain + _IMAGE_TOKENS * images
+    return min(ANSWER_TOKENS, max(num_ctx - taken, _LEAST_TOKENS))
 
 
 def _complaint(error: pydantic.ValidationError) -> str:

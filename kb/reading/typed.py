@@ -14,8 +14,9 @@ from importlib import resources
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
 
-from kb import api, words
+from kb import api, hidden, words
 from kb.reading import fields, hints, mail, prompt, quote
 
 # What the instructions, the lines before the document and the answer may take of a model's window, in tokens.
@@ -71,6 +72,15 @@ class LogReading(hints.Judgement):
     log_summary: Annotated[str, StringConstraints(min_length=1, max_length=4000, strip_whitespace=True)]
     key_events: list[str] = Field(max_length=100)
     critical_details: list[str] = Field(max_length=100)
+
+
+class Kind(BaseModel):
+    """The answer to `kb.qualify.type/v1`."""
+
+    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+    content_type: str = Field(max_length=100)
+    type_reason: str = Field(default="", max_length=2000)
 
 
 class Detection(hints.Judgement):
@@ -140,7 +150,7 @@ def document(text: str, seen: str, num_ctx: int | None) -> str:
     if num_ctx is not None:
         most = min(most, _fitting(text, max(num_ctx - _RESERVED, _LEAST_TOKENS)))
     shown = hints.excerpt(text, most)
-    return f"{shown}\n\nVISUAL CONTEXT:\n{hints.excerpt(seen, most // 2)}" if seen else shown
+    return f"{shown}\n\nVISUAL CONTEXT:\n{hints.excerpt(hidden.plain(seen), most // 2)}" if seen else shown
 
 
 def _fitting(text: str, tokens: int) -> int:

@@ -39,6 +39,7 @@ EVERYTHING = (
     "--set", "operator.noticeMailSecret.name=mail",
     "--set", "arangodb.url=http://graph:8529,arangodb.existingSecret.name=graph",
     "--set", "models.numCtx.orchestrator=32768,models.numCtx.qualifier=16384,models.numCtx.vision=8192",
+    "--set", "models.fast=qwen2.5:1.5b,models.numCtx.fast=4096",
     "--set", "models.embeddingBefore=nomic-embed-text,models.embeddingBeforeInstruction=Find: ",
 )  # fmt: skip
 
@@ -181,12 +182,15 @@ def test_models_and_their_windows_reach_the_processes(chart: Chart) -> None:
     named = given(
         "models.planner=,models.numCtx.orchestrator=65536,models.numCtx.qualifier=16384,models.numCtx.vision=4096",
         f"{entry},{model}.name=qwen3-coder-tool:30b,{model}.numCtx=65536",
+        "models.fast=qwen2.5:1.5b,models.numCtx.fast=2048",
     )
+    assert (named["JERVIS_KB_FAST_MODEL"], named["JERVIS_KB_FAST_NUM_CTX"]) == ("qwen2.5:1.5b", "2048")
+    assert not {"JERVIS_KB_FAST_MODEL", "JERVIS_KB_FAST_NUM_CTX"} & set(plain)
     assert "JERVIS_OPERATOR_PLANNER_MODEL" not in named
     assert named["JERVIS_OPERATOR_NUM_CTX"] == "65536"
     assert (named["JERVIS_KB_EXTRACT_NUM_CTX"], named["JERVIS_KB_VISION_NUM_CTX"]) == ("16384", "4096")
     assert [one["role"] for one in json.loads(named["JERVIS_OPERATOR_WINDOWS"])] == [
-        "orchestrator", "qualifier", "vision",
+        "fast", "orchestrator", "qualifier", "vision",
     ]  # fmt: skip
 
 
@@ -205,6 +209,8 @@ def test_the_simulated_planner_is_on_the_cpu(chart: Chart) -> None:
 
     assert "qwen3-tool:14b" in served()["cpu"]
     assert "qwen3-tool:14b" not in served()["gpu"]
+    fast = served("--set", "models.fast=qwen2.5:1.5b")
+    assert all("qwen2.5:1.5b" in fast[kind] for kind in ("gpu", "cpu"))
     same = served("--set", "models.planner=qwen3-coder-tool:30b")
     assert ("qwen3-coder-tool:30b" in same["gpu"], "qwen3-coder-tool:30b" in same["cpu"]) == (True, False)
 

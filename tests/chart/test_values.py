@@ -69,7 +69,9 @@ REFUSED = [
     ("models.numCtx.qualifier=65536", "models.numCtx.qualifier"),
     ("models.numCtx.planner=2048", "models.numCtx.planner"),
     ("models.numCtx.planner=16384", "models.numCtx.planner"),
-    ("models.numCtx.fast=4096", "fast"),
+    ("models.fast=two words", "fast"),
+    ("models.numCtx.fast=1024", "models.numCtx.fast"),
+    ("models.numCtx.smart=4096", "smart"),
     (
         "gpuBackends[0].name=gpu-0,gpuBackends[0].url=http://gpu:11434,gpuBackends[0].modelSets[0].name=a,"
         "gpuBackends[0].modelSets[0].models[0].name=qwen3-tool:*,gpuBackends[0].modelSets[0].models[0].numCtx=4096",

@@ -19,7 +19,7 @@ from kb.files import vision
 from kb.graph import sqlite as graph_sqlite
 from kb.ingest import document, intake, lanes, pipeline, recovery, sqlite
 from kb.ingest import mongo as shared
-from kb.qualify import graph as qualify_graph
+from kb.qualify import sight
 from kb.queue import mongo as queue_shared
 from kb.queue import sqlite as queue_sqlite
 from kb.queue import worker
@@ -126,6 +126,7 @@ async def opened(
     watched: Callable[[Any], Any] = lambda inner: inner,
     database: mongo.Database | None = None,
     tools: bool = False,
+    fast: str = "",
     **limits: int,
 ) -> AsyncIterator[ObservedState]:
     """A world whose files live in `path`: opening it again there is a restart of the process.
@@ -169,9 +170,8 @@ async def opened(
         meters,
         clock,
         document.Limits(tools=tools, **limits),
-        qualify_graph.Eyes(
-            vision.Models(answers.Answers(router, "qwen2.5:7b", ledger, meters)), content_store, 1 << 20
-        ),
+        sight.Eyes(vision.Models(answers.Answers(router, "qwen2.5:7b", ledger, meters)), content_store, 1 << 20),
+        answers.Answers(router, fast, ledger, meters, num_ctx=2048) if fast else None,
     )
     writers = lanes.Lanes(meters)
     workers = worker.Workers(queue, pipe, meters, clock)

@@ -182,11 +182,12 @@ async def test_a_message_of_the_user_makes_the_next_version(
         (["no", "no", {"steps": []}], {}, None, "gave no usable plan in 3 tries: steps: ", 4),
         (None, {"JERVIS_PLANNER_MODEL": "no-such-model:1b"}, None, "no-such-model:1b", 2),
         ([{"fault": {"stall": {"afterBytes": 0}}}], {"JERVIS_PLAN_SECONDS": "0.7"}, None, "more than 0.7 seconds", 2),
+        ([{"fault": {"status": {"code": 503, "retryAfter": 11}}}], {}, None, "HTTP 503", 2),
         ([], {}, {"maxLlmCalls": 3}, "all of its 0 model calls", 1),
         (["no"], {}, {"maxLlmCalls": 4}, "all of its 1 model calls", 2),
         ([], {}, {"maxTokens": 700}, "of its 350 tokens", 1),
     ],
-    ids=["no usable answer", "no such model", "timeout", "no call left", "one call left", "no token left"],
+    ids=["no usable answer", "no such model", "timeout", "away", "no call left", "one call left", "no token left"],
 )
 async def test_a_failed_plan_is_recorded_and_the_run_goes_on(
     planned: job.Job,

@@ -25,7 +25,7 @@ DRIVERS = {
     "gridfs": r"(^|/)mongo\.py$",
     "imapclient": r"(^|/)imap\.py$",
     "kubernetes": r"^(kube/access|cli/kube)\.py$",
-    "pypdfium2": r"^kb/files/rendering\.py$",
+    "pypdfium2": r"^kb/files/(?:rendering|layers)\.py$",
     "kopf": r"^operator/main\.py$",
     "sqlite3": r"(^|/)sqlite(/\w+)?\.py$|^kb/graph/migrations\.py$",
 }

@@ -1,4 +1,4 @@
-"""Ingestion: the requests to the knowledge base for a task's content and files, and the readings in progress.
+"""Ingestion: the requests to the knowledge base for a task's content and files, and a task's reading.
 
 - The request is built from the task alone (pure); without a sourceUrn the task itself is the source.
 - Attachments are ingested before the task is routed. A file that the knowledge base refuses (damaged, too large, a
@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from email import errors as mail_errors
@@ -33,7 +33,7 @@ import kube
 from controllers import clients, tracing
 from controllers.memory import document, mongo
 from controllers.pendingtask import directive
-from controllers.pendingtask.effects import answers, links, repeats
+from controllers.pendingtask.effects import answers, links, readings, repeats
 from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Ruled, Trouble, trouble
 from controllers.pendingtask.policy import qualifying
 from crds import errors, order, pendingtask, scope, trace
@@ -235,48 +235,6 @@ log = structlog.get_logger(__name__)
 Fetch = Callable[[str], Awaitable[pendingtask.PendingTask | None]]
 
 
-class Readings:
-    """Readings in progress, by uid: one asyncio task each. `monotonic` is the clock."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._running: dict[str, tuple[asyncio.Task[None], float]] = {}
-
-    def __len__(self) -> int:
-        return len(self._running)
-
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._running
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._running)
-
-    def start(self, uid: str, reading: Coroutine[None, None, None]) -> None:
-        """Start a reading; none of that uid may be in progress."""
-        self._running[uid] = asyncio.create_task(reading, name=f"qualify {uid}"), self._monotonic()
-
-    def end(self, uid: str) -> None:
-        """Called by a reading at its end. A cancelled reading does not end its successor."""
-        if uid in self._running and self._running[uid][0] is asyncio.current_task():
-            del self._running[uid]
-
-    def seconds(self, uid: str) -> float | None:
-        """Seconds since its start; None if none is in progress."""
-        return self._monotonic() - self._running[uid][1] if uid in self._running else None
-
-    def cancel(self, uid: str) -> None:
-        """Cancel the reading of a task that is gone."""
-        if (running := self._running.pop(uid, None)) is not None:
-            running[0].cancel()
-
-    async def close(self) -> None:
-        """Cancel all; they are repeated after the next start."""
-        running = [one for one, _ in self._running.values()]
-        for one in running:
-            one.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-
 class Qualifier:
     """`fetch` reads the whole task from the API, `cluster` creates those of links, of which a client has `linking`
     unfinished ones; `done(uid, observation)` is called in the loop at the end."""
@@ -286,7 +244,7 @@ class Qualifier:
         kb: client.Client,
         memory: mongo.Memory,
         *,
-        readings: Readings,
+        readings: readings.Readings,
         known: clients.Clients,
         archived: repeats.Archived,
         find: answers.Find,

@@ -225,3 +225,57 @@ def png(width: int, height: int, *, padding: int = 0) -> bytes:
         + chunk(b"IDAT", zlib.compress(b"\0" * (width + 1)))
         + chunk(b"IEND", b"")
     )
+
+
+def document(inner: str, styles: str = "", comments: str = "") -> bytes:
+    """A Word document with this in its body, its styles and its comments."""
+    space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    parts = {"word/document.xml": f"<w:document {space}><w:body>{inner}</w:body></w:document>"}
+    if styles:
+        parts["word/styles.xml"] = f"<w:styles {space}>{styles}</w:styles>"
+    if comments:
+        parts["word/comments.xml"] = f"<w:comments {space}>{comments}</w:comments>"
+    return _package("word/document.xml", {"word/document.xml": _WORD}, parts)
+
+
+def book(inner: str, state: str = "", styles: str = "") -> bytes:
+    """A workbook with one sheet in this state, of these rows and styles."""
+    space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    sheet = f'<sheet name="S" sheetId="1" r:id="r1" {state}/>'
+    relation = f'<Relationship Id="r1" Type="{_OFFICE}/worksheet" Target="worksheets/sheet1.xml"/>'
+    return _package(
+        "xl/workbook.xml",
+        {"xl/workbook.xml": _BOOK, "xl/worksheets/sheet1.xml": _SHEET},
+        {
+            "xl/workbook.xml": f'<workbook {space} xmlns:r="{_OFFICE}"><sheets>{sheet}</sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": _RELS.format(inner=relation),
+            "xl/worksheets/sheet1.xml": f"<worksheet {space}>{inner}</worksheet>",
+            "xl/styles.xml": f"<styleSheet {space}>{styles}</styleSheet>",
+        },
+    )
+
+
+def show(slide: str, shape: str, place: str, runs: str, *, notes: str = "", comment: str = "") -> bytes:
+    """A presentation of one slide of 1000 x 1000 with one shape; `slide` and `shape` are attributes of theirs."""
+    spaces = (
+        'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" '
+        f'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" xmlns:r="{_OFFICE}"'
+    )
+    one = (
+        f"<p:sp><p:nvSpPr><p:cNvPr id='2' name='t' {shape}/></p:nvSpPr><p:spPr>{place}</p:spPr>"
+        f"<p:txBody><a:p>{runs}</a:p></p:txBody></p:sp>"
+    )
+    size = '<p:sldSz cx="1000" cy="1000"/>'
+    relation = f'<Relationship Id="r1" Type="{_OFFICE}/slide" Target="slides/slide1.xml"/>'
+    parts: dict[str, bytes | str] = {
+        "ppt/presentation.xml": f"<p:presentation {spaces}><p:sldIdLst><p:sldId id='256' r:id='r1'/></p:sldIdLst>{size}"
+        "</p:presentation>",
+        "ppt/_rels/presentation.xml.rels": _RELS.format(inner=relation),
+        "ppt/slides/slide1.xml": f"<p:sld {spaces} {slide}><p:cSld><p:spTree>{one}</p:spTree></p:cSld></p:sld>",
+    }
+    if notes:
+        said = f"<a:p><a:r><a:t>{notes}</a:t></a:r></a:p>"
+        parts["ppt/notesSlides/notesSlide1.xml"] = f"<p:notes {spaces}>{said}</p:notes>"
+    if comment:
+        parts["ppt/comments/comment1.xml"] = f"<p:cmLst {spaces}><p:cm><p:text>{comment}</p:text></p:cm></p:cmLst>"
+    return _package("ppt/presentation.xml", {"ppt/presentation.xml": _SLIDES}, parts)

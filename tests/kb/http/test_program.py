@@ -13,11 +13,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+from crds import scope
 from crds.priority import Priority
+from hack import drawing
 from kb import api, client
+from tests import needs
 from tests.fakes.ollama import process
 from tests.kb import forwarder, scopes, waiting, world
 from tests.kb.http import program
+from tests.kb.qualify import test_scenarios
 
 Running = program.Running
 QUESTION = api.RetrieveRequest(scope=scopes.SHOP, query="Who wrote UserService?")
@@ -149,6 +153,68 @@ async def test_killed_while_models_answer_and_resumed_without_asking_twice(
         reply = await kb_client.ingest(world.request(world.LONG))
         assert {item.provenance.chunk_id for item in found} <= set(reply.chunk_ids)
         assert _finished(fake) - answered == 1
+
+
+PHASES = {
+    "vision": ("kb.describe/v1", "VISION_GENERAL"),
+    "detection": ("kb.qualify.detect/v2", "CONTENT_TYPE"),
+    "fast detection": ("kb.qualify.type/v1", "CONTENT_TYPE"),
+    "the second look": ("kb.qualify.vision-jira/v1", "VISION_DETAILS"),
+    "extraction": ("kb.qualify.jira/v2", "EXTRACTION"),
+}
+"""By the phase of the qualifier: the prompt during which the process is killed."""
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("phase", list(PHASES))
+async def test_killed_in_a_phase_and_resumed_to_the_same_end(
+    run: Running, http: httpx.AsyncClient, fake: process.Fake, phase: str
+) -> None:
+    needs.ocr()
+    tag = PHASES[phase][0]
+    fast = {"JERVIS_KB_FAST_MODEL": "qwen3-coder-tool:30b"} if phase.startswith("fast") else {}
+    picture = drawing.picture("JERV-77: The page is blank\nStatus: In Progress\nAssignee: Petr Svoboda")
+
+    async def sent(kb_client: client.Client, owner: scope.Scope) -> api.IngestRequest:
+        file = api.File(name="shot.png", content_ref=await kb_client.store(owner, picture, "image/png"))
+        about = {"kind": "note", "title": "A title", "files": [file]}
+        return world.request(test_scenarios.ISSUE, owner=owner, urn="note::77", **about)
+
+    hold = {"match": {"tag": tag}, "nth": 1, "stall": {"afterBytes": 0, "gate": f"kill-{uuid.uuid4()}"}}
+    fake.set_faults([hold])
+    async with run(**fast) as kb:
+        kb_client = client.Client(kb.url, http)
+        request = await sent(kb_client, scopes.SHOP)
+        calling = asyncio.create_task(kb_client.ingest(request))
+        await waiting.until(lambda: _asked(fake, tag))
+        await kb.end(signal.SIGKILL)
+        with pytest.raises(client.Unavailable):
+            await calling
+    fake.set_faults([])
+    async with run(**fast) as kb:
+        kb_client = client.Client(kb.url, http)
+        question = api.RetrieveRequest(scope=scopes.SHOP, query="Which page is blank?", max_results=50)
+        await waiting.until(lambda: _items(kb_client, question))
+        # Asked once more is what was not answered, and nothing else.
+        assert fake.count(tag=tag) == 2
+        asked = _finished(fake)
+        resumed = await kb_client.ingest(request)
+        assert _finished(fake) == asked
+        whole = await kb_client.ingest(await sent(kb_client, scopes.OTHER))
+    assert _end(resumed) == _end(whole)
+    assert resumed.qualification is not None
+    assert (resumed.qualification.content_type, resumed.problems) == (api.ContentType.JIRA, [])
+
+
+async def _asked(fake: process.Fake, tag: str) -> bool:
+    return fake.count(tag=tag) > 0
+
+
+def _end(reply: api.IngestReply) -> dict[str, object]:
+    """What the reply says, without what belongs to its scope and its costs."""
+    said = world.costless(reply).model_dump(exclude={"chunk_ids", "replaced", "node_keys"})
+    said["qualification"].get("extraction", {}).pop("chunks", None)
+    return said | {"chunks": len(reply.chunk_ids), "nodes": len(reply.node_keys)}
 
 
 async def test_settings_that_cannot_work_are_named(tmp_path: Path) -> None:

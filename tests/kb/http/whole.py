@@ -39,6 +39,7 @@ from kb.links import patterns
 from kb.links import reading as links_reading
 from kb.memory import procedures, session, task, user
 from kb.outcome import learn
+from kb.reading import answers
 from kb.reading import entitytypes as registry_of_types
 from kb.retrieve import search
 from kb.rules import enforce
@@ -64,10 +65,11 @@ async def over(
     ingests: bool = False,
     kept_rules: enforce.Port | None = None,
     drawing: pages.Limits | None = None,
+    asked: answers.Answers | None = None,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed client and a raw one, both at the service's root; pages are fetched through `transport`.
 
-    `ingests`: with `/ingest/full`, too.
+    `ingests`: with `/ingest/full`, too. `asked` is asked about links, the usual model where it is not there.
     """
     async with httpx.AsyncClient(trust_env=False, verify=False, transport=transport) as web:
         numbers = itertools.count()
@@ -106,11 +108,12 @@ async def over(
                 made.graph,
                 made.content,
                 made.intake,
-                made.answers,
+                asked or made.answers,
                 meters,
                 kept_rules or rules_mongo.Rules(database, clock),
                 reading,
                 limit,
+                instead=made.answers,
             )
             served = [
                 *served,

@@ -272,3 +272,20 @@ async def test_a_job_of_an_earlier_release_is_done_though_chunks_had_other_ids_t
     [chunk] = (await kb.vectors.chunks(scopes.SHOP, list(await kb.vectors.known(scopes.SHOP, before.id)))).values()
     assert chunk.id not in before.chunk_ids
     assert "person:petr svoboda" in chunk.graph_refs
+
+
+async def test_relationships_of_a_text_are_read_up_to_a_bound_and_the_rest_is_said(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    lines = "\n".join(f"file:a{number}.py|CALLS|file:b{number}.py" for number in range(12))
+    stores = memory.Vectors(), memory.Content()
+    async with world.opened(tmp_path, router, clock, meters, *stores, relationships=10) as kb:
+        reply = await kb.ingest(world.request(lines, kind="note", urn="note::1"))
+        said = "2 relationships that the text states are left out: of a document 10 are read"
+        assert [one.partition(" (")[0] for one in reply.problems] == [said]
+        stated = [one for one in await kb.graph.edges(scopes.SHOP) if one.edge.type == "calls"]
+        assert {one.edge.source for one in stated} == {f"file:a{number}.py" for number in range(10)}
+        indexed = await kb.intake.take(world.request(lines, kind="note", urn="note::2"), None)
+        assert [one.partition(" (")[0] for one in indexed.problems] == [said]
+        within = await kb.ingest(world.request("file:a.py|CALLS|file:b.py\n" * 60, kind="note", urn="note::3"))
+        assert within.problems == []

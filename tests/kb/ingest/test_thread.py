@@ -134,6 +134,56 @@ async def test_a_mail_that_answers_another_one_of_the_thread_leaves_the_rest(kb:
     assert [one.task_uid for one in reply.answered] == ["task-1"]
 
 
+SECOND = {
+    "en": ("Please update the docs, too.", "Done."),
+    "cs": ("Prosím aktualizuj i dokumentaci.", "Hotovo."),
+    "de": ("Bitte aktualisiere auch die Dokumentation.", "Ist erledigt."),
+}
+"""A second request of a thread, and an answer."""
+TOLD = {
+    "en": "The service runs on vega-7.",
+    "cs": "Služba běží na vega-7.",
+    "de": "Der Dienst läuft auf vega-7.",
+}
+
+
+@pytest.mark.parametrize("language", ["en", "cs", "de"])
+async def test_an_answer_closes_the_request_that_it_answers_and_no_earlier_one(
+    kb: world.ObservedState, language: str
+) -> None:
+    asks, done = SECOND[language]
+    await kb.ingest(mail(1, ASKED))
+    await kb.ingest(mail(2, asks, 1))
+    reply = await kb.ingest(mail(3, done, 1, 2, sender="petr@acme.com"))
+    assert [one.task_uid for one in reply.answered] == ["task-2"]
+    first = await kb.ingest(mail(4, done, 1, sender="petr@acme.com"))
+    assert [one.task_uid for one in first.answered] == ["task-1"]
+
+
+@pytest.mark.parametrize("language", ["en", "cs", "de"])
+async def test_a_parent_that_asks_for_nothing_leads_to_the_one_that_does(
+    kb: world.ObservedState, language: str
+) -> None:
+    await kb.ingest(mail(1, SECOND[language][0]))
+    await kb.ingest(mail(2, ASKED, 1))
+    await kb.ingest(mail(3, TOLD[language], 1, 2))
+    reply = await kb.ingest(mail(4, SECOND[language][1], 1, 2, 3, sender="petr@acme.com"))
+    assert [one.task_uid for one in reply.answered] == ["task-3", "task-2"], "and not the first one"
+
+
+async def test_a_parent_that_is_not_known_is_passed_and_one_of_no_class_is_not(
+    kb: world.ObservedState, fake: process.Fake
+) -> None:
+    await kb.ingest(mail(1, ASKED))
+    gone = await kb.ingest(mail(3, "Done.", 1, 2, sender="petr@acme.com"))
+    assert [one.task_uid for one in gone.answered] == ["task-1"]
+    fake.set_script({"kb.qualify.email/v2": ["no"] * 3})
+    await kb.ingest(mail(4, "It runs on vega-7.", 1))
+    fake.set_script({})
+    reply = await kb.ingest(mail(5, "Done.", 1, 4, sender="petr@acme.com"))
+    assert [one.task_uid for one in reply.answered] == ["task-4"]
+
+
 async def test_a_request_that_stands_in_a_quote_only_is_not_asked_again(kb: world.ObservedState) -> None:
     quoted = f"-----Original Message-----\nFrom: Jana\nSent: Monday\nTo: Petr\nSubject: Billing\n\n{ASKED}"
     reply = await kb.ingest(mail(2, f"Thank you for the information.\n\n{quoted}", sender="petr@acme.com"))

@@ -14,6 +14,7 @@ from kb import api, client, metrics, mongo
 from kb.crawl import address
 from kb.files import sniff, tika
 from kb.links import prompt
+from kb.reading import answers
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -167,6 +168,24 @@ async def test_the_model_decides_where_no_pattern_does_and_its_refusal_becomes_a
     assert "http://docs.test/a" in reply.hints.questions[0]
     assert len(fake.requests(path="/api/chat", tag=prompt.LINK)) == times + 1
     assert asked(site) == ["/gateway/notes"]
+
+
+async def test_where_no_backend_has_the_fast_model_the_usual_one_decides(
+    kb: world.ObservedState,
+    meters: metrics.Metrics,
+    clock: clocks.Clock,
+    database: mongo.Database,
+    site: sites.Site,
+    router: router_client.Client,
+    fake: process.Fake,
+) -> None:
+    fast = answers.Answers(router, "no-such-model:1b", kb.ledger, meters)
+    judge = address.Judge(["127.0.0.1/32"], resolve)
+    moved = Moved(site.port)
+    async with whole.over(kb, meters, clock, database=database, judge=judge, transport=moved, asked=fast) as made:
+        assert outcome(await read(made, content(PAGE)))[0] is OUTCOME.INDEXED
+    tried = [one["body"]["model"] for one in fake.requests(path="/api/chat", tag=prompt.LINK)]
+    assert tried == ["no-such-model:1b", "qwen2.5:7b"]
 
 
 async def test_a_person_s_answer_opens_or_leaves_the_page_and_makes_a_pattern_if_it_says_so(

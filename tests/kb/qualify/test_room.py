@@ -13,7 +13,7 @@ from crds.priority import Priority
 from kb import metrics
 from kb.files import vision
 from kb.ingest import extractor
-from kb.qualify import graph, room
+from kb.qualify import graph, room, sight
 from kb.reading import answers, draft
 from tests.fakes.ollama import process
 from tests.kb import waiting, world
@@ -57,7 +57,7 @@ async def test_documents_that_are_qualified_at_once_wait_for_the_room_of_their_i
 ) -> None:
     files = await attached(kb, TICKET, LETTERS)
     small = max(one.content_ref.bytes for one in files)
-    eyes = graph.Eyes(vision.Models(kb.answers), kb.content, 1 << 20, room.Room(2 * small))
+    eyes = sight.Eyes(vision.Models(kb.answers), kb.content, 1 << 20, room.Room(2 * small))
     qualifier = graph.Qualifier(kb.answers, meters, kb.clock, eyes)
 
     async def read(made: draft.Draft, spent: answers.Spent) -> extractor.ExtractionResult:

@@ -118,6 +118,14 @@ containers:
       - name: JERVIS_KB_EXTRACT_NUM_CTX
         value: {{ int64 . | quote }}
       {{- end }}
+      {{- with $values.models.fast }}
+      - name: JERVIS_KB_FAST_MODEL
+        value: {{ . | quote }}
+      {{- with $windows.fast }}
+      - name: JERVIS_KB_FAST_NUM_CTX
+        value: {{ int64 . | quote }}
+      {{- end }}
+      {{- end }}
       {{- with $windows.vision }}
       - name: JERVIS_KB_VISION_NUM_CTX
         value: {{ int64 . | quote }}

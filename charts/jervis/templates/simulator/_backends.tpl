@@ -17,7 +17,7 @@ The GpuBackends of the two simulators, in the shape of `gpuBackends`.
         - {name: {{ $models.orchestrator | quote }}, vram: 20Gi, cpuAllowed: false, priority: 0}
     - name: background
       models:
-        {{- range $name := prepend .Values.simulator.extraModels $models.qualifier | uniq }}
+        {{- range $name := concat (compact (list $models.qualifier $models.fast)) .Values.simulator.extraModels | uniq }}
         - {name: {{ $name | quote }}, cpuAllowed: true, priority: 3}
         {{- end }}
         - {name: {{ $models.embedding | quote }}, cpuAllowed: true, priority: 3}
@@ -32,7 +32,7 @@ The GpuBackends of the two simulators, in the shape of `gpuBackends`.
     - name: background
       models:
         {{- /* The planner is here alone: on the GPU it would take the place of the orchestrator's model. */}}
-        {{- range $name := concat (list $models.qualifier) .Values.simulator.extraModels (list $models.vision) (without (compact (list $models.planner)) $models.orchestrator) | uniq }}
+        {{- range $name := concat (compact (list $models.qualifier $models.fast)) .Values.simulator.extraModels (list $models.vision) (without (compact (list $models.planner)) $models.orchestrator) | uniq }}
         - {name: {{ $name | quote }}, cpuAllowed: true, priority: 3}
         {{- end }}
         - {name: {{ $models.embedding | quote }}, cpuAllowed: true, priority: 3}

@@ -34,6 +34,9 @@ def answer(asked: prompt.Prompt) -> dict[str, Any]:
         case "kb.qualify.detect/v2":
             kind, why = _kind(asked.document, document)
             return said | {"contentType": kind, "typeReason": why}
+        case "kb.qualify.type/v1":
+            kind, why = _kind(asked.document, document)
+            return {"contentType": kind, "typeReason": why}
         case "kb.qualify.email/v2":
             return said | {
                 "classification": _classification(document),
