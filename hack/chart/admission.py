@@ -16,7 +16,8 @@ from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 TARGET = Path(__file__).resolve().parents[2] / "charts" / "jervis" / "templates" / "admission" / "_rules.tpl"
 
 READ_BY_A_RUN = (
-    "projectId", "groupId", "sourceUrn", "correlationId", "content", "contentRef", "attachments", "schedule",
+    "projectId", "groupId", "sourceUrn", "correlationId", "content", "contentRef", "attachments", "facts",
+    "access", "schedule",
 )  # fmt: skip
 """Frozen at the first dispatch: a run and its checkpoint rest on them."""
 PLACE = ("projectId", "groupId", "sourceUrn")
@@ -29,7 +30,7 @@ STEERING = (
 """A person steers with them while the task lives; they are not read once it is finished."""
 AFTER_THE_END = ("ttlSecondsAfterFinished",)
 """Means something after the end only, so it stays open."""
-FIXED_BY_THE_CRD = ("type", "clientId")
+FIXED_BY_THE_CRD = ("type", "clientId", "onBehalfOf")
 """The CRD's own rules refuse any change."""
 
 _HEAD = """\
