@@ -21,7 +21,8 @@ from prometheus_client import exposition
 
 import kube
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, settings, sweep
-from controllers.sources.http import app, gate, routes
+from controllers.sources.effects import ledger, performer, serving, targets, tools
+from controllers.sources.http import app, gate
 from controllers.sources.protocols import imap
 from crds import authorities, connection, errors, grants, keyring, runtoken
 from kb import client as kb
@@ -133,10 +134,17 @@ async def _run(config: settings.Settings) -> None:
         wall=wall,
         monotonic=time.monotonic,
     )
-    served: list[routes.Served] = []
+    entries = ledger.Ledger(database, lasts=2 * config.effect_seconds)
+    means = tools.Means(load=knowledge.fetch, tls=tls, plain=config.plaintext, wall=wall, monotonic=time.monotonic)
+    does = performer.Performer(entries, targets.Targets(api), means, seconds=config.effect_seconds, wall=wall)
+    write = partial(print, flush=True)
+    served = [*serving.Effects(does, entries, measured, write=write, wall=wall).served()]
     calls = app.build(served, _gate(config), max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
     runners.append(await _listen(calls, config.api_host, config.api_port))
-    jobs = [asyncio.create_task(one) for one in (health.tick(), _work(assigned, stored, polls, health), ended.wait())]
+    jobs = [
+        asyncio.create_task(one)
+        for one in (health.tick(), _work(assigned, stored, entries, polls, health), ended.wait())
+    ]
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
         for one in done:
@@ -169,11 +177,18 @@ def _gate(config: settings.Settings) -> gate.Gate:
     return gate.Gate(verifier, grants.Book(Path(config.tokens_file)) if config.tokens_file else None)
 
 
-async def _work(assigned: assignments.Assignments, stored: items.Items, polls: poller.Poller, health: Health) -> None:
+async def _work(
+    assigned: assignments.Assignments,
+    stored: items.Items,
+    entries: ledger.Ledger,
+    polls: poller.Poller,
+    health: Health,
+) -> None:
     while True:
         try:
             await assigned.prepare()
             await stored.prepare()
+            await entries.prepare()
             break
         except mongo.Unavailable as error:
             log.warning("not started yet", reason=error.message)
