@@ -38,17 +38,20 @@ _SECONDS = 20.0
 """Of silence of the server."""
 
 
+_ADDRESS = re.compile(r"(?:(?P<name>[^<>]*)<(?P<in>[^<>]+)>|(?P<plain>[^<>]+))")
+_PLAIN = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
+
+
 def _address(text: str) -> str:
-    name, plain = utils.parseaddr(text)
-    try:
-        parsed = Address(display_name=name, addr_spec=plain)
-    except (mail_errors.MessageError, ValueError, IndexError, AttributeError) as error:
-        raise ValueError("is no mail address") from error
-    if not parsed.username or "." not in f"{parsed.domain}." or not parsed.domain or not plain.isascii():
+    """One address, of a dot-atom and a domain (RFC 5321, 4.1.2), with a name or without."""
+    found = _ADDRESS.fullmatch(text.strip())
+    plain = ((found["in"] or found["plain"]) if found else "").strip()
+    if found is None or not _PLAIN.fullmatch(plain):
         raise ValueError("is no mail address of ASCII characters as in name@example.com")
-    if len(plain) > 320 or utils.parseaddr(utils.formataddr((name, plain)))[1] != plain:
-        raise ValueError("is no mail address")
-    return str(parsed)
+    try:
+        return str(Address((found["name"] or "").strip().strip('"'), addr_spec=plain))
+    except (mail_errors.MessageError, ValueError, IndexError) as error:
+        raise ValueError("is no mail address") from error
 
 
 def _line(text: str) -> str:

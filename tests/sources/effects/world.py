@@ -88,7 +88,8 @@ class World:
         """A file by which a process finds this apiserver."""
         path = folder / "kubeconfig"
         path.write_text(
-            f"apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{{name: a, cluster: {{server: '{self.url}'}}}}]\n"
+            f"apiVersion: v1\nkind: Config\ncurrent-context: a\n"
+            f"clusters: [{{name: a, cluster: {{server: '{self.url}'}}}}]\n"
             "users: [{name: a, user: {}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n"
         )
         return path
