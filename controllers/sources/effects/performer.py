@@ -4,8 +4,9 @@
     killed after Sent, no answer       the target is asked: it happened, it did not (and is done), or it cannot say
     answered, not settled              as above
 
-What the target cannot say is Unknown, for ever. A process that was frozen between Sent and the call acts when it wakes: a claim
-in Sent is therefore taken over only after it has ended, and the target is asked before anything is done again.
+What the target cannot say is Unknown, for ever. A process that was frozen between Sent and the call acts when it
+wakes: a claim in Sent is therefore taken over only after it has ended, and the target is asked before anything is
+done again.
 """
 
 from __future__ import annotations
