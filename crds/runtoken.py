@@ -43,7 +43,8 @@ AS_TYPE = "jervis-run-as+jwt"
 ISSUER = "jervis-operator"
 KNOWLEDGE_BASE = "jervis-kb"
 ROUTER = "jervis-router"
-AUDIENCE = (KNOWLEDGE_BASE, ROUTER)
+SOURCES = "jervis-sources"
+AUDIENCE = (KNOWLEDGE_BASE, ROUTER, SOURCES)
 KEY_BYTES = 32
 """Minimum length for HS256: RFC 7518, 3.2."""
 TOKEN_CHARS = 8000
