@@ -182,7 +182,7 @@ async def test_a_comment_with_a_urn_of_its_own_is_in_the_thread_of_its_issue(
     nodes = {one.key: one for one in await kb.graph.nodes(scopes.SHOP, keys=[comment, key])}
     assert "status" not in nodes[comment].properties
     assert nodes[key].properties["status"] == "Open"
-    done = await kb.ingest(issue(urn, "Status: Done\n\nPlease fix the login.", 4))
+    done = await kb.ingest(issue(urn, "JERV-1: Login\nStatus: Done\n\nPlease fix the login.", 4))
     assert [one.task_uid for one in done.answered] == ["task-3", "task-1"]
     assert await kb.pipeline.forget(scopes.SHOP, comment)
     assert await kb.graph.nodes(scopes.SHOP, keys=[comment]) == []
