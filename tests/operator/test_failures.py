@@ -56,14 +56,14 @@ def test_an_object_that_cannot_be_parsed_says_so_and_is_served_once_it_can(
         assert conditions(space, "odd")["Accepted"] == ("True", "Readable")
 
 
-def test_facts_that_are_not_flat_are_named_to_a_person(space: Space, start: Start, knowledge: Knowledge) -> None:
+def test_facts_that_are_not_flat_are_named_in_the_condition(space: Space, start: Start, knowledge: Knowledge) -> None:
     nested = {"nodes": [{"key": "jira::JERV-1", "type": "jira_issue", "properties": {"x": {"y": 1}}}]}
     many = {"nodes": [{"key": f"user:u{number}", "type": "user"} for number in range(65)]}
     with start():
         with pytest.raises(kubernetes_client.ApiException, match=r"spec\.facts\.nodes"):
             space.submit("many", "INFO", facts=many)
         space.submit("nested", "INFO", facts=nested)
-        until(lambda: space.phase("nested") == "UserTask", "a person gets it")
+        until(lambda: space.phase("nested") == "Error", "it ends with its reason")
         said = [one["message"] for one in space.get("nested")["status"]["conditions"] if one["type"] == "Qualified"]
         assert "Field: spec.facts.nodes.0.properties." in said[0]
         assert "'x' holds an object" in said[0]

@@ -364,7 +364,8 @@ class Qualifier:
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = _in_spec(".".join(str(part) for part in first["loc"]))
-            return Trouble(f"the content cannot be ingested: {first['msg']}", operational=False, field=where)
+            why = first["msg"].removeprefix("Value error, ")
+            return Trouble(f"the content cannot be ingested: {why}", operational=False, field=where)
         tried = task.status.retry.count if task.status.retry else 0
         if task.spec.type is Type.LINK:
             reply = await self._kb.links.read(links.request(task, request), urgency=urgency)
