@@ -13,11 +13,11 @@ import httpx
 import pytest
 
 from crds import access as accesses
-from crds import runtoken, scope
+from crds import grants, runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 from kb import api, metrics
-from kb.access import grants, rates
+from kb.access import rates
 from kb.http import access
 from router import client as router_client
 from tests.kb import clock as clocks
