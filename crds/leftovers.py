@@ -17,6 +17,10 @@ NOTICES = "task_notices"
 """What webhooks are sent about tasks (`controllers.notices`)."""
 SOURCE_ITEMS = "source_items"
 """Items of Connections: {_id, scope: {clientId, projectId, groupId}, content?, ...} (`controllers.sources.items`)."""
+MEETINGS, TRANSCRIPTS = "meetings", "meeting_transcripts"
+"""Meetings: {_id, clientId, projectId, groupId, file?, ...} and {_id, told} (`controllers.sources.meetings.store`)."""
+RECORDINGS, RECORDING_CHUNKS = "recordings.files", "recordings.chunks"
+"""GridFS: {_id: the meeting's `file`, ...} and {files_id: the same, n, data} (`controllers.sources.meetings.audio`)."""
 OF_RUNS: Mapping[str, str] = {
     # The fence first: a run that is unexpectedly still alive can write nothing after that.
     "orchestrator_fences": "_id",
