@@ -1,8 +1,8 @@
 """The pod's calls to the sources process: the recording, the transcript, or why there is none.
 
-    Unavailable  Operational  no answer, 429, 5xx: repeated for `patience` seconds
-    Over         Permanent    404, 401: the attempt is over, or the meeting was deleted
-    Refused      Permanent    another 4xx
+Unavailable  Operational  no answer, 429, 5xx: repeated for `patience` seconds
+Over         Permanent    404, 401: the attempt is over, or the meeting was deleted
+Refused      Permanent    another 4xx
 """
 
 from __future__ import annotations

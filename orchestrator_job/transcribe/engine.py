@@ -118,7 +118,7 @@ def _seconds(recording: Path) -> float:
         import av
 
         with av.open(str(recording)) as container:
-            return float(container.duration or 0) / av.time_base
+            return (container.duration or 0) / float(av.time_base)
     except ImportError:
         return 0.0
     except av.error.FFmpegError as error:

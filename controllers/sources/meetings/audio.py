@@ -15,6 +15,7 @@ from typing import Any
 
 from bson import ObjectId
 
+from controllers.sources.http import problems
 from controllers.sources.meetings.store import Row, Unknown
 from controllers.sources.mongo import AFTER, ASCENDING, trouble
 from crds import errors, leftovers, meeting
@@ -25,23 +26,22 @@ LASTS = timedelta(seconds=60)
 """Without a chunk for so long, another upload may go on."""
 
 
-class Busy(errors.Operational):
+class Busy(problems.Locked):
     """Another upload writes to the recording."""
 
 
-class Moved(errors.Permanent):
+class Moved(problems.Conflict):
     """The part does not begin where the recording ends, or the recording is complete."""
 
-    def __init__(self, message: str, offset: int) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(message, field="Upload-Offset", remedy="Ask with HEAD where it ends, and go on there.")
-        self.offset = offset
 
 
 class Unusable(errors.Permanent):
     """The bytes are no recording that can be read, or not those that were announced."""
 
 
-class TooLarge(errors.Permanent):
+class TooLarge(problems.TooLarge):
     """More bytes than a recording may have, or than were announced."""
 
 
@@ -124,11 +124,11 @@ class Audio:
             return Unknown(f"There is no meeting {meeting_id!r}.", field="id")
         has = int(row["offset"])
         if row["state"] != State.RECORDING.value:
-            return Moved(f"The recording is complete: the meeting is {row['state']}.", has)
+            return Moved(f"The recording is complete: the meeting is {row['state']}.")
         if has != offset:
-            return Moved(f"The recording ends at {has}, not at {offset}.", has)
+            return Moved(f"The recording ends at {has}, not at {offset}.")
         if length is not None and row.get("length") not in (None, length):
-            return Moved(f"Upload-Length was {row['length']} before, and is {length} now.", has)
+            return Moved(f"Upload-Length was {row['length']} before, and is {length} now.")
         left = (row["writingUntil"] - now).total_seconds() if row.get("writingUntil") else 1.0
         return Busy("Another upload writes to this recording.", retry_after=max(1.0, left))
 

@@ -14,8 +14,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.sources import assignments
+from controllers.sources.http import problems
 from controllers.sources.mongo import AFTER, ASCENDING, DESCENDING, trouble
-from crds import connection, errors, leftovers, meeting, scope
+from crds import connection, leftovers, meeting, scope
 from crds.meeting import Correction, State
 
 MOST_ATTEMPTS = 3
@@ -27,11 +28,11 @@ _REASON_CHARS = 512
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Unknown(errors.Permanent):
+class Unknown(problems.NotFound):
     """There is no such meeting, Connection or recording."""
 
 
-class Unfit(errors.Permanent):
+class Unfit(problems.Conflict):
     """It is not in a state in which this makes sense."""
 
 
@@ -96,6 +97,7 @@ class Meetings:
             **draft.model_dump(by_alias=True, exclude={"client_id", "project_id"}),
             "participants": [one for one in draft.participants if one],
             **place.owner.model_dump(by_alias=True),
+            "connectionUid": place.uid,
             "state": State.RECORDING.value,
             "createdAt": now,
             "offset": 0,

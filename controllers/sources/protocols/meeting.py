@@ -60,7 +60,7 @@ def item(one: meeting.Meeting, told: meeting.Told) -> port.Item:
     return port.Item(
         source_id=one.id,
         version=hashlib.sha256(text.encode()).hexdigest()[:32],
-        type=pendingtask.Type.MEETING_PROCESSING,
+        type=pendingtask.Type.MEETING,
         urn=f"meeting::id:{one.id},title:{_line(one.title)}"[:_URN_CHARS],
         title=one.title,
         text=text,
