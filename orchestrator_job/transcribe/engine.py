@@ -57,9 +57,10 @@ def whisper(model: str, threads: int) -> Engine:
     """Whisper from the directory `model`; loaded before a recording is asked for. Raises `Unusable`."""
     # Nothing is looked up at a hub, whatever the libraries would like to.
     os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    if not (Path(model) / "model.bin").is_file():
+    absent = [name for name in ("model.bin", "tokenizer.json") if not (Path(model) / name).is_file()]
+    if absent:
         raise Unusable(
-            f"{model!r} is no model: it has no model.bin.",
+            f"{model!r} is no model: it has no {' and no '.join(absent)}.",
             field="model",
             remedy="Mount a Whisper model in CTranslate2's format and name its directory: docs/meetings.md.",
         )
@@ -82,18 +83,21 @@ def whisper(model: str, threads: int) -> Engine:
         import av
 
         try:
-            pieces, said = loaded.transcribe(str(recording), language=language or None, vad_filter=False)
-            segments: list[meeting.Segment] = []
-            for piece in pieces:
-                if len(segments) == meeting.MOST_SEGMENTS:
-                    log.warning("the transcript is cut", segments=len(segments))
-                    break
-                start = max(0.0, piece.start)
-                segments.append(
-                    meeting.Segment(start=start, end=max(start, piece.end), text=piece.text.strip()[:20_000])
-                )
+            # IndexError: a container without sound.
+            heard = faster_whisper.decode_audio(str(recording))
         except (av.error.FFmpegError, ValueError, IndexError) as error:
             raise Unusable(f"The recording cannot be decoded: {error}", field="audio") from error
+        try:
+            pieces, said = loaded.transcribe(heard, language=language or None, vad_filter=False)
+        except ValueError as error:
+            raise Unusable(f"The model does not take the recording: {error}", field="audio") from error
+        segments: list[meeting.Segment] = []
+        for piece in pieces:
+            if len(segments) == meeting.MOST_SEGMENTS:
+                log.warning("the transcript is cut", segments=len(segments))
+                break
+            start = max(0.0, piece.start)
+            segments.append(meeting.Segment(start=start, end=max(start, piece.end), text=piece.text.strip()[:20_000]))
         return meeting.Transcript(
             engine="faster-whisper",
             model=Path(model).name,

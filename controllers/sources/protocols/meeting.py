@@ -104,4 +104,5 @@ def clock(seconds: int) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())
+    """On one line, without control characters: an engine may write anything."""
+    return "".join(one for one in " ".join(text.split()) if one.isprintable())
