@@ -153,7 +153,7 @@ async def test_of_two_uploaders_one_is_refused_and_what_came_stays(rig: Rig) -> 
         one = await make(client)
         first = asyncio.create_task(part(client, one, 0, slow()))
         await going.wait()
-        while (await rig.row(one))["offset"] < audio.CHUNK:
+        while (await rig.row(one))["offset"] < audio.CHUNK:  # noqa: ASYNC110  # another process's write
             await asyncio.sleep(0.02)
         said = await part(second, one, audio.CHUNK, body[audio.CHUNK :])
         assert (said.status_code, said.json()["error"]["code"]) == (423, "locked")
@@ -161,7 +161,7 @@ async def test_of_two_uploaders_one_is_refused_and_what_came_stays(rig: Rig) -> 
         broken.set()
         with pytest.raises(httpx.WriteError):
             await first
-        while (await rig.row(one))["writer"] is not None:
+        while (await rig.row(one))["writer"] is not None:  # noqa: ASYNC110  # another process's write
             await asyncio.sleep(0.02)
         at = (await rig.row(one))["offset"]
         assert at == audio.CHUNK + 200
@@ -302,10 +302,7 @@ async def test_a_killed_process_goes_on_at_its_offset_in_constant_memory(tmp_pat
         async def made() -> AsyncIterator[bytes]:
             at = start
             while at < size:
-                if at < len(WAV):
-                    part_ = WAV[at:]
-                else:
-                    part_ = piece[(at - len(WAV)) % len(piece) :][: size - at]
+                part_ = WAV[at:] if at < len(WAV) else piece[(at - len(WAV)) % len(piece) :][: size - at]
                 at += len(part_)
                 yield part_
 
