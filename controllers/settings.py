@@ -111,6 +111,8 @@ class Settings(BaseSettings):
     """Where runs have effects on Connections; empty: the release has no sources process."""
     transcription_engine: Annotated[str, Field(pattern=r"^(|faster-whisper|scripted)$")] = ""
     """What transcribes meetings in Jobs, where there is a sources process; empty: recordings stay UPLOADED."""
+    transcription_image: str = ""
+    """Of those Jobs, with the engine in it; empty: the runs' image."""
     transcription_model: str = "/models/whisper"
     """Directory of the model in the pod; `transcription_volumes` and `transcription_volume_mounts` bring it."""
     transcription_at_once: Annotated[int, Field(ge=1, le=100)] = 1
@@ -409,6 +411,7 @@ class Settings(BaseSettings):
         return transcriptions.Template(
             run=self.template(),
             url=self.sources_url,
+            image=self.transcription_image or self.image,
             engine=self.transcription_engine,
             model=self.transcription_model,
             deadline_seconds=self.transcription_deadline_seconds,

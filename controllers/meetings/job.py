@@ -31,6 +31,7 @@ class Template:
 
     run: runs.Template
     url: str
+    image: str
     engine: str
     model: str
     deadline_seconds: int = 14_400
@@ -133,7 +134,7 @@ def _pod(row: Row, template: Template) -> dict[str, Any]:
         "containers": [
             {
                 "name": CONTAINER,
-                "image": run.image,
+                "image": template.image,
                 "imagePullPolicy": run.image_pull_policy,
                 "command": ["python", "-m", "orchestrator_job.transcribe"],
                 "env": [
