@@ -6,7 +6,6 @@ a name that would be looked up at a hub. `scripted` hears nothing: it measures t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,8 +54,7 @@ def scripted(recording: Path, _: str) -> meeting.Transcript:
 
 def whisper(model: str, threads: int) -> Engine:
     """Whisper from the directory `model`; loaded before a recording is asked for. Raises `Unusable`."""
-    # Nothing is looked up at a hub, whatever the libraries would like to.
-    os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    # Nothing is looked up at a hub: what would be is asked for here, and the Job sets HF_HUB_OFFLINE.
     absent = [name for name in ("model.bin", "tokenizer.json") if not (Path(model) / name).is_file()]
     if absent:
         raise Unusable(
