@@ -21,6 +21,8 @@ MEETINGS, TRANSCRIPTS = "meetings", "meeting_transcripts"
 """Meetings: {_id, clientId, projectId, groupId, file?, ...} and {_id, told} (`controllers.sources.meetings.store`)."""
 RECORDINGS, RECORDING_CHUNKS = "recordings.files", "recordings.chunks"
 """GridFS: {_id: the meeting's `file`, ...} and {files_id: the same, n, data} (`controllers.sources.meetings.audio`)."""
+EFFECTS = "source_effects"
+"""What runs did at Connections: {_id, taskUid, scope: {...}, ...} (`controllers.sources.effects.ledger`)."""
 OF_RUNS: Mapping[str, str] = {
     # The fence first: a run that is unexpectedly still alive can write nothing after that.
     "orchestrator_fences": "_id",
@@ -29,9 +31,10 @@ OF_RUNS: Mapping[str, str] = {
     "orchestrator_artifacts": "taskUid",
     "orchestrator_ledger": "taskUid",
     NOTICES: "taskUid",
+    EFFECTS: "taskUid",
     RESULTS: "_id",
     # The memory last: an interrupted removal finds the task by it again.
     MEMORY: "_id",
 }
-"""Collections of `orchestrator_job`, and the notices, in the order of removal: collection -> the field that holds the
-task's uid."""
+"""Collections of `orchestrator_job`, the notices and the effects, in the order of removal: collection -> the field that
+holds the task's uid."""

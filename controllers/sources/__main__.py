@@ -22,9 +22,12 @@ from prometheus_client import exposition
 
 import kube
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, settings, sweep
-from controllers.sources.http import app, gate, routes
-from controllers.sources.meetings import audio, serving, worker
+from controllers.sources.effects import ledger, performer, targets, tools
+from controllers.sources.effects import serving as effects
+from controllers.sources.http import app, gate
+from controllers.sources.meetings import audio, worker
 from controllers.sources.meetings import metrics as meeting_metrics
+from controllers.sources.meetings import serving as meeting_serving
 from controllers.sources.meetings import store as meetings
 from controllers.sources.protocols import imap, meeting
 from crds import authorities, connection, errors, grants, keyring, runtoken
@@ -146,11 +149,18 @@ async def _run(config: settings.Settings) -> None:
         monotonic=time.monotonic,
         stored_here={connection.Type.MEETING: partial(meeting.Meetings, kept)},
     )
-    serves = serving.Serving(kept, recordings, of_meetings, correct=bool(config.correction_model), wall=wall)
-    served: list[routes.Served] = [*serves.served()]
+    entries = ledger.Ledger(database, lasts=2 * config.effect_seconds)
+    means = tools.Means(load=knowledge.fetch, tls=tls, plain=config.plaintext, wall=wall, monotonic=time.monotonic)
+    does = performer.Performer(entries, targets.Targets(api), means, seconds=config.effect_seconds, wall=wall)
+    write = partial(print, flush=True)
+    corrected = bool(config.correction_model)
+    served = [
+        *effects.Effects(does, entries, measured, write=write, wall=wall).served(),
+        *meeting_serving.Serving(kept, recordings, of_meetings, correct=corrected, wall=wall).served(),
+    ]
     calls = app.build(served, _gate(config), max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
     runners.append(await _listen(calls, config.api_host, config.api_port))
-    prepared = (assigned.prepare, stored.prepare, kept.prepare, recordings.prepare)
+    prepared = (assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare)
     work = _work(prepared, (polls.run, corrects.run), health)
     jobs = [asyncio.create_task(one) for one in (health.tick(), work, ended.wait())]
     try:

@@ -113,14 +113,15 @@ def _seconds(recording: Path) -> float:
 
     try:
         with wave.open(str(recording)) as opened:
-            return opened.getnframes() / opened.getframerate()
+            return float(opened.getnframes() / opened.getframerate())
     except (wave.Error, EOFError, ZeroDivisionError):
         pass
     try:
         import av
 
         with av.open(str(recording)) as container:
-            return (container.duration or 0) / float(av.time_base)
+            seconds: float = (container.duration or 0) / av.time_base
+            return seconds
     except ImportError:
         return 0.0
     except av.error.FFmpegError as error:

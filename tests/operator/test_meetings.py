@@ -61,7 +61,7 @@ class Played:
         [container] = self.jobs()[name].spec.template.spec.containers
         token = self._folder / f"{name}.token"
         token.write_bytes(
-            base64.b64decode(self._space.core.read_namespaced_secret(name, self._space.name).data["token"])
+            base64.b64decode((self._space.core.read_namespaced_secret(name, self._space.name).data or {})["token"])
         )
         told = {one.name: one.value or "" for one in container.env}
         own = {"JERVIS_TRANSCRIBE_TOKEN_FILE": str(token), "JERVIS_TRANSCRIBE_PATIENCE": "0", **changed}

@@ -125,7 +125,7 @@ async def test_parts_of_any_size_become_one_recording(rig: Rig) -> None:
     # An ordinary driver reads it too: it is a file of GridFS.
     with pymongo.MongoClient[dict[str, Any]](URI) as client_:
         kept = gridfs.GridFSBucket(client_[rig.database.name], "recordings").open_download_stream(row["file"])
-        assert (kept.read(), kept.metadata["mediaType"]) == (body, "audio/wav")
+        assert (kept.read(), (kept.metadata or {})["mediaType"]) == (body, "audio/wav")
 
 
 async def test_a_part_that_begins_elsewhere_is_refused(rig: Rig) -> None:
