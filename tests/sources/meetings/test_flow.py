@@ -24,9 +24,10 @@ from controllers.connection import removals
 from controllers.sources import assignments, gone, indexer, items, metrics, poller, sweep
 from controllers.sources.meetings import store
 from controllers.sources.protocols import meeting as protocol
-from crds import connection, meeting
+from crds import connection, leftovers, meeting, scope
 from crds.meeting import Change, Segment, State, Told, Transcript
 from kb import client as kb
+from kb.erasure.tasks import Tasks
 from orchestrator_job.transcribe import __main__ as pod
 from orchestrator_job.transcribe import calls
 from tests.sources.meetings.test_upload import Rig, digest, make, part, recording, rig
@@ -264,3 +265,15 @@ def test_a_call_is_repeated_for_a_while(tmp_path: Path) -> None:
         said[:] = [422]
         with pytest.raises(calls.Refused):
             way.failed(meeting.Problem(reason="r"))
+
+
+@pytest.mark.services
+async def test_an_erased_scope_has_no_meetings(rig: Rig) -> None:
+    await rig.meetings.transcribed(await begun(rig, await uploaded(rig)), HEARD, False)
+    kept = Tasks(rig.database)
+    await kept.erase(scope.Scope(client_id="acme", project_id="zeus"))
+    await kept.erase(scope.Scope(client_id="other"))
+    names = (leftovers.MEETINGS, leftovers.TRANSCRIPTS, leftovers.RECORDINGS, leftovers.RECORDING_CHUNKS)
+    assert [await rig.database[name].count_documents({}) for name in names] == [1, 1, 1, 1]
+    await kept.erase(scope.Scope(client_id="acme"))
+    assert [await rig.database[name].count_documents({}) for name in names] == [0, 0, 0, 0]
