@@ -58,6 +58,23 @@ RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
 USER 10001:10001
 CMD ["python3", "-m", "tests.fakes.ollama"]
 
+# The engine that transcribes meetings, for the pods that do; built with --target transcription.
+FROM runtime AS hearing
+COPY requirements/transcription.txt /opt/requirements/
+RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
+    set -a && if [ -f /run/secrets/packages ]; then . /run/secrets/packages; fi && set +a \
+    && /usr/bin/env PATH=/usr/local/bin:/usr/bin:/bin python3 -m venv /opt/installer \
+    && /opt/installer/bin/pip install -q --no-cache-dir --require-hashes -r /opt/requirements/bootstrap.txt \
+    && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --compile-bytecode \
+        --require-hashes --no-deps -r /opt/requirements/transcription.txt \
+    && rm -rf /opt/installer
+
+FROM hearing AS transcription
+COPY crds /app/crds
+COPY orchestrator_job /app/orchestrator_job
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
+USER 10001:10001
+
 FROM runtime AS jervis
 COPY crds /app/crds
 COPY kube /app/kube

@@ -21,6 +21,7 @@ from cli.commands import (
     get,
     history,
     logs,
+    meeting,
     prioritize,
     queue,
     result,
@@ -50,6 +51,7 @@ _COMMANDS = {
     "history": history.run,
     "backends": backends.run,
     "connections": connections.run,
+    "meetings": meeting.listed,
     "pause": connections.pause,
     "resync": connections.resync,
     "erase": erase.run,
@@ -69,6 +71,7 @@ def application() -> typer.Typer:
     app.callback()(_root)
     for name, run in _COMMANDS.items():
         app.command(name)(run)
+    app.add_typer(meeting.commands, name="meeting")
     return app
 
 

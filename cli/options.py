@@ -182,5 +182,7 @@ def _extended(run: Callable[..., None], flags: dict[str, tuple[Any, Any]]) -> Ca
 
 def _access(ctx: Context, name: str, given: Any) -> Any:
     """The flag behind the command, else the one before it."""
-    before: dict[str, Any] = ctx.parent.params if ctx.parent is not None else {}
-    return before.get(name) if given is None else given
+    before = ctx.parent
+    while given is None and before is not None:
+        given, before = before.params.get(name), before.parent
+    return given

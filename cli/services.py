@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _WRITING = "app.kubernetes.io/part-of=jervis,app.kubernetes.io/component=kb-write"
 
 _ROUTER = "app.kubernetes.io/part-of=jervis,app.kubernetes.io/component=router"
+_SOURCES = "app.kubernetes.io/part-of=jervis,app.kubernetes.io/component=sources"
 BEHIND = "http://behind-the-apiserver"
 """The URL of a service that is reached through the apiserver's proxy."""
 _OF_CONNECTION = frozenset(
@@ -102,6 +103,17 @@ async def router(session: Session, url: str, token: str, seconds: float) -> Asyn
     opening = http(url, seconds) if url else _behind(session, _ROUTER, "--router", token, seconds)
     async with opening as opened:
         yield client.Client(url or BEHIND, opened, silence=seconds, token=lambda: token)
+
+
+@asynccontextmanager
+async def sources(
+    session: Session, url: str, token: str, seconds: float
+) -> AsyncIterator[tuple[str, httpx.AsyncClient]]:
+    """(URL, client) of the sources process at `url`. It asks for a token, which the apiserver does not pass on: without
+    a URL this raises `Unusable` with the way to it."""
+    opening = http(url, seconds) if url else _behind(session, _SOURCES, "--sources", token, seconds)
+    async with opening as opened:
+        yield url or BEHIND, opened
 
 
 @asynccontextmanager

@@ -124,6 +124,13 @@ class Metrics:
             registry=registry,
         )
         self.router_answers.set(1)
+        self.transcriptions = Counter(
+            f"{_PREFIX}_transcriptions",
+            "Jobs that transcribe meetings, by outcome (begun; JobFailed, DeadlineExceeded, JobLost, JobRefused cost"
+            " a try)",
+            ["outcome"],
+            registry=registry,
+        )
         self.jobs_created = Counter(f"{_PREFIX}_jobs_created", "Jobs created", registry=registry)
         self.events_dropped = Counter(
             f"{_PREFIX}_events_dropped",

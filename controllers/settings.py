@@ -19,11 +19,12 @@ from controllers.admission import Admission, Annotations, Limits
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention, sweep
 from controllers.gpubackend import contexts
+from controllers.meetings import job as transcriptions
 from controllers.notices import mailer
 from controllers.notices import reconcile as notifier
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import job, observed
-from crds import errors, pendingtask, scope
+from crds import errors, pendingtask, scope, values
 from kube import lease
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -108,6 +109,25 @@ class Settings(BaseSettings):
     router_url: str = "http://jervis-router:11430"
     sources_url: str = ""
     """Where runs have effects on Connections; empty: the release has no sources process."""
+    transcription_engine: Annotated[str, Field(pattern=r"^(|faster-whisper|scripted)$")] = ""
+    """What transcribes meetings in Jobs, where there is a sources process; empty: recordings stay UPLOADED."""
+    transcription_image: str = ""
+    """Of those Jobs, with the engine in it; empty: the runs' image."""
+    transcription_model: str = "/models/whisper"
+    """Directory of the model in the pod; `transcription_volumes` and `transcription_volume_mounts` bring it."""
+    transcription_at_once: Annotated[int, Field(ge=1, le=100)] = 1
+    """Jobs that transcribe at the same time."""
+    transcription_deadline_seconds: Annotated[int, Field(ge=60)] = 14_400
+    """Of one such Job."""
+    transcription_scratch: values.Quantity = "3Gi"
+    """Of its volume for the recording."""
+    transcription_resources: dict[str, Any] = Field(
+        default_factory=lambda: {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "4Gi"}}
+    )
+    transcription_node_selector: dict[str, str] = Field(default_factory=dict)
+    transcription_tolerations: list[Shape] = Field(default_factory=list)
+    transcription_volumes: list[Shape] = Field(default_factory=list)
+    transcription_volume_mounts: list[Shape] = Field(default_factory=list)
     router_token_file: str = ""
     """Where the operator's own token for the router stands; empty for a router that wants none."""
     run_token_keys: str = ""
@@ -382,6 +402,26 @@ class Settings(BaseSettings):
             sender=self.notice_mail_from,
             user=self.notice_mail_user,
             password=self.notice_mail_password,
+        )
+
+    def transcription(self) -> transcriptions.Template | None:
+        """What Jobs that transcribe share; None: there are none."""
+        if not self.transcription_engine or not self.sources_url:
+            return None
+        return transcriptions.Template(
+            run=self.template(),
+            url=self.sources_url,
+            image=self.transcription_image or self.image,
+            engine=self.transcription_engine,
+            model=self.transcription_model,
+            deadline_seconds=self.transcription_deadline_seconds,
+            ttl_seconds=self.job_ttl_seconds,
+            resources=self.transcription_resources,
+            node_selector=self.transcription_node_selector,
+            tolerations=self.transcription_tolerations,
+            volumes=self.transcription_volumes,
+            mounts=self.transcription_volume_mounts,
+            scratch=self.transcription_scratch,
         )
 
     def template(self) -> job.Template:

@@ -39,6 +39,11 @@ def program(tool: binaries.Tool, name: str) -> Path:
         _absent(f"no {name}: {missing}")
 
 
+def speech() -> str:
+    """The path of espeak-ng."""
+    return shutil.which("espeak-ng") or _absent("no espeak-ng: make mailserver")
+
+
 def _absent(reason: str) -> NoReturn:
     if os.environ.get("JERVIS_TEST_MAY_SKIP"):
         pytest.skip(reason)

@@ -24,6 +24,7 @@ SCHEMES = {
 
 POLLED: Mapping[Type, tuple[str, ...]] = {
     Type.EMAIL: ("imap", "imaps"),
+    Type.MEETING: ("http", "https"),
 }
 """The schemes of the types for which `controllers.sources` has a protocol."""
 

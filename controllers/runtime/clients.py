@@ -22,6 +22,7 @@ from controllers.memory import mongo
 from controllers.notices import mongo as notices
 from controllers.sources import assignments
 from controllers.sources import mongo as sources
+from controllers.sources.meetings import store as meetings
 from crds import authorities
 from kb import client as kb
 from kube import lease
@@ -75,6 +76,7 @@ class Clients:
         self.outbox = notices.Outbox(*store, fence=fence, at_wire=self._still_leading)
         self._sources = sources.client(config.mongodb_uri, listeners=[mongo.AtWire(self._still_leading)])
         self.assignments = assignments.Assignments(self._sources[config.mongodb_database], fence=fence)
+        self.meetings = meetings.Meetings(self._sources[config.mongodb_database])
         trusted = authorities.context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(
             transport=router.transport(

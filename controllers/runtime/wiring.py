@@ -14,6 +14,7 @@ from controllers.connection import polling, removals
 from controllers.connection import reconcile as connections
 from controllers.gpubackend import absence, probe
 from controllers.gpubackend import reconcile as backends
+from controllers.meetings import reconcile as transcriptions
 from controllers.namespaces import State
 from controllers.notices import mailer, sender
 from controllers.notices import reconcile as notifier
@@ -126,6 +127,20 @@ class Wiring:
                 changed=self.connections.state_changed,
             )
             self.connections.removals = removals.Removals(to.api, to.assignments)
+
+        self.transcriptions: transcriptions.Transcriptions | None = None
+        template = self._config.transcription()
+        if template is not None:
+            self.transcriptions = transcriptions.Transcriptions(
+                to.api,
+                to.meetings,
+                template,
+                at_once=self._config.transcription_at_once,
+                token=lambda: to.lease.token,
+                fence=to.lease.check,
+                measured=to.metrics,
+                wall=wall,
+            )
 
     def _backends(self) -> None:
         config, to = self._config, self._to

@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 import uuid
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,11 +22,17 @@ from prometheus_client import exposition
 
 import kube
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, settings, sweep
-from controllers.sources.effects import ledger, performer, serving, targets, tools
+from controllers.sources.effects import ledger, performer, targets, tools
+from controllers.sources.effects import serving as effects
 from controllers.sources.http import app, gate
-from controllers.sources.protocols import imap
+from controllers.sources.meetings import audio, worker
+from controllers.sources.meetings import metrics as meeting_metrics
+from controllers.sources.meetings import serving as meeting_serving
+from controllers.sources.meetings import store as meetings
+from controllers.sources.protocols import imap, meeting
 from crds import authorities, connection, errors, grants, keyring, runtoken
 from kb import client as kb
+from router import client as router
 
 log = structlog.get_logger("sources")
 AWAY_SECONDS = 2.0
@@ -111,6 +118,13 @@ async def _run(config: settings.Settings) -> None:
     knowledge = kb.Client(config.kb_url, http, token=config.kb_token)
     owner = f"{config.identity or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     wall = partial(datetime.now, UTC)
+    kept, recordings = meetings.Meetings(database), audio.Audio(database, wall=wall)
+    of_meetings = meeting_metrics.Metrics(measured.registry)
+    models = httpx.AsyncClient(transport=router.transport(verify=tls))
+    route = router.Client(
+        config.router_url, models, mode="Background", token=router.token_file(config.router_token_file)
+    )
+    corrects = worker.Worker(kept, knowledge, route, config.correction_model, of_meetings, wall=wall)
     polls = poller.Poller(
         api,
         knowledge,
@@ -133,18 +147,22 @@ async def _run(config: settings.Settings) -> None:
         renew=config.claim_seconds / 3,
         wall=wall,
         monotonic=time.monotonic,
+        stored_here={connection.Type.MEETING: partial(meeting.Meetings, kept)},
     )
     entries = ledger.Ledger(database, lasts=2 * config.effect_seconds)
     means = tools.Means(load=knowledge.fetch, tls=tls, plain=config.plaintext, wall=wall, monotonic=time.monotonic)
     does = performer.Performer(entries, targets.Targets(api), means, seconds=config.effect_seconds, wall=wall)
     write = partial(print, flush=True)
-    served = [*serving.Effects(does, entries, measured, write=write, wall=wall).served()]
+    corrected = bool(config.correction_model)
+    served = [
+        *effects.Effects(does, entries, measured, write=write, wall=wall).served(),
+        *meeting_serving.Serving(kept, recordings, of_meetings, correct=corrected, wall=wall).served(),
+    ]
     calls = app.build(served, _gate(config), max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
     runners.append(await _listen(calls, config.api_host, config.api_port))
-    jobs = [
-        asyncio.create_task(one)
-        for one in (health.tick(), _work(assigned, stored, entries, polls, health), ended.wait())
-    ]
+    prepared = (assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare)
+    work = _work(prepared, (polls.run, corrects.run), health)
+    jobs = [asyncio.create_task(one) for one in (health.tick(), work, ended.wait())]
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
         for one in done:
@@ -157,6 +175,7 @@ async def _run(config: settings.Settings) -> None:
             await runner.cleanup()
         await session.close()
         await http.aclose()
+        await models.aclose()
         store.close()
         log.info("sources stopped")
 
@@ -178,24 +197,19 @@ def _gate(config: settings.Settings) -> gate.Gate:
 
 
 async def _work(
-    assigned: assignments.Assignments,
-    stored: items.Items,
-    entries: ledger.Ledger,
-    polls: poller.Poller,
-    health: Health,
+    prepared: Sequence[Callable[[], Awaitable[None]]], loops: Sequence[Callable[[], Awaitable[None]]], health: Health
 ) -> None:
     while True:
         try:
-            await assigned.prepare()
-            await stored.prepare()
-            await entries.prepare()
+            for prepare in prepared:
+                await prepare()
             break
         except mongo.Unavailable as error:
             log.warning("not started yet", reason=error.message)
             await asyncio.sleep(AWAY_SECONDS)
     health.ready = True
     log.info("sources started")
-    await polls.run()
+    await asyncio.gather(*(loop() for loop in loops))
 
 
 def _free() -> None:

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -52,7 +53,8 @@ Opens = Callable[[connection.Spec, Mapping[str, str], limits.Bucket], port.Sourc
 
 
 class Poller:
-    """`opens` has the protocols that there are; `width` Connections are worked on at once, and their claims are renewed
+    """`opens` has the protocols that there are, `stored_here` the sources of the types whose items are in MongoDB
+    already; `width` Connections are worked on at once, and their claims are renewed
     every `renew` seconds."""
 
     def __init__(
@@ -73,10 +75,12 @@ class Poller:
         monotonic: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: random.Random | None = None,
+        stored_here: Mapping[connection.Type, Callable[[assignments.Claim], port.Source]] = MappingProxyType({}),
     ) -> None:
         self._api, self._kb, self._assigned, self._items = api, knowledge, assigned, stored
         self._sweeper = sweeps
         self._indexer, self._opens, self._metrics = makes, opens, measured
+        self._stored_here = stored_here
         self._owner, self._width, self._renew = owner, width, renew
         self._wall, self._monotonic, self._sleep = wall, monotonic, sleep
         self._chance = chance or random.SystemRandom()
@@ -239,6 +243,9 @@ class Poller:
         return replace(state, cursor=at.state.cursor, sweep=ended or state.sweep)
 
     async def _source(self, claim: assignments.Claim) -> port.Source:
+        stored = self._stored_here.get(claim.spec.type)
+        if stored is not None:
+            return stored(claim)
         opens = self._opens.get(claim.spec.type)
         if opens is None:
             raise port.Misconfigured(f"{claim.spec.type.value} sources are not polled by this version.")

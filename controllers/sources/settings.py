@@ -22,6 +22,11 @@ class Settings(BaseSettings):
     kb_url: str = "http://jervis-kb-write:8080"
     kb_token: Annotated[str, Field(repr=False)] = ""
     """Bearer token of a knowledge base that asks for one."""
+    router_url: str = "http://jervis-router:11430"
+    router_token_file: str = ""
+    """Path of the token for a router that asks for one."""
+    correction_model: str = ""
+    """Model that corrects names and terms in transcripts of meetings; empty: they are not corrected."""
     mongodb_uri: Annotated[str, Field(repr=False)] = "mongodb://localhost:27017"
     mongodb_database: str = "jervis"
     at_once: Annotated[int, Field(ge=1, le=256)] = 8

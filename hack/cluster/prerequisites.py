@@ -26,7 +26,7 @@ CLUSTER = {
     "runc": "runc",
     "util-linux": "nsenter",
 }
-SERVERS = {"dovecot-imapd": "dovecot"}  # tests of the sources
+SERVERS = {"dovecot-imapd": "dovecot", "espeak-ng": "espeak-ng"}  # tests of the sources; it speaks recordings
 BROWSER = {"chromium": "chromium"}  # tests of the pages
 IMAGE = {"buildah": "buildah", "debootstrap": "debootstrap"}
 _TESSDATA = "/usr/share/tesseract-ocr/5/tessdata"

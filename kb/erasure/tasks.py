@@ -32,6 +32,7 @@ class Tasks:
         with mongo.translated():
             # Items that are no tasks yet: what is erased must not become one.
             await self._database[leftovers.SOURCE_ITEMS].delete_many(chosen(where, _MEMORY))
+            await self._meetings(where)
         archived = chosen(where, _ARCHIVE)
         # It is indexed at the archive's own level.
         archived["clientId"] = archived.pop(f"{_ARCHIVE}clientId")
@@ -48,6 +49,16 @@ class Tasks:
                     await rows.delete_many({"_id": {"$in": uids}})
                 gone.update(uids)
         return len(gone)
+
+    async def _meetings(self, where: scope.Scope) -> None:
+        """Recordings and transcripts; the meeting itself last. An upload or a Job that still runs then has none."""
+        rows = self._database[leftovers.MEETINGS]
+        async for row in rows.find(chosen(where, ""), {"file": 1}):
+            if row.get("file") is not None:
+                await self._database[leftovers.RECORDINGS].delete_one({"_id": row["file"]})
+                await self._database[leftovers.RECORDING_CHUNKS].delete_many({"files_id": row["file"]})
+            await self._database[leftovers.TRANSCRIPTS].delete_one({"_id": row["_id"]})
+            await rows.delete_one({"_id": row["_id"]})
 
 
 def chosen(where: scope.Scope, place: str) -> dict[str, Any]:

@@ -239,6 +239,9 @@ The keys of run tokens, for the operator that signs and the services that verify
 {{- if $accounts -}}
 {{- $accounts = append $accounts (printf "%s/%s" .Release.Namespace (include "jervis.component" (dict "root" . "component" "kb"))) -}}
 {{- $accounts = append $accounts (printf "%s/%s" .Release.Namespace (include "jervis.component" (dict "root" . "component" "operator"))) -}}
+{{- if .Values.sources.enabled -}}
+{{- $accounts = append $accounts (printf "%s/%s" .Release.Namespace (include "jervis.component" (dict "root" . "component" "sources"))) -}}
+{{- end -}}
 {{- end -}}
 {{- $accounts | uniq | toJson -}}
 {{- end }}

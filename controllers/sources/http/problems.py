@@ -10,6 +10,7 @@
     +-- TooLarge              413 too_large
     +-- Invalid               422 invalid
     crds.errors.Operational   503 unavailable, with Retry-After: the same request may succeed later
+    +-- Locked                423 locked, with Retry-After
     +-- Crowded               429 crowded, with Retry-After
 
 500 internal is a bug of this process.
@@ -63,6 +64,10 @@ class Invalid(errors.Permanent):
     """A field is wrong."""
 
 
+class Locked(errors.Operational):
+    """Another caller is writing to it."""
+
+
 class Crowded(errors.Operational):
     """Too much is asked at once."""
 
@@ -84,6 +89,8 @@ def answer(error: errors.JervisError) -> web.Response:
     """The response that an error of ours becomes."""
     if isinstance(error, errors.Operational):
         status, code = (429, "crowded") if isinstance(error, Crowded) else (503, "unavailable")
+        if isinstance(error, Locked):
+            status, code = 423, "locked"
         seconds = _RETRY_AFTER if error.retry_after is None else error.retry_after
         return _reply(status, api.Problem(code=code, message=error.message), {"Retry-After": str(math.ceil(seconds))})
     for kind, status, code in _PERMANENT:

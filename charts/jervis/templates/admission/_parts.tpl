@@ -129,7 +129,7 @@ A variable: the labels of a run that this write sets or changes: (dict "name" "o
 {{- define "jervis.admission.runLabels" -}}
 - name: {{ .name }}
   expression: >-
-    ['jervis.dev/task-uid', 'jervis.dev/task', 'jervis.dev/task-namespace', 'jervis.dev/attempt'].filter(label,
+    ['jervis.dev/task-uid', 'jervis.dev/task', 'jervis.dev/task-namespace', 'jervis.dev/attempt', 'jervis.dev/meeting'].filter(label,
     object.{{ .path }}.?labels[?label].orValue('')
     != (oldObject == null ? '' : oldObject.{{ .path }}.?labels[?label].orValue('')))
 {{- end }}

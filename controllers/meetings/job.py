@@ -1,0 +1,163 @@
+"""The Job that transcribes one meeting, and the Secret with the token of its attempt. Pure.
+
+It lives in the release's namespace, as runs do (docs/decisions/0026): image, account and volumes are there. Where that
+is the Connection's too, the Connection owns the Job. The content of the recording has no influence on the manifest.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from controllers.pendingtask import job as runs
+from controllers.pendingtask.effects import run_token
+from controllers.sources.meetings.store import Row
+from crds import labels, meeting
+from kube import lease
+
+CONTAINER = "transcribe"
+_TOKEN = "/var/run/jervis"  # noqa: S105  # a mount path, no password
+_SCRATCH = "/tmp"  # noqa: S108  # a mount point
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What all of these Jobs share; `run` has what they share with runs: namespace, image, account, placement.
+
+    `url` is the sources process's. `model` is a directory in the pod, which `volumes` and `mounts` bring.
+    """
+
+    run: runs.Template
+    url: str
+    image: str
+    engine: str
+    model: str
+    deadline_seconds: int = 14_400
+    ttl_seconds: int = 600
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    volumes: Sequence[Mapping[str, Any]] = ()
+    mounts: Sequence[Mapping[str, Any]] = ()
+    scratch: str = "3Gi"
+    """Of the volume that holds the recording while it is read."""
+
+
+def manifest(row: Row, template: Template, token: lease.FencingToken) -> dict[str, Any]:
+    """The Job of the row's attempt."""
+    run = template.run
+    named = _labels(row)
+    fence = {labels.LEADER_EPOCH: str(token.epoch), labels.LEASE_CREATED: token.lease_created}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": row["job"],
+            "namespace": run.namespace,
+            "labels": named,
+            "annotations": {**fence, labels.CONNECTION: row["connection"]},
+            **_owner(row, run.namespace),
+        },
+        "spec": {
+            "parallelism": 1,
+            "completions": 1,
+            # The operator owns the tries; the Job replaces a pod only that was disrupted.
+            "backoffLimit": 0,
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": {
+                "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+            },
+            "activeDeadlineSeconds": template.deadline_seconds,
+            "ttlSecondsAfterFinished": template.ttl_seconds,
+            "template": {"metadata": {"labels": named}, "spec": _pod(row, template)},
+        },
+    }
+
+
+def secret(row: Row, template: Template, uid: str) -> dict[str, Any]:
+    """The Secret with the attempt's token; the Job `uid` owns it. Its type is the one that the operator may write."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": row["job"], "uid": uid, "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": run_token.SECRET_TYPE,
+        "metadata": {
+            "name": row["job"],
+            "namespace": template.run.namespace,
+            "labels": _labels(row),
+            "ownerReferences": [owner],
+        },
+        "data": {runs.TOKEN_KEY: base64.b64encode(str(row["token"]).encode()).decode()},
+    }
+
+
+def _labels(row: Row) -> dict[str, str]:
+    return {
+        meeting.MEETING_LABEL: row["_id"],
+        "app.kubernetes.io/name": "jervis",
+        "app.kubernetes.io/component": "transcribe",
+    }
+
+
+def _owner(row: Row, namespace: str) -> dict[str, Any]:
+    if row["namespace"] != namespace or not row.get("connectionUid"):
+        return {}
+    of = {"apiVersion": "jervis.dev/v1alpha1", "kind": "Connection"}
+    return {"ownerReferences": [{**of, "name": row["connection"], "uid": row["connectionUid"]}]}
+
+
+def _pod(row: Row, template: Template) -> dict[str, Any]:
+    run, user = template.run, template.run.run_as_user
+    owned = {} if user is None else {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
+    kept = ("imagePullSecrets", "priorityClassName", "runtimeClassName")
+    values = {
+        "URL": template.url,
+        "MEETING": row["_id"],
+        "LANGUAGE": row.get("language", ""),
+        "ENGINE": template.engine,
+        "MODEL": template.model,
+        "TOKEN_FILE": f"{_TOKEN}/{runs.TOKEN_KEY}",
+    }
+    token = {"secretName": row["job"], "items": [{"key": runs.TOKEN_KEY, "path": runs.TOKEN_KEY}], "defaultMode": 0o440}
+    return {
+        **{name: run.pod[name] for name in kept if name in run.pod},
+        "restartPolicy": "Never",
+        "serviceAccountName": run.service_account,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 10,
+        **({"nodeSelector": dict(template.node_selector)} if template.node_selector else {}),
+        "tolerations": [dict(one) for one in template.tolerations],
+        "securityContext": {"runAsNonRoot": True, **owned, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [
+            {
+                "name": CONTAINER,
+                "image": template.image,
+                "imagePullPolicy": run.image_pull_policy,
+                "command": ["python", "-m", "orchestrator_job.transcribe"],
+                "env": [
+                    # Nothing is looked up at a hub of models.
+                    {"name": "HF_HUB_OFFLINE", "value": "1"},
+                    *({"name": f"JERVIS_TRANSCRIBE_{name}", "value": value} for name, value in values.items()),
+                ],
+                "resources": dict(template.resources),
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                "volumeMounts": [
+                    {"name": "tmp", "mountPath": _SCRATCH},
+                    {"name": "token", "mountPath": _TOKEN, "readOnly": True},
+                    *map(dict, template.mounts),
+                ],
+            }
+        ],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {"sizeLimit": template.scratch}},
+            {"name": "token", "secret": token},
+            *map(dict, template.volumes),
+        ],
+    }

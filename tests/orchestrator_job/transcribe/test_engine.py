@@ -1,0 +1,84 @@
+"""The engine with a model of random weights on real sound: it loads and gives times; its words mean nothing."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import av
+import pytest
+
+from orchestrator_job.transcribe import engine
+from tests import needs
+from tests.orchestrator_job.transcribe import tinymodel
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tinymodel.write(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sentence that espeak-ng says."""
+    path = tmp_path_factory.mktemp("sound") / "spoken.wav"
+    words = "The backup of the node gpu three failed today."
+    subprocess.run([needs.speech(), "-w", str(path), words], check=True)  # a program of the tests
+    return path
+
+
+def test_a_recording_becomes_segments_with_times(model: Path, spoken: Path) -> None:
+    run = engine.whisper(str(model), 1)
+    told = run(spoken, "en")
+    assert (told.engine, told.model, told.language, told.simulated) == ("faster-whisper", model.name, "en", False)
+    assert 1 < told.duration_seconds < 10
+    assert told.segments
+    assert all(one.end >= one.start for one in told.segments)
+    assert run(spoken, "").language in ("en", "de", "cs")
+
+
+def test_compressed_sound_is_read(model: Path, spoken: Path, tmp_path: Path) -> None:
+
+    path = tmp_path / "spoken.ogg"
+    with av.open(str(spoken)) as source, av.open(str(path), "w") as target:
+        stream = target.add_stream("libopus", rate=48000, layout="mono")
+        resampler = av.AudioResampler(format="s16", layout="mono", rate=48000)
+        for frame in source.decode(audio=0):
+            for each in resampler.resample(frame):
+                target.mux(stream.encode(each))
+        for each in resampler.resample(None):
+            target.mux(stream.encode(each))
+        target.mux(stream.encode(None))
+    assert path.read_bytes()[:4] == b"OggS"
+    said, plain = engine.whisper(str(model), 1)(path, "en"), engine.scripted(spoken, "")
+    assert abs(said.duration_seconds - plain.duration_seconds) < 0.2
+
+
+@pytest.mark.parametrize("body", [b"", b"RIFF\xff\xff\xff\xffWAVEfmt ", b"OggS" + b"\0" * 500, b"no sound at all"])
+def test_what_cannot_be_decoded_is_said_to_be_so(model: Path, tmp_path: Path, body: bytes) -> None:
+    path = tmp_path / "broken"
+    path.write_bytes(body)
+    with pytest.raises(engine.Unusable) as caught:
+        engine.whisper(str(model), 1)(path, "en")
+    assert caught.value.field == "audio"
+
+
+def test_a_model_is_never_looked_up(model: Path, tmp_path: Path) -> None:
+    for name in ("large-v3", str(tmp_path)):
+        with pytest.raises(engine.Unusable) as caught:
+            engine.whisper(name, 1)
+        assert caught.value.field == "model"
+    for file in ("model.bin", "vocabulary.json", "config.json"):
+        (tmp_path / file).write_bytes((model / file).read_bytes())
+    with pytest.raises(engine.Unusable, match=r"no tokenizer\.json"):
+        engine.whisper(str(tmp_path), 1)
+    (tmp_path / "tokenizer.json").write_bytes((model / "tokenizer.json").read_bytes())
+    (tmp_path / "model.bin").write_bytes(b"no weights")
+    with pytest.raises(engine.Unusable, match="cannot be loaded"):
+        engine.whisper(str(tmp_path), 1)
+
+
+def test_an_engine_has_a_name() -> None:
+    assert engine.named("scripted", "", 0) is engine.scripted
+    with pytest.raises(engine.Unusable):
+        engine.named("whisperx", "", 0)

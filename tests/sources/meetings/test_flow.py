@@ -1,0 +1,279 @@
+"""From a transcript to a task and a document, and away again: the pod's calls, the poll, INDEXED, the sweep."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import os
+import wave
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import prometheus_client
+import pytest
+from kubernetes import client as kubernetes
+
+import kube
+from controllers.connection import removals
+from controllers.sources import assignments, gone, indexer, items, metrics, poller, sweep
+from controllers.sources.meetings import store
+from controllers.sources.protocols import meeting as protocol
+from crds import connection, leftovers, meeting, scope
+from crds.meeting import Change, Segment, State, Told, Transcript
+from kb import client as kb
+from kb.erasure.tasks import Tasks
+from orchestrator_job.transcribe import __main__ as pod
+from orchestrator_job.transcribe import calls
+from tests.sources.meetings.test_upload import Rig, digest, make, part, recording, rig
+from tests.sources.model import World
+
+__all__ = ["rig"]
+HEARD = Transcript(
+    engine="faster-whisper",
+    model="small",
+    language="cs",
+    duration_seconds=3725.4,
+    segments=(
+        Segment(start=0, end=4.2, text=" Dobrý den. ", speaker="Ada"),
+        Segment(start=3661.9, end=3725, text="GP you tři\nje zpět.\x00"),
+        Segment(start=3725, end=3725, text="  "),
+    ),
+)
+
+
+def test_a_transcript_is_markdown() -> None:
+    said = {
+        "id": "a" * 32, "namespace": "team", "connection": "meetings", "clientId": "acme", "title": "Weekly\n# review",
+        "state": "TRANSCRIBED", "createdAt": datetime(2026, 11, 26, tzinfo=UTC), "type": "standup",
+        "date": datetime(2026, 11, 25, 9, 30, tzinfo=UTC), "participants": ("Ada", "Petra"),
+    }  # fmt: skip
+    one = meeting.Meeting.model_validate(said)
+    corrected = (HEARD.segments[0], HEARD.segments[1].model_copy(update={"text": "gpu-3 je zpět."}))
+    change = Change(segment=1, at=3661.9, before="GP you tři", after="gpu-3")
+    text = protocol.markdown(one, Told(transcript=HEARD, corrected=corrected, changes=(change,)))
+    assert text == (
+        "# Weekly # review\n\n- Date: 2026-11-25 09:30 UTC\n- Duration: 01:02:05\n- Type: standup\n"
+        "- Participants: Ada, Petra\n- Language: cs\n- Transcribed by: faster-whisper small\n- Corrected words: 1\n\n"
+        "## Transcript\n\n[00:00:00] Ada: Dobrý den.\n\n[01:01:01] gpu-3 je zpět.\n\n"
+    )
+    simulated = HEARD.model_copy(update={"simulated": True, "segments": ()})
+    text = protocol.markdown(one, Told(transcript=simulated))
+    assert "- Transcribed by: faster-whisper small (simulated)\n" in text
+    assert text.endswith("Nothing was heard.\n")
+    made = protocol.item(one, Told(transcript=HEARD))
+    assert made.urn == f"meeting::id:{'a' * 32},title:Weekly # review"
+    assert "[01:01:01] GP you tři je zpět.\n" in made.text
+    assert made.version != protocol.item(one, Told(transcript=HEARD, corrected=corrected)).version
+
+
+async def uploaded(rig: Rig, body: bytes = b"", **more: Any) -> str:
+    """A meeting with a recording."""
+    body = body or recording(5000)
+    async with rig.client() as client:
+        one = await make(client, **more)
+        said = await part(client, one, 0, body, **{"Upload-Length": str(len(body))}, **digest(body))
+        assert said.status_code == 204
+    return one
+
+
+async def begun(rig: Rig, meeting_id: str) -> store.Row:
+    """Its attempt, whose Job would be made now."""
+    row = await rig.meetings.begin(await rig.row(meeting_id), "jervis")
+    assert row is not None
+    return row
+
+
+@pytest.mark.services
+async def test_the_token_of_an_attempt_opens_its_recording_alone(rig: Rig) -> None:
+    one, other = await uploaded(rig, recording(3_000_000)), await uploaded(rig)
+    row, second = await begun(rig, one), await begun(rig, other)
+    audio, transcript = f"/api/v1/meetings/{one}/audio", f"/api/v1/meetings/{one}/transcript"
+    heard = HEARD.model_dump(mode="json", by_alias=True)
+    async with rig.client("") as nobody:
+        for token in ("", "acme", "x" * 43, second["token"]):
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            assert (await nobody.get(audio, headers=headers)).status_code == 404
+            assert (await nobody.put(transcript, headers=headers, json=heard)).status_code == 404
+        mine = {"Authorization": f"Bearer {row['token']}"}
+        loaded = await nobody.get(audio, headers=mine)
+        assert hashlib.sha256(loaded.content).hexdigest() == row["sha256"]
+        assert loaded.headers["Content-Type"] == "audio/wav"
+        wrong = await nobody.put(transcript, headers=mine, json={**heard, "segments": [{"start": -1}]})
+        assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "segments.0.start")
+        assert (await nobody.put(transcript, headers=mine, json=heard)).status_code == 204
+        # The attempt is over, and its token with it.
+        assert (await nobody.put(transcript, headers=mine, json=heard)).status_code == 404
+        assert (await nobody.get(audio, headers=mine)).status_code == 404
+    async with rig.client() as client:
+        assert (await client.get(f"/api/v1/meetings/{one}")).json()["state"] == "TRANSCRIBED"
+        told = (await client.get(transcript)).json()
+    assert told["transcript"]["segments"][1]["start"] == 3661.9
+
+
+@pytest.mark.services
+async def test_tries_are_bounded_and_a_person_may_ask_again(rig: Rig) -> None:
+    one = await uploaded(rig)
+    for number in range(1, store.MOST_ATTEMPTS + 1):
+        rig.now += timedelta(hours=1)
+        assert [row["_id"] for row in await rig.meetings.waiting(9, rig.now)] == [one]
+        row = await begun(rig, one)
+        assert (row["attempt"], row["job"]) == (number, f"transcribe-{one}-{number}")
+        assert await rig.meetings.begin(row, "jervis") is None
+        await rig.meetings.missed(row, "The engine broke.", rig.now)
+        assert await rig.meetings.waiting(9, rig.now) == []
+    async with rig.client() as client:
+        shown = (await client.get(f"/api/v1/meetings/{one}")).json()
+        assert (shown["state"], shown["reason"]) == ("FAILED", "The engine broke.")
+        assert (await client.post(f"/api/v1/meetings/{one}/retry")).json()["state"] == "UPLOADED"
+        assert (await client.post(f"/api/v1/meetings/{one}/retry")).status_code == 409
+    row = await begun(rig, one)
+    assert row["attempt"] == store.MOST_ATTEMPTS + 1
+    # What another try would meet again ends at once.
+    async with rig.client("") as nobody:
+        mine = {"Authorization": f"Bearer {row['token']}"}
+        problem = {"reason": "The recording cannot be decoded.", "permanent": True}
+        said = await nobody.post(f"/api/v1/meetings/{one}/problem", headers=mine, json=problem)
+        assert said.status_code == 204
+    assert (await rig.row(one))["state"] == "FAILED"
+
+
+@asynccontextmanager
+async def polling(rig: Rig, world: World) -> AsyncIterator[poller.Poller]:
+    loaded: Any = kubernetes.Configuration()
+    loaded.host = world.url
+    session = kube.session(loaded)
+    api = kube.Kube(loaded, session, fence=lambda: None)
+    measured = metrics.Metrics(prometheus_client.CollectorRegistry())
+    async with httpx.AsyncClient(trust_env=False) as http:
+        knowledge = kb.Client(world.url, http, attempts=1)
+        assigned, stored = assignments.Assignments(rig.database), items.Items(rig.database)
+        await assigned.prepare()
+        await stored.prepare()
+        sweeps = sweep.Sweeper(
+            knowledge, assigned, gone.Gone(rig.database), measured, every=60, wall=lambda: rig.now,
+            monotonic=lambda: 0.0,
+        )  # fmt: skip
+        yield poller.Poller(
+            api, knowledge, assigned, stored, indexer.Indexer(api, stored, measured, wall=lambda: rig.now), sweeps, {},
+            measured, owner="me", width=1, renew=60, wall=lambda: rig.now, monotonic=lambda: 0.0,
+            stored_here={connection.Type.MEETING: partial(protocol.Meetings, rig.meetings)},
+        )  # fmt: skip
+    await session.close()
+
+
+@pytest.mark.services
+async def test_a_meeting_becomes_one_task_and_leaves_with_its_document(rig: Rig) -> None:
+    spec = {"type": "Meeting", "clientId": "acme", "url": "https://meetings.example.com", "pollInterval": "10s"}
+    meta = {"name": "meetings", "namespace": "team", "uid": "uid-meetings", "generation": 2}
+    conn = connection.Connection.model_validate({"metadata": meta, "spec": spec})
+    world, assigned = World(), assignments.Assignments(rig.database)
+    await rig.database[assignments.CONNECTIONS].delete_many({})
+
+    async def round_(polls: poller.Poller) -> None:
+        rig.now += timedelta(seconds=90)
+        claim = await assigned.claim("me", rig.now)
+        assert claim is not None
+        await polls.serve(claim)
+
+    async with world.serving(), polling(rig, world) as polls:
+        await assigned.want(conn)
+        one, other = await uploaded(rig), await uploaded(rig, title="Other")
+        await rig.meetings.transcribed(await begun(rig, one), HEARD, False)
+        assert await rig.meetings.index() == 0
+        for _ in range(3):
+            await round_(polls)
+        [urn] = world.created
+        assert urn == f"meeting::id:{one},title:Weekly"
+        [task] = world.tasks.values()
+        assert task["spec"]["type"] == "MeetingProcessing"
+        assert "[00:00:00] Ada: Dobrý den." in task["spec"]["content"]
+        assert await rig.meetings.index() == 1
+        row = await rig.row(one)
+        assert (row["state"], row["task"]) == (State.INDEXED, task["metadata"]["name"])
+        await round_(polls)
+        assert world.created == [urn]
+        await rig.meetings.transcribed(await begun(rig, other), HEARD, False)
+        await round_(polls)
+        assert len(world.created) == 2
+        world.work()
+        assert len(world.documents) == 2
+        async with rig.client() as client:
+            assert (await client.delete(f"/api/v1/meetings/{one}")).status_code == 204
+        for _ in range(4):
+            await round_(polls)
+            await removals.Removals(polls._api, assigned).look()
+        assert world.documents == {f"meeting::id:{other},title:Other"}
+
+
+@pytest.mark.services
+async def test_the_pod_hands_over_what_a_scripted_engine_says(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = io.BytesIO()
+    with wave.open(made, "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(8000)
+        sound.writeframes(b"\0\0" * 8000 * 12)
+    one = await uploaded(rig, made.getvalue())
+    row = await begun(rig, one)
+    (tmp_path / "token").write_text(row["token"])
+    async with rig.client("") as client:
+        for name, value in {
+            "URL": str(client.base_url), "MEETING": one, "TOKEN_FILE": str(tmp_path / "token"), "ENGINE": "scripted",
+            "PATIENCE": "0", "DIRECTORY": str(tmp_path),
+        }.items():  # fmt: skip
+            monkeypatch.setenv(f"JERVIS_TRANSCRIBE_{name}", value)
+        assert await asyncio.to_thread(pod.main) == 0
+        # The attempt is over: a second pod of it changes nothing.
+        assert await asyncio.to_thread(pod.main) == 3
+        monkeypatch.setenv("JERVIS_TRANSCRIBE_URL", "http://127.0.0.1:1")
+        assert await asyncio.to_thread(pod.main) == 1
+    told = await rig.meetings.told(one)
+    assert told is not None
+    assert (told.transcript.simulated, told.transcript.duration_seconds) == (True, 12)
+    assert [(piece.start, piece.end) for piece in told.transcript.segments] == [(0, 5), (5, 10), (10, 12)]
+    assert "no words were recognized" in told.transcript.segments[0].text
+    assert [name for name in os.listdir(tmp_path) if name.startswith("recording-")] == []
+
+
+def test_a_call_is_repeated_for_a_while(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    said, now = [503, 429, 204], [0.0]
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(said.pop(0))
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    with httpx.Client(transport=httpx.MockTransport(answer)) as http:
+        way = calls.Calls(
+            "http://s", "a" * 32, str(tmp_path / "token"), http, patience=10, monotonic=lambda: now[0], sleep=sleep
+        )
+        way.failed(meeting.Problem(reason="r"))
+        assert (said, now) == ([], [2 * calls.PAUSE])
+        said[:] = [500] * 9
+        with pytest.raises(calls.Unavailable):
+            way.failed(meeting.Problem(reason="r"))
+        said[:] = [422]
+        with pytest.raises(calls.Refused):
+            way.failed(meeting.Problem(reason="r"))
+
+
+@pytest.mark.services
+async def test_an_erased_scope_has_no_meetings(rig: Rig) -> None:
+    await rig.meetings.transcribed(await begun(rig, await uploaded(rig)), HEARD, False)
+    kept = Tasks(rig.database)
+    await kept.erase(scope.Scope(client_id="acme", project_id="zeus"))
+    await kept.erase(scope.Scope(client_id="other"))
+    names = (leftovers.MEETINGS, leftovers.TRANSCRIPTS, leftovers.RECORDINGS, leftovers.RECORDING_CHUNKS)
+    assert [await rig.database[name].count_documents({}) for name in names] == [1, 1, 1, 1]
+    await kept.erase(scope.Scope(client_id="acme"))
+    assert [await rig.database[name].count_documents({}) for name in names] == [0, 0, 0, 0]
