@@ -26,6 +26,7 @@ from kb.graph import store as graph
 from kb.http import (
     aliases,
     atomic,
+    commits,
     documents,
     erasing,
     knowledge,
@@ -215,6 +216,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         *upkeep.Consistency(checker, book, book).routes(),
         *upkeep.Upkeep(reconciler).routes(),
         *queueing.Queueing(way, queue, workers, book).routes(),
+        *commits.Commits(pipe.commits, writers).routes(),
         *documents.Documents(ground.graph, book, queue).routes(),
         *aliases.Aliases(merger, registry, ground.graph).routes(),
         *uploads.Uploads(

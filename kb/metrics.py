@@ -53,6 +53,9 @@ class Metrics:
         )  # fmt: skip
         self.stages = Stages(stages, self.spans)
         self.ingested = Counter("jervis_kb_ingests", "Documents by outcome.", ("outcome",), registry=registry)
+        self.commits = Counter(
+            "jervis_kb_git_commits", "Commits of repositories by what became of them.", ("outcome",), registry=registry
+        )
         self.hidden = Counter(
             "jervis_kb_hidden_parts", "Parts of documents that their reader does not see.", ("kind",), registry=registry
         )

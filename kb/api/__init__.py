@@ -5,6 +5,19 @@ lists, not its modules.
 """
 
 from kb.api.aliases import Alias, Aliases, Candidate, Candidates, Merge, MergeReply
+from kb.api.commits import (
+    GIT_COMMIT,
+    MOST_COMMITS,
+    STRUCTURED,
+    Author,
+    Commit,
+    CommitFile,
+    CommitOutcome,
+    CommitResult,
+    GitCommits,
+    GitCommitsReply,
+    Repository,
+)
 from kb.api.crawl import Crawl, CrawlReply, Page
 from kb.api.directive import DirectiveAction, QualifierDirective
 from kb.api.documents import Document, Documents, DocumentVersion, State
@@ -173,6 +186,17 @@ __all__ = [
     "Alias",
     "Aliases",
     "Answered",
+    "Author",
+    "Commit",
+    "CommitFile",
+    "CommitOutcome",
+    "CommitResult",
+    "GIT_COMMIT",
+    "GitCommits",
+    "GitCommitsReply",
+    "MOST_COMMITS",
+    "Repository",
+    "STRUCTURED",
     "AttachmentAnalysis",
     "AttachmentDraft",
     "ByKindRequest",

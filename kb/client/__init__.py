@@ -59,6 +59,18 @@ class Client:
             "POST", "/api/v1/ingest/full", api.IngestReply, body=request, urgency=urgency, repeatable=True
         )
 
+    async def git_commits(
+        self, request: api.GitCommits, *, urgency: priority.Priority = priority.Priority.P3
+    ) -> api.GitCommitsReply:
+        """Make commits of a branch known, or known no more, without a model. Safe to repeat.
+
+        Each commit has an outcome of its own, which may have failed. Raises `Unavailable` (also where all of them
+        failed because something is away) or `Rejected`.
+        """
+        return await self._transport.call(
+            "POST", "/api/v1/ingest/git-commits", api.GitCommitsReply, body=request, urgency=urgency, repeatable=True
+        )
+
     async def retrieve(
         self, request: api.RetrieveRequest, *, urgency: priority.Priority = priority.Priority.P3
     ) -> api.RetrieveReply:

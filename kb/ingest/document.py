@@ -174,12 +174,15 @@ class Documents:
 
     async def read(self, request: api.IngestRequest) -> inside.Taken:
         """The text, and the images that stand in it. Raises what `kb.ingest.source.read` raises."""
-        limits = inside.Limits(images=self._limits.images)
+        limits = inside.Limits(images=0 if request.kind in api.STRUCTURED else self._limits.images)
         return await source.read(request, self._stores.content, max_chars=self._limits.max_chars, limits=limits)
 
     async def meet_rules(self, request: api.IngestRequest, text: str) -> enforce.Met:
         """What the hard rules in force have to say about a document. Raises `kb.errors.Away`."""
-        rules = await self.rules(request.scope)
+        return await self.meeting(await self.rules(request.scope), request, text)
+
+    async def meeting(self, rules: list[api.Rule], request: api.IngestRequest, text: str) -> enforce.Met:
+        """What those rules have to say about a document."""
         # A long text takes a while, and a thread of its own.
         met = await asyncio.to_thread(enforce.meeting, rules, request, text) if rules else enforce.Met()
         return replace(met, under=enforce.in_force(rules))

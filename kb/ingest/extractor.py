@@ -97,6 +97,8 @@ class Extractor:
 
         `earlier`: an answer that was given before the owner's entity types were changed is good enough.
         """
+        if request.kind in api.STRUCTURED:
+            return ExtractionResult({})
         slots = asyncio.Semaphore(self._parallel)
         sets = entitytypes.sets(await self._types.holding(request.scope))
 
@@ -125,6 +127,8 @@ class Extractor:
 
     async def kept(self, request: api.IngestRequest, made: draft.Draft) -> ExtractionResult:
         """What was said about these chunks before; asks no model."""
+        if request.kind in api.STRUCTURED:
+            return ExtractionResult({})
         types = entitytypes.sets(await self._types.holding(request.scope))[0]
         found = {
             piece.id: said

@@ -85,7 +85,7 @@ class _Builder:
         made = graph.Evidence(source, kind, target, piece.id, sentence_id, text)
         self.evidence.setdefault((source, kind, target, piece.id, sentence_id), made)
         for end in (source, target):
-            self.mention(end, piece, text, end.partition(":")[2].strip(":"))
+            self.mention(end, piece, text, given.name_of(end))
 
     def place(self, stated: given.Relationship, piece: draft.ChunkDraft, text: str) -> None:
         """Record where the source states the edge that `text` proves; several places of one edge are one proof."""
@@ -115,6 +115,9 @@ def build(request: api.IngestRequest, made: draft.Draft, extractions: Mapping[st
     first = made.pieces[0]
     opening = request.title.strip() or first.sentences[0].text
     builder.mention(made.anchor.key, first, opening, opening)
+    if request.kind in api.STRUCTURED:
+        _structured(builder, opening)
+        return _finish(builder)
     _base(builder, opening)
     _attached(builder, first, opening)
     _given(builder, opening)
@@ -127,6 +130,26 @@ def build(request: api.IngestRequest, made: draft.Draft, extractions: Mapping[st
             builder.link(stated.source, piece, stated.evidence)
             builder.link(stated.target, piece, stated.evidence)
     return _finish(builder)
+
+
+def _structured(builder: _Builder, opening: str) -> None:
+    """A document whose facts are all given. Its text is data, a diff as a rule, and states no relationships.
+
+    A fact that stands in a file (file@commit:line) has the document's title for its sentence: each sentence costs an
+    embedding, and a commit has thousands of such facts.
+    """
+    made = builder.made
+    first, own = made.pieces[0], made.anchor.key
+    for number, piece in enumerate(made.pieces):
+        builder.mention(own, piece, piece.sentences[0].text if number else opening, opening, places=(PART_OF,))
+    for node in made.given.nodes:
+        builder.mention(node.key, first, opening, node.name, properties=node.properties, places=(node.place,))
+    for stated in made.given.relationships:
+        names = [given.name_of(end) for end in (stated.source, stated.target) if end != own]
+        found = None if "@" in stated.place else _naming(made.pieces, *names)
+        piece, text = found or (first, opening)
+        builder.prove(stated.source, stated.type, stated.target, piece, text)
+        builder.place(stated, piece, text)
 
 
 def _attached(builder: _Builder, first: draft.ChunkDraft, opening: str) -> None:
@@ -275,7 +298,8 @@ def _finish(builder: _Builder) -> Built:
         chunk_ids=chunk_ids,
         mentions=tuple(sorted(builder.mentions.values())),
         evidence=tuple(sorted(builder.evidence.values())),
-        revision=history.revision(chunk_ids, made.given.stated),
+        # What a commit says never changes; in which branches it is has no history.
+        revision=history.revision(chunk_ids, "" if request.kind in api.STRUCTURED else made.given.stated),
         given=made.given.text,
         labels=selection.labels(request.metadata or {}),
     )

@@ -25,6 +25,7 @@ from kb import api, errors, identity, metrics
 from kb.files import inside
 from kb.ingest import (
     commit,
+    commits,
     deletion,
     document,
     duplicates,
@@ -89,6 +90,7 @@ class Pipeline:
             stores, self._documents, self._deletion, self._extractor, self._committer, meters, clock, self._images
         )
         # Callers have one object for all that is done with documents.
+        self.commits = commits.Commits(stores, self._documents, self._deletion, self._committer, meters)
         self.perform = works.perform
         self.forget, self.drop = self._deletion.forget, self._deletion.drop
         self.turn, self.writing = self._documents.turn, self._documents.writing

@@ -15,6 +15,7 @@ from crds import scope
 _ISSUE_KEY = re.compile(r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-\d{1,7})(?![A-Za-z0-9])")
 # Hexadecimal digits that are not part of a word; `defaced` is one, so a digit is among them.
 _HASH = re.compile(r"(?<![0-9A-Za-z_])(?=[0-9a-f]*\d)([0-9a-f]{7,64})(?![0-9A-Za-z_])")
+_AT_HASH = re.compile(r"@([0-9a-f]{7,64})$")
 _NAMED_HASH = re.compile(r"^([0-9a-f]{7,64})$")
 _FIELD = re.compile(r"(?:^|[,;])\s*([A-Za-z][A-Za-z0-9]*)\s*[:=]\s*([^,;]*)")
 # How a URN's provider, or the kind of the document, is called -> which shape its key has.
@@ -71,7 +72,7 @@ def _value(family: str, rest: str, fields: dict[str, str]) -> str | None:
         return (named or ("" if fields else rest)).strip("<>") or None
     if family == "commit":
         named = fields.get("hash", "") or fields.get("sha", "") or fields.get("commit", "")
-        match = _NAMED_HASH.match(named) if named else _HASH.search(rest)
+        match = _NAMED_HASH.match(named) if named else _AT_HASH.search(rest) or _HASH.search(rest)
         return match[1] if match else None
     space = fields.get("space") or fields.get("spacekey")
     page = fields.get("page") or fields.get("pageid") or fields.get("id")

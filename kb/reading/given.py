@@ -15,7 +15,7 @@ from typing import Any
 import pydantic
 
 from crds import scope
-from kb import api, errors
+from kb import api, errors, structure
 from kb.reading import reference, relation
 
 DOCUMENT = "document::"
@@ -176,13 +176,15 @@ def also(facts: Given, fact: Fact, key: str, kind: str, where: scope.Scope) -> G
 
 def name_of(key: str) -> str:
     """What a key calls its node."""
-    return key.partition(":")[2].strip(":")
+    return structure.name(key) or key.partition(":")[2].strip(":")
 
 
 def _key(text: str, field: str, anchor: str, where: scope.Scope) -> str:
     exact = text.removeprefix(DOCUMENT)
     if exact != text and "::" in exact:
         return exact
+    if structure.kind(text):
+        return structure.safe(text)
     found = relation.end(text, anchor, where)
     if found is None:
         raise errors.Invalid(f"{text!r} is no key of a node", field=field, remedy=_REMEDY)

@@ -14,6 +14,7 @@ import re
 import unicodedata
 
 from crds import scope
+from kb import structure
 
 _REFERENCE = re.compile(r"^([A-Za-z][A-Za-z0-9_-]{0,40})::?(\S(?:.*\S)?)$", re.DOTALL)
 _ISSUE_KEY = re.compile(r"^[A-Za-z][A-Za-z0-9]{1,9}-\d{1,7}$")
@@ -114,6 +115,8 @@ def known(name: str, where: scope.Scope) -> str | None:
 
 def kind_of(node_key: str) -> str:
     """The node type that a key stands for."""
+    if part := structure.kind(node_key):
+        return part
     namespace = node_key.partition(":")[0]
     return TYPES.get(namespace, namespace) if "::" in node_key else namespace
 

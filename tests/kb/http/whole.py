@@ -20,6 +20,7 @@ from kb.http import (
     aliases,
     app,
     atomic,
+    commits,
     content,
     documents,
     entitytypes,
@@ -77,6 +78,7 @@ async def over(
         reading = reader.Reader(parser, vision.Models(made.answers), meters, renderer)
         served: Sequence[openapi.Served] = [
             *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
+            *commits.Commits(made.pipeline.commits, lanes.Lanes(meters)).routes(),
             *documents.Documents(made.graph, made.ledger, made.queue).routes(),
             *aliases.Aliases(made.merger, made.aliases, made.graph).routes(),
             *uploads.Uploads(

@@ -1,0 +1,133 @@
+"""Commits of a Git repository, which need no model (seed 001 "Git Commit Ingest Pipeline")."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field, StringConstraints, model_validator
+
+from crds import scope
+from kb.api import message
+
+GIT_COMMIT = "git_commit"
+"""The kind of a commit's document."""
+STRUCTURED = frozenset({GIT_COMMIT})
+"""Kinds of documents whose facts are given with them: no model reads them, their text is only embedded."""
+MOST_COMMITS, MOST_REMOVED = 200, 1000
+MOST_FILES = 1000
+MESSAGE_CHARS, DIFF_CHARS = 16_384, 65_536
+
+Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{7,64}$")]
+_Path = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+_Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\s@]+$")]
+_Branch = Annotated[str, StringConstraints(min_length=1, max_length=255, strip_whitespace=True)]
+
+
+class Repository(message.Request):
+    """A repository. `org` is its owner, or the path of its groups; "" where there is none.
+
+    `urn` is how the sourceUrns of its commits begin, before `@` and the hash; without it `git::org/name`. `tracker`:
+    whose issue a `#12` in a message is; without it such a number is not read.
+    """
+
+    org: Annotated[str, StringConstraints(max_length=255, pattern=r"^[^\s@]*$")] = ""
+    name: _Name
+    default_branch: str = Field(default="", max_length=255)
+    urn: Annotated[str, StringConstraints(max_length=900, strip_whitespace=True)] = ""
+    tracker: Literal["github", "gitlab", "gitea"] | None = None
+
+    @property
+    def path(self) -> str:
+        """`org/name`."""
+        return f"{self.org}/{self.name}" if self.org else self.name
+
+    def source_urn(self, commit: str) -> str:
+        """The sourceUrn of one of its commits."""
+        return f"{self.urn or f'git::{self.path}'}@{commit}"
+
+
+class Author(message.Request):
+    """Who wrote a commit; `email` may be ""."""
+
+    name: str = Field(max_length=255)
+    email: str = Field(default="", max_length=320)
+
+
+class CommitFile(message.Request):
+    """A file that a commit modified, added, deleted, or renamed from `oldPath`."""
+
+    path: _Path
+    status: Literal["M", "A", "D", "R"]
+    old_path: _Path | None = None
+
+    @model_validator(mode="after")
+    def _renamed(self) -> CommitFile:
+        if (self.status == "R") != (self.old_path is not None):
+            raise ValueError("oldPath belongs to status R, and R needs it")
+        return self
+
+
+class Commit(message.Request):
+    """A commit; `parents` are hashes. `diff` is its text as far as the caller sends it, `filesTruncated` and
+    `diffTruncated` say that there is more."""
+
+    hash: Hash
+    message: str = Field(default="", max_length=MESSAGE_CHARS)
+    author: Author
+    date: AwareDatetime
+    parents: list[Hash] = Field(default_factory=list, max_length=64)
+    files: list[CommitFile] = Field(default_factory=list, max_length=MOST_FILES)
+    files_truncated: bool = False
+    diff: str = Field(default="", max_length=DIFF_CHARS)
+    diff_truncated: bool = False
+
+
+class GitCommits(message.Request):
+    """Commits that a branch of a repository has, and hashes of those that it has no more (`removed`, after a forced
+    push). A commit that other branches have stays until none has it. Repeating a request changes nothing."""
+
+    scope: scope.Scope
+    repository: Repository
+    branch: _Branch
+    commits: list[Commit] = Field(default_factory=list, max_length=MOST_COMMITS)
+    removed: list[Hash] = Field(default_factory=list, max_length=MOST_REMOVED)
+
+    @model_validator(mode="after")
+    def _once(self) -> GitCommits:
+        hashes = [one.hash for one in self.commits] + self.removed
+        if not hashes:
+            raise ValueError("give commits or removed")
+        twice = next((one for one in hashes if hashes.count(one) > 1), None) if len(set(hashes)) < len(hashes) else None
+        if twice is not None:
+            raise ValueError(f"{twice} is named twice in commits and removed; name it once")
+        return self
+
+
+CommitResult = Literal["Stored", "Updated", "Unchanged", "LeftOut", "Removed", "Forgotten", "Absent", "Failed"]
+
+
+class CommitOutcome(message.Reply):
+    """What became of a commit.
+
+    Stored     it is known now                     Removed    the branch has it no more, another one has
+    Updated    known before, with other facts      Forgotten  no branch has it, nothing of it is left
+    Unchanged  known before as it was sent         Absent     it was to be removed, and the branch did not have it
+    LeftOut    `problem` names the hard rule       Failed     see `problem`; `retryable`: the same may succeed later
+
+    `omitted`: edges to files of some of its branches that are left out, because there are too many.
+    """
+
+    hash: str
+    source_urn: str
+    result: CommitResult
+    chunks: int = 0
+    edges: int = 0
+    omitted: int = 0
+    problem: message.Problem | None = None
+    retryable: bool = False
+
+
+class GitCommitsReply(message.Reply):
+    """The outcome of each commit, then of each removed one, in the order of the request."""
+
+    outcomes: list[CommitOutcome]

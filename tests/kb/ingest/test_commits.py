@@ -1,0 +1,230 @@
+"""Commits of a repository: known without a model, in the shapes of seed 001, gone when no branch has them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from kb import api, client, metrics, structure
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+from tests.kb.http import whole
+
+FIRST, SECOND = "a" * 39 + "1", "b" * 39 + "2"
+MESSAGE = "Fix the login\n\nFixes JERV-7 and #12. It is about JERV-9, in UTF-8."
+DIFF = "--- a/src/Main.kt\n+++ b/src/Main.kt\n-login(null)\n+login(user)\njira:JERV-99|AFFECTS|file:Secret.kt\n"
+
+
+def commit(hash_: str = FIRST, **more: Any) -> api.Commit:
+    filled: dict[str, Any] = {
+        "message": MESSAGE,
+        "author": {"name": "Jana Novak", "email": "jana@acme.com"},
+        "date": "2026-03-01T10:00:00+01:00",
+        "parents": ["c" * 40],
+        "files": [
+            {"path": "src/Main.kt", "status": "M"},
+            {"path": "docs/New.md", "status": "A"},
+            {"path": "old.txt", "status": "D"},
+            {"path": "b/moved.py", "status": "R", "oldPath": "a/moved.py"},
+        ],
+        "diff": DIFF,
+    }
+    return api.Commit.model_validate({"hash": hash_} | filled | more)
+
+
+def sent(*commits: api.Commit, branch: str = "main", **more: Any) -> api.GitCommits:
+    repository = {"org": "acme", "name": "shop", "defaultBranch": "main", "tracker": "gitea"}
+    return api.GitCommits.model_validate(
+        {"scope": scopes.SHOP, "repository": repository, "branch": branch, "commits": list(commits)} | more
+    )
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.ObservedState]:
+    held = (memory.Vectors(), memory.Content())
+    async with world.opened(tmp_path, router, clock, meters, *held, max_chars=30_000) as made:
+        yield made
+
+
+@pytest.fixture
+async def served(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
+) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
+    async with whole.over(kb, meters, clock, ingests=True) as pair:
+        yield pair
+
+
+async def edges(kb: world.ObservedState) -> set[tuple[str, str, str]]:
+    return {(one.edge.source, one.edge.type, one.edge.target) for one in await kb.graph.edges(scopes.SHOP)}
+
+
+def results(reply: api.GitCommitsReply) -> list[str]:
+    return [one.result for one in reply.outcomes]
+
+
+def in_branch(branch: str, hash_: str = FIRST) -> set[tuple[str, str, str]]:
+    own, of = f"commit::{hash_}::shop", f"branch__{branch}__shop"
+
+    def file(path: str) -> str:
+        return f"file__{path}__branch__{branch}__shop"
+
+    return {
+        ("repository__acme_shop", "has_branch", of),
+        (of, "has_commit", own),
+        (own, "modifies", file("src/Main.kt")),
+        (own, "creates", file("docs/New.md")),
+        (own, "deletes", file("old.txt")),
+        (own, "creates", file("b/moved.py")),
+        (own, "deletes", file("a/moved.py")),
+        (file("b/moved.py"), "renamed_from", file("a/moved.py")),
+    }
+
+
+def of_all(hash_: str = FIRST) -> set[tuple[str, str, str]]:
+    own = f"commit::{hash_}::shop"
+    return {
+        (own, "parent", f"commit::{'c' * 40}::shop"),
+        (own, "authored_by", "user:jana@acme.com"),
+        (own, "fixes", "jira::JERV-7"),
+        (own, "fixes", "gitea::acme/shop#12"),
+        (own, "mentions", "jira::JERV-9"),
+    }
+
+
+async def test_a_commit_becomes_nodes_and_edges_without_a_model(
+    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    reply = await served[0].git_commits(sent(commit()))
+    assert [(one.hash, one.source_urn, one.result, one.chunks) for one in reply.outcomes] == [
+        (FIRST, f"git::acme/shop@{FIRST}", "Stored", 1)
+    ]
+    assert await edges(kb) == in_branch("main") | of_all()
+    proven = await kb.graph.edges(scopes.SHOP)
+    assert all(len(one.evidence_chunk_ids) == 1 for one in proven)
+    assert fake.count(path="/api/chat") == 0
+    said = (await kb.graph.relationships(scopes.SHOP, edge_type="fixes", target="jira::JERV-7"))[0]
+    assert said.sentence == "Fixes JERV-7 and #12."
+    keys = [f"commit::{FIRST}::shop", "branch__main__shop", "file__src/Main.kt__branch__main__shop"]
+    known = {one.key: one for one in await kb.graph.nodes(scopes.SHOP, keys=[*keys, "repository__acme_shop"])}
+    assert {key: one.type for key, one in known.items()} == {
+        keys[0]: "commit",
+        keys[1]: "branch",
+        keys[2]: "file",
+        "repository__acme_shop": "repository",
+    }
+    assert known[keys[0]].properties == {
+        "hash": FIRST,
+        "message": MESSAGE,
+        "author": "Jana Novak",
+        "date": "2026-03-01T10:00:00+01:00",
+        "branch": "main",
+        "clientId": "acme",
+        "projectId": "shop",
+    }
+    assert known[keys[2]].properties["extension"] == "kt"
+    assert known[keys[1]].properties["lastCommitHash"] == FIRST
+    assert known[keys[1]].properties["isDefault"] is True
+    stored = await kb.vectors.chunks(scopes.SHOP, list(proven[0].evidence_chunk_ids))
+    assert "login(user)" in next(iter(stored.values())).text
+
+
+async def test_repeated_it_changes_nothing(
+    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    asked = sent(commit(), commit(SECOND, message="", files=[]))
+    assert results(await served[0].git_commits(asked)) == ["Stored", "Stored"]
+    before, count = await kb.state(), fake.count()
+    assert results(await served[0].git_commits(asked)) == ["Unchanged", "Unchanged"]
+    assert (await kb.state(), fake.count()) == (before, count)
+
+
+async def test_a_forgotten_commit_leaves_nothing(
+    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient]
+) -> None:
+    empty = await kb.state()
+    await served[0].git_commits(sent(commit(diff="x = 1\n" * 3000)))
+    assert await kb.state() != empty
+    await served[0].forget(scopes.SHOP, f"git::acme/shop@{FIRST}")
+    assert await kb.state() == empty
+
+
+async def test_a_commit_stays_while_one_branch_has_it(
+    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    kb_client = served[0]
+    await kb_client.git_commits(sent(commit()))
+    alone, count = await kb.state(), fake.count()
+    assert results(await kb_client.git_commits(sent(commit(), branch="feature/x"))) == ["Updated"]
+    assert fake.count() == count, "its text is embedded once, whatever branches have it"
+    assert await edges(kb) == in_branch("main") | in_branch("feature/x") | of_all()
+    assert results(await kb_client.git_commits(sent(commit()))) == ["Unchanged"]
+    assert results(await kb_client.git_commits(sent(branch="feature/x", removed=[FIRST, SECOND]))) == [
+        "Removed",
+        "Absent",
+    ]
+    assert await kb.state() == alone
+    assert results(await kb_client.git_commits(sent(branch="feature/x", removed=[FIRST]))) == ["Absent"]
+    await kb_client.git_commits(sent(commit(), branch="feature/x"))
+    assert results(await kb_client.git_commits(sent(removed=[FIRST]))) == ["Removed"]
+    assert await edges(kb) == in_branch("feature/x") | of_all()
+    found = await kb.graph.nodes(scopes.SHOP, keys=[f"commit::{FIRST}::shop"])
+    assert found[0].properties["branch"] == "feature/x"
+    assert results(await kb_client.git_commits(sent(branch="feature/x", removed=[FIRST]))) == ["Forgotten"]
+    assert (await kb.graph.counts(scopes.SHOP)).mentions == 0
+
+
+async def test_each_commit_has_an_outcome_of_its_own(
+    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], meters: metrics.Metrics
+) -> None:
+    reply = await served[0].git_commits(sent(commit(diff="x = 1\n" * 6000), commit(SECOND)))
+    assert results(reply) == ["Failed", "Stored"]
+    problem = reply.outcomes[0].problem
+    assert problem is not None
+    assert (problem.code, problem.field, reply.outcomes[0].retryable) == ("too_large", "content", False)
+    assert await edges(kb) == in_branch("main", SECOND) | of_all(SECOND)
+    counted = {name: meters.commits.labels(name)._value.get() for name in ("stored", "failed")}
+    assert counted == {"stored": 1, "failed": 1}
+
+
+async def test_where_nothing_can_be_stored_the_request_can_be_repeated(
+    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    fake.set_faults([{"match": {"path": "/api/embed"}, "status": {"code": 503, "message": "away"}}])
+    with pytest.raises(client.Unavailable):
+        await served[0].git_commits(sent(commit(), commit(SECOND)))
+    assert (await kb.graph.counts(scopes.SHOP)).documents == 0
+    fake.set_faults([])
+    assert results(await served[0].git_commits(sent(commit(), commit(SECOND)))) == ["Stored", "Stored"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"branch": ""}, "branch"),
+        ({"commits": []}, None),
+        ({"removed": [FIRST]}, None),
+        ({"repository": {"name": "a b"}}, "repository.name"),
+        ({"commits": [{"hash": "xyz"}]}, "commits.0.hash"),
+    ],
+)
+async def test_a_wrong_request_names_the_field(
+    served: tuple[client.Client, httpx.AsyncClient], change: dict[str, Any], field: str | None
+) -> None:
+    asked = sent(commit()).model_dump(mode="json", by_alias=True) | change
+    answer = await served[1].post("/api/v1/ingest/git-commits", json=asked)
+    assert (answer.status_code, answer.json()["error"].get("field")) == (422, field)
+
+
+def test_long_keys_stay_short_and_apart() -> None:
+    keys = {structure.file(f"{'a/' * 200}{name}.py", "main", "shop") for name in ("x", "y")}
+    assert len(keys) == 2
+    assert all(len(key.encode()) <= 200 for key in keys)
+    assert structure.file("src/a.py", "main", "shop") == "file__src/a.py__branch__main__shop"
