@@ -106,6 +106,8 @@ class Settings(BaseSettings):
     kb_token: Annotated[str, Field(repr=False)] = ""
     """Bearer token of a knowledge base that asks for one."""
     router_url: str = "http://jervis-router:11430"
+    sources_url: str = ""
+    """Where runs have effects on Connections; empty: the release has no sources process."""
     router_token_file: str = ""
     """Where the operator's own token for the router stands; empty for a router that wants none."""
     run_token_keys: str = ""
@@ -399,6 +401,7 @@ class Settings(BaseSettings):
             service_account=self.job_service_account,
             kb_url=self.kb_read_url or self.kb_url,
             router_url=self.router_url,
+            sources_url=self.sources_url,
             run_tokens=bool(self.run_token_keys),
             mongodb_uri=self.mongodb_uri,
             mongodb_database=self.mongodb_database,

@@ -40,7 +40,8 @@ TYPE = "jervis-run+jwt"
 ISSUER = "jervis-operator"
 KNOWLEDGE_BASE = "jervis-kb"
 ROUTER = "jervis-router"
-AUDIENCE = (KNOWLEDGE_BASE, ROUTER)
+SOURCES = "jervis-sources"
+AUDIENCE = (KNOWLEDGE_BASE, ROUTER, SOURCES)
 KEY_BYTES = 32
 """Minimum length for HS256: RFC 7518, 3.2."""
 TOKEN_CHARS = 4096

@@ -20,10 +20,10 @@ import prometheus_client
 import structlog
 from aiohttp import web
 
-from crds import errors, keyring, runtoken, spans
+from crds import errors, grants, keyring, runtoken, spans
 from kb import api, assembly, metrics, mongo, records, settings, sqlite, workers
 from kb import errors as kb_errors
-from kb.access import audit, grants, rates
+from kb.access import audit, rates
 from kb.aliases import mongo as aliases_mongo
 from kb.content import mongo as content_mongo
 from kb.graph import sqlite as graph_sqlite
@@ -64,7 +64,8 @@ def _now() -> datetime:
 async def serve(config: settings.Settings, worker: workers.Worker | None = None) -> None:
     """Run until a signal asks to stop, be it as one of several workers.
 
-    Raises `kb.errors.Misconfigured` or `kb.errors.Away` (own disk) at the start, OSError when the port is taken.
+    Raises `kb.errors.Misconfigured`, `crds.grants.Unusable` or `kb.errors.Away` (own disk) at the start, OSError when
+    the port is taken.
     """
     listening = workers.listening(config.host, config.port) if worker is None else worker.listening
     traced = spans.start(config.tracing, "jervis-kb")

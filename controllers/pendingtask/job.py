@@ -49,7 +49,7 @@ class Template:
 
     `namespace` is the release's: it holds Jobs, pods and the Secrets that they name. With `mongodb_secret` the address
     comes from that Secret, and `mongodb_uri`, which may hold a password, is not written into Jobs. With `run_tokens` a
-    run mounts the Secret with its own token for the knowledge base and the router (`effects.run_token`).
+    run mounts the Secret with its own token for the services that it calls (`effects.run_token`).
     `pod` holds more fields of the PodSpec, the lists below it more Tolerations, EnvVars, Volumes and VolumeMounts: they
     are added to what every run has, and override none of it. Without `run_as_user` the platform assigns the user.
     """
@@ -65,6 +65,7 @@ class Template:
     num_ctx: int | None = None
     planner_model: str = ""
     planner_num_ctx: int | None = None
+    sources_url: str = ""
     mongodb_database: str = "jervis"
     mongodb_secret: str = ""
     mongodb_secret_key: str = "uri"  # noqa: S105  # the name of a key, no password
@@ -243,6 +244,7 @@ def _environment(task: pendingtask.PendingTask, attempt: int, template: Template
         "JERVIS_MODE": order.mode(task.spec).value,
         "JERVIS_KB_URL": template.kb_url,
         "JERVIS_ROUTER_URL": template.router_url,
+        **({"JERVIS_SOURCES_URL": template.sources_url} if template.sources_url else {}),
         MONGODB_VARIABLE: template.mongodb_uri,
         "JERVIS_DATABASE": template.mongodb_database,
         "JERVIS_MODEL": template.model,

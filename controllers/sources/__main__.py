@@ -10,6 +10,7 @@ import time
 import uuid
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 import httpx
 import prometheus_client
@@ -20,8 +21,9 @@ from prometheus_client import exposition
 
 import kube
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, settings, sweep
+from controllers.sources.http import app, gate, routes
 from controllers.sources.protocols import imap
-from crds import authorities, connection, errors
+from crds import authorities, connection, errors, grants, keyring, runtoken
 from kb import client as kb
 
 log = structlog.get_logger("sources")
@@ -101,9 +103,7 @@ async def _run(config: settings.Settings) -> None:
     tls = authorities.context()
     http = httpx.AsyncClient(verify=tls, timeout=httpx.Timeout(config.kb_timeout, connect=5.0), trust_env=False)
     store = mongo.client(config.mongodb_uri)
-    runner = web.AppRunner(health.application(), access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, config.metrics_host, config.metrics_port).start()
+    runners = [await _listen(health.application(), config.metrics_host, config.metrics_port)]
     api = kube.Kube(loaded, session, fence=_free, timeout=config.request_timeout)
     database = store[config.mongodb_database]
     assigned, stored = assignments.Assignments(database, lasts=config.claim_seconds), items.Items(database)
@@ -133,6 +133,9 @@ async def _run(config: settings.Settings) -> None:
         wall=wall,
         monotonic=time.monotonic,
     )
+    served: list[routes.Served] = []
+    calls = app.build(served, _gate(config), max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
+    runners.append(await _listen(calls, config.api_host, config.api_port))
     jobs = [asyncio.create_task(one) for one in (health.tick(), _work(assigned, stored, polls, health), ended.wait())]
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
@@ -142,11 +145,28 @@ async def _run(config: settings.Settings) -> None:
         for one in jobs:
             one.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
-        await runner.cleanup()
+        for runner in runners:
+            await runner.cleanup()
         await session.close()
         await http.aclose()
         store.close()
         log.info("sources stopped")
+
+
+async def _listen(application: web.Application, host: str, port: int) -> web.AppRunner:
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, host, port).start()
+    return runner
+
+
+def _gate(config: settings.Settings) -> gate.Gate:
+    """Who may call the API. Raises `crds.errors.Permanent` for keys or a file of tokens that cannot be used."""
+    verifier = None
+    if config.run_token_keys:
+        keys = keyring.Keyring(Path(config.run_token_keys), time.monotonic)
+        verifier = runtoken.Verifier(keys, partial(datetime.now, UTC), runtoken.SOURCES)
+    return gate.Gate(verifier, grants.Book(Path(config.tokens_file)) if config.tokens_file else None)
 
 
 async def _work(assigned: assignments.Assignments, stored: items.Items, polls: poller.Poller, health: Health) -> None:

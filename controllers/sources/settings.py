@@ -35,6 +35,16 @@ class Settings(BaseSettings):
     request_timeout: Annotated[float, Field(gt=0)] = 10
     """Of the Kubernetes API."""
     kb_timeout: Annotated[float, Field(gt=0)] = 60
+    run_token_keys: str = ""
+    """Folder with the keys that verify run tokens (`crds.keyring`). Empty: no run may call the API."""
+    tokens_file: str = ""
+    """File of the bearer tokens that open the API (`crds.grants`). Empty: no token but a run's does."""
+    api_host: str = "0.0.0.0"  # noqa: S104  # a pod's Service
+    api_port: Annotated[int, Field(ge=1, le=65535)] = 8080
+    api_max_body_bytes: Annotated[int, Field(ge=1024, le=64 << 20)] = 4 << 20
+    """A larger body of a request is refused."""
+    api_body_seconds: Annotated[float, Field(gt=0)] = 30
+    """In which the body of a request has to arrive."""
     metrics_host: str = "0.0.0.0"  # noqa: S104  # a pod's probe and scrape endpoint
     metrics_port: Annotated[int, Field(ge=1, le=65535)] = 9090
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from crds import priority, runtoken, scope, trace
+from crds import grants, priority, runtoken, scope, trace
 from kb import errors
-from kb.access import audit, grants, rates, runs
+from kb.access import audit, rates, runs
 from kb.erasure import closed
 from kb.http import openapi, problems
 

@@ -13,6 +13,7 @@ from tests.chart.arrows import (
     NEEDED_ELSEWHERE,
     OUTSIDE,
     STRANGER,
+    TENANT,
     VISITOR,
     Arrow,
     end,
@@ -58,6 +59,16 @@ def test_the_distributed_profile_is_closed_and_open_alike(chart: Chart, kb: str)
 
 def test_the_graph_store_is_reached_only_when_there_is_one(local: list[Manifest]) -> None:
     assert not policies.allows(network_policies(local), end(local, "kb"), OUTSIDE, 8529)
+
+
+def test_runs_and_the_operator_alone_call_the_sources_process(chart: Chart) -> None:
+    rendered = chart.render(*LOCAL, "--set", "sources.enabled=true")
+    rules, sources = network_policies(rendered), end(rendered, "sources")
+    for one in (JOB, "operator"):
+        assert policies.allows(rules, end(rendered, one), sources, 8080)
+    for one in (STRANGER, VISITOR, TENANT, "kb", "router"):
+        assert not policies.allows(rules, end(rendered, one), sources, 8080), one
+    assert not policies.allows(rules, JOB, sources, 9090)
 
 
 def test_clients_and_monitoring_are_let_in_by_value(chart: Chart) -> None:

@@ -29,7 +29,9 @@ PROCESSES = {
         {"kubeconfig", "gpu_backends", "secrets_dir", "host", "backend_loopback"},
     ),
     "kb": ("kb.settings", "JERVIS_KB_", ("kb",), set[str]()),
-    "sources": ("controllers.sources.settings", "JERVIS_SOURCES_", ("sources",), {"kubeconfig", "metrics_host"}),
+    "sources": (
+        "controllers.sources.settings", "JERVIS_SOURCES_", ("sources",), {"kubeconfig", "metrics_host", "api_host"},
+    ),
     "ollama-gpu": (
         "tests.fakes.ollama.settings", "FAKE_OLLAMA_", ("simulator", "gpu"), {"script", "faults", "ready_file"},
     ),
@@ -458,6 +460,32 @@ def test_workers_are_for_the_reading_knowledge_base(chart: Chart) -> None:
     assert {owner.rpartition("/")[2]: value for owner, value in found.items()} == {
         "jervis-kb-read": "3", "jervis-kb-write": "1",
     }  # fmt: skip
+
+
+def test_runs_are_told_of_the_sources_process_where_there_is_one(
+    everything: list[Manifest], chart: Chart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(rendered: list[Manifest]) -> str | None:
+        template = rendering.operator_settings(rendered, monkeypatch).template()
+        pod = job.manifest(build.task(), 1, "run", template)["spec"]["template"]
+        found: str | None = rendering.environment(pod).get("JERVIS_SOURCES_URL", {}).get("value")
+        return found
+
+    assert told(chart.render()) is None
+    assert told(everything) == "http://jervis-sources.jervis.svc:8080"
+
+
+def test_tokens_open_the_api_of_the_sources_process_where_they_are_given(chart: Chart) -> None:
+    name = "JERVIS_SOURCES_TOKENS_FILE"
+    given = ("--set", "sources.enabled=true,sources.tokens.existingSecret.name=hooks")
+    pod = rendering.of_kind(chart.render(*given), "Deployment")["jervis/jervis-sources"]["spec"]["template"]
+    assert rendering.environment(pod)[name]["value"] == "/etc/jervis/tokens/tokens.yaml"
+    [mount] = [one for one in pod["spec"]["containers"][0]["volumeMounts"] if one["name"] == "tokens"]
+    assert (mount["mountPath"], mount["readOnly"]) == ("/etc/jervis/tokens", True)
+    [volume] = [one for one in pod["spec"]["volumes"] if one["name"] == "tokens"]
+    assert volume["secret"]["secretName"] == "hooks"
+    pod = rendering.of_kind(chart.render(*given[:1], "sources.enabled=true"), "Deployment")
+    assert name not in rendering.environment(pod["jervis/jervis-sources"]["spec"]["template"])
 
 
 @pytest.mark.parametrize("component", ["operator", "router", "kb", "job"])

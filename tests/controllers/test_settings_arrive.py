@@ -50,6 +50,7 @@ VALUES: dict[str, Any] = {
     "kb_read_url": "http://kb-read.test:1",
     "kb_token": "token-of-the-test",
     "router_url": "http://router.test:1",
+    "sources_url": "http://sources.test:1",
     "router_token_file": "/nowhere/router-token",
     "run_token_keys": "/nowhere/run-token-keys",
     "mongodb_uri": "mongodb://127.0.0.1:1/?appname=uri-of-the-test",

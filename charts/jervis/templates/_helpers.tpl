@@ -251,6 +251,10 @@ The keys of run tokens, for the operator that signs and the services that verify
 {{- printf "http://%s.%s.svc:%d" (include "jervis.component" (dict "root" . "component" "kb-write")) .Release.Namespace (int .Values.kb.service.port) -}}
 {{- end }}
 
+{{- define "jervis.sourcesUrl" -}}
+{{- printf "http://%s.%s.svc:8080" (include "jervis.component" (dict "root" . "component" "sources")) .Release.Namespace -}}
+{{- end }}
+
 {{/*
 The watched namespaces as JSON: the release's own, where GpuBackends live, and the listed ones.
 */}}

@@ -14,9 +14,9 @@ from aiohttp import test_utils
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds import leftovers, scope
+from crds import grants, leftovers, scope
 from kb import api, client, errors, metrics, mongo
-from kb.access import grants, rates
+from kb.access import rates
 from kb.erasure import closed
 from kb.http import access
 from router import client as router_client
@@ -199,10 +199,10 @@ def test_a_changed_file_holds_and_a_broken_one_does_not(tokens: Path) -> None:
 def test_a_wrong_file_names_its_field(tmp_path: Path) -> None:
     path = tmp_path / "tokens.yaml"
     path.write_text("tokens: [{name: x, sha256: short, scopes: [{clientId: a}]}]")
-    with pytest.raises(errors.Misconfigured, match="sha256") as caught:
+    with pytest.raises(grants.Unusable, match="sha256") as caught:
         grants.read(path)
     assert caught.value.field == "tokensFile.tokens.0.sha256"
-    with pytest.raises(errors.Misconfigured, match="cannot be read"):
+    with pytest.raises(grants.Unusable, match="cannot be read"):
         grants.read(tmp_path / "absent.yaml")
 
 

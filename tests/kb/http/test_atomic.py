@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from crds import provisions, runtoken, toolrulings
+from crds import grants, provisions, runtoken, toolrulings
 from crds.priority import Priority
 from kb import api, identity, metrics
-from kb.access import grants, rates
+from kb.access import rates
 from kb.http import access
 from kb.qualify.tools import registry
 from router import client as router_client

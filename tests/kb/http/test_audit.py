@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from crds import runtoken
+from crds import grants, runtoken
 from kb import identity, metrics
-from kb.access import audit, grants, rates
+from kb.access import audit, rates
 from kb.http import access
 from router import client as router_client
 from tests.kb import clock as clocks

@@ -16,9 +16,9 @@ import prometheus_client
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from crds import runtoken
+from crds import grants, runtoken
 from kb import identity, metrics
-from kb.access import audit, grants, rates
+from kb.access import audit, rates
 from kb.http import access
 from kb.http import mcp as endpoint
 from router import client as router_client

@@ -12,11 +12,11 @@ import httpx
 import pytest
 from aiohttp import test_utils, web
 
-from crds import priority, runtoken, scope
+from crds import grants, priority, runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 from kb import api, client, metrics
-from kb.access import grants, rates
+from kb.access import rates
 from kb.http import access, body
 from router import client as router_client
 from tests.kb import clock as clocks

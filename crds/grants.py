@@ -1,4 +1,6 @@
-"""A token's grant: which scopes it may name, and whether it may write.
+"""A file of bearer tokens: which scopes each of them may name, and whether it may write.
+
+The knowledge base and the API of the sources process read the same format (docs/tokens.md).
 
 A viewer's group is a claim of the request, so a bound leaves no room for claims: a token of one project cannot name
 another group, a token of one group cannot name a project.
@@ -18,13 +20,17 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from crds import priority, scope
-from kb import errors
+from crds import errors, priority, scope
 
 log = structlog.get_logger(__name__)
 EVERY = "*"
+_REMEDY = "Give `tokens`, a list of {name, sha256, scopes, write, erase, ceiling}."
 _Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", to_lower=True)]
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+
+
+class Unusable(errors.Permanent):
+    """The file cannot be used."""
 
 
 class _Model(BaseModel):
@@ -91,26 +97,26 @@ class _File(_Model):
 
 
 def read(path: Path) -> tuple[Grant, ...]:
-    """The grants of a YAML or JSON file. Raises `kb.errors.Misconfigured` naming the field."""
+    """The grants of a YAML or JSON file. Raises `Unusable` naming the field."""
     try:
         return _File.model_validate(yaml.safe_load(path.read_text())).tokens
     except (OSError, UnicodeDecodeError) as error:
-        raise errors.Misconfigured(f"{path} cannot be read: {error}", field="tokensFile") from error
+        raise Unusable(f"{path} cannot be read: {error}", field="tokensFile") from error
     except yaml.YAMLError as error:
         # The parser's own words show the line, and who mistakes the format may have written a token into it.
         line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark else 1
-        raise errors.Misconfigured(
+        raise Unusable(
             f"{path} is no YAML from line {line} on",
             field="tokensFile",
-            remedy="Give `tokens`, a list of {name, sha256, scopes, write, erase, ceiling}.",
+            remedy=_REMEDY,
         ) from None
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "the file"
-        raise errors.Misconfigured(
+        raise Unusable(
             f"{path}: {place}: {first['msg']}",
             field=f"tokensFile.{place}",
-            remedy="Give `tokens`, a list of {name, sha256, scopes, write, erase, ceiling}.",
+            remedy=_REMEDY,
         ) from error
 
 
@@ -139,7 +145,7 @@ class Book:
             self._stamp = stamp
             try:
                 self._grants = read(self._path)
-            except errors.Misconfigured as error:
+            except Unusable as error:
                 log.warning("the file of tokens is not taken", reason=error.message)
         return match(self._grants, token)
 

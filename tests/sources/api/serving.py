@@ -1,0 +1,65 @@
+"""An application of the API behind a real socket, and tokens for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+from aiohttp import web
+
+from controllers.sources.http import app, gate, routes
+from crds import grants, runtoken, scope
+from crds.pendingtask import Mode
+from crds.priority import Priority
+
+NOW = datetime(2026, 11, 26, 12, 0, 0, tzinfo=UTC)
+KEYS = runtoken.ring([b"a key of the tests of the API, 32 bytes"])
+ACME = scope.Scope(client_id="acme", project_id="apollo")
+
+
+def run_token(
+    where: scope.Scope = ACME,
+    *,
+    namespace: str = "team-a",
+    uid: str = "0b7f",
+    audience: tuple[str, ...] = runtoken.AUDIENCE,
+    now: datetime = NOW,
+    keys: runtoken.Ring = KEYS,
+) -> str:
+    """A token of a run in `where`, valid for an hour."""
+    run = runtoken.Run(
+        task_uid=uid, namespace=namespace, attempt=1, scope=where, mode=Mode.FOREGROUND, ceiling=Priority.P0
+    )
+    return runtoken.Signer(lambda: keys, lambda: now).sign(run, timedelta(hours=1), audience)
+
+
+@asynccontextmanager
+async def listening(application: web.Application) -> AsyncIterator[str]:
+    """Serve it on a port of its own; the address."""
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def serving(
+    served: Sequence[routes.Served],
+    *,
+    token: str = "",
+    book: grants.Book | None = None,
+    now: datetime = NOW,
+    **limits: Any,
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the API that shows `token`."""
+    doors = gate.Gate(runtoken.Verifier(lambda: KEYS, lambda: now, runtoken.SOURCES), book)
+    built = app.build(served, doors, **{"max_body": 4096, "body_seconds": 5.0, **limits})
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with listening(built) as base, httpx.AsyncClient(base_url=base, headers=headers, trust_env=False) as client:
+        yield client
