@@ -1,6 +1,6 @@
 """Bare clones: one directory a Connection, made whole or not at all, and only ever a copy of what the remote has.
 
-A clone is made beside its place and moved there, so that a kill leaves nothing half made; one that is lost is made again.
+A clone is made beside its place and moved there, so that a kill leaves nothing half made; a lost one is made again.
 A file lock beside it keeps two threads, and two processes on one volume, from writing to it at once; readers need none.
 Objects that no branch has any more are kept: what left a branch is computed from them.
 """
@@ -64,6 +64,14 @@ class Clone:
     def there(self) -> bool:
         """Whether it is made."""
         return (self.path / "HEAD").is_file()
+
+    def empty(self) -> bool:
+        """Whether it has no branch, or is not made."""
+        return not self.there() or not self._refs(self.path)
+
+    def current(self, wanted: Mapping[str, str]) -> bool:
+        """Whether it is made and has exactly these branches."""
+        return self.there() and self._refs(self.path) == dict(wanted)
 
     def has(self, shas: Sequence[str]) -> bool:
         """Whether it is made and has these commits."""
@@ -139,14 +147,15 @@ class Clone:
         arguments = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--force", "--stdin")
         try:
             command.call(at, "--git-dir", str(path), *arguments, "--", at.url, stdin=wanted, watch=watch)
-        except port.Unreachable as error:
-            if "the clone is larger than" in error.message:
-                raise port.Misconfigured(
-                    error.message,
-                    field="spec.url",
-                    remedy="Raise sources.settings.gitCloneBytes of the chart, and the size of the workspace volume.",
-                ) from error
-            raise
+        except port.Unreachable:
+            if not watch():
+                raise
+        if said := watch():
+            raise port.Misconfigured(
+                f"The repository is not taken: {said}.",
+                field="spec.url",
+                remedy="Raise sources.settings.gitCloneBytes of the chart, and the size of the workspace volume.",
+            )
 
     def _refs(self, path: Path) -> dict[str, str]:
         raw = command.local(path, "for-each-ref", "--format=%(objectname) %(refname)", HEADS)

@@ -1,8 +1,8 @@
 """One hardened `git`: no hooks, no helpers, no configuration but this one, one protocol, and an end for every command.
 
-Credentials travel in the environment of the commands that need them (RFC 7617) or, for ssh, in files of a directory that
-lives as long as the command; neither in arguments nor in the configuration of a clone. Redirects are refused: they would
-carry the header to another host.
+Credentials travel in the environment of the commands that need them (RFC 7617) or, for ssh, in files of a directory
+that lives as long as the command; neither in arguments nor in the configuration of a clone. Redirects are refused: they
+would carry the header to another host.
 
 Source: git-config(1), git(1) "Environment Variables", ssh_config(5).
 """
@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from controllers.sources import port
 
-TOKEN_USER = "oauth2"
+TOKEN_USER = "oauth2"  # noqa: S105  # a name
 """GitLab asks for this name beside a token; GitHub and Gitea take any."""
 SSH_USER = "git"
 BIG_FILE = 1 << 20
@@ -66,7 +66,9 @@ _REJECTED = re.compile(
     r"|returned error: 40[13]|Access denied|invalid credentials",
     re.IGNORECASE,
 )
-_HOST_KEY = re.compile(r"Host key verification failed|REMOTE HOST IDENTIFICATION|No .* host key is known", re.IGNORECASE)
+_HOST_KEY = re.compile(
+    r"Host key verification failed|REMOTE HOST IDENTIFICATION|No .* host key is known", re.IGNORECASE
+)
 _ABSENT = re.compile(
     r"repository .* not found|does not exist|returned error: 404|not appear to be a git repository|not exported"
     r"|is this a git repository|No such file or directory|Repository not found",
@@ -163,7 +165,11 @@ def local(directory: Path, *arguments: str, stdin: bytes = b"", seconds: float =
 
 
 def call(
-    at: Remote, *arguments: str, stdin: bytes = b"", seconds: float | None = None, watch: Callable[[], str] | None = None
+    at: Remote,
+    *arguments: str,
+    stdin: bytes = b"",
+    seconds: float | None = None,
+    watch: Callable[[], str] | None = None,
 ) -> bytes:
     """What a command says that calls the remote; `watch` is asked each second, and what it answers ends the command.
 
@@ -188,7 +194,8 @@ def _told(at: Remote, error: Failed) -> port.Rejected | port.Misconfigured | por
         return port.Rejected(
             f"The server refuses the credentials: {said}",
             field="spec.secretRef",
-            remedy="Correct username and password, token or ssh-privatekey in the Secret; a private repository needs one.",
+            remedy="Correct username and password, token or ssh-privatekey of the Secret; a private repository needs"
+            " them.",
         )
     if _MOVED.search(said):
         return port.Misconfigured(
@@ -262,7 +269,7 @@ def _run(
 def _ending(
     process: subprocess.Popen[bytes], seconds: float, watch: Callable[[], str] | None, ended: list[str]
 ) -> Iterator[None]:
-    """End the process, and those that it started, after `seconds`, when `watch` says why, and in any case at the end."""
+    """End the process, and what it started, after `seconds`, when `watch` says why, and in any case at the end."""
     over = threading.Event()
 
     def look() -> None:
@@ -282,7 +289,9 @@ def _ending(
     finally:
         over.set()
         watcher.join()
-        kill(process)
+        if process.poll() is None:
+            kill(process)
+            process.wait()
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

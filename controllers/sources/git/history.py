@@ -12,7 +12,6 @@ import re
 import secrets
 import subprocess
 import threading
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from types import TracebackType
@@ -95,11 +94,12 @@ class Reader:
         """(raw entries, the beginning of the patch, whether Git came to its end)."""
         if self._diffs is None:
             self._diffs = _begin(
-                self._clone, "diff-tree", "--stdin", "-r", "--root", "-M", "--raw", "-z", "-p", "--no-commit-id", "--abbrev=40",
+                self._clone, "diff-tree", "--stdin", "-r", "--root", "-M", "--raw", "-z", "-p", "--no-commit-id",
                 "--diff-merges=first-parent", "--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short",
             )  # fmt: skip
         process = self._diffs
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         overdue = threading.Timer(_SECONDS, command.kill, (process,))
         overdue.start()
         try:
@@ -150,7 +150,8 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 def _object(process: subprocess.Popen[bytes], sha: str) -> tuple[dict[str, list[bytes]], bytes]:
     """(headers, the message's beginning) of a commit."""
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     process.stdin.write(f"{sha}\n".encode())
     process.stdin.flush()
     answer = process.stdout.readline().split()
@@ -202,7 +203,8 @@ def _files(raw: bytes) -> tuple[list[api.CommitFile], bool]:
         at += 3 if twice else 2
         status = _STATUS.get(letter)
         path, before = shown(new), shown(old)
-        if status is None or not path or len(path) > _PATH_CHARS or len(before) > _PATH_CHARS or len(files) >= MOST_FILES:
+        long = max(len(path), len(before)) > _PATH_CHARS
+        if status is None or not path or long or len(files) >= MOST_FILES:
             omitted = True
         elif path not in seen:
             seen.add(path)
@@ -227,7 +229,7 @@ def _diff(text: bytes) -> tuple[str, bool]:
 def shown(path: bytes) -> str:
     """A path as text: UTF-8 as it is, all other bytes and control characters escaped (\\xff, \\n)."""
     text = path.decode("utf-8", "backslashreplace")
-    return "".join(one if one.isprintable() or one == " " else one.encode("unicode_escape").decode("ascii") for one in text)
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 def _who(line: bytes, encoding: str) -> tuple[str, str, datetime]:
@@ -264,11 +266,6 @@ def _clean(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
 
 
-def bounded(commits: Sequence[api.Commit], most_bytes: int) -> int:
-    """How many of the first commits have no more than so many bytes of text together; at least one."""
-    total = 0
-    for number, one in enumerate(commits):
-        total += len(one.diff) + len(one.message) + sum(len(file.path) for file in one.files)
-        if total > most_bytes and number:
-            return number
-    return len(commits)
+def size(one: api.Commit) -> int:
+    """Characters of its texts."""
+    return len(one.diff) + len(one.message) + sum(len(file.path) for file in one.files)

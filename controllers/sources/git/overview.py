@@ -65,7 +65,7 @@ def of(clone: Path, sha: str, repository: str, branch: str, *, default: bool) ->
     parts = [
         f"Repository {repository}, branch {branch}{' (default)' if default else ''}, {len(entries)} files.",
         f"Tech stack: {', '.join(stack) or 'no known manifest'}.",
-        f"Languages by files: {', '.join(f'{name} {count}' for name, count in languages.most_common(12)) or 'none known'}.",
+        f"Languages by files: {', '.join(f'{name} {n}' for name, n in languages.most_common(12)) or 'none known'}.",
         _section("Directories (files below)", [f"{name}/ ({count})" for name, count in sorted(directories.items())],
                  MOST_DIRECTORIES),
         _section("Files at the top", [one.path for one in entries if "/" not in one.path], MOST_FILES),
@@ -101,7 +101,8 @@ def _depth(one: _Entry) -> int:
 
 
 def _recent(clone: Path, sha: str) -> list[str]:
-    raw = command.local(clone, "log", "-z", f"--max-count={MOST_RECENT}", "--first-parent", "--format=%cs %an: %s", sha, "--")
+    chosen = (f"--max-count={MOST_RECENT}", "--first-parent", "--format=%cs %an: %s")
+    raw = command.local(clone, "log", "-z", *chosen, sha, "--")
     return [history.shown(line)[:200] for line in raw.split(b"\0") if line]
 
 
