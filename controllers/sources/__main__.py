@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import sys
@@ -21,14 +22,16 @@ from prometheus_client import exposition
 
 import kube
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, settings, sweep
+from controllers.sources.git import clone, serving
 from controllers.sources.http import app, gate, routes
-from controllers.sources.protocols import imap
+from controllers.sources.protocols import git, imap
 from crds import authorities, connection, errors, grants, keyring, runtoken
 from kb import client as kb
 
 log = structlog.get_logger("sources")
 AWAY_SECONDS = 2.0
 LAG_SECONDS = 30.0
+TIDY_SECONDS = 600.0
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -107,7 +110,9 @@ async def _run(config: settings.Settings) -> None:
     api = kube.Kube(loaded, session, fence=_free, timeout=config.request_timeout)
     database = store[config.mongodb_database]
     assigned, stored = assignments.Assignments(database, lasts=config.claim_seconds), items.Items(database)
-    knowledge = kb.Client(config.kb_url, http, token=config.kb_token)
+    # Patient: commits are embedded while they are answered.
+    knowledge = kb.Client(config.kb_url, http, token=config.kb_token, patient=True)
+    workspace = clone.Workspace(Path(config.workspace), config.git_clone_bytes)
     owner = f"{config.identity or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     wall = partial(datetime.now, UTC)
     polls = poller.Poller(
@@ -132,11 +137,22 @@ async def _run(config: settings.Settings) -> None:
         renew=config.claim_seconds / 3,
         wall=wall,
         monotonic=time.monotonic,
+        clones=git.opened(
+            workspace,
+            plain=config.plaintext,
+            authorities=os.environ.get("SSL_CERT_FILE", ""),
+            seconds=config.git_seconds,
+            monotonic=time.monotonic,
+        ),
     )
-    served: list[routes.Served] = []
+    reads = serving.Serving(
+        assigned, workspace, polls.repository, measured, width=config.git_reads, seconds=config.git_read_seconds
+    )
+    served: list[routes.Served] = [*reads.served]
     calls = app.build(served, _gate(config), max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
     runners.append(await _listen(calls, config.api_host, config.api_port))
-    jobs = [asyncio.create_task(one) for one in (health.tick(), _work(assigned, stored, polls, health), ended.wait())]
+    loops = (health.tick(), _work(assigned, stored, polls, health), _tidy(assigned, workspace), ended.wait())
+    jobs = [asyncio.create_task(one) for one in loops]
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
         for one in done:
@@ -167,6 +183,19 @@ def _gate(config: settings.Settings) -> gate.Gate:
         keys = keyring.Keyring(Path(config.run_token_keys), time.monotonic)
         verifier = runtoken.Verifier(keys, partial(datetime.now, UTC), runtoken.SOURCES)
     return gate.Gate(verifier, grants.Book(Path(config.tokens_file)) if config.tokens_file else None)
+
+
+async def _tidy(assigned: assignments.Assignments, workspace: clone.Workspace) -> None:
+    """Delete the clones of Connections that are gone, until cancelled."""
+    while True:
+        await asyncio.sleep(TIDY_SECONDS)
+        try:
+            gone = await asyncio.to_thread(workspace.keep, await assigned.uids())
+        except mongo.Unavailable as error:
+            log.info("clones not looked at", reason=error.message)
+            continue
+        if gone:
+            log.info("clones deleted", names=gone[:20])
 
 
 async def _work(assigned: assignments.Assignments, stored: items.Items, polls: poller.Poller, health: Health) -> None:

@@ -21,6 +21,7 @@ import structlog
 import kube
 from controllers import backoff
 from controllers.sources import assignments, indexer, items, limits, metrics, mongo, port, sweep, wishes
+from controllers.sources.protocols import git
 from controllers.sources.state import State, Workspace
 from crds import connection, errors, pendingtask, scope
 from kb import api
@@ -53,7 +54,7 @@ _MESSAGE_CHARS = 1024
 
 Opens = Callable[[connection.Spec, Mapping[str, str], limits.Bucket], port.Source]
 """(spec, the values of its Secret, the bucket that its requests go through) -> one poll. Raises `Misconfigured`."""
-Clones = Callable[[assignments.Claim, Mapping[str, str], limits.Bucket], port.Source]
+Clones = Callable[[assignments.Claim, Mapping[str, str], limits.Bucket], git.Repository]
 """As `Opens`, for sources that have a clone of their own in each process."""
 
 
@@ -259,12 +260,19 @@ class Poller:
         return replace(state, cursor=at.state.cursor, sweep=ended or state.sweep)
 
     async def _source(self, claim: assignments.Claim) -> port.Source:
-        if claim.spec.type is connection.Type.GIT and self._clones is not None:
-            return self._clones(claim, await self._credentials(claim), self._bucket(claim))
+        """The source of a Connection, with its credentials. Raises `Misconfigured`, `crds.errors.Operational`."""
+        if claim.spec.type is connection.Type.GIT:
+            return await self.repository(claim)
         opens = self._opens.get(claim.spec.type)
         if opens is None:
             raise port.Misconfigured(f"{claim.spec.type.value} sources are not polled by this version.")
         return opens(claim.spec, await self._credentials(claim), self._bucket(claim))
+
+    async def repository(self, claim: assignments.Claim) -> git.Repository:
+        """The source of a Git Connection; as `source`."""
+        if self._clones is None:
+            raise port.Misconfigured("This process has no directory for clones.")
+        return self._clones(claim, await self._credentials(claim), self._bucket(claim))
 
     async def _poll(self, claim: assignments.Claim) -> tuple[bool, assignments.Claim]:
         """Store what is new; whether there may be more, and the claim with the cursor behind it."""

@@ -190,6 +190,12 @@ def _told(at: Remote, error: Failed) -> port.Rejected | port.Misconfigured | por
             field="spec.secretRef",
             remedy="Compare the fingerprint with the one that the server's owner publishes, and add the key to it.",
         )
+    if _ABSENT.search(said):
+        return port.Misconfigured(
+            f"There is no such repository, or these credentials do not see it: {said}",
+            field="spec.url",
+            remedy="Correct spec.url, or give a Secret that may read it.",
+        )
     if _REJECTED.search(said):
         return port.Rejected(
             f"The server refuses the credentials: {said}",
@@ -208,12 +214,6 @@ def _told(at: Remote, error: Failed) -> port.Rejected | port.Misconfigured | por
             f"Git refuses objects of the repository: {said}",
             field="spec.url",
             remedy="git fsck in a clone shows them; they have to be rewritten there.",
-        )
-    if _ABSENT.search(said):
-        return port.Misconfigured(
-            f"There is no such repository, or these credentials do not see it: {said}",
-            field="spec.url",
-            remedy="Correct spec.url, or give a Secret that may read it.",
         )
     return port.Unreachable(f"The repository cannot be read: {said}")
 
@@ -289,15 +289,20 @@ def _ending(
     finally:
         over.set()
         watcher.join()
-        if process.poll() is None:
-            kill(process)
-            process.wait()
+        kill(process)
+        process.wait()
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
     """End a command of ours and everything that it started, if it runs still."""
+    if process.poll() is None:
+        end(process.pid)
+
+
+def end(group: int) -> None:
+    """End a group of processes."""
     try:
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(group, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return
 

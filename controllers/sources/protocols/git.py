@@ -95,6 +95,10 @@ class Repository:
                 remedy="Correct spec.filter.include, or leave it out to take the default branch.",
             )
 
+    async def bring(self) -> None:
+        """Have the clone as the remote is now. Raises `Rejected`, `Misconfigured`, `Unreachable`."""
+        await self._brought({})
+
     async def ids(self) -> AsyncGenerator[port.Page]:
         """See `port.Source`. The branches are asked for, nothing is fetched."""
         found = await self._call(clone.listed, self._at)

@@ -117,12 +117,12 @@ class Repository:
 
 
 @contextlib.contextmanager
-def daemon(root: Path, log: Path) -> Iterator[str]:
+def daemon(root: Path) -> Iterator[str]:
     """`git daemon` for all of `root`; its URL."""
     port = ports.free()
     process = subprocess.Popen(
         ["git", "daemon", "--export-all", f"--base-path={root}", f"--port={port}", "--listen=127.0.0.1", str(root)],
-        env=_ENV, stdout=subprocess.DEVNULL, stderr=log.open("wb"), start_new_session=True,
+        env=_ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     _listening(port)
     try:
