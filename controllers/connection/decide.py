@@ -106,7 +106,9 @@ def _values(status: connection.Status, state: State) -> dict[str, Any]:
 
 
 def _workspace(one: Workspace | None) -> connection.Workspace | None:
-    return one and connection.Workspace(
+    if one is None:
+        return None
+    return connection.Workspace(
         state=one.state, retry_count=one.failures, next_retry_at=_whole(one.retry_at), last_error=one.error
     )
 

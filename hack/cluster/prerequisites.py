@@ -26,7 +26,7 @@ CLUSTER = {
     "runc": "runc",
     "util-linux": "nsenter",
 }
-SERVERS = {"dovecot-imapd": "dovecot"}  # tests of the sources
+SERVERS = {"dovecot-imapd": "dovecot", "git": "git", "openssh-server": "/usr/sbin/sshd"}  # tests of the sources
 BROWSER = {"chromium": "chromium"}  # tests of the pages
 IMAGE = {"buildah": "buildah", "debootstrap": "debootstrap"}
 _TESSDATA = "/usr/share/tesseract-ocr/5/tessdata"

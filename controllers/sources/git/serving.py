@@ -1,4 +1,4 @@
-"""Read-only Git over smart HTTP for runs: `git clone` of the clone of a Connection, with the run's token as bearer token.
+"""Read-only Git over smart HTTP for runs, from the clone of a Connection; the run's token is the bearer token.
 
 A run sees the Git Connections of its namespace that are its client's, and of its project or group or of none. Nothing
 can be pushed: only upload-pack is served. A replica without the clone, or with one that is behind what was read, makes

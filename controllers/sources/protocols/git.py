@@ -17,7 +17,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from fnmatch import fnmatchcase
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from controllers.sources import assignments, limits, port
@@ -38,7 +38,6 @@ _URL_CHARS, _CONTEXT_CHARS = 500, 200
 _URL = re.compile(r"(?<![A-Za-z0-9+.-])https?://[^\s<>\"`{}|\\^\[\]\x00-\x20]+", re.IGNORECASE)
 _AFTER = ".,;:!?'*)"
 _GLOB = re.compile(r"[*?\[]")
-_T = TypeVar("_T")
 _TRACKERS: Mapping[str, Literal["github", "gitlab", "gitea"]] = {
     "github": "github", "gitlab": "gitlab", "gitea": "gitea", "codeberg": "gitea",
 }  # fmt: skip
@@ -101,9 +100,10 @@ class Repository:
 
     async def ids(self) -> AsyncGenerator[port.Page]:
         """See `port.Source`. The branches are asked for, nothing is fetched."""
-        found = await self._call(clone.listed, self._at)
+        found: clone.Listed = await self._call(clone.listed, self._at)
         chosen, absent, odd = self._chosen(found)
-        if absent or not (found.branches or await asyncio.to_thread(self._clone.empty)):
+        hidden = not found.branches and not await asyncio.to_thread(self._clone.empty)
+        if absent or hidden:
             raise port.Misconfigured("The repository does not show every branch that is to be read.")
         yield port.Page((*map(_place, chosen), *(one.place for one in odd)))
         yield port.Page((), last=True)
@@ -113,7 +113,7 @@ class Repository:
     ) -> tuple[clone.Listed, dict[str, str], list[str], tuple[port.Failure, ...]]:
         """(what the remote has, the branches that are read, names that are none, what cannot be read); the clone has
         all of it."""
-        found = await self._call(clone.listed, self._at)
+        found: clone.Listed = await self._call(clone.listed, self._at)
         chosen, absent, odd = self._chosen(found)
         if places and not found.branches:
             raise port.Unreachable("The repository shows no branch any more; nothing is taken for deleted.")
@@ -229,7 +229,7 @@ class Repository:
         branches = {name: dict(at) for name, at in places.items()}
         return port.Batch({"of": self._of, "branches": branches}, _shown(places), **what)
 
-    async def _call(self, step: Callable[..., _T], *arguments: Any) -> _T:
+    async def _call(self, step: Callable[..., Any], *arguments: Any) -> Any:
         pause = self._bucket.reserve(self._monotonic())
         if pause:
             await self._sleep(pause)

@@ -216,7 +216,10 @@ async def test_an_overview_says_what_a_repository_is_and_comes_again_when_that_c
     for said in ("branch main (default), 4 files", "Tech stack: Python", "src/a/ (1)", "Keeps things.", "Ada: Start"):
         assert said in text
     versions = []
-    for files in ({"src/a/x.py": b"2"}, {"src/b/y.go": b"1"}, {"README.md": b"# Other"}):
+    changes: list[dict[bytes | str, bytes | None]] = [
+        {"src/a/x.py": b"2"}, {"src/b/y.go": b"1"}, {"README.md": b"# Other"},
+    ]  # fmt: skip
+    for files in changes:
         made.commit("Change", files)
         await one.poll()
         versions.append(one.items[-1].version)
