@@ -65,6 +65,43 @@ _SCHEMES = {
 _HTTP_TYPES = "['Jira', 'Confluence', 'GitHub', 'GitLab', 'Gitea']"
 
 
+class Smtp(Model):
+    """The mail server that takes what runs send."""
+
+    url: Annotated[
+        str,
+        Field(
+            min_length=8,
+            max_length=2048,
+            json_schema_extra=rules(
+                (
+                    "isURL(self) && url(self).getScheme() in ['smtp', 'smtps']",
+                    "must start with smtp:// (STARTTLS, port 587) or smtps:// (TLS from the beginning, port 465)",
+                ),
+                *HOST_RULES,
+            ),
+        ),
+    ]
+    """smtp:// with STARTTLS or smtps://, and its host."""
+    from_: Annotated[
+        str,
+        Field(
+            alias="from",
+            min_length=3,
+            max_length=320,
+            json_schema_extra=rules(
+                (
+                    "self.matches('^[^\\\\s<>@,;:\"()]+@[A-Za-z0-9.-]+$')",
+                    "must be one address without a name, for example team@example.com",
+                )
+            ),
+        ),
+    ]
+    """Address that mails come from."""
+    secret_ref: SecretRef | None = None
+    """Login at the mail server, keys username and password; by default that of the Connection."""
+
+
 class Spec(Model):
     """The source, its credentials and its limits."""
 
@@ -83,6 +120,7 @@ class Spec(Model):
                 "url of a Git connection must start with https://, http://, ssh://, git:// or file://",
             ),
             (
+<<<<<<< HEAD
                 "self.type != 'Git' || !self.url.startsWith('ssh://') || has(self.secretRef)",
                 "secretRef is required for ssh://; create a Secret with ssh-privatekey and known_hosts and name it here",
             ),
@@ -93,6 +131,10 @@ class Spec(Model):
             (
                 "self.type != 'Git' || !has(self.filter) || !has(self.filter.query) || self.filter.query == ''",
                 "filter.query has no meaning for a Git connection; choose branches with filter.include",
+=======
+                "self.type == 'Email' || !has(self.smtp)",
+                "smtp is for type Email; remove it",
+>>>>>>> eff
             ),
             (
                 "self.type == 'Git' || self.type == 'Meeting' || has(self.secretRef)",
@@ -141,6 +183,8 @@ class Spec(Model):
     """Which items are taken."""
     rate_limit: RateLimit | None = None
     """Limit on requests to the source."""
+    smtp: Smtp | None = None
+    """For type Email: the server by which runs send mail."""
     suspend: bool = False
     """Stop polling; what was fetched is still processed."""
     max_in_flight_tasks: Annotated[int, Field(ge=1, le=10_000)] = 100
@@ -210,7 +254,7 @@ class Status(Model):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         ),
     ] = ()
-    """Ready, CredentialsValid, DeletionsApplied, WorkspaceReady."""
+    """Ready, CredentialsValid, DeletionsApplied, SendingReady, WorkspaceReady."""
     observed_generation: Annotated[int, Field(ge=0)] = 0
     """The generation that the rest of the status is about."""
     cursor: Annotated[str, Field(max_length=4096)] = ""

@@ -17,6 +17,8 @@ NOTICES = "task_notices"
 """What webhooks are sent about tasks (`controllers.notices`)."""
 SOURCE_ITEMS = "source_items"
 """Items of Connections: {_id, scope: {clientId, projectId, groupId}, content?, ...} (`controllers.sources.items`)."""
+EFFECTS = "source_effects"
+"""What runs did at Connections: {_id, taskUid, scope: {...}, ...} (`controllers.sources.effects.ledger`)."""
 OF_RUNS: Mapping[str, str] = {
     # The fence first: a run that is unexpectedly still alive can write nothing after that.
     "orchestrator_fences": "_id",
@@ -25,9 +27,10 @@ OF_RUNS: Mapping[str, str] = {
     "orchestrator_artifacts": "taskUid",
     "orchestrator_ledger": "taskUid",
     NOTICES: "taskUid",
+    EFFECTS: "taskUid",
     RESULTS: "_id",
     # The memory last: an interrupted removal finds the task by it again.
     MEMORY: "_id",
 }
-"""Collections of `orchestrator_job`, and the notices, in the order of removal: collection -> the field that holds the
-task's uid."""
+"""Collections of `orchestrator_job`, the notices and the effects, in the order of removal: collection -> the field that
+holds the task's uid."""

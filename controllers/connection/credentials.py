@@ -46,11 +46,9 @@ def unneeded(spec: Spec) -> Finding:
     return Finding(False, "SecretRefMissing", text)
 
 
-def absent(name: str, namespace: str) -> Finding:
+def absent(name: str, namespace: str, *, field: str = "spec.secretRef") -> Finding:
     """There is no such Secret."""
-    text = (
-        f"Secret {name!r} does not exist in namespace {namespace!r}; create it there, or correct spec.secretRef.name."
-    )
+    text = f"Secret {name!r} does not exist in namespace {namespace!r}; create it there, or correct {field}.name."
     return Finding(False, "SecretNotFound", text)
 
 
@@ -62,6 +60,14 @@ def unreadable(name: str, namespace: str) -> Finding:
         " its labels, apply there what `helm get notes RELEASE` prints."
     )
     return Finding(None, "SecretNotReadable", text)
+
+
+def of_login(name: str, keys: Iterable[str]) -> Finding:
+    """`keys` are those of the Secret for spec.smtp."""
+    if frozenset(keys) >= _LOGIN:
+        return Finding(None, "NotTried", f"Secret {name!r} has the keys; the first mail tries them.")
+    text = f"Secret {name!r} lacks 'username' and 'password', which spec.smtp needs; add them, or correct"
+    return Finding(False, "SecretKeyMissing", f"{text} spec.smtp.secretRef.")
 
 
 def of_keys(spec: Spec, keys: Iterable[str]) -> Finding:

@@ -28,6 +28,8 @@ POLLED: Mapping[Type, tuple[str, ...]] = {
 }
 """The schemes of the types for which `controllers.sources` has a protocol."""
 
+SENDING = "SendingReady"
+"""The condition about spec.smtp."""
 _POLLED = (
     "cursor",
     "lastPollTime",
@@ -69,10 +71,17 @@ def patch(
     *,
     file_urls: bool = False,
     state: State | None = None,
+    sending: Finding | None = None,
 ) -> dict[str, Any]:
     """Merge patch of the status; empty when it already says all of this. `state`: what the polls came to, None where
-    no sources are polled. Otherwise see `accepted`."""
+    no sources are polled; `sending` is about the login of spec.smtp. Otherwise see `accepted`."""
     listed = conn.status.conditions
+    generation = conn.metadata.generation
+    if sending is None:
+        listed = tuple(one for one in listed if one.type != SENDING)
+    else:
+        said_of = conditions.make(SENDING, sending.ok, sending.reason, sending.message, now=now, generation=generation)
+        listed = conditions.put(listed, said_of)
     for one in _conditions(conn, found, now, _url_problem(conn, file_urls), state):
         listed = conditions.put(listed, one)
     said = [(c.type, c.status, c.reason, c.message) for c in listed]

@@ -136,8 +136,9 @@ class Connections:
         if self._known.get(uid) is not conn:
             return  # it changed meanwhile, and is in the queue again
         self._failures[uid] = 0 if found.ok is not False else self._failures.get(uid, 0) + 1
+        sending = await self._sending(conn, found)
         state = await self._poll(conn, found)
-        patch = decide.patch(conn, found, self._wall(), file_urls=self._file_urls, state=state)
+        patch = decide.patch(conn, found, self._wall(), file_urls=self._file_urls, state=state, sending=sending)
         if patch:
             await self._write(conn, patch)
         late = state and decide.late_at(conn, state)
@@ -192,6 +193,20 @@ class Connections:
         except kube.Forbidden:
             return credentials.unreadable(reference.name, namespace)
         return credentials.of_keys(conn.spec, raw.get("data") or {})
+
+    async def _sending(self, conn: connection.Connection, found: credentials.Finding) -> credentials.Finding | None:
+        """What can be said about the login of spec.smtp; None without one, and where no Secret is read at all."""
+        smtp = conn.spec.smtp
+        reference = smtp and (smtp.secret_ref or conn.spec.secret_ref)
+        if not reference or found.stops:
+            return None
+        try:
+            raw = await self._api.get(kube.SECRETS, conn.metadata.namespace, reference.name)
+        except kube.NotFound:
+            return credentials.absent(reference.name, conn.metadata.namespace, field="spec.smtp.secretRef")
+        except kube.Forbidden:
+            return credentials.unreadable(reference.name, conn.metadata.namespace)
+        return credentials.of_login(reference.name, raw.get("data") or {})
 
     async def _write(self, conn: connection.Connection, patch: dict[str, Any]) -> None:
         meta = conn.metadata

@@ -62,6 +62,12 @@ class Metrics:
             ["type", "outcome"],
             registry=registry,
         )
+        self.effects = prometheus.Counter(
+            "jervis_sources_effects_total",
+            "Requests for effects by tool and outcome (Done, Unknown, Refused, Conflict, Unavailable, Failed).",
+            ["tool", "outcome"],
+            registry=registry,
+        )
         self.active = prometheus.Gauge(
             "jervis_sources_active", "Connections that this process is working on.", registry=registry
         )

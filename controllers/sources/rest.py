@@ -3,7 +3,8 @@
     401, 403                         Rejected; one about a rate limit is Unreachable with its pause
     404, 410                         Absent (a Misconfigured): the caller knows what is not there
     other 4xx                        Misconfigured with what the server says
-    429, 5xx, silence, no JSON       Unreachable with the pause that was asked for (RFC 9110 10.2.3)
+    429, 5xx, silence, no JSON       Unreachable with the pause that was asked for (RFC 9110 10.2.3); Untouched, a kind
+                                     of it, where the server certainly did nothing
 
 An answer is read up to `LARGEST` bytes. Redirects are followed within the host that was asked; `download` follows those
 to other hosts without the credentials. The time is a parameter.
@@ -47,6 +48,10 @@ class Answer:
     status: int
     headers: httpx.Headers
     json: Any
+
+
+class Untouched(port.Unreachable):
+    """The server did nothing: it was not reached, or turned the request away (425, 429, a limit)."""
 
 
 class TooLarge(port.Misconfigured):
@@ -144,7 +149,9 @@ class Rest:
             async with self._http.stream(method, url, params=params, content=content, headers=headers) as response:
                 yield response
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise port.Unreachable(
+            # No connection, no request: the server cannot have acted.
+            unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+            raise (Untouched if unsent else port.Unreachable)(
                 f"{addresses.shown(url)[:200]} did not answer: {str(error)[:200] or type(error).__name__}."
             ) from error
 
@@ -155,7 +162,9 @@ class Rest:
         where = f"{response.request.method} {addresses.shown(str(response.request.url)).partition('?')[0][:200]}"
         said = f"{where} answered {status}: {_said(body)}"
         pause = self._pause(response)
-        if status in (408, 425, 429) or status >= 500 or (status == 403 and pause is not None):
+        if status in (425, 429) or (status == 403 and pause is not None):
+            raise Untouched(said, retry_after=pause)
+        if status == 408 or status >= 500:
             raise port.Unreachable(said, retry_after=pause)
         if status == 401:
             raise port.Rejected(said, field="spec.secretRef", remedy="Correct the credentials in the Secret.")

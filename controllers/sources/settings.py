@@ -55,6 +55,8 @@ class Settings(BaseSettings):
     """A larger body of a request is refused."""
     api_body_seconds: Annotated[float, Field(gt=0)] = 30
     """In which the body of a request has to arrive."""
+    effect_seconds: Annotated[float, Field(ge=1, le=600)] = 90
+    """For one effect on its target; another process takes an effect over after twice that time."""
     metrics_host: str = "0.0.0.0"  # noqa: S104  # a pod's probe and scrape endpoint
     metrics_port: Annotated[int, Field(ge=1, le=65535)] = 9090
     log_level: Literal["debug", "info", "warning", "error"] = "info"

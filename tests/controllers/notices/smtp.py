@@ -17,12 +17,17 @@ from email.message import EmailMessage
 
 @dataclass
 class Box:
-    """Takes mail while `refuses` is empty; after it has taken one it answers `stall` seconds later."""
+    """Takes mail while `refuses` is empty; after it has taken one it answers `stall` seconds later, or, if it `drops`,
+    never. `slow`: seconds before a recipient is answered; `full`: what a mail is refused with at its end."""
 
     port: int = 0
     login: tuple[str, str] | None = None
     refuses: str = ""
     stall: float = 0.0
+    slow: float = 0.0
+    full: str = ""
+    drops: bool = False
+    recipients: list[str] = field(default_factory=list)
     mails: list[EmailMessage] = field(default_factory=list)
     encrypted: list[bool] = field(default_factory=list)
     """Of each mail: whether it came over TLS."""
@@ -70,11 +75,18 @@ class _Conversation(socketserver.StreamRequestHandler):
                 case "MAIL":
                     self._say("530 log in first" if box.login and not known else "250 ok")
                 case "RCPT":
+                    box.recipients.append(rest)
+                    time.sleep(box.slow)
                     self._say(box.refuses or "250 ok")
                 case "DATA":
                     self._say("354 go on")
-                    self._take()
+                    self._take(keep=not box.full)
                     time.sleep(box.stall)
+                    if box.drops:
+                        return
+                    if box.full:
+                        self._say(box.full)
+                        continue
                     self._say("250 taken")
                 case "QUIT":
                     self._say("221 bye")
@@ -86,12 +98,14 @@ class _Conversation(socketserver.StreamRequestHandler):
         super().finish()
         self.request.close()  # the TLS socket is no one else's
 
-    def _take(self) -> None:
+    def _take(self, *, keep: bool) -> None:
         lines = []
         while (line := self.rfile.readline()) != b".\r\n":
             lines.append(line.removeprefix(b".") if line.startswith(b"..") else line)
         mail = email.message_from_bytes(b"".join(lines), policy=email.policy.SMTP)
         assert isinstance(mail, EmailMessage)
+        if not keep:
+            return
         self.server.box.encrypted.append(self.secure)
         self.server.box.mails.append(mail)
 

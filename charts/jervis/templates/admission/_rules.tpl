@@ -42,6 +42,7 @@ hack/chart/admission.py; do not edit.
 (object.spec.?content == oldObject.spec.?content ? [] : ['spec.content']) +
 (object.spec.?contentRef == oldObject.spec.?contentRef ? [] : ['spec.contentRef']) +
 (object.spec.?attachments == oldObject.spec.?attachments ? [] : ['spec.attachments']) +
+(object.spec.?facts == oldObject.spec.?facts ? [] : ['spec.facts']) +
 (object.spec.?schedule == oldObject.spec.?schedule ? [] : ['spec.schedule'])
 {{- end }}
 

@@ -1,0 +1,77 @@
+"""A performer against the MongoDB of the tests, whose process may die at any write."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+import uuid
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+from kubernetes import client as kubernetes
+
+import kube
+from controllers.sources import mongo
+from controllers.sources.effects import ledger, performer, targets, tools, wire
+from crds import runtoken, scope
+from kb import client as kb
+from tests.sources.api import serving
+from tests.sources.effects.world import NAMESPACE, World
+from tests.sources.model import Dying
+
+DATABASE = f"jervis_effects_{os.getpid()}"
+MINUTES = timedelta(minutes=5)
+
+
+class Rig:
+    """`now` is the clock of the process. Each rig has a task of its own."""
+
+    def __init__(self, world: World, database: Dying, api: kube.Kube, knowledge: kb.Client) -> None:
+        self.world, self.database = world, database
+        self.now, self.uid = world.now, uuid.uuid4().hex
+        self.entries = ledger.Ledger(database)
+        tls = ssl.create_default_context()
+        means = tools.Means(load=knowledge.fetch, tls=tls, plain=True, wall=self.wall, monotonic=lambda: 0.0)
+        self.does = performer.Performer(self.entries, targets.Targets(api), means, seconds=30, wall=self.wall)
+
+    def wall(self) -> datetime:
+        return self.now
+
+    def run(self, where: scope.Scope = serving.ACME, namespace: str = NAMESPACE) -> runtoken.Claims:
+        token = serving.run_token(where, namespace=namespace, uid=self.uid)
+        return runtoken.Verifier(lambda: serving.KEYS, lambda: serving.NOW, runtoken.SOURCES).verify(token)
+
+    async def effect(self, tool: str, key: str = "k", connection: str = "tracker", **arguments: Any) -> wire.Outcome:
+        asked = wire.Request(connection=connection, key=key, arguments=arguments)
+        return await self.does.run(self.run(), tool, asked)
+
+    async def found(self, key: str = "k") -> wire.Outcome:
+        outcome = await self.entries.find(NAMESPACE, self.uid, key, self.now)
+        assert outcome is not None
+        return outcome
+
+    def later(self) -> None:
+        """So late that every claim has ended, and every host is quiet."""
+        self.now += MINUTES
+        self.world.now += MINUTES
+
+
+@contextlib.asynccontextmanager
+async def running() -> AsyncIterator[Rig]:
+    store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
+    loaded: Any = kubernetes.Configuration()
+    async with World().serving() as world, httpx.AsyncClient(trust_env=False) as http:
+        loaded.host = world.url
+        session = kube.session(loaded)
+        try:
+            api = kube.Kube(loaded, session, fence=lambda: None)
+            made = Rig(world, Dying(store[DATABASE]), api, kb.Client(world.url, http, attempts=1))
+            await made.entries.prepare()
+            yield made
+        finally:
+            await store.drop_database(DATABASE)
+            await session.close()
+            store.close()

@@ -1,0 +1,196 @@
+"""Once per key: an effect is killed at every write, its answers are lost, and it is asked for again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from controllers.sources import port
+from controllers.sources.effects import ledger, wire
+from controllers.sources.http import problems
+from crds import errors
+from tests.controllers.notices import smtp
+from tests.sources.effects.rig import Rig, running
+from tests.sources.model import KilledError
+
+pytestmark = pytest.mark.services
+ISSUES = "/api/v1/repos/o/r/issues"
+COMMENT = {"issue": "1", "text": "Hello."}
+MAIL = {"to": ["a@example.com"], "subject": "S", "text": "T"}
+
+
+@pytest_asyncio.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with running() as made:
+        made.world.connect()
+        made.world.rows[ISSUES] = [
+            {"number": 1, "updated_at": "2026-11-26T11:00:00Z", "created_at": "2026-11-26T11:00:00Z"}
+        ]
+        made.world.rows[f"{ISSUES}/1/comments"] = []
+        yield made
+
+
+def mailbox(rig: Rig, box: smtp.Box) -> None:
+    rig.world.connect(
+        "mail", type="Email", url="imap://mail.example.com",
+        smtp={"url": f"smtp://127.0.0.1:{box.port}", "from": "team@example.com"},
+    )  # fmt: skip
+
+
+def comments(rig: Rig) -> list[dict[str, Any]]:
+    return rig.world.rows[f"{ISSUES}/1/comments"]
+
+
+async def test_a_repeated_key_has_the_recorded_outcome(rig: Rig) -> None:
+    first = await rig.effect("addComment", **COMMENT)
+    assert (first.state, first.result["comment"]) == (wire.State.DONE, str(comments(rig)[0]["id"]))
+    assert await rig.effect("addComment", **COMMENT) == first
+    assert await rig.found() == first
+    for tool, more in (("addComment", {"text": "Other."}), ("updateIssue", {"text": "Hello."})):
+        with pytest.raises(problems.Conflict) as caught:
+            await rig.effect(tool, **(COMMENT | more))
+        assert caught.value.field == "key"
+    assert len(comments(rig)) == 1
+    assert (await rig.effect("addComment", key="other", **COMMENT)).state is wire.State.DONE
+    assert len(comments(rig)) == 2
+
+
+# An effect writes: the entry, the claim, Sent, Done.
+@pytest.mark.parametrize(("left", "made"), [(0, 0), (1, 0), (2, 0), (3, 1)])
+async def test_a_comment_is_made_once_wherever_the_process_is_killed(rig: Rig, left: int, made: int) -> None:
+    rig.database.left = left
+    with pytest.raises(KilledError):
+        await rig.effect("addComment", **COMMENT)
+    rig.database.left = None
+    assert len(comments(rig)) == made
+    rig.later()
+    assert (await rig.effect("addComment", **COMMENT)).state is wire.State.DONE
+    assert len(comments(rig)) == 1
+    assert len([call for call in rig.world.calls if call[0] == "POST"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("left", "mails", "after", "state"), [(0, 0, 1, "Done"), (2, 0, 1, "Done"), (3, 1, 1, "Unknown")]
+)
+async def test_a_mail_is_sent_at_most_once_wherever_the_process_is_killed(
+    rig: Rig, left: int, mails: int, after: int, state: str
+) -> None:
+    with smtp.serving() as box:
+        mailbox(rig, box)
+        rig.database.left = left
+        with pytest.raises(KilledError):
+            await rig.effect("sendMail", connection="mail", **MAIL)
+        rig.database.left = None
+        assert len(box.mails) == mails
+        rig.later()
+        for _ in range(3):
+            found = await rig.effect("sendMail", connection="mail", **MAIL)
+            assert found.state == state
+        assert len(box.mails) == after
+        assert found.result["messageId"] == str(box.mails[0]["Message-ID"])
+
+
+async def test_a_process_that_was_killed_after_sent_leaves_what_may_have_happened(rig: Rig) -> None:
+    rig.database.left = 3
+    with pytest.raises(KilledError):
+        await rig.effect("addComment", **COMMENT)
+    rig.database.left = None
+    assert (await rig.found()).state is wire.State.PENDING
+    with pytest.raises(ledger.Busy):
+        await rig.effect("addComment", **COMMENT)
+    rig.later()
+    assert (await rig.found()).state is wire.State.UNKNOWN
+    assert (await rig.effect("addComment", **COMMENT)).state is wire.State.DONE
+    assert (await rig.found()).state is wire.State.DONE
+
+
+async def test_a_lost_answer_is_looked_for_at_the_host(rig: Rig) -> None:
+    rig.world.lose = True
+    found = await rig.effect("addComment", **COMMENT)
+    assert (found.state, len(comments(rig))) == (wire.State.DONE, 1)
+    assert found.result["comment"] == str(comments(rig)[0]["id"])
+
+
+async def test_what_the_host_did_not_do_is_done_only_when_it_is_quiet(rig: Rig) -> None:
+    rig.world.fails = [(502, {})]
+    with pytest.raises(port.Unreachable):
+        await rig.effect("addComment", **COMMENT)
+    assert (await rig.found()).state is wire.State.UNKNOWN
+    with pytest.raises(port.Unreachable, match="just now") as caught:
+        await rig.effect("addComment", **COMMENT)
+    assert caught.value.retry_after == 60
+    assert not comments(rig)
+    rig.later()
+    assert (await rig.effect("addComment", **COMMENT)).state is wire.State.DONE
+    assert len(comments(rig)) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(429, errors.Operational), (422, errors.Permanent), (401, errors.Permanent)]
+)
+async def test_a_refusal_is_not_the_end_of_a_key(rig: Rig, status: int, kind: type[Exception]) -> None:
+    rig.world.fails = [(status, {"Retry-After": "7"} if status == 429 else {})]
+    with pytest.raises(kind) as caught:
+        await rig.effect("addComment", **COMMENT)
+    assert getattr(caught.value, "retry_after", 7.0) == 7.0
+    found = await rig.found()
+    assert (found.state, found.problem and found.problem.message) == (wire.State.NOT_DONE, str(caught.value))
+    assert (await rig.effect("addComment", **COMMENT)).state is wire.State.DONE
+    assert len(comments(rig)) == 1
+
+
+async def test_a_mail_whose_answer_is_lost_is_unknown_and_stays_so(rig: Rig) -> None:
+    with smtp.serving() as box:
+        mailbox(rig, box)
+        box.drops = True
+        found = await rig.effect("sendMail", connection="mail", **MAIL)
+        box.drops = False
+        assert (found.state, len(box.mails)) == (wire.State.UNKNOWN, 1)
+        rig.later()
+        assert await rig.effect("sendMail", connection="mail", **MAIL) == found
+        assert len(box.mails) == 1
+        assert found.problem is not None
+        assert "new key" in str(found.problem.remedy)
+
+
+async def test_a_mail_that_the_server_refuses_is_not_sent_and_may_be_sent_later(rig: Rig) -> None:
+    with smtp.serving() as box:
+        mailbox(rig, box)
+        for box.refuses, box.full, kind in (
+            ("550 no such user", "", errors.Permanent), ("450 busy", "", errors.Operational),
+            ("", "552 too large", errors.Permanent), ("", "451 later", errors.Operational),
+        ):  # fmt: skip
+            with pytest.raises(kind):
+                await rig.effect("sendMail", connection="mail", **MAIL)
+            assert (await rig.found()).state is wire.State.NOT_DONE
+        box.refuses = box.full = ""
+        assert (await rig.effect("sendMail", connection="mail", **MAIL)).state is wire.State.DONE
+        assert len(box.mails) == 1
+
+
+async def test_of_many_at_once_one_acts(rig: Rig) -> None:
+    asked = [rig.effect("addComment", **COMMENT) for _ in range(8)]
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    done = [one for one in found if isinstance(one, wire.Outcome)]
+    assert {type(one) for one in found} <= {wire.Outcome, ledger.Busy}
+    assert done
+    assert len(comments(rig)) == 1
+
+
+async def test_a_process_that_was_frozen_does_nothing_when_it_wakes(rig: Rig) -> None:
+    wanted = ledger.Wanted("team-a", rig.uid, "k", "addComment", "tracker", rig.run().scope, {})
+    old = await rig.entries.claim(wanted, rig.now)
+    assert isinstance(old, ledger.Claim)
+    rig.later()
+    with pytest.raises(ledger.Lost):
+        await rig.entries.sent(old, {}, rig.now)
+    new = await rig.entries.claim(wanted, rig.now)
+    assert isinstance(new, ledger.Claim)
+    assert new.fence == old.fence + 1
+    with pytest.raises(ledger.Lost):
+        await rig.entries.settle(old, ledger.DONE, rig.now, result={})
+    await rig.entries.sent(new, {}, rig.now)
