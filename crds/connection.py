@@ -40,7 +40,7 @@ class Filter(Model):
     """Which items are taken."""
 
     include: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(max_length=64)] = ()
-    """Folders, projects, spaces or branches (release/* is a pattern); empty means all, and for Git the default branch."""
+    """Folders, projects, spaces, or branches (also release/*); empty means all, and for Git the default branch."""
     exclude: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(max_length=64)] = ()
     """Removed from include."""
     since: Time | None = None
@@ -120,9 +120,8 @@ class Spec(Model):
                 "url of a Git connection must start with https://, http://, ssh://, git:// or file://",
             ),
             (
-<<<<<<< HEAD
                 "self.type != 'Git' || !self.url.startsWith('ssh://') || has(self.secretRef)",
-                "secretRef is required for ssh://; create a Secret with ssh-privatekey and known_hosts and name it here",
+                "secretRef is required for ssh://; create a Secret with ssh-privatekey and known_hosts, name it here",
             ),
             (
                 "self.type != 'Git' || !self.url.matches('[?#]') && self.url.matches('^[^:]+://[^/]*/+[^/]')",
@@ -131,10 +130,10 @@ class Spec(Model):
             (
                 "self.type != 'Git' || !has(self.filter) || !has(self.filter.query) || self.filter.query == ''",
                 "filter.query has no meaning for a Git connection; choose branches with filter.include",
-=======
+            ),
+            (
                 "self.type == 'Email' || !has(self.smtp)",
                 "smtp is for type Email; remove it",
->>>>>>> eff
             ),
             (
                 "self.type == 'Git' || self.type == 'Meeting' || has(self.secretRef)",

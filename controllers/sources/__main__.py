@@ -22,15 +22,10 @@ from prometheus_client import exposition
 
 import kube
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, settings, sweep
-<<<<<<< HEAD
-from controllers.sources.git import clone, serving
-from controllers.sources.http import app, gate, routes
-from controllers.sources.protocols import git, imap
-=======
 from controllers.sources.effects import ledger, performer, serving, targets, tools
+from controllers.sources.git import clone, reading
 from controllers.sources.http import app, gate
-from controllers.sources.protocols import imap
->>>>>>> eff
+from controllers.sources.protocols import git, imap
 from crds import authorities, connection, errors, grants, keyring, runtoken
 from kb import client as kb
 
@@ -151,28 +146,19 @@ async def _run(config: settings.Settings) -> None:
             monotonic=time.monotonic,
         ),
     )
-<<<<<<< HEAD
-    reads = serving.Serving(
-        assigned, workspace, polls.repository, measured, width=config.git_reads, seconds=config.git_read_seconds
-    )
-    served: list[routes.Served] = [*reads.served]
-    calls = app.build(served, _gate(config), max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
-    runners.append(await _listen(calls, config.api_host, config.api_port))
-    loops = (health.tick(), _work(assigned, stored, polls, health), _tidy(assigned, workspace), ended.wait())
-    jobs = [asyncio.create_task(one) for one in loops]
-=======
     entries = ledger.Ledger(database, lasts=2 * config.effect_seconds)
     means = tools.Means(load=knowledge.fetch, tls=tls, plain=config.plaintext, wall=wall, monotonic=time.monotonic)
     does = performer.Performer(entries, targets.Targets(api), means, seconds=config.effect_seconds, wall=wall)
     write = partial(print, flush=True)
-    served = [*serving.Effects(does, entries, measured, write=write, wall=wall).served()]
+    reads = reading.Reading(
+        assigned, workspace, polls.repository, measured, width=config.git_reads, seconds=config.git_read_seconds
+    )
+    served = [*serving.Effects(does, entries, measured, write=write, wall=wall).served(), *reads.served]
     calls = app.build(served, _gate(config), max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
     runners.append(await _listen(calls, config.api_host, config.api_port))
-    jobs = [
-        asyncio.create_task(one)
-        for one in (health.tick(), _work(assigned, stored, entries, polls, health), ended.wait())
-    ]
->>>>>>> eff
+    work = _work(assigned, stored, entries, polls, health)
+    loops = (health.tick(), work, _tidy(assigned, workspace), ended.wait())
+    jobs = [asyncio.create_task(one) for one in loops]
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
         for one in done:
@@ -205,7 +191,6 @@ def _gate(config: settings.Settings) -> gate.Gate:
     return gate.Gate(verifier, grants.Book(Path(config.tokens_file)) if config.tokens_file else None)
 
 
-<<<<<<< HEAD
 async def _tidy(assigned: assignments.Assignments, workspace: clone.Workspace) -> None:
     """Delete the clones of Connections that are gone, until cancelled."""
     while True:
@@ -219,8 +204,6 @@ async def _tidy(assigned: assignments.Assignments, workspace: clone.Workspace) -
             log.info("clones deleted", names=gone[:20])
 
 
-async def _work(assigned: assignments.Assignments, stored: items.Items, polls: poller.Poller, health: Health) -> None:
-=======
 async def _work(
     assigned: assignments.Assignments,
     stored: items.Items,
@@ -228,7 +211,6 @@ async def _work(
     polls: poller.Poller,
     health: Health,
 ) -> None:
->>>>>>> eff
     while True:
         try:
             await assigned.prepare()

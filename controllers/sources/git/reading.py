@@ -41,7 +41,7 @@ PACK = routes.Route(
 )  # fmt: skip
 
 
-class Serving:
+class Reading:
     """`opens` gives the repository of a Connection. `width` requests are answered at once, each for `seconds` at
     most."""
 
