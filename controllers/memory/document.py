@@ -27,8 +27,8 @@ _SOURCE_TYPES = {
     Type.LINK: "LINK",
     Type.MEETING: "MEETING",
 }
-_OTHER_TRACKERS = {"github": "GITHUB_ISSUE", "gitlab": "GITLAB_ISSUE"}
-"""Seed 001 "SourceUrn Provider Dispatch": issues of these come as BugTrackerProcessing too."""
+_OTHER_TRACKERS = {"github": "GITHUB_ISSUE", "gitlab": "GITLAB_ISSUE", "gitea": "GITEA_ISSUE"}
+"""Seed 001 "SourceUrn Provider Dispatch" and one like them: issues of these come as BugTrackerProcessing too."""
 _NAMED = re.compile(
     r"(?:^|[,;])\s*(?:message|msg|issue|page|commit)?(?:id|key|hash|sha)\s*[:=]\s*([^,;]+)", re.IGNORECASE
 )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, StringConstraints, model_validator
 
-from crds import scope
+from crds import scope, urns
 from kb.api import message
 
 GIT_COMMIT = "git_commit"
@@ -43,7 +43,7 @@ class Repository(message.Request):
 
     def source_urn(self, commit: str) -> str:
         """The sourceUrn of one of its commits."""
-        return f"{self.urn or f'git::{self.path}'}@{commit}"
+        return f"{self.urn}@{commit}" if self.urn else urns.commit(self.path, commit)
 
 
 class Author(message.Request):

@@ -34,8 +34,11 @@ class _Document:
         return said if isinstance(said, str) else ""
 
     def key(self, where: scope.Scope) -> str:
-        """Its base node; that of a mail without a source is its Message-ID."""
+        """Its base node, of a comment that of its issue; that of a mail without a source is its Message-ID."""
         found = anchor.derive(self.chunk.source_urn, self.chunk.kind, where).key
+        topic = anchor.topic(found)
+        if topic is not None:
+            return topic.key
         named = self.headers.message_id if self.headers else ""
         return f"email::{named}" if named and not found.startswith("email::") else found
 
@@ -115,8 +118,9 @@ def _belongs(chunk: model.Chunk, known: thread.Thread, own: anchor.Anchor, reque
     if before is not None and now is not None and before > selection.millis(now):
         return False
     derived = anchor.derive(chunk.source_urn, chunk.kind, request.scope)
-    if own.type == "jira_issue":
-        return derived.key == own.key
+    topic = anchor.topic(own.key)
+    if topic is not None:
+        return anchor.topic(derived.key) == topic
     if own.type == "email":
         return derived.type == "email" or mail.read(chunk.text) is not None
     return bool(set(known.keys) & set(chunk.graph_refs))

@@ -1,8 +1,9 @@
 """The node that stands for the document itself, from its source URN and kind. Pure.
 
 Seed 001 "Node Types" gives the shapes: `jira::JERV-123`, `email::<messageId>`, `commit::{hash}::{projectId}`,
-`confluence::{space}::{page}`. URNs follow `provider::field:value,field:value` (seed 001 "meeting::id:...,title:...") or
-`provider:value`; a URN of any other form is kept whole, so that every document has exactly one node.
+`confluence::{space}::{page}`; those of other trackers and of comments are in `crds.urns`. URNs follow
+`provider::field:value,field:value` (seed 001 "meeting::id:...,title:...") or `provider:value`; a URN of any other form
+is kept whole, so that every document has exactly one node.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from crds import scope
+from crds import scope, urns
 
 _ISSUE_KEY = re.compile(r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-\d{1,7})(?![A-Za-z0-9])")
 # Hexadecimal digits that are not part of a word; `defaced` is one, so a digit is among them.
@@ -47,6 +48,9 @@ def derive(source_urn: str, kind: str, where: scope.Scope) -> Anchor:
     """The anchor of a document. The same URN in the same scope always gives the same key."""
     provider, _, rest = source_urn.partition(":")
     rest = rest.removeprefix(":").strip() or source_urn
+    item = urns.item(provider, rest)
+    if item is not None:
+        return Anchor(item.key, item.type)
     family = _family(provider) or _family(kind)
     fields = {name.lower(): value.strip() for name, value in _FIELD.findall(rest)}
     value = _value(family, rest, fields) if family else None
@@ -56,6 +60,15 @@ def derive(source_urn: str, kind: str, where: scope.Scope) -> Anchor:
     name = re.sub(r"[^\w-]+", "_", provider).casefold() if provider != source_urn else ""
     name = name or re.sub(r"[^\w-]+", "_", kind).casefold()
     return Anchor(f"{name}::{rest}", name)
+
+
+def topic(key: str) -> Anchor | None:
+    """The issue that a document's node is, or is a comment of; None for one of another kind."""
+    provider, _, rest = key.partition("::")
+    if provider == "jira":
+        return Anchor(key, "jira_issue")
+    item = urns.item(provider, rest)
+    return None if item is None else Anchor(item.topic, item.topic_type)
 
 
 def _family(word: str) -> str | None:

@@ -65,14 +65,18 @@ def made(
     correlation = request.metadata.get("correlationId")
     one = own(request, derived, found.content_type, named, correlation if isinstance(correlation, str) else "")
     known = {name: value for name, value in _properties(found, request, headers).items() if value not in ("", [])}
-    stated = (*_facts(found, request.scope), *thread.facts(request, headers))
+    stated = (*_facts(found, request.scope), *thread.facts(request, headers, one))
+    topic = anchor.topic(one.key)
+    if topic is not None and topic.key != one.key:
+        # A comment has none of what its issue has.
+        known, stated = {}, tuple(thread.facts(request, headers, one))
     facts = {(fact.relation, fact.key): fact for fact in stated if fact.key != one.key}
     return given.Base(one.key, one.type, known, tuple(facts.values()), qualified)
 
 
 def threaded(request: api.IngestRequest, derived: anchor.Anchor) -> given.Base | None:
     """The base node of a document of no type that its source puts into a thread."""
-    found = tuple(thread.facts(request, None))
+    found = tuple(thread.facts(request, None, derived))
     return given.Base(derived.key, derived.type, {}, found) if found else None
 
 

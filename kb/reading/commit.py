@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from crds import scope
+from crds import scope, urns
 from kb import api, structure
-from kb.reading import given
+from kb.reading import given, reference
 
 MOST_FILE_EDGES = 4000
 """Of one commit, over all of its branches."""
@@ -102,24 +102,19 @@ def issues(repository: api.Repository, message: str) -> Iterator[tuple[str, str,
             key = _issue(repository, one)
             if key and key not in known:
                 known.add(key)
-                yield edge, key, "jira_issue" if key.startswith("jira::") else _tracked(key)
+                yield edge, key, reference.kind_of(key)
 
 
 def _issue(repository: api.Repository, written: str) -> str:
+    """The key of an issue as a message writes it; "" for what is none."""
     place, mark, number = written.partition("#") if "#" in written else written.partition("!")
-    if mark:
-        return (
-            f"{repository.tracker}::{(place or repository.path).casefold()}{mark}{number}" if repository.tracker else ""
-        )
-    project = written.partition("-")[0]
+    project, _, count = written.partition("-")
     if project == "GH" and repository.tracker == "github":
-        return f"github::{repository.path.casefold()}#{written.partition('-')[2]}"
+        place, mark, number = "", "#", count
+    if mark:
+        found = urns.item(repository.tracker or "", f"{place or repository.path}{mark}{number}")
+        return found.key if found is not None else ""
     return "" if project in _NO_PROJECTS or written != written.upper() else f"jira::{written}"
-
-
-def _tracked(key: str) -> str:
-    tracker = key.partition("::")[0]
-    return f"{tracker}_merge_request" if "!" in key else f"{tracker}_issue"
 
 
 class _Facts:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from crds import scope
+from crds import scope, urns
 from kb import structure
 
 _REFERENCE = re.compile(r"^([A-Za-z][A-Za-z0-9_-]{0,40})::?(\S(?:.*\S)?)$", re.DOTALL)
@@ -56,7 +56,10 @@ _ISSUES = frozenset({"issue", "ticket", "bug", "jira", "task", "story", "epic", 
 # What is around a name and not of it; `.env`, `__init__` and `C++` keep what makes them different.
 _BEFORE = re.compile(r"^(?:[^\w@/#+.-]|\.(?!\w))+")
 _AFTER = re.compile(r"[^\w@/#+-]+$")
-_KNOWN = frozenset({"jira", "issue", "email", "commit", "confluence", "user", "person", "file", "class", "method"})
+_KNOWN = frozenset(
+    {"jira", "issue", "email", "commit", "confluence", "user", "person", "file", "class", "method"}
+    | {"jira_comment", *urns.TRACKERS}
+)
 TYPES = {"jira": "jira_issue", "email": "email", "commit": "commit", "confluence": "confluence_page"}
 """Node type of each document namespace (seed 001 "Node Types")."""
 
@@ -117,6 +120,10 @@ def kind_of(node_key: str) -> str:
     """The node type that a key stands for."""
     if part := structure.kind(node_key):
         return part
+    namespace, _, value = node_key.partition("::")
+    item = urns.item(namespace, value) if value else None
+    if item is not None:
+        return item.type
     namespace = node_key.partition(":")[0]
     return TYPES.get(namespace, namespace) if "::" in node_key else namespace
 
@@ -148,6 +155,9 @@ def _document(namespace: str, name: str, where: scope.Scope) -> str | None:
     """The key of a document node, where the reference names one."""
     if namespace in ("jira", "issue", "ticket", "bug") and _ISSUE_KEY.match(name):
         return f"jira::{name.upper()}"
+    item = urns.item(namespace, name)
+    if item is not None:
+        return item.key
     if namespace == "commit" and _HASH.match(name.casefold()):
         return f"commit::{name.casefold()}::{where.project_id}"
     if namespace == "email" and name.startswith("<"):

@@ -1,7 +1,7 @@
 """Which thread a document belongs to, and how a model reads what was said in it before. Pure.
 
     mail   the ids in References and In-Reply-To (RFC 5322 3.6.4); the first one names the thread
-    issue  its key: comments that come as documents of their own have it too
+    issue  its key; of a comment that is a document of its own that of its issue
     other  the thread that the source names: `threadId` of the metadata, or a field `thread` of the sourceUrn
 
 Documents are found by nodes: each is connected with the first mail of its thread (`in_thread`) and with the one that it
@@ -53,14 +53,18 @@ def of(request: api.IngestRequest, text: str, own: anchor.Anchor) -> Thread:
     if headers is not None and headers.answered:
         known = tuple(f"email::{one}"[:_NODE_CHARS] for one in headers.answered)
         return Thread(known, known)
-    if own.type == "jira_issue":
-        return Thread((own.key,), (own.key,))
+    topic = anchor.topic(own.key)
+    if topic is not None:
+        return Thread((topic.key,), (topic.key,))
     named = _named(request)
     return Thread((named,)) if named else Thread()
 
 
-def facts(request: api.IngestRequest, headers: mail.Headers | None) -> Iterator[given.Fact]:
-    """What connects a document with its thread."""
+def facts(request: api.IngestRequest, headers: mail.Headers | None, own: anchor.Anchor) -> Iterator[given.Fact]:
+    """What connects a document, whose base node is `own`, with its thread."""
+    topic = anchor.topic(own.key)
+    if topic is not None and topic.key != own.key:
+        yield given.Fact(IN_THREAD, topic.key, topic.type, "sourceUrn")
     if headers is not None and headers.answered:
         yield given.Fact(IN_THREAD, f"email::{headers.answered[0]}"[:_NODE_CHARS], "email", "references")
         yield given.Fact(IN_REPLY_TO, f"email::{headers.answered[-1]}"[:_NODE_CHARS], "email", "inReplyTo")

@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from kb import api, words
-from kb.reading import fields, hints, mail, prompt, quote
+from kb.reading import anchor, fields, hints, mail, prompt, quote
 
 # What the instructions, the lines before the document and the answer may take of a model's window, in tokens.
 _RESERVED = 2000
@@ -175,7 +175,8 @@ def email(request: api.IngestRequest, text: str, seen: str, said: EmailJudgement
 
 def issue_key(own: str, text: str) -> str:
     """What an issue is called: by the key of its node, or by its text."""
-    return own.removeprefix("jira::") if own.startswith("jira::") else fields.read(text).get("key", "")
+    topic = anchor.topic(own)
+    return topic.key.partition("::")[2] if topic is not None else fields.read(text).get("key", "")
 
 
 def jira(key: str, text: str, seen: str, said: JiraReading | None) -> api.JiraExtraction:

@@ -158,6 +158,36 @@ async def test_comments_of_an_issue_are_a_thread(kb: world.ObservedState, fake: 
     assert [one.task_uid for one in done.answered] == ["task-3", "task-1"]
 
 
+@pytest.mark.parametrize(
+    ("urn", "comment", "key"),
+    [
+        ("jira::JERV-1", "jira_comment::JERV-1-5", "jira::JERV-1"),
+        ("gitea::acme/shop#12", "gitea::acme/shop#12/comments/5", "gitea::acme/shop#12"),
+    ],
+)
+async def test_a_comment_with_a_urn_of_its_own_is_in_the_thread_of_its_issue(
+    kb: world.ObservedState, urn: str, comment: str, key: str
+) -> None:
+    def issue(urn: str, text: str, hours: int) -> api.IngestRequest:
+        at = AT + timedelta(hours=hours)
+        filled: dict[str, Any] = {"kind": "issue", "observed_at": at, "metadata": {"taskUid": f"task-{hours}"}}
+        return world.request(text, urn=urn, title="Login", **filled)
+
+    await kb.ingest(issue(urn, "Status: Open\n\nPlease fix the login.", 1))
+    said = await kb.ingest(issue(comment, "Status: Open\n\nIt fails with Firefox only.", 3))
+    assert said.earlier == [urn]
+    assert {comment, key} <= set(said.node_keys), "the comment is a node beside its issue"
+    found = await kb.graph.relationships(scopes.SHOP, source=comment, edge_type="in_thread")
+    assert [one.edge.target for one in found if one.edge] == [key]
+    nodes = {one.key: one for one in await kb.graph.nodes(scopes.SHOP, keys=[comment, key])}
+    assert "status" not in nodes[comment].properties
+    assert nodes[key].properties["status"] == "Open"
+    done = await kb.ingest(issue(urn, "JERV-1: Login\nStatus: Done\n\nPlease fix the login.", 4))
+    assert [one.task_uid for one in done.answered] == ["task-3", "task-1"]
+    assert await kb.pipeline.forget(scopes.SHOP, comment)
+    assert await kb.graph.nodes(scopes.SHOP, keys=[comment]) == []
+
+
 async def test_a_thread_of_a_chat_is_named_by_its_source(kb: world.ObservedState, fake: process.Fake) -> None:
     def message(number: int, text: str, urn: str, **more: Any) -> api.IngestRequest:
         at = AT + timedelta(hours=number)
