@@ -91,6 +91,8 @@ class Poller:
         self._chance = chance or random.SystemRandom()
         self._buckets: dict[str, tuple[connection.RateLimit, limits.Bucket]] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
+        self._noted: dict[str, Workspace] = {}
+        """By uid: what the clone came to in the poll that runs."""
 
     async def run(self) -> None:
         """Until cancelled; what is being done then is given up, and the Connections are given back."""
@@ -168,6 +170,7 @@ class Poller:
     async def serve(self, claim: assignments.Claim) -> None:
         """One round for one Connection: poll, create tasks, write the state. Raises `crds.errors.Operational`."""
         begun, kind, asked = self._monotonic(), claim.spec.type.value, 0.0
+        self._noted.pop(claim.uid, None)
         claim = await wishes.begun(claim, self._assigned, self._items)
         more = False
         try:
@@ -205,7 +208,7 @@ class Poller:
         await self._assigned.finish(claim, state, self._next(claim, state, more, emptied, outcome, asked))
 
     def _failed(self, claim: assignments.Claim, error: errors.JervisError) -> tuple[str, State]:
-        workspace = claim.state.workspace
+        workspace = self._noted.get(claim.uid, claim.state.workspace)
         if isinstance(error, port.Uncloned):
             error = error.cause
             workspace = self._uncloned(workspace, error)
@@ -291,18 +294,20 @@ class Poller:
                 await self._assigned.advance(claim, batch.cursor, self._wall())
                 state = replace(claim.state, cursor=batch.shown[:_SHOWN_CHARS])
                 if batch.workspace is not None:
-                    state = await self._noted(claim, state, batch.workspace)
+                    state = await self._note(claim, state, batch.workspace)
                 claim, count = replace(claim, cursor=batch.cursor, state=state), count + 1
                 if count >= MOST_BATCHES:
                     return True, claim
         return False, claim
 
-    async def _noted(self, claim: assignments.Claim, state: State, now: connection.WorkspaceState) -> State:
+    async def _note(self, claim: assignments.Claim, state: State, now: connection.WorkspaceState) -> State:
         """The state with what the clone has come to, which may be long before the poll ends."""
         failures = state.workspace.failures if state.workspace is not None else 0
         cloning = now is connection.WorkspaceState.CLONING
         state = replace(state, workspace=Workspace(now, failures if cloning else 0))
         await self._assigned.note(claim, state)
+        if state.workspace is not None:
+            self._noted[claim.uid] = state.workspace
         return state
 
     async def _commit(self, claim: assignments.Claim, request: api.GitCommits) -> list[port.Failure]:
