@@ -192,7 +192,7 @@ def _cloned(conn: connection.Connection, found: Workspace, now: datetime) -> con
     generation = conn.metadata.generation
     if found.state is WorkspaceState.READY:
         return conditions.make(
-            "WorkspaceReady", True, "Ready", "The repository is cloned.", now=now, generation=generation
+            "WorkspaceReady", True, "Cloned", "The repository is cloned.", now=now, generation=generation
         )
     if found.state is WorkspaceState.CLONING:
         text = "The repository is being cloned."

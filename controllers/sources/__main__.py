@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
+import ssl
 import sys
 import time
 import uuid
@@ -141,7 +141,8 @@ async def _run(config: settings.Settings) -> None:
         clones=git.opened(
             workspace,
             plain=config.plaintext,
-            authorities=os.environ.get("SSL_CERT_FILE", ""),
+            # SSL_CERT_FILE where it is set (`caBundle` of the chart).
+            authorities=ssl.get_default_verify_paths().cafile or "",
             seconds=config.git_seconds,
             monotonic=time.monotonic,
         ),

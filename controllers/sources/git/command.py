@@ -30,6 +30,8 @@ SSH_USER = "git"
 BIG_FILE = 1 << 20
 """Bytes from which Git streams a file and takes it for binary."""
 _SAID_CHARS = 400
+_AUTHORITIES = "/etc/ssl/certs"
+"""Those of the image, which an own authority comes beside."""
 _KEY, _KNOWN_HOSTS = "ssh-privatekey", "known_hosts"
 
 _CONFIG: Mapping[str, str] = {
@@ -134,12 +136,12 @@ def environment(at: Remote | None = None) -> dict[str, str]:
     if at is not None:
         allowed = at.scheme
         if at.authorities:
-            config["http.sslCAInfo"] = at.authorities
+            config |= {"http.sslCAInfo": at.authorities, "http.sslCAPath": _AUTHORITIES}
         if at.password and at.scheme in ("http", "https"):
             login = base64.b64encode(f"{at.username}:{at.password}".encode()).decode()
             config["http.extraHeader"] = f"Authorization: Basic {login}"
     made = {
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": "/nonexistent",
         "LC_ALL": "C",
         "GIT_CONFIG_NOSYSTEM": "1",

@@ -53,10 +53,12 @@ async def world() -> AsyncIterator[Commits]:
         yield one
 
 
-def conn(url: str, *, project: str = "storage", generation: int = 1, **annotations: str) -> connection.Connection:
+def conn(url: str, *, project: str = "storage", generation: int = 1, retry: str = "") -> connection.Connection:
     spec = {"type": "Git", "clientId": "acme", "projectId": project, "url": url, "pollInterval": "10s"}
     meta = {"name": f"code-{project}", "namespace": "here", "uid": f"uid-{project}", "generation": generation}
-    return connection.Connection.model_validate({"metadata": {**meta, "annotations": annotations}, "spec": spec})
+    return connection.Connection.model_validate(
+        {"metadata": {**meta, "annotations": {labels.RETRY: retry}}, "spec": spec}
+    )
 
 
 @dataclass
@@ -85,8 +87,8 @@ class Rig:
         return reasons["WorkspaceReady"], said.retry_count, said.next_retry_at
 
 
-@pytest.fixture
-async def rig(world: Commits, database: Any, tmp_path: Path) -> AsyncIterator[Rig]:
+@pytest.fixture(name="rig")
+async def started(world: Commits, database: Any, tmp_path: Path) -> AsyncIterator[Rig]:
     path = tmp_path / "kubeconfig"
     path.write_text(KUBECONFIG.format(url=world.url))
     loaded = kube.configuration(str(path))
@@ -100,7 +102,7 @@ async def rig(world: Commits, database: Any, tmp_path: Path) -> AsyncIterator[Ri
         knowledge = kb.Client(world.url, http, attempts=1)
 
         def wall() -> datetime:
-            return made.now
+            return rig.now
 
         opens = git.opened(
             clone.Workspace(tmp_path / "ws", 1 << 30), plain=True, authorities="", seconds=60, monotonic=time.monotonic
@@ -111,8 +113,8 @@ async def rig(world: Commits, database: Any, tmp_path: Path) -> AsyncIterator[Ri
                           monotonic=time.monotonic),
             {}, measured, owner="me", width=1, renew=20, wall=wall, monotonic=time.monotonic, clones=opens,
         )  # fmt: skip
-        made = Rig(assigned, polls, measured)
-        yield made
+        rig = Rig(assigned, polls, measured)
+        yield rig
     await session.close()
 
 
@@ -131,14 +133,14 @@ async def test_a_clone_that_fails_is_tried_again_after_the_times_of_the_seed(
         assert not await rig.round(one)
         rig.now = again
     assert pauses == [5, 15, 30, 60, 5, 15]
-    asked = conn(f"{made.url}-not-there", **{labels.RETRY: "now"})
+    asked = conn(f"{made.url}-not-there", retry="now")
     rig.now -= timedelta(minutes=10)
     assert await rig.round(asked), "a person asks for it at once"
     assert (await rig.workspace(asked))[:2] == ("CloneFailed", 1)
     made.many(3)
-    good = conn(made.url, generation=2, **{labels.RETRY: "now"})
+    good = conn(made.url, generation=2, retry="now")
     assert await rig.round(good), "another URL is tried at once"
-    assert await rig.workspace(good) == ("Ready", 0, None)
+    assert await rig.workspace(good) == ("Cloned", 0, None)
     assert world.branches == {"storage/main": log(made)}
 
 
@@ -151,7 +153,7 @@ async def test_commits_that_are_not_stored_hold_the_cursor_and_bad_ones_are_fail
     await rig.round(one)
     state = (await rig.assigned.states())["uid-storage"][2]
     assert (state.reason, world.sent) == ("KnowledgeBaseAway", [])
-    assert (await rig.workspace(one))[0] == "Ready", "the clone is there all the same"
+    assert (await rig.workspace(one))[0] == "Cloned", "the clone is there all the same"
     world.answers = [("Stored", False), ("Failed", False)]
     rig.now += timedelta(hours=1)
     await rig.round(one)
