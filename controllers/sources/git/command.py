@@ -30,6 +30,7 @@ SSH_USER = "git"
 BIG_FILE = 1 << 20
 """Bytes from which Git streams a file and takes it for binary."""
 _SAID_CHARS = 400
+_ADVICE = ("@", "hint:", "Please make sure you have the correct", "and the repository exists")
 _AUTHORITIES = "/etc/ssl/certs"
 """Those of the image, which an own authority comes beside."""
 _KEY, _KNOWN_HOSTS = "ssh-privatekey", "known_hosts"
@@ -310,7 +311,6 @@ def end(group: int) -> None:
 
 
 def said(err: bytes) -> str:
-    """The last lines of what a command said, in one."""
-    lines = [line.strip() for line in err.decode(errors="replace").splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ERROR"))] or lines
-    return " ".join(told)[-_SAID_CHARS:]
+    """The end of what a command said, in one line, without advice."""
+    lines = [line.strip() for line in err.decode(errors="replace").splitlines()]
+    return " ".join(line for line in lines if line and not line.startswith(_ADVICE))[-_SAID_CHARS:]

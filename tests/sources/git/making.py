@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import getpass
 import os
 import socket
 import subprocess
@@ -185,3 +186,38 @@ class Http:
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
         status = int(headers.pop("Status", "200").split()[0])
         return web.Response(status=status, body=body, headers=headers)
+
+
+class Ssh:
+    """An sshd of ours on loopback: `key` opens it as `user`, `known_hosts` has its host key."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.port, self.user = ports.free(), getpass.getuser()
+        for name in ("host", "client"):
+            words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+            subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
+        self.key = (folder / "client").read_text()
+        host = (folder / "host.pub").read_text().split()[:2]
+        self.known_hosts = f"[127.0.0.1]:{self.port} {' '.join(host)}\n"
+        (folder / "authorized").write_text((folder / "client.pub").read_text())
+        settings = {
+            "Port": self.port, "ListenAddress": "127.0.0.1", "HostKey": folder / "host", "StrictModes": "no",
+            "AuthorizedKeysFile": folder / "authorized", "UsePAM": "no", "PidFile": "none",
+            "PermitRootLogin": "prohibit-password", "PasswordAuthentication": "no",
+        }  # fmt: skip
+        self.config = folder / "sshd_config"
+        self.config.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Ssh]:
+        Path("/run/sshd").mkdir(exist_ok=True)
+        process = subprocess.Popen(
+            ["/usr/sbin/sshd", "-D", "-f", str(self.config)], stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        _listening(self.port)
+        try:
+            yield self
+        finally:
+            os.killpg(process.pid, 9)
+            process.wait()

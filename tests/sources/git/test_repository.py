@@ -297,3 +297,25 @@ def test_credentials_that_cannot_be_used_are_refused_before_a_call() -> None:
     assert remote("https://h/r.git", token="t").username == "oauth2"
     with pytest.raises(port.Misconfigured, match="names no repository"):
         git.repository("https://h/")
+
+
+@pytest.mark.services
+async def test_ssh_with_the_key_and_the_host_key_of_the_secret(made: Repository, tmp_path: Path) -> None:
+    made.many(5)
+    with making.Ssh(tmp_path / "sshd").running() as server:
+        url = f"ssh://127.0.0.1:{server.port}{made.path}"
+        login = {"username": server.user, "ssh-privatekey": server.key, "known_hosts": server.known_hosts}
+        one = Reading(tmp_path / "ws", url, login)
+        await one.poll()
+        assert one.branches == {"main": log(made)}
+        other = making.Ssh(tmp_path / "other")
+        wrong = {**login, "known_hosts": server.known_hosts.split()[0] + " " + other.known_hosts.split(" ", 1)[1]}
+        for said, match, kind in (
+            (wrong, "host key of the server is none of known_hosts", port.Misconfigured),
+            ({**login, "known_hosts": "example.com ssh-ed25519 AAAA"}, "none of known_hosts", port.Misconfigured),
+            ({**login, "ssh-privatekey": other.key}, "refuses the credentials", port.Rejected),
+            ({**login, "username": "-oProxyCommand=touch x"}, "no user name for ssh", port.Misconfigured),
+        ):
+            with pytest.raises(port.Uncloned, match=match) as caught:
+                await Reading(tmp_path / "ws2", url, said).poll()
+            assert isinstance(caught.value.cause, kind)
