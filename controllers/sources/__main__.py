@@ -9,6 +9,7 @@ import ssl
 import sys
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ log = structlog.get_logger("sources")
 AWAY_SECONDS = 2.0
 LAG_SECONDS = 30.0
 TIDY_SECONDS = 600.0
+SPARE_THREADS = 8
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -100,6 +102,9 @@ async def _run(config: settings.Settings) -> None:
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    # Clones last minutes in threads; names of hosts are looked up in threads of the same pool.
+    threads = ThreadPoolExecutor(config.at_once + config.git_reads + SPARE_THREADS, "sources")
+    asyncio.get_running_loop().set_default_executor(threads)
     measured = metrics.Metrics(prometheus_client.CollectorRegistry())
     health = Health(measured.registry)
     loaded = kube.configuration(config.kubeconfig)
