@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import (
     AfterValidator,
     AwareDatetime,
+    BeforeValidator,
     Field,
     JsonValue,
     StrictBool,
@@ -42,9 +43,25 @@ Metadata = Annotated[dict[str, JsonValue], AfterValidator(_bounded)]
 
 _Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 _Scalar: TypeAlias = StrictBool | StrictInt | _Number | Annotated[str, Field(max_length=4000)]
+
+
+def _flat(given: object) -> object:
+    if isinstance(given, dict):
+        for name, value in given.items():
+            for one in value if isinstance(value, list) else [value]:
+                if one is None or isinstance(one, dict | list):
+                    kind = "null" if one is None else "an object" if isinstance(one, dict) else "a list in a list"
+                    raise ValueError(
+                        f"{str(name)[:64]!r} holds {kind}; give texts, numbers, true or false, or a list of these"
+                    )
+    return given
+
+
 PropertyName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
 Properties = Annotated[
-    dict[PropertyName, _Scalar | Annotated[list[_Scalar], Field(max_length=200)]], Field(max_length=50)
+    dict[PropertyName, _Scalar | Annotated[list[_Scalar], Field(max_length=200)]],
+    Field(max_length=50),
+    BeforeValidator(_flat),
 ]
 """Typed properties: texts, numbers, true or false, and lists of these; times are RFC 3339 texts."""
 _Type = Annotated[str, StringConstraints(min_length=1, max_length=64, strip_whitespace=True)]

@@ -70,7 +70,7 @@ def made(
     if topic is not None and topic.key != one.key:
         # A comment has none of what its issue has.
         known, stated = {}, tuple(thread.facts(request, headers, one))
-    facts = {(fact.relation, fact.key): fact for fact in stated if fact.key != one.key}
+    facts = {(fact.of, fact.relation, fact.key): fact for fact in stated if fact.key != one.key}
     return given.Base(one.key, one.type, known, tuple(facts.values()), qualified)
 
 
@@ -158,7 +158,12 @@ def _facts(found: api.TypedExtraction, where: scope.Scope) -> Iterator[given.Fac
 
 def _person(relation: str, who: str, place: str, where: scope.Scope) -> Iterator[given.Fact]:
     name, address = mail.named(who) if "@" in who else (who, "")
-    yield from _thing(relation, None, name or address, place, where, "person")
+    for fact in _thing(relation, None, name or address, place, where, "person"):
+        yield fact
+        user = reference.key("user", address, where) if name and address else None
+        if user is not None:
+            # Names are not one's own, addresses are: by it a person of a mail meets the user of an issue.
+            yield given.Fact("has_address", user, "user", place, fact.key)
 
 
 def _thing(

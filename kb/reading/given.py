@@ -2,7 +2,8 @@
 
 They are facts of the source (a ticket's fields, the classes of a file) and need no model; what models read in the text
 stands beside them. Keys are made canonical like those of references in a text, so that both meet in one node; an end
-that is only the document's own value means the document (seed 001 "Short-hand Expansion").
+that is only the document's own value means the document (seed 001 "Short-hand Expansion"). A node `user:...` with a
+property `email` is called by that address.
 """
 
 from __future__ import annotations
@@ -51,12 +52,16 @@ class Relationship:
 
 @dataclass(frozen=True)
 class Fact:
-    """What a document says of itself in a field: a relationship of its base node to `key`, which is of `type`."""
+    """What a document says of itself in a field: a relationship of its base node to `key`, which is of `type`.
+
+    `of`: the key of the node whose relationship it is, where that is not the base node.
+    """
 
     relation: str
     key: str
     type: str
     place: str
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,18 +102,25 @@ def read(
     """`anchor` is the key of the document itself. Raises `kb.errors.Invalid`, which names the entry."""
     if not (nodes or relationships):
         return Given()
-    made_nodes = []
+    made_nodes, addresses = [], dict[str, str]()
     for number, node in enumerate(nodes):
         key = _key(node.key, f"nodes.{number}.key", anchor, where)
-        place = node.at or f"nodes.{number}"
-        made_nodes.append(
-            Node(key, _kind(node.type, f"nodes.{number}.type"), name_of(key), _text(node.properties), place)
-        )
+        kind, name = _kind(node.type, f"nodes.{number}.type"), name_of(key)
+        if key.startswith("user:"):
+            addresses[key] = key = _address(node, where) or key
+            said = node.properties.get("name")
+            name = said if isinstance(said, str) and said.strip() else name_of(key)
+        made_nodes.append(Node(key, kind, name, _text(node.properties), node.at or f"nodes.{number}"))
     made = []
     for number, one in enumerate(relationships):
         field = f"relationships.{number}"
-        source = _key(one.source, f"{field}.source", anchor, where)
-        target = _key(one.target, f"{field}.target", anchor, where)
+        source, target = (
+            addresses.get(key, key)
+            for key in (
+                _key(one.source, f"{field}.source", anchor, where),
+                _key(one.target, f"{field}.target", anchor, where),
+            )
+        )
         if source == target:
             raise errors.Invalid(
                 f"both ends are {source!r}", field=f"{field}.target", remedy="Name two different nodes."
@@ -124,20 +136,26 @@ def read(
 
 
 def with_base(facts: Given, base: Base) -> Given:
-    """What the caller gave, which has no base node yet, with one. What the caller says of that node holds."""
+    """What the caller gave, which has no base node yet, with one. What the caller says of that node holds: a property,
+    or all relationships of a type."""
     own = [one for one in facts.nodes if one.key == base.key]
     properties = dict(base.properties)
     for one in own:
         properties.update(json.loads(one.properties or "{}"))
     node = Node(base.key, base.type, name_of(base.key), _text(properties), own[0].place if own else "")
-    found = {one.key: Node(one.key, one.type, name_of(one.key), "", one.place) for one in base.facts}
+    stated = {(one.source, one.type) for one in facts.relationships}
+    more = [one for one in base.facts if (one.of or base.key, one.relation) not in stated]
+    found = {one.key: Node(one.key, one.type, name_of(one.key), "", one.place) for one in more}
     known = {one.key for one in facts.nodes}
     return Given(
         (
             *(one for one in facts.nodes if one.key != base.key),
             *(one for key, one in found.items() if key not in known),
         ),
-        (*facts.relationships, *(Relationship(base.key, one.relation, one.key, "", one.place) for one in base.facts)),
+        (
+            *facts.relationships,
+            *(Relationship(one.of or base.key, one.relation, one.key, "", one.place) for one in more),
+        ),
         json.dumps(json.loads(facts.stated or "{}") | {"base": asdict(base)}, sort_keys=True, ensure_ascii=False),
         facts.stated,
         node,
@@ -172,6 +190,12 @@ def also(facts: Given, fact: Fact, key: str, kind: str, where: scope.Scope) -> G
         replace(base, facts=(*base.facts, replace(fact, type=fact.type or reference.kind_of(fact.key))))
     )
     return recorded(json.dumps(rows), anchor=key, where=where)
+
+
+def _address(node: api.GivenNode, where: scope.Scope) -> str | None:
+    """The key of a user by the address, which is one's own: accounts of several sources meet there."""
+    said = node.properties.get("email")
+    return reference.key("user", said, where) if isinstance(said, str) and "@" in said else None
 
 
 def name_of(key: str) -> str:

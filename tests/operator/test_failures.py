@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from kubernetes import client as kubernetes_client
 
 import kube
 from controllers import breaker
@@ -53,6 +54,19 @@ def test_an_object_that_cannot_be_parsed_says_so_and_is_served_once_it_can(
         space.edit_status("odd", {"scheduledFor": None})
         until(lambda: space.phase("odd") == "Done", "it is served now")
         assert conditions(space, "odd")["Accepted"] == ("True", "Readable")
+
+
+def test_facts_that_are_not_flat_are_named_in_the_condition(space: Space, start: Start, knowledge: Knowledge) -> None:
+    nested = {"nodes": [{"key": "jira::JERV-1", "type": "jira_issue", "properties": {"x": {"y": 1}}}]}
+    many = {"nodes": [{"key": f"user:u{number}", "type": "user"} for number in range(65)]}
+    with start():
+        with pytest.raises(kubernetes_client.ApiException, match=r"spec\.facts\.nodes"):
+            space.submit("many", "INFO", facts=many)
+        space.submit("nested", "INFO", facts=nested)
+        until(lambda: space.phase("nested") == "Error", "it ends with its reason")
+        said = [one["message"] for one in space.get("nested")["status"]["conditions"] if one["type"] == "Qualified"]
+        assert "Field: spec.facts.nodes.0.properties." in said[0]
+        assert "'x' holds an object" in said[0]
 
 
 def test_an_object_with_a_forged_epoch_is_not_served_and_costs_the_others_nothing(space: Space, start: Start) -> None:

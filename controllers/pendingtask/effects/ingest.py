@@ -89,6 +89,14 @@ def _given(spec: pendingtask.Spec) -> dict[str, Any]:
     return {name: found.get(name, []) for name in ("nodes", "relationships")}
 
 
+_FACTS = ("nodes", "relationships")
+
+
+def _in_spec(field: str) -> str:
+    """A field of the request as the task has it."""
+    return f"spec.facts.{field}" if field.startswith(_FACTS) else f"spec.{field}"
+
+
 _INPUT = {
     "type", "client_id", "project_id", "group_id", "source_urn", "correlation_id",
     "content", "content_ref", "attachments", "facts",
@@ -334,6 +342,9 @@ class Qualifier:
             return replace(before, generation=generation)
         try:
             found = await self._ingest(uid, task)
+        except client.Rejected as error:
+            of_facts = error.field is not None and error.field.startswith(_FACTS)
+            found = replace(trouble(error), field=_in_spec(error.field) if of_facts and error.field else error.field)
         except errors.JervisError as error:
             found = trouble(error)
         except Exception as error:
@@ -352,8 +363,9 @@ class Qualifier:
             request = ingest_request(task, self._clients.of(task.spec.client_id).team)
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            return Trouble(f"the content cannot be ingested: {first['msg']}", operational=False, field=f"spec.{where}")
+            where = _in_spec(".".join(str(part) for part in first["loc"]))
+            why = first["msg"].removeprefix("Value error, ")
+            return Trouble(f"the content cannot be ingested: {why}", operational=False, field=where)
         tried = task.status.retry.count if task.status.retry else 0
         if task.spec.type is Type.LINK:
             reply = await self._kb.links.read(links.request(task, request), urgency=urgency)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,13 @@ import httpx
 import pytest
 
 from kb import api, client, metrics, structure
+from kb.reading import commit as reading
+from kb.upkeep import check
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
+from tests.kb.aliases import memory as aliases_memory
 from tests.kb.http import whole
 
 FIRST, SECOND = "a" * 39 + "1", "b" * 39 + "2"
@@ -49,7 +52,7 @@ def sent(*commits: api.Commit, branch: str = "main", **more: Any) -> api.GitComm
 async def kb(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
 ) -> AsyncIterator[world.ObservedState]:
-    held = (memory.Vectors(), memory.Content())
+    held = (memory.Vectors(), memory.Content(), aliases_memory.Registry(clock))
     async with world.opened(tmp_path, router, clock, meters, *held, max_chars=30_000) as made:
         yield made
 
@@ -221,6 +224,54 @@ async def test_a_wrong_request_names_the_field(
     asked = sent(commit()).model_dump(mode="json", by_alias=True) | change
     answer = await served[1].post("/api/v1/ingest/git-commits", json=asked)
     assert (answer.status_code, answer.json()["error"].get("field")) == (422, field)
+
+
+async def test_the_stores_agree_and_no_rule_is_passed_over(
+    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient]
+) -> None:
+    async def findings() -> Sequence[object]:
+        return (await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")).findings
+
+    await served[0].git_commits(sent(commit(diff="x = 1\n" * 3000), commit(SECOND)))
+    assert await findings() == []
+    await served[0].git_commits(sent(commit(diff="x = 1\n" * 3000), branch="feature/x"))
+    assert await findings() == []
+    await served[0].git_commits(sent(removed=[FIRST]))
+    assert await findings() == []
+
+
+async def test_names_that_are_merged_are_woven_in_without_a_model(
+    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    await served[0].git_commits(sent(commit()))
+    await kb.merger.merge(scopes.SHOP, "user:jana@acme.com", "user:jana@acme.example", "Jana")
+    while await kb.workers.step():
+        pass
+    expected = in_branch("main") | of_all()
+    expected.remove((f"commit::{FIRST}::shop", "authored_by", "user:jana@acme.com"))
+    assert await edges(kb) == expected | {(f"commit::{FIRST}::shop", "authored_by", "user:jana@acme.example")}
+    assert fake.count(path="/api/chat") == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        ("Fixes #3, #4 and acme/other#5", {("fixes", "3"), ("fixes", "4"), ("fixes", "acme/other#5")}),
+        ("closes: JERV-1 & JERV-2", {("fixes", "JERV-1"), ("fixes", "JERV-2")}),
+        ("Prefixes JERV-1, SHA-256, CVE-2026-1, color #fff, v1.2#3x", {("mentions", "JERV-1")}),
+        ("See https://git.example/acme/shop/issues#12", set()),
+        ("fix JERV-1\n\nJERV-1 again", {("fixes", "JERV-1")}),
+    ],
+)
+def test_issues_of_a_message(message: str, found: set[tuple[str, str]]) -> None:
+    repository = api.Repository(org="acme", name="shop", tracker="gitea")
+    short = {
+        (edge, key.removeprefix("jira::").removeprefix("gitea::").removeprefix("acme/shop#"))
+        for edge, key, _ in reading.issues(repository, message)
+    }
+    assert short == found
+    if "#" in message:
+        assert not any("gitea" in key for _, key, _ in reading.issues(api.Repository(name="shop"), message))
 
 
 def test_long_keys_stay_short_and_apart() -> None:

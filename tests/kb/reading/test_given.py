@@ -195,3 +195,71 @@ async def test_a_fact_that_a_newer_one_retired_comes_behind_it_and_says_so(kb: w
     else:
         assert shown == [("u:old", None, None), ("u:new", None, None)]
         assert first == ["u:old"]
+
+
+async def test_every_type_of_a_property_stays_what_it_is(kb: world.ObservedState) -> None:
+    said = {
+        "summary": "Broken page",
+        "description": "",
+        "votes": 3,
+        "load": 0.5,
+        "hasAttachments": True,
+        "resolved": False,
+        "to": ["a@acme.com", "b@acme.com"],
+        "numbers": [1, 2.5],
+        "createdAt": "2026-02-27T08:15:30.123+01:00",
+    }
+    await kb.ingest(ticket(nodes=[{"key": "JERV-1", "type": "jira_issue", "properties": said}], relationships=[]))
+    [node] = await kb.graph.nodes(scopes.SHOP, keys=[URN])
+    assert {name: node.properties[name] for name in said} == said
+    kinds = {name: type(value) for name, value in said.items()}
+    assert {name: type(node.properties[name]) for name in said} == kinds, "true is not 1"
+
+
+async def test_what_a_source_says_wins_over_what_the_text_says(kb: world.ObservedState) -> None:
+    text = "JERV-1: Broken page\nStatus: Open\nAssignee: Petr Svoboda\nReporter: Ann Meyer\n\nIt does not open."
+    nodes = [{"key": "JERV-1", "type": "jira_issue", "properties": {"status": "In Review"}}]
+    stated = [{"source": "JERV-1", "type": "assigned_to", "target": "user:jana@acme.com", "at": "assignee"}]
+    await kb.ingest(ticket(nodes=nodes, relationships=stated).model_copy(update={"content": text}))
+    [node] = await kb.graph.nodes(scopes.SHOP, keys=[URN])
+    assert node.properties["status"] == "In Review"
+    proofs = await kb.graph.relationships(scopes.SHOP, source=URN)
+    by_field = {(one.edge.type, one.edge.target) for one in proofs if one.edge and one.places}
+    assert ("assigned_to", "user:jana@acme.com") in by_field
+    assert ("assigned_to", "person:petr svoboda") not in by_field
+    assert ("reported_by", "person:ann meyer") in by_field, "of what the source leaves out the text is believed"
+
+
+async def test_an_account_meets_the_person_of_a_mail_by_the_address_and_not_by_the_name(
+    kb: world.ObservedState,
+) -> None:
+    account = {"key": "user:557058", "type": "user", "properties": {"name": "Jana Novak", "email": "Jana@acme.com"}}
+    other = {"key": "user:557059", "type": "user", "properties": {"name": "Jana Novak"}}
+    stated = [{"source": "JERV-1", "type": "assigned_to", "target": "user:557058"}]
+    await kb.ingest(ticket(nodes=[account, other], relationships=stated))
+    mail = "From: Jana Novak <jana@acme.com>\nTo: core@acme.com\n\nThe page is fixed."
+    await kb.ingest(world.request(mail, urn="email::m7@acme.com", title="Page"))
+    [assigned] = await kb.graph.relationships(scopes.SHOP, source=URN, edge_type="assigned_to")
+    [known] = await kb.graph.relationships(scopes.SHOP, edge_type="has_address")
+    assert assigned.edge is not None
+    assert known.edge is not None
+    assert (known.edge.source, known.edge.target) == ("person:jana novak", assigned.edge.target)
+    assert known.edge.target == "user:jana@acme.com"
+    assert known.sentence == "From: Jana Novak <jana@acme.com>"
+    keys = {one.key for one in await kb.graph.nodes(scopes.SHOP, node_type="user")}
+    assert keys == {"user:jana@acme.com", "user:557059"}
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [({"y": 1}, "'x' holds an object"), (None, "'x' holds null"), ([[1]], "'x' holds a list in a list")],
+)
+async def test_a_property_that_is_not_flat_is_named(
+    clients: tuple[client.Client, httpx.AsyncClient], value: object, why: str
+) -> None:
+    body = ticket().model_dump(mode="json", by_alias=True)
+    body["nodes"][0]["properties"] = {"x": value}
+    answer = await clients[1].post("/api/v1/ingest/full", json=body)
+    said = answer.json()["error"]
+    assert (answer.status_code, said["field"]) == (422, "nodes.0.properties")
+    assert why in said["message"]

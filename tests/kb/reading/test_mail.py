@@ -58,7 +58,10 @@ def test_a_name_with_a_comma_is_one_person() -> None:
     request = world.request('From: "Novak, Jana" <jana@acme.com>\n\nHello.')
     base = base_node.parsed(request, request.content or "", anchor.derive("email::1", "email", request.scope))
     assert base is not None
-    assert [one.key for one in base.facts] == ["person:novak_ jana"]
+    assert [(one.of, one.relation, one.key) for one in base.facts] == [
+        ("", "sent_by", "person:novak_ jana"),
+        ("person:novak_ jana", "has_address", "user:jana@acme.com"),
+    ]
 
 
 @pytest.mark.parametrize(
