@@ -12,6 +12,7 @@ from motor.motor_asyncio import AsyncIOMotorClient
 
 from crds import errors
 
+Duplicate = pymongo.errors.DuplicateKeyError
 ASCENDING, DESCENDING, AFTER = pymongo.ASCENDING, pymongo.DESCENDING, pymongo.ReturnDocument.AFTER
 
 

@@ -69,6 +69,8 @@ def test_runs_and_the_operator_alone_call_the_sources_process(chart: Chart) -> N
     for one in (STRANGER, VISITOR, TENANT, "kb", "router"):
         assert not policies.allows(rules, end(rendered, one), sources, 8080), one
     assert not policies.allows(rules, JOB, sources, 9090)
+    for port in (465, 587, 993):
+        assert policies.allows(rules, sources, OUTSIDE, port)
 
 
 def test_clients_and_monitoring_are_let_in_by_value(chart: Chart) -> None:

@@ -37,6 +37,26 @@ def test_what_is_missing_is_said_until_it_is_there(space: Space, start: Start) -
         assert "secret" not in str(space.get("mailbox", "connections")["status"])
 
 
+def test_the_login_of_the_mail_server_has_a_condition_of_its_own(space: Space, start: Start) -> None:
+    smtp = {"url": "smtps://mail.example.org", "from": "a@example.org", "secretRef": {"name": "sender"}}
+    spec: dict[str, Any] = {
+        "type": "Email", "clientId": "acme", "url": "imaps://mail.example.org", "secretRef": {"name": "mailbox"},
+        "smtp": smtp,
+    }  # fmt: skip
+    secrets: Any = client.CoreV1Api(space.api)
+    both = {"username": "ada", "password": "secret"}
+    with start():
+        secrets.create_namespaced_secret(space.name, {"metadata": {"name": "mailbox"}, "stringData": both})
+        space.create("connections", "Connection", "mailbox", spec)
+        until(lambda: reason(space, "SendingReady") == "SecretNotFound", "the Secret is missed")
+        assert reason(space, "CredentialsValid") == "NotTried", "the mailbox is read all the same"
+        # The object is looked at again.
+        space.mend("mailbox", {"smtp": {**smtp, "secretRef": {"name": "mailbox"}}}, "connections")
+        until(lambda: reason(space, "SendingReady") == "NotTried", "nothing is missed")
+        space.mend("mailbox", {"smtp": None}, "connections")
+        until(lambda: reason(space, "SendingReady") == "", "nothing is sent any more")
+
+
 def test_an_object_that_cannot_be_parsed_says_so_and_is_served_once_it_can(space: Space, start: Start) -> None:
     spec: dict[str, Any] = {
         "type": "Git", "clientId": "acme", "url": "https://example.org/a.git",

@@ -46,6 +46,7 @@ COMPUTED: dict[str, Iterable[str]] = {
     # Copied from a condition or an Event that is made by another of these calls.
     "cond.reason": (),
     "found.reason": (),
+    "sending.reason": (),
     "note.reason": (),
     # The kubelet's own words: see "Pods that do not start".
     "stuck.waiting_reason": (),

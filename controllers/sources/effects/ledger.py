@@ -20,11 +20,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
-import pymongo.errors
 
 from controllers.sources.effects import wire
 from controllers.sources.http import problems
-from controllers.sources.mongo import AFTER, ASCENDING, trouble
+from controllers.sources.mongo import AFTER, ASCENDING, Duplicate, trouble
 from crds import errors, leftovers, scope
 
 INTENT, SENT, DONE, UNKNOWN = "Intent", "Sent", "Done", "Unknown"
@@ -112,7 +111,7 @@ class Ledger:
         }
         with trouble("write an effect down"):
             # Two may ask at once: the other one's entry is as good.
-            with suppress(pymongo.errors.DuplicateKeyError):
+            with suppress(Duplicate):
                 await self._rows.update_one({"_id": wanted.id}, {"$setOnInsert": first}, upsert=True)
             row = await self._rows.find_one_and_update(
                 {

@@ -78,7 +78,7 @@ class Attachment(_Arguments):
     content_ref: values.ContentRef
 
 
-class Arguments(_Arguments):
+class SendMail(_Arguments):
     """A mail of plain text. `inReplyTo` and `references` are Message-IDs with their angle brackets."""
 
     to: _Addresses
@@ -91,7 +91,7 @@ class Arguments(_Arguments):
     references: Annotated[tuple[_MessageId, ...], Field(max_length=100)] = ()
 
     @model_validator(mode="after")
-    def _some(self) -> Arguments:
+    def _some(self) -> SendMail:
         count = len(self.to) + len(self.cc) + len(self.bcc)
         if not 1 <= count <= MOST_RECIPIENTS:
             raise ValueError(f"to, cc and bcc name {count} recipients, 1 to {MOST_RECIPIENTS} are taken")
@@ -105,7 +105,7 @@ class Arguments(_Arguments):
         return tuple(dict.fromkeys(utils.parseaddr(one)[1] for one in (*self.to, *self.cc, *self.bcc)))
 
 
-def message(asked: Arguments, files: Sequence[bytes], sender: str, mark: str, now: datetime) -> EmailMessage:
+def message(asked: SendMail, files: Sequence[bytes], sender: str, mark: str, now: datetime) -> EmailMessage:
     """The mail; `files` are the bytes of its attachments."""
     made = EmailMessage(policy=policy.SMTP)
     made["From"], made["Subject"], made["Date"] = sender, asked.subject, utils.format_datetime(now)
@@ -243,7 +243,7 @@ class Mail(doing.Doing):
 def open_mail(
     spec: connection.Spec,
     credentials: Mapping[str, str],
-    asked: Arguments,
+    asked: SendMail,
     files: Sequence[bytes],
     *,
     mark: str,

@@ -1,11 +1,12 @@
 """One request for an effect, from its claim in the ledger to its outcome.
 
     killed before Sent                 nothing happened; the same key does it
-    killed after Sent, no answer       the target is asked: it happened, it did not (and is done), or nobody can say
+    killed after Sent, no answer       the target is asked: it happened, it did not (and is done), or it cannot say
     answered, not settled              as above
 
-What nobody can say is Unknown, for ever. A process that was frozen between Sent and the call acts when it wakes: a
-claim in Sent is therefore taken over only after it has ended, and the target is asked before anything is done again.
+What the target cannot say is Unknown, for ever. A process that was frozen between Sent and the call acts when it
+wakes: a claim in Sent is therefore taken over only after it has ended, and the target is asked before anything is
+done again.
 """
 
 from __future__ import annotations

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 import orjson
+import pydantic
 from aiohttp import web
 
 from controllers.sources import metrics
@@ -18,16 +20,25 @@ from controllers.sources.http import app, gate, problems, routes
 from crds import errors
 
 _AGAIN = (409, "The key stands for another effect of the task.")
-PERFORM = routes.Route(
-    "POST",
-    "/api/v1/effects/{tool}",
-    f"Act on a Connection, once per key: {', '.join(tools.TOOLS)}",
-    body=wire.Request,
-    reply=wire.Outcome,
-    runs=True,
-    tokens=False,
-    errors=(_AGAIN,),
-)
+
+
+def _route(path: str, summary: str, body: type[wire.Request]) -> routes.Route:
+    return routes.Route("POST", path, summary, body=body, reply=wire.Outcome, runs=True, tokens=False, errors=(_AGAIN,))
+
+
+def _request(tool: tools.Tool) -> type[wire.Request]:
+    """The body with the tool's own arguments, for the description."""
+    name = f"{tool.asks.__name__}Request"
+    made: type[wire.Request] = pydantic.create_model(name, __base__=wire.Request, arguments=(tool.asks, ...))
+    made.__doc__ = wire.Request.__doc__
+    return made
+
+
+PERFORM = {
+    one.name: _route(f"/api/v1/effects/{one.name}", f"{one.about}, once per key", _request(one))
+    for one in tools.TOOLS.values()
+}
+OTHER = _route("/api/v1/effects/{key}", "A tool that there is not: 404 names those that there are", wire.Request)
 OUTCOME = routes.Route(
     "GET",
     "/api/v1/effects/{key}",
@@ -55,11 +66,15 @@ class Effects:
 
     def served(self) -> list[routes.Served]:
         """The routes, each with its handler."""
-        return [(PERFORM, self.perform), (OUTCOME, self.outcome)]
+        named = [(route, partial(self.perform, tool)) for tool, route in PERFORM.items()]
+        return [*named, (OTHER, self.other), (OUTCOME, self.outcome)]
 
-    async def perform(self, request: web.Request) -> web.Response:
+    async def other(self, request: web.Request) -> web.Response:
+        """POST /api/v1/effects/{anything else}."""
+        return await self.perform(request.match_info["key"], request)
+
+    async def perform(self, tool: str, request: web.Request) -> web.Response:
         """POST /api/v1/effects/{tool}."""
-        tool = request.match_info["tool"]
         asked = await app.read(request, wire.Request)
         said = "Failed"
         try:

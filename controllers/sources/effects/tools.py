@@ -58,7 +58,7 @@ _ISSUES = _GIT | {Type.JIRA}
 TOOLS: Mapping[str, Tool] = {
     one.name: one
     for one in (
-        Tool("sendMail", "Send a mail", mail.Arguments, frozenset({Type.EMAIL})),
+        Tool("sendMail", "Send a mail", mail.SendMail, frozenset({Type.EMAIL})),
         Tool("addComment", "Write a comment on an issue", arguments.AddComment, _ISSUES),
         Tool("createIssue", "Create an issue", arguments.CreateIssue, _ISSUES),
         Tool("updateIssue", "Change an issue", arguments.UpdateIssue, _ISSUES),
@@ -86,7 +86,7 @@ async def opened(
             field="connection",
             remedy=f"Name one of type {', '.join(sorted(one.value for one in tool.types))}.",
         )
-    if isinstance(asked, mail.Arguments):
+    if isinstance(asked, mail.SendMail):
         return mail.open_mail(
             spec,
             target.smtp,
@@ -150,7 +150,7 @@ def _made(
     raise AssertionError(f"{type(asked).__name__} belongs to no tool")
 
 
-async def _files(asked: mail.Arguments, owner: scope.Scope, load: Load) -> Sequence[bytes]:
+async def _files(asked: mail.SendMail, owner: scope.Scope, load: Load) -> Sequence[bytes]:
     found = []
     for number, one in enumerate(asked.attachments):
         body = await load(owner, one.content_ref.key)

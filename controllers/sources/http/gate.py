@@ -1,6 +1,6 @@
 """Who may call: a run with its run token, or a bearer token of the file of tokens (`crds.grants`).
 
-Unlike the knowledge base the API lets nobody in without a token: it acts on other systems. A token is never logged.
+Unlike the knowledge base the API takes no call without a token: it acts on other systems. A token is never logged.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from orchestrator_job import artifacts, checkpoints, fence, ledger, outcome
 from orchestrator_job import memory as read
 
 
-def test_every_collection_of_a_run_is_swept_and_the_notices() -> None:
+def test_every_collection_of_a_run_is_swept_and_the_notices_and_effects() -> None:
     assert set(mongo.LEFTOVERS) == {
         checkpoints.CHECKPOINTS,
         checkpoints.WRITES,
@@ -19,6 +19,7 @@ def test_every_collection_of_a_run_is_swept_and_the_notices() -> None:
         outcome.RESULTS,
         read.COLLECTION,
         leftovers.NOTICES,
+        leftovers.EFFECTS,
     }
     assert {memory.MEMORY, memory.RESULTS, mongo.RESULTS} <= set(mongo.LEFTOVERS)
 

@@ -20,7 +20,7 @@ from tests.sources.model import KilledError
 pytestmark = pytest.mark.services
 ISSUES = "/api/v1/repos/o/r/issues"
 COMMENT = {"issue": "1", "text": "Hello."}
-MAIL = {"to": ["a@example.com"], "subject": "S", "text": "T"}
+MAIL: dict[str, Any] = {"to": ["a@example.com"], "subject": "S", "text": "T"}
 
 
 @pytest_asyncio.fixture

@@ -55,13 +55,13 @@ class Place:
         return serving.run_token(where, uid=self.uid, now=datetime.now(UTC), keys=self._keys)
 
     @contextlib.asynccontextmanager
-    async def client(self, **more: Any) -> AsyncIterator[client.Client]:
+    async def calls(self, **more: Any) -> AsyncIterator[client.Client]:
         async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
             yield client.Client(f"http://127.0.0.1:{self.port}", http, lambda: self.token(**more))
 
     async def mail(self, key: str = "k") -> client.Outcome:
         """Asked for until there is an outcome, as a run does."""
-        async with self.client() as asked:
+        async with self.calls() as asked:
             while True:
                 try:
                     return await asked.effect("sendMail", "mail", key, MAIL)
@@ -112,13 +112,13 @@ async def test_a_killed_process_never_sends_a_mail_twice(tmp_path: Path, where: 
             assert (found.state, len(box.mails)) == (state, mails)
             assert await made.mail() == found
             assert len(box.mails) == mails
-            async with made.client() as asked:
+            async with made.calls() as asked:
                 assert await asked.outcome("k") == found
 
 
 async def test_a_run_asks_by_the_client_and_leaves_a_line(tmp_path: Path) -> None:
     with smtp.serving() as box:
-        async with place(tmp_path, box) as made, made.client() as asked:
+        async with place(tmp_path, box) as made, made.calls() as asked:
             assert await asked.outcome("k") is None
             found = await asked.effect("sendMail", "mail", "k", MAIL)
             assert found.state is client.State.DONE
@@ -134,7 +134,7 @@ async def test_a_run_asks_by_the_client_and_leaves_a_line(tmp_path: Path) -> Non
             with pytest.raises(client.Rejected) as caught:
                 await asked.effect("dropTables", "mail", "k3", {})
             assert (caught.value.status, caught.value.field) == (404, "tool")
-            async with made.client(where=scope.Scope(client_id="globex")) as stranger:
+            async with made.calls(where=scope.Scope(client_id="globex")) as stranger:
                 with pytest.raises(client.Rejected) as caught:
                     await stranger.effect("sendMail", "mail", "k4", MAIL)
                 assert (caught.value.status, caught.value.field) == (404, "connection")

@@ -145,7 +145,7 @@ async def test_a_connection_is_used_only_where_the_run_may() -> None:
             rig.world.connect(type="Gitea", **spec)
             with pytest.raises(problems.NotFound):
                 await rig.does.run(run, "addComment", asked)
-        for spec, said, kind in (
+        refused: list[tuple[dict[str, Any], list[dict[str, Any]], type[Exception]]] = [
             ({"suspend": True}, conditions(), problems.Forbidden),
             (
                 {},
@@ -157,8 +157,9 @@ async def test_a_connection_is_used_only_where_the_run_may() -> None:
             ({}, conditions(generation=0), targets.NotJudged),
             ({}, [], targets.NotJudged),
             ({"secretRef": {"name": "absent"}}, conditions(), port.Misconfigured),
-        ):
-            rig.world.connect(type="Gitea", **spec)
+        ]
+        for more, said, kind in refused:
+            rig.world.connect(type="Gitea", **more)
             rig.world.connections["tracker"]["status"]["conditions"] = said
             with pytest.raises(kind):
                 await rig.does.run(rig.run(), "addComment", asked)

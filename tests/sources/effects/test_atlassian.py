@@ -1,0 +1,177 @@
+"""The tools at Jira and Confluence, at the wire of their REST APIs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from controllers.sources.effects import atlassian, wire
+from controllers.sources.http import problems
+from tests.sources.api.serving import listening
+from tests.sources.effects.rig import Rig, running
+from tests.sources.model import KilledError
+
+pytestmark = pytest.mark.services
+TEXT = "One <b>\ntwo\n\nThree & four"
+
+
+class Site:
+    """One issue, one page; properties and versions as Atlassian keeps them."""
+
+    def __init__(self) -> None:
+        self.issues: dict[str, dict[str, Any]] = {"ABC-1": {"fields": {"updated": "t0"}, "properties": {}}}
+        self.comments: list[dict[str, Any]] = []
+        self.page = {"type": "page", "title": "Plan", "space": {"key": "OPS"}, "body": "<p>Old</p>"}
+        self.versions: list[dict[str, Any]] = [{"number": 1, "message": ""}]
+        self.changes: list[tuple[str, str, Any]] = []
+        self.indexed = True
+
+    async def answer(self, request: web.Request) -> web.Response:
+        path = request.path.removeprefix("/wiki").removeprefix("/rest/api/")
+        if request.method != "GET":
+            body = await request.json()
+            self.changes.append((request.method, path, body))
+            found = self.change(path, body)
+        else:
+            found = self.read(path, dict(request.query))
+        return web.json_response(found) if found is not None else web.json_response({"message": "no"}, status=404)
+
+    def change(self, path: str, body: dict[str, Any]) -> Any:
+        kept = {one["key"]: one["value"] for one in body.get("properties", ())}
+        if path == "3/issue":
+            key = f"ABC-{len(self.issues) + 1}"
+            self.issues[key] = {"fields": {**body["fields"], "updated": "t1"}, "properties": kept}
+            return {"key": key, "self": f"https://jira.example/{key}"}
+        if found := re.fullmatch(r"3/issue/([A-Z]+-[0-9]+)/comment", path):
+            self.comments.append({"id": str(len(self.comments) + 1), "self": found[1], **body, "properties": kept})
+            return self.comments[-1]
+        if found := re.fullmatch(r"3/issue/([A-Z]+-[0-9]+)", path):
+            self.issues[found[1]]["fields"] |= {**body["fields"], "updated": "t1"}
+            self.issues[found[1]]["properties"] |= kept
+            return {}
+        if body["version"]["number"] != len(self.versions) + 1:
+            return None
+        self.versions.append(body["version"])
+        self.page |= {"title": body["title"], "body": body["body"]["storage"]["value"]}
+        return {"id": "42"}
+
+    def read(self, path: str, query: dict[str, str]) -> Any:
+        if path == "3/project/ABC":
+            return {"key": "ABC"}
+        if path == "3/search/jql":
+            assert query["jql"].startswith('project = "ABC" AND ')
+            rows = [{"key": key, "self": key, **one} for key, one in self.issues.items()]
+            return {"issues": rows if self.indexed else []}
+        if path == "3/issue/ABC-1/comment":
+            return {"comments": self.comments[::-1][: int(query["maxResults"])]}
+        if found := re.fullmatch(r"3/comment/([0-9]+)/properties/jervis-effect", path):
+            value = self.comments[int(found[1]) - 1]["properties"].get("jervis-effect")
+            return value and {"key": "jervis-effect", "value": value}
+        if found := re.fullmatch(r"3/issue/([A-Z]+-[0-9]+)", path):
+            return self.issues.get(found[1])
+        if path == "content/42":
+            body = {"storage": {"value": self.page["body"]}}
+            return {**self.page, "id": "42", "body": body, "version": self.versions[-1]}
+        if found := re.fullmatch(r"content/42/version/([0-9]+)", path):
+            return next((one for one in self.versions if one["number"] == int(found[1])), None)
+        return None
+
+
+@pytest_asyncio.fixture
+async def both() -> AsyncIterator[tuple[Rig, Site]]:
+    site, application = Site(), web.Application()
+    application.router.add_route("*", "/{path:.*}", site.answer)
+    async with listening(application) as url, running() as rig:
+        rig.world.connect("jira", type="Jira", url=url, filter={"include": ["ABC"]})
+        rig.world.connect("wiki", type="Confluence", url=f"{url}/wiki", filter={"include": ["OPS"]})
+        yield rig, site
+
+
+CALLS: list[tuple[str, str, dict[str, Any]]] = [
+    ("addComment", "jira", {"issue": "ABC-1", "text": TEXT}),
+    ("createIssue", "jira", {"title": "New", "text": TEXT, "labels": ["bug"]}),
+    ("updateIssue", "jira", {"issue": "ABC-1", "title": "Better"}),
+    ("editPage", "wiki", {"page": "42", "text": TEXT}),
+]
+
+
+@pytest.mark.parametrize(
+    ("tool", "connection", "arguments"), CALLS, ids=lambda one: one if isinstance(one, str) else ""
+)
+@pytest.mark.parametrize("left", [2, 3, None])
+async def test_each_is_made_once_wherever_the_process_is_killed(
+    both: tuple[Rig, Site], tool: str, connection: str, arguments: dict[str, Any], left: int | None
+) -> None:
+    rig, site = both
+    if left is not None:
+        rig.database.left = left
+        with pytest.raises(KilledError):
+            await rig.effect(tool, connection=connection, **arguments)
+        rig.database.left = None
+        rig.later()
+    # A new issue that the index does not have yet may exist: nothing says that it does not.
+    if (tool, left) == ("createIssue", 2):
+        assert (await rig.effect(tool, connection=connection, **arguments)).state is wire.State.DONE
+    found = await rig.effect(tool, connection=connection, **arguments)
+    assert (found.state, len(site.changes)) == (wire.State.DONE, 1)
+    assert found.result
+    assert await rig.effect(tool, connection=connection, **arguments) == found
+    assert len(site.changes) == 1
+
+
+async def test_an_issue_that_the_index_does_not_have_is_unknown(both: tuple[Rig, Site]) -> None:
+    rig, site = both
+    rig.database.left, site.indexed = 3, False
+    with pytest.raises(KilledError):
+        await rig.effect("createIssue", connection="jira", title="New", text="T")
+    rig.database.left = None
+    rig.later()
+    assert (await rig.effect("createIssue", connection="jira", title="New", text="T")).state is wire.State.UNKNOWN
+    assert len(site.changes) == 1
+
+
+async def test_a_page_keeps_what_it_says_and_text_is_no_markup(both: tuple[Rig, Site]) -> None:
+    rig, site = both
+    found = await rig.effect("editPage", connection="wiki", page="42", text=TEXT, version=1)
+    assert found.result == {"page": "42", "version": "2"}
+    added = "<p>One &lt;b&gt;<br />two</p><p>Three &amp; four</p>"
+    assert (site.page["title"], site.page["body"]) == ("Plan", f"<p>Old</p>{added}")
+    with pytest.raises(problems.Conflict) as caught:
+        await rig.effect("editPage", "k2", "wiki", page="42", text=TEXT, version=1)
+    assert caught.value.field == "arguments.version"
+    await rig.effect("editPage", "k3", "wiki", page="42", text=TEXT, way="replace", title="Plan B")
+    assert (site.page["title"], site.page["body"]) == ("Plan B", added)
+    site.page["space"] = {"key": "HR"}
+    with pytest.raises(problems.Invalid, match="'HR'") as refused:
+        await rig.effect("editPage", "k4", "wiki", page="42", text=TEXT)
+    assert refused.value.field == "arguments.page"
+    assert len(site.versions) == 3
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "field"),
+    [
+        ("addComment", {"issue": "XYZ-1", "text": "T"}, "arguments.repository"),
+        ("addComment", {"issue": "1", "text": "T"}, "arguments.issue"),
+        ("createIssue", {"title": "T", "text": "T", "repository": "XYZ"}, "arguments.repository"),
+        ("updateIssue", {"issue": "ABC-1", "state": "closed"}, "arguments.state"),
+    ],
+)
+async def test_what_jira_does_not_take_is_named(
+    both: tuple[Rig, Site], tool: str, arguments: dict[str, Any], field: str
+) -> None:
+    rig, site = both
+    with pytest.raises(problems.Invalid) as caught:
+        await rig.effect(tool, connection="jira", **arguments)
+    assert (caught.value.field, site.changes) == (field, [])
+
+
+def test_lines_are_paragraphs_of_the_document_format() -> None:
+    said = atlassian.document("a\nb\n\n\n\nc\r\n")
+    shown = [[one.get("text", one["type"]) for one in part["content"]] for part in said["content"]]
+    assert shown == [["a", "hardBreak", "b"], ["c"]]

@@ -1,0 +1,60 @@
+"""The routes of effects: their description, and which tokens they take."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import prometheus_client
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from controllers.sources import metrics
+from controllers.sources.effects import serving, tools
+from controllers.sources.http import app, routes
+from tests.sources.api import serving as api
+from tests.sources.effects.rig import Rig, running
+
+pytestmark = pytest.mark.services
+LISTED = [*serving.PERFORM.values(), serving.OTHER, serving.OUTCOME]
+
+
+def test_the_description_has_the_arguments_of_each_tool() -> None:
+    document = routes.document(LISTED)
+    assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+    shapes = document["components"]["schemas"]
+    for name in tools.TOOLS:
+        body = document["paths"][f"/api/v1/effects/{name}"]["post"]["requestBody"]["content"]["application/json"]
+        asked = shapes[body["schema"]["$ref"].rpartition("/")[2]]
+        assert asked["properties"]["arguments"]["$ref"].endswith(f"/{name[0].upper()}{name[1:]}")
+    assert {"inReplyTo", "contentRef"} <= {key for one in shapes.values() for key in one.get("properties", ())}
+    assert set(document["paths"]["/api/v1/effects/{key}"]) == {"get", "post"}
+
+
+def served(rig: Rig, lines: list[str]) -> list[routes.Served]:
+    measured = metrics.Metrics(prometheus_client.CollectorRegistry())
+    wall = lambda: datetime(2026, 11, 26, 12, tzinfo=UTC)  # noqa: E731
+    return serving.Effects(rig.does, rig.entries, measured, write=lines.append, wall=wall).served()
+
+
+async def test_a_key_may_be_named_like_a_tool_and_another_task_does_not_see_it() -> None:
+    async with running() as rig:
+        rig.world.connect()
+        issues = "/api/v1/repos/o/r/issues"
+        rig.world.rows |= {issues: [{"number": 1, "updated_at": "2026-11-26T11:00:00Z"}], f"{issues}/1/comments": []}
+        lines: list[str] = []
+        body = {"connection": "tracker", "key": "sendMail", "arguments": {"issue": "1", "text": "T"}}
+        async with api.serving(served(rig, lines), token=api.run_token(uid=rig.uid)) as run:
+            made = await run.post("/api/v1/effects/addComment", json=body)
+            assert (made.status_code, made.json()["state"]) == (200, "Done")
+            assert (await run.get("/api/v1/effects/sendMail")).json() == made.json()
+            assert (await run.get("/api/v1/effects/absent")).json()["error"]["field"] == "key"
+            unknown = await run.post("/api/v1/effects/format", json=body)
+            assert (unknown.status_code, unknown.json()["error"]["field"]) == (404, "tool")
+            document = (await run.get(app.DESCRIPTION)).json()
+            assert "/api/v1/effects/addComment" in document["paths"]
+        async with api.serving(served(rig, lines), token=api.run_token(uid="another")) as other:
+            assert (await other.get("/api/v1/effects/sendMail")).status_code == 404
+        async with api.serving(served(rig, lines)) as nobody:
+            assert (await nobody.post("/api/v1/effects/addComment", json=body)).status_code == 401
+        assert len(lines) == 2
+        assert len(rig.world.rows[f"{issues}/1/comments"]) == 1
