@@ -76,6 +76,18 @@ RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
 USER 10001:10001
 
 FROM runtime AS jervis
+# Git Connections are cloned, and read by runs. The PATH above lacks what dpkg runs.
+RUN --mount=type=secret,id=packages \
+    set -a && if [ -f /run/secrets/packages ]; then . /run/secrets/packages; fi && . /etc/os-release && set +a \
+    && export PATH=/usr/local/sbin:/usr/sbin:/sbin:$PATH DEBIAN_FRONTEND=noninteractive \
+    && if [ -n "$JERVIS_DEBIAN_MIRROR" ]; then \
+        echo "deb $JERVIS_DEBIAN_MIRROR $VERSION_CODENAME main" > /tmp/mirror.list \
+        && set -- -o Dir::Etc::SourceList=/tmp/mirror.list -o Dir::Etc::SourceParts=/dev/null; fi \
+    && apt-get "$@" update -q \
+    && apt-get "$@" install -q -y --no-install-recommends \
+        ca-certificates git openssh-client \
+    && find /usr/share/doc ! -type d ! -name copyright -delete \
+    && rm -rf /tmp/mirror.list /usr/share/man/* /usr/share/locale/* /var/lib/apt/lists/* /var/cache/* /var/log/*
 COPY crds /app/crds
 COPY kube /app/kube
 COPY router /app/router

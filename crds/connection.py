@@ -40,7 +40,7 @@ class Filter(Model):
     """Which items are taken."""
 
     include: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(max_length=64)] = ()
-    """Folders, projects, spaces or branches; empty means all."""
+    """Folders, projects, spaces, or branches (also release/*); empty means all, and for Git the default branch."""
     exclude: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(max_length=64)] = ()
     """Removed from include."""
     since: Time | None = None
@@ -120,6 +120,18 @@ class Spec(Model):
                 "url of a Git connection must start with https://, http://, ssh://, git:// or file://",
             ),
             (
+                "self.type != 'Git' || !self.url.startsWith('ssh://') || has(self.secretRef)",
+                "secretRef is required for ssh://; create a Secret with ssh-privatekey and known_hosts, name it here",
+            ),
+            (
+                "self.type != 'Git' || !self.url.matches('[?#]') && self.url.matches('^[^:]+://[^/]*/+[^/]')",
+                "url of a Git connection must have a path, without a query or a fragment: https://HOST/ORG/NAME.git",
+            ),
+            (
+                "self.type != 'Git' || !has(self.filter) || !has(self.filter.query) || self.filter.query == ''",
+                "filter.query has no meaning for a Git connection; choose branches with filter.include",
+            ),
+            (
                 "self.type == 'Email' || !has(self.smtp)",
                 "smtp is for type Email; remove it",
             ),
@@ -151,7 +163,7 @@ class Spec(Model):
     ]
     """Address of the source."""
     secret_ref: SecretRef | None = None
-    """Credentials for the source: keys username and password, or token."""
+    """Credentials for the source: keys username and password, or token; for ssh:// ssh-privatekey and known_hosts."""
     poll_interval: Annotated[
         str,
         Field(
@@ -267,9 +279,8 @@ class Status(Model):
 
 
 class Connection(Model):
-    """A source of items, each of which becomes a PendingTask, once. This version polls mailboxes (Email with imap:// or
-    imaps://) and uploaded meetings where the chart's sources.enabled is set; it checks the others (Ready=False,
-    PollingNotEnabled)."""
+    """A source of items, each of which becomes a PendingTask, once (commits become documents). It is polled where the
+    chart's sources.enabled is set, and only checked otherwise (Ready=False, PollingNotEnabled)."""
 
     api_version: Literal["jervis.dev/v1alpha1"] = "jervis.dev/v1alpha1"
     kind: Literal["Connection"] = "Connection"

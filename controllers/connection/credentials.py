@@ -15,7 +15,7 @@ _LOGIN = frozenset({"username", "password"})
 _TOKEN = frozenset({"token"})
 _WAYS = {
     Type.EMAIL: (_LOGIN,),
-    Type.GIT: (_LOGIN, _TOKEN, frozenset({"ssh-privatekey"})),
+    Type.GIT: (_LOGIN, _TOKEN, frozenset({"ssh-privatekey", "known_hosts"})),
 }
 _USUAL = (_TOKEN, _LOGIN)
 

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from controllers.connection.credentials import Finding
-from controllers.sources.state import BROKEN, HELD, Failed, State
+from controllers.sources.state import BROKEN, HELD, Failed, State, Workspace
 from crds import conditions, connection
-from crds.connection import Type
+from crds.connection import Type, WorkspaceState
 
 SCHEMES = {
     Type.EMAIL: ("imap", "imaps", "pop3", "pop3s"),
@@ -25,6 +25,7 @@ SCHEMES = {
 POLLED: Mapping[Type, tuple[str, ...]] = {
     Type.EMAIL: ("imap", "imaps"),
     Type.MEETING: ("http", "https"),
+    Type.GIT: SCHEMES[Type.GIT],
 }
 """The schemes of the types for which `controllers.sources` has a protocol."""
 
@@ -39,6 +40,7 @@ _POLLED = (
     "failures",
     "lastHandledRetry",
     "lastHandledResync",
+    "workspace",
 )
 """The fields of the status about polls."""
 GRACE = timedelta(seconds=60)
@@ -86,7 +88,7 @@ def patch(
     said = [(c.type, c.status, c.reason, c.message) for c in listed]
     before = [(c.type, c.status, c.reason, c.message) for c in conn.status.conditions]
     values: dict[str, Any] = {}
-    if state is not None and state.polled_at is not None:
+    if state is not None and (state.polled_at is not None or state.workspace is not None):
         values = _values(conn.status, state)
     if said == before and conn.status.observed_generation == conn.metadata.generation and not values:
         return {}
@@ -105,11 +107,20 @@ def _values(status: connection.Status, state: State) -> dict[str, Any]:
             "failures": tuple(_failure(one) for one in state.failed),
             "last_handled_retry": state.retried,
             "last_handled_resync": state.resynced,
+            "workspace": _workspace(state.workspace),
         }
     )
     wire = new.wire()
     # None takes a field out of the object.
     return {} if new == status else {name: wire.get(name) for name in _POLLED}
+
+
+def _workspace(one: Workspace | None) -> connection.Workspace | None:
+    if one is None:
+        return None
+    return connection.Workspace(
+        state=one.state, retry_count=one.failures, next_retry_at=_whole(one.retry_at), last_error=one.error
+    )
 
 
 def _failure(one: Failed) -> connection.Failure:
@@ -146,7 +157,8 @@ def _conditions(
             credentials = make("CredentialsValid", False, "CredentialsRejected", state.message)
         elif state.generation == generation and state.succeeded_at is not None:
             credentials = make("CredentialsValid", True, "Accepted", "The source accepts them.")
-        return credentials, _ready(conn, state, now), *_deletions(conn, state, now)
+        made = (credentials, _ready(conn, state, now), *_deletions(conn, state, now))
+        return made if state.workspace is None else (*made, _cloned(conn, state.workspace, now))
     text = (
         f"The object is valid. Fetching from {conn.spec.type.value} sources is not part of this version of the"
         " operator; create PendingTasks for the items meanwhile."
@@ -174,6 +186,23 @@ def _ready(conn: connection.Connection, state: State, now: datetime) -> conditio
         " kubectl logs -l app.kubernetes.io/component=sources."
     )
     return make("Ready", False, "NotPolled", text)
+
+
+def _cloned(conn: connection.Connection, found: Workspace, now: datetime) -> conditions.Condition:
+    """What the clone of a Git Connection has come to."""
+    generation = conn.metadata.generation
+    if found.state is WorkspaceState.READY:
+        return conditions.make(
+            "WorkspaceReady", True, "Cloned", "The repository is cloned.", now=now, generation=generation
+        )
+    if found.state is WorkspaceState.CLONING:
+        text = "The repository is being cloned."
+        return conditions.make("WorkspaceReady", None, "Cloning", text, now=now, generation=generation)
+    at = f" The next try is at {_whole(found.retry_at):%Y-%m-%dT%H:%M:%SZ};" if found.retry_at else ""
+    text = f"Try {found.failures} failed.{at} kubectl jervis retry connection/{conn.metadata.name} tries at once."
+    return conditions.make(
+        "WorkspaceReady", False, "CloneFailed", f"{text} {found.error}"[:1024], now=now, generation=generation
+    )
 
 
 def _deletions(conn: connection.Connection, state: State, now: datetime) -> tuple[conditions.Condition, ...]:

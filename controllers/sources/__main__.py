@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import ssl
 import sys
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -24,12 +26,13 @@ import kube
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, settings, sweep
 from controllers.sources.effects import ledger, performer, targets, tools
 from controllers.sources.effects import serving as effects
+from controllers.sources.git import clone, reading
 from controllers.sources.http import app, gate
 from controllers.sources.meetings import audio, worker
 from controllers.sources.meetings import metrics as meeting_metrics
 from controllers.sources.meetings import serving as meeting_serving
 from controllers.sources.meetings import store as meetings
-from controllers.sources.protocols import imap, meeting
+from controllers.sources.protocols import git, imap, meeting
 from crds import authorities, connection, errors, grants, keyring, runtoken
 from kb import client as kb
 from router import client as router
@@ -37,6 +40,8 @@ from router import client as router
 log = structlog.get_logger("sources")
 AWAY_SECONDS = 2.0
 LAG_SECONDS = 30.0
+TIDY_SECONDS = 600.0
+SPARE_THREADS = 8
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -104,6 +109,9 @@ async def _run(config: settings.Settings) -> None:
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    # Clones last minutes in threads; names of hosts are looked up in threads of the same pool.
+    threads = ThreadPoolExecutor(config.at_once + config.git_reads + SPARE_THREADS, "sources")
+    asyncio.get_running_loop().set_default_executor(threads)
     measured = metrics.Metrics(prometheus_client.CollectorRegistry())
     health = Health(measured.registry)
     loaded = kube.configuration(config.kubeconfig)
@@ -115,7 +123,9 @@ async def _run(config: settings.Settings) -> None:
     api = kube.Kube(loaded, session, fence=_free, timeout=config.request_timeout)
     database = store[config.mongodb_database]
     assigned, stored = assignments.Assignments(database, lasts=config.claim_seconds), items.Items(database)
-    knowledge = kb.Client(config.kb_url, http, token=config.kb_token)
+    # Patient: commits are embedded while they are answered.
+    knowledge = kb.Client(config.kb_url, http, token=config.kb_token, patient=True)
+    workspace = clone.Workspace(Path(config.workspace), config.git_clone_bytes)
     owner = f"{config.identity or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     wall = partial(datetime.now, UTC)
     kept, recordings = meetings.Meetings(database), audio.Audio(database, wall=wall)
@@ -148,21 +158,34 @@ async def _run(config: settings.Settings) -> None:
         wall=wall,
         monotonic=time.monotonic,
         stored_here={connection.Type.MEETING: partial(meeting.Meetings, kept)},
+        clones=git.opened(
+            workspace,
+            plain=config.plaintext,
+            # SSL_CERT_FILE where it is set (`caBundle` of the chart).
+            authorities=ssl.get_default_verify_paths().cafile or "",
+            seconds=config.git_seconds,
+            monotonic=time.monotonic,
+        ),
     )
     entries = ledger.Ledger(database, lasts=2 * config.effect_seconds)
     means = tools.Means(load=knowledge.fetch, tls=tls, plain=config.plaintext, wall=wall, monotonic=time.monotonic)
     does = performer.Performer(entries, targets.Targets(api), means, seconds=config.effect_seconds, wall=wall)
     write = partial(print, flush=True)
     corrected = bool(config.correction_model)
+    reads = reading.Reading(
+        assigned, workspace, polls.repository, measured, width=config.git_reads, seconds=config.git_read_seconds
+    )
     served = [
         *effects.Effects(does, entries, measured, write=write, wall=wall).served(),
         *meeting_serving.Serving(kept, recordings, of_meetings, correct=corrected, wall=wall).served(),
+        *reads.served,
     ]
     calls = app.build(served, _gate(config), max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
     runners.append(await _listen(calls, config.api_host, config.api_port))
     prepared = (assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare)
     work = _work(prepared, (polls.run, corrects.run), health)
-    jobs = [asyncio.create_task(one) for one in (health.tick(), work, ended.wait())]
+    loops = (health.tick(), work, _tidy(assigned, workspace), ended.wait())
+    jobs = [asyncio.create_task(one) for one in loops]
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
         for one in done:
@@ -194,6 +217,19 @@ def _gate(config: settings.Settings) -> gate.Gate:
         keys = keyring.Keyring(Path(config.run_token_keys), time.monotonic)
         verifier = runtoken.Verifier(keys, partial(datetime.now, UTC), runtoken.SOURCES)
     return gate.Gate(verifier, grants.Book(Path(config.tokens_file)) if config.tokens_file else None)
+
+
+async def _tidy(assigned: assignments.Assignments, workspace: clone.Workspace) -> None:
+    """Delete the clones of Connections that are gone, until cancelled."""
+    while True:
+        await asyncio.sleep(TIDY_SECONDS)
+        try:
+            gone = await asyncio.to_thread(workspace.keep, await assigned.uids())
+        except mongo.Unavailable as error:
+            log.info("clones not looked at", reason=error.message)
+            continue
+        if gone:
+            log.info("clones deleted", names=gone[:20])
 
 
 async def _work(

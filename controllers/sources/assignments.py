@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.sources.mongo import AFTER, ASCENDING, trouble
-from controllers.sources.state import Failed, State, Sweep
+from controllers.sources.state import Failed, State, Sweep, Workspace
 from crds import connection, errors, labels, leftovers
 
 CONNECTIONS, ITEMS = "source_connections", leftovers.SOURCE_ITEMS
@@ -164,30 +164,29 @@ class Assignments:
         """Read the source from its beginning, once for this wish. Raises `Lost`, `Unavailable`."""
         await self._write(claim, {"cursor": "{}", "rewound": wish})
 
+    async def note(self, claim: Claim, state: State) -> None:
+        """Write the state of a poll that goes on. Raises `Lost`, `Unavailable`."""
+        await self._write(claim, {"state": _said(state, state.generation)}, {"revision": 1})
+
     async def finish(self, claim: Claim, state: State, poll_at: datetime) -> None:
         """Give it back with its state; the next poll is at `poll_at`. Raises `Lost`, `Unavailable`."""
-        said = {
-            "polledAt": state.polled_at,
-            "succeededAt": state.succeeded_at,
-            "failures": state.failures,
-            "reason": state.reason,
-            "message": state.message,
-            "rejected": state.rejected,
-            "items": dict(state.items or {}),
-            "shown": state.cursor,
-            "refused": state.refused,
-            "polledGeneration": claim.generation,
-            "sweep": None if state.sweep is None else asdict(state.sweep),
-            "failed": [asdict(one) for one in state.failed],
-            "waitingSince": state.waiting_since,
-            "retried": state.retried,
-            "resynced": state.resynced,
-        }
+        said = _said(state, claim.generation)
         # A spec or a wish that changed meanwhile is polled at once: what the operator wrote then stays.
         await self._write(claim, {"state": said, "owner": "", "until": None}, {"revision": 1})
         with trouble("write the next poll"):
             same = {"generation": claim.generation, "wishes": claim.wishes}
             await self._rows.update_one({"_id": claim.uid, "fence": claim.fence, **same}, {"$set": {"pollAt": poll_at}})
+
+    async def uids(self) -> frozenset[str]:
+        """Of all Connections that there are. Raises `Unavailable`."""
+        with trouble("list the Connections"):
+            return frozenset([row["_id"] async for row in self._rows.find({}, {"_id": 1})])
+
+    async def named(self, namespace: str, name: str) -> Claim | None:
+        """A Connection as it is wanted and was claimed last, to look at; None: there is none. Raises `Unavailable`."""
+        with trouble("look for a Connection"):
+            row = await self._rows.find_one({"namespace": namespace, "name": name, "wanted": True})
+        return None if row is None else _claim(row)
 
     async def release(self, claim: Claim) -> None:
         """Give it back in the middle; it is due as before. Raises `Unavailable`."""
@@ -220,6 +219,27 @@ def _claim(row: Mapping[str, Any]) -> Claim:
     )
 
 
+def _said(state: State, generation: int) -> dict[str, Any]:
+    return {
+        "polledAt": state.polled_at,
+        "succeededAt": state.succeeded_at,
+        "failures": state.failures,
+        "reason": state.reason,
+        "message": state.message,
+        "rejected": state.rejected,
+        "items": dict(state.items or {}),
+        "shown": state.cursor,
+        "refused": state.refused,
+        "polledGeneration": generation,
+        "sweep": None if state.sweep is None else asdict(state.sweep),
+        "failed": [asdict(one) for one in state.failed],
+        "waitingSince": state.waiting_since,
+        "retried": state.retried,
+        "resynced": state.resynced,
+        "workspace": None if state.workspace is None else asdict(state.workspace),
+    }
+
+
 def _state(row: Mapping[str, Any]) -> State:
     said = row.get("state")
     if said is None:
@@ -241,4 +261,9 @@ def _state(row: Mapping[str, Any]) -> State:
         waiting_since=said.get("waitingSince"),
         retried=said.get("retried", ""),
         resynced=said.get("resynced", ""),
+        workspace=_workspace(said.get("workspace")),
     )
+
+
+def _workspace(said: Mapping[str, Any] | None) -> Workspace | None:
+    return None if not said else Workspace(**{**said, "state": connection.WorkspaceState(said["state"])})

@@ -15,8 +15,10 @@ import structlog
 
 import kube
 from controllers import backoff
+from controllers.pendingtask.effects import links
 from controllers.sources import assignments, items, metrics
-from crds import labels, phases
+from crds import labels, pendingtask, phases
+from kb import api
 
 log = structlog.get_logger("sources")
 
@@ -80,6 +82,13 @@ def name(connection: str, item_id: str, nonce: str) -> str:
     return f"{connection[:32].rstrip('.-')}-{digest[:20]}"
 
 
+def _name(claim: assignments.Claim, one: items.Stored) -> str:
+    if one.type == pendingtask.Type.LINK:
+        # Mails and pages with the same link make the same task.
+        return links.name(claim.spec.client_id, one.urn.removeprefix(api.LINK_URN))
+    return name(claim.name, one.id, one.nonce)
+
+
 def task(claim: assignments.Claim, one: items.Stored) -> dict[str, Any]:
     """The PendingTask of an item."""
     spec = claim.spec
@@ -96,7 +105,7 @@ def task(claim: assignments.Claim, one: items.Stored) -> dict[str, Any]:
         "apiVersion": "jervis.dev/v1alpha1",
         "kind": "PendingTask",
         "metadata": {
-            "name": name(claim.name, one.id, one.nonce),
+            "name": _name(claim, one),
             "labels": {labels.CONNECTION_UID: claim.uid},
             "annotations": {labels.TITLE: one.title, labels.CONNECTION: claim.name},
         },

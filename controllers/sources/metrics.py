@@ -22,6 +22,19 @@ class Metrics:
             ["type", "outcome"],
             registry=registry,
         )
+        self.commits = prometheus.Counter(
+            "jervis_sources_commits_total",
+            "Commits sent to the knowledge base, by its answer (Stored, Updated, Unchanged, LeftOut, Removed,"
+            " Forgotten, Absent, Failed).",
+            ["outcome"],
+            registry=registry,
+        )
+        self.git_reads = prometheus.Counter(
+            "jervis_sources_git_reads_total",
+            "Requests of runs to read a repository, by outcome (ok, refused, away, failed).",
+            ["outcome"],
+            registry=registry,
+        )
         self.seconds = prometheus.Histogram(
             "jervis_sources_poll_seconds",
             "Duration of a poll.",

@@ -22,8 +22,10 @@ import structlog
 import kube
 from controllers import backoff
 from controllers.sources import assignments, indexer, items, limits, metrics, mongo, port, sweep, wishes
-from controllers.sources.state import State
+from controllers.sources.protocols import git
+from controllers.sources.state import State, Workspace
 from crds import connection, errors, pendingtask, scope
+from kb import api
 from kb import client as kb
 
 log = structlog.get_logger("sources")
@@ -44,12 +46,17 @@ _REASONS: Mapping[type[errors.JervisError], str] = {
     port.Unreachable: "Unreachable",
     kb.Unavailable: "KnowledgeBaseAway",
 }
+CLONE = (300.0, 900.0, 1800.0, 3600.0)
+"""Seconds before the next try of a clone, after the last one from the first again (seed 000 "Workspace Retry with
+Exponential Backoff")."""
 _SHOWN_CHARS = 4096
 _MESSAGE_CHARS = 1024
 
 
 Opens = Callable[[connection.Spec, Mapping[str, str], limits.Bucket], port.Source]
 """(spec, the values of its Secret, the bucket that its requests go through) -> one poll. Raises `Misconfigured`."""
+Clones = Callable[[assignments.Claim, Mapping[str, str], limits.Bucket], git.Repository]
+"""As `Opens`, for sources that have a clone of their own in each process."""
 
 
 class Poller:
@@ -76,7 +83,9 @@ class Poller:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: random.Random | None = None,
         stored_here: Mapping[connection.Type, Callable[[assignments.Claim], port.Source]] = MappingProxyType({}),
+        clones: Clones | None = None,
     ) -> None:
+        self._clones = clones
         self._api, self._kb, self._assigned, self._items = api, knowledge, assigned, stored
         self._sweeper = sweeps
         self._indexer, self._opens, self._metrics = makes, opens, measured
@@ -86,6 +95,8 @@ class Poller:
         self._chance = chance or random.SystemRandom()
         self._buckets: dict[str, tuple[connection.RateLimit, limits.Bucket]] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
+        self._noted: dict[str, Workspace] = {}
+        """By uid: what the clone came to in the poll that runs."""
 
     async def run(self) -> None:
         """Until cancelled; what is being done then is given up, and the Connections are given back."""
@@ -163,6 +174,7 @@ class Poller:
     async def serve(self, claim: assignments.Claim) -> None:
         """One round for one Connection: poll, create tasks, write the state. Raises `crds.errors.Operational`."""
         begun, kind, asked = self._monotonic(), claim.spec.type.value, 0.0
+        self._noted.pop(claim.uid, None)
         claim = await wishes.begun(claim, self._assigned, self._items)
         more = False
         try:
@@ -200,6 +212,10 @@ class Poller:
         await self._assigned.finish(claim, state, self._next(claim, state, more, emptied, outcome, asked))
 
     def _failed(self, claim: assignments.Claim, error: errors.JervisError) -> tuple[str, State]:
+        workspace = self._noted.get(claim.uid, claim.state.workspace)
+        if isinstance(error, port.Uncloned):
+            error = error.cause
+            workspace = self._uncloned(workspace, error)
         reason = next((said for kind, said in _REASONS.items() if isinstance(error, kind)), "PollFailed")
         remedy = f" {error.remedy}" if isinstance(error, errors.Permanent) and error.remedy else ""
         log.info("source not polled", connection=claim.name, reason=reason, cause=error.message)
@@ -210,14 +226,22 @@ class Poller:
             reason=reason,
             message=f"{error.message}{remedy}"[:_MESSAGE_CHARS],
             rejected=isinstance(error, port.Rejected),
+            workspace=workspace,
         )
         return reason, state
+
+    def _uncloned(self, last: Workspace | None, error: errors.JervisError) -> Workspace:
+        failures = (last.failures if last is not None else 0) + 1
+        again = self._wall() + timedelta(seconds=CLONE[(failures - 1) % len(CLONE)])
+        return Workspace(connection.WorkspaceState.CLONE_FAILED, failures, again, error.message[:_MESSAGE_CHARS])
 
     def _next(
         self, claim: assignments.Claim, state: State, more: bool, emptied: bool, outcome: str, asked: float
     ) -> datetime:
         """When it is polled next; `asked`: the seconds for which its source asked to be left alone."""
         now = self._wall()
+        if outcome != SUCCEEDED and state.workspace is not None and state.workspace.retry_at is not None:
+            return state.workspace.retry_at
         if more and emptied and not state.refused:
             return now  # behind the others that are due
         interval = connection.seconds(claim.spec.poll_interval)
@@ -243,13 +267,22 @@ class Poller:
         return replace(state, cursor=at.state.cursor, sweep=ended or state.sweep)
 
     async def _source(self, claim: assignments.Claim) -> port.Source:
+        """The source of a Connection, with its credentials. Raises `Misconfigured`, `crds.errors.Operational`."""
         stored = self._stored_here.get(claim.spec.type)
         if stored is not None:
             return stored(claim)
+        if claim.spec.type is connection.Type.GIT:
+            return await self.repository(claim)
         opens = self._opens.get(claim.spec.type)
         if opens is None:
             raise port.Misconfigured(f"{claim.spec.type.value} sources are not polled by this version.")
         return opens(claim.spec, await self._credentials(claim), self._bucket(claim))
+
+    async def repository(self, claim: assignments.Claim) -> git.Repository:
+        """The source of a Git Connection; as `source`."""
+        if self._clones is None:
+            raise port.Misconfigured("This process has no directory for clones.")
+        return self._clones(claim, await self._credentials(claim), self._bucket(claim))
 
     async def _poll(self, claim: assignments.Claim) -> tuple[bool, assignments.Claim]:
         """Store what is new; whether there may be more, and the claim with the cursor behind it."""
@@ -267,14 +300,42 @@ class Poller:
                 await self._store(claim, owner, batch)
                 await self._assigned.advance(claim, batch.cursor, self._wall())
                 state = replace(claim.state, cursor=batch.shown[:_SHOWN_CHARS])
+                if batch.workspace is not None:
+                    state = await self._note(claim, state, batch.workspace)
                 claim, count = replace(claim, cursor=batch.cursor, state=state), count + 1
                 if count >= MOST_BATCHES:
                     return True, claim
         return False, claim
 
+    async def _note(self, claim: assignments.Claim, state: State, now: connection.WorkspaceState) -> State:
+        """The state with what the clone has come to, which may be long before the poll ends."""
+        failures = state.workspace.failures if state.workspace is not None else 0
+        cloning = now is connection.WorkspaceState.CLONING
+        state = replace(state, workspace=Workspace(now, failures if cloning else 0))
+        await self._assigned.note(claim, state)
+        if state.workspace is not None:
+            self._noted[claim.uid] = state.workspace
+        return state
+
+    async def _commit(self, claim: assignments.Claim, request: api.GitCommits) -> list[port.Failure]:
+        """Have commits known; those that can never be. Raises `kb.Unavailable` where they can be later."""
+        reply = await self._kb.git_commits(request)
+        titles = {one.hash: one.message.partition("\n")[0][:200] for one in request.commits}
+        failed = []
+        for one in reply.outcomes:
+            self._metrics.commits.labels(one.result).inc()
+            if one.result == "Failed":
+                why = one.problem.message if one.problem else "The knowledge base does not say why."
+                if one.retryable:
+                    raise kb.Unavailable(f"The knowledge base has not stored commit {one.hash[:12]} yet: {why}")
+                failed.append(port.Failure(f"commit:{one.hash}", titles.get(one.hash, one.hash), why))
+        return failed
+
     async def _store(self, claim: assignments.Claim, owner: scope.Scope, batch: port.Batch) -> None:
         kind = claim.spec.type.value
         failures = list(batch.failures)
+        for request in batch.commits:
+            failures += await self._commit(claim, request)
         unknown = await self._items.unknown(claim.uid, batch.items)
         for found in unknown:
             one = found

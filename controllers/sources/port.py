@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from crds import errors, facts, mail, pendingtask
+from crds import connection, errors, facts, mail, pendingtask
+from kb import api
 
 Cursor = Mapping[str, Any]
 """JSON that only the protocol reads; {} before the first poll."""
@@ -28,6 +29,14 @@ class Misconfigured(errors.Permanent):
 
 class Unreachable(errors.Operational):
     """The source does not answer, answers nonsense, or asks for a pause (`retry_after`)."""
+
+
+class Uncloned(errors.Operational):
+    """A Git source has no clone, and none could be made; `cause` says why."""
+
+    def __init__(self, cause: errors.JervisError) -> None:
+        super().__init__(cause.message)
+        self.cause = cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +72,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What was found next, and the cursor behind it; `shown` says for people where that is."""
+    """What was found next, and the cursor behind it; `shown` says for people where that is. `commits` need no model and
+    go straight to the knowledge base; `workspace` is what the clone of a Git source has come to."""
 
     cursor: Cursor
     shown: str
     items: tuple[Item, ...] = ()
     failures: tuple[Failure, ...] = field(default=())
+    commits: tuple[api.GitCommits, ...] = ()
+    workspace: connection.WorkspaceState | None = None
 
 
 @dataclass(frozen=True, slots=True)

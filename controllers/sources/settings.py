@@ -36,7 +36,17 @@ class Settings(BaseSettings):
     sweep_seconds: Annotated[float, Field(ge=1)] = 3600
     """Between two looks for items that left their source."""
     plaintext: bool = False
-    """Allow imap:// servers without STARTTLS: the password travels readable."""
+    """Allow imap:// servers without STARTTLS, and a login at http:// repositories: the password travels readable."""
+    workspace: str = "/var/lib/jervis/git"
+    """Directory of the clones of Git Connections."""
+    git_clone_bytes: Annotated[int, Field(ge=1 << 20)] = 2 << 30
+    """Of one clone; a larger repository is not read."""
+    git_seconds: Annotated[float, Field(gt=0)] = 3600
+    """Of one transfer from a Git server."""
+    git_reads: Annotated[int, Field(ge=1, le=256)] = 4
+    """Requests of runs for repositories that are answered at once."""
+    git_read_seconds: Annotated[float, Field(gt=0)] = 600
+    """Of one such answer."""
     request_timeout: Annotated[float, Field(gt=0)] = 10
     """Of the Kubernetes API."""
     kb_timeout: Annotated[float, Field(gt=0)] = 60

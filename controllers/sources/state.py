@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from crds import connection
+
 REASONS = ("CredentialsRejected", "Misconfigured", "Unreachable", "KnowledgeBaseAway", "PollFailed")
 """Why a poll failed: reasons of the condition Ready."""
 
@@ -42,6 +44,17 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Workspace:
+    """The clone of a Git Connection: `failures` tries in a row failed, the last one with `error`; the next is at
+    `retry_at`."""
+
+    state: connection.WorkspaceState
+    failures: int = 0
+    retry_at: datetime | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """What the last polls came to. `failures` in a row; `reason` (CamelCase) and `message` of the last one, "" after a
     success; `rejected`: the source refused the credentials. `items` by state, `failed` the latest of them;
@@ -63,3 +76,4 @@ class State:
     waiting_since: datetime | None = None
     retried: str = ""
     resynced: str = ""
+    workspace: Workspace | None = None

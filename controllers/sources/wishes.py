@@ -1,6 +1,6 @@
 """What people ask of a Connection by annotations: each wish is done once, however often it is repeated or interrupted.
 
-- retry: failed items whose content is stored become New again
+- retry: failed items whose content is stored become New again; a clone that failed is made at once
 - resync: the source is read from its beginning; items that are known make no second task
 """
 
@@ -20,7 +20,9 @@ async def begun(claim: assignments.Claim, assigned: assignments.Assignments, sto
     retry, resync = wishes.get("retry", ""), wishes.get("resync", "")
     if retry not in ("", state.retried):
         await stored.again(claim.uid)
-        claim = replace(claim, state=replace(state, retried=retry))
+        # A clone that failed begins anew with its tries.
+        failed = state.workspace is not None and state.workspace.failures
+        claim = replace(claim, state=replace(state, retried=retry, workspace=None if failed else state.workspace))
     if resync not in ("", claim.rewound):
         # In this order: a kill between the two repeats both.
         await stored.forget_unread(claim.uid)

@@ -26,7 +26,12 @@ CLUSTER = {
     "runc": "runc",
     "util-linux": "nsenter",
 }
-SERVERS = {"dovecot-imapd": "dovecot", "espeak-ng": "espeak-ng"}  # tests of the sources; it speaks recordings
+SERVERS = {
+    "dovecot-imapd": "dovecot",
+    "git": "git",
+    "openssh-server": "/usr/sbin/sshd",
+    "espeak-ng": "espeak-ng",  # it speaks recordings
+}  # tests of the sources
 BROWSER = {"chromium": "chromium"}  # tests of the pages
 IMAGE = {"buildah": "buildah", "debootstrap": "debootstrap"}
 _TESSDATA = "/usr/share/tesseract-ocr/5/tessdata"

@@ -47,6 +47,7 @@ class Knowledge(ThreadingHTTPServer):
         self.groups: dict[str, str] = {}
         self.stored: dict[str, bytes] = {}
         self.forgotten: list[str] = []
+        self.commits: list[str] = []
         self.rules: list[api.Rule] = []
         self.parents: list[str | None] = []
         self.busy = False
@@ -60,6 +61,15 @@ class Knowledge(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def commit(self, body: bytes) -> tuple[int, dict[str, Any]]:
+        """Take commits."""
+        asked = api.GitCommits.model_validate_json(body)
+        hashes = [one.hash for one in asked.commits]
+        with self._lock:
+            self.commits += hashes
+        outcomes = [{"hash": one, "sourceUrn": asked.repository.source_urn(one), "result": "Stored"} for one in hashes]
+        return 200, {"outcomes": outcomes}
 
     def ingest(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for one request."""
@@ -236,6 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
         others = {
             "/api/v1/ingest/attachment": self.server.attach,
             "/api/v1/ingest/link": self.server.link,
+            "/api/v1/ingest/git-commits": self.server.commit,
             "/api/v1/outcomes": self.server.outcome,
             "/api/v1/projects/regroup": self.server.regroup,
             "/api/v1/content": self.server.store,

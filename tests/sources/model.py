@@ -170,14 +170,19 @@ class World:
         self.url = ""
         self._versions = itertools.count(1)
 
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[World]:
-        application = web.Application()
+    def application(self) -> web.Application:
+        """What it answers."""
+        application = web.Application(client_max_size=64 << 20)
         application.router.add_get(_TASKS, self._list)
         application.router.add_post(_TASKS, self._create)
         application.router.add_get(f"{_TASKS}/{{name}}", self._get)
         application.router.add_delete(f"{_TASKS}/{{name}}", self._delete)
         application.router.add_delete("/api/v1/documents", self._forget)
+        return application
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[World]:
+        application = self.application()
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()

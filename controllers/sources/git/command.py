@@ -1,0 +1,316 @@
+"""One hardened `git`: no hooks, no helpers, no configuration but this one, one protocol, and an end for every command.
+
+Credentials travel in the environment of the commands that need them (RFC 7617) or, for ssh, in files of a directory
+that lives as long as the command; neither in arguments nor in the configuration of a clone. Redirects are refused: they
+would carry the header to another host.
+
+Source: git-config(1), git(1) "Environment Variables", ssh_config(5).
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from controllers.sources import port
+
+TOKEN_USER = "oauth2"  # noqa: S105  # a name
+"""GitLab asks for this name beside a token; GitHub and Gitea take any."""
+SSH_USER = "git"
+BIG_FILE = 1 << 20
+"""Bytes from which Git streams a file and takes it for binary."""
+_SAID_CHARS = 400
+_ADVICE = ("@", "hint:", "Please make sure you have the correct", "and the repository exists")
+_AUTHORITIES = "/etc/ssl/certs"
+"""Those of the image, which an own authority comes beside."""
+_KEY, _KNOWN_HOSTS = "ssh-privatekey", "known_hosts"
+
+_CONFIG: Mapping[str, str] = {
+    "core.hooksPath": "/dev/null",
+    "core.attributesFile": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.bigFileThreshold": str(BIG_FILE),
+    "core.quotePath": "true",
+    "credential.helper": "",
+    "diff.renameLimit": "400",
+    "fetch.recurseSubmodules": "false",
+    "fetch.unpackLimit": "1",
+    "fetch.writeCommitGraph": "false",
+    "gc.auto": "0",
+    "http.followRedirects": "false",
+    "http.lowSpeedLimit": "1000",
+    "http.lowSpeedTime": "60",
+    "maintenance.auto": "false",
+    "pack.threads": "1",
+    "pack.windowMemory": "64m",
+    "core.packedGitLimit": "256m",
+    "core.deltaBaseCacheLimit": "32m",
+    "protocol.version": "2",
+    # A clone on a volume may belong to the user id of an earlier pod.
+    "safe.directory": "*",
+    "transfer.fsckObjects": "true",
+    "uploadpack.allowFilter": "true",
+}
+# Faults that old versions of Git wrote into well-known repositories; none of them does harm.
+_OLD_FAULTS = ("zeroPaddedFilemode", "badTimezone", "missingSpaceBeforeDate", "missingEmail", "badEmail", "badDate")
+
+_REJECTED = re.compile(
+    r"could not read (Username|Password)|Authentication failed|terminal prompts disabled|Permission denied \("
+    r"|returned error: 40[13]|Access denied|invalid credentials",
+    re.IGNORECASE,
+)
+_HOST_KEY = re.compile(
+    r"Host key verification failed|REMOTE HOST IDENTIFICATION|No .* host key is known", re.IGNORECASE
+)
+_ABSENT = re.compile(
+    r"repository .* not found|does not exist|returned error: 404|not appear to be a git repository|not exported"
+    r"|is this a git repository|No such file or directory|Repository not found",
+    re.IGNORECASE,
+)
+_MOVED = re.compile(r"returned error: 30\d|redirect", re.IGNORECASE)
+_REFUSED = re.compile(r"fsck|object corrupt|error in object|badTree|hasDot", re.IGNORECASE)
+
+
+class Failed(port.Unreachable):
+    """A command ended badly, and what it said is about no known fault of credentials or address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Where a repository is and as whom it is read. `authorities` is a file of certificates, "" for those of the
+    machine; `seconds` the longest that a transfer may last."""
+
+    url: str
+    username: str = ""
+    password: str = ""
+    key: str = ""
+    known_hosts: str = ""
+    authorities: str = ""
+    seconds: float = 3600.0
+
+    @property
+    def scheme(self) -> str:
+        """Of the URL."""
+        return urlsplit(self.url).scheme
+
+
+def remote(url: str, credentials: Mapping[str, str], *, plain: bool, authorities: str, seconds: float) -> Remote:
+    """From the URL and the values of the Secret. `plain` allows a password on http://. Raises `Misconfigured`."""
+    scheme = urlsplit(url).scheme
+    username = credentials.get("username", "")
+    password = credentials.get("password", "") or credentials.get("token", "")
+    if scheme == "ssh":
+        key, hosts = credentials.get(_KEY, ""), credentials.get(_KNOWN_HOSTS, "")
+        for name, value in ((_KEY, key), (_KNOWN_HOSTS, hosts)):
+            if not value.strip():
+                raise port.Misconfigured(
+                    f"The Secret lacks {name}, which ssh:// needs.",
+                    field="spec.secretRef",
+                    remedy="Add it: kubectl create secret generic NAME --from-file=ssh-privatekey=FILE"
+                    " --from-file=known_hosts=FILE (ssh-keyscan HOST prints the latter; compare its fingerprints).",
+                )
+        return Remote(url, username or SSH_USER, key=key, known_hosts=hosts, seconds=seconds)
+    if scheme == "http" and password and not plain:
+        raise port.Misconfigured(
+            "The password would travel readable over http://.",
+            field="spec.url",
+            remedy="Use https://, or allow it with sources.settings.plaintext of the chart.",
+        )
+    return Remote(url, username or TOKEN_USER, password, authorities=authorities, seconds=seconds)
+
+
+def environment(at: Remote | None = None) -> dict[str, str]:
+    """Of a command; with `at` of one that calls the remote."""
+    config = dict(_CONFIG)
+    config |= {f"{part}.fsck.{fault}": "ignore" for part in ("fetch", "receive") for fault in _OLD_FAULTS}
+    allowed = ""
+    if at is not None:
+        allowed = at.scheme
+        if at.authorities:
+            config |= {"http.sslCAInfo": at.authorities, "http.sslCAPath": _AUTHORITIES}
+        if at.password and at.scheme in ("http", "https"):
+            login = base64.b64encode(f"{at.username}:{at.password}".encode()).decode()
+            config["http.extraHeader"] = f"Authorization: Basic {login}"
+    made = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": "/nonexistent",
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "/bin/false",
+        "SSH_ASKPASS": "/bin/false",
+        "GIT_ALLOW_PROTOCOL": allowed,
+        "GIT_PROTOCOL_FROM_USER": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_CONFIG_COUNT": str(len(config)),
+    }
+    for number, (name, value) in enumerate(config.items()):
+        made[f"GIT_CONFIG_KEY_{number}"], made[f"GIT_CONFIG_VALUE_{number}"] = name, value
+    return made
+
+
+def local(directory: Path, *arguments: str, stdin: bytes = b"", seconds: float = 300.0) -> bytes:
+    """What a command says that calls nobody. Raises `Failed`."""
+    return _run(["--git-dir", str(directory), *arguments], environment(), stdin, seconds)
+
+
+def call(
+    at: Remote,
+    *arguments: str,
+    stdin: bytes = b"",
+    seconds: float | None = None,
+    watch: Callable[[], str] | None = None,
+) -> bytes:
+    """What a command says that calls the remote; `watch` is asked each second, and what it answers ends the command.
+
+    Raises `Rejected`, `Misconfigured`, `Unreachable`.
+    """
+    with _ssh(at) as more:
+        try:
+            return _run([*arguments], {**environment(at), **more}, stdin, seconds or at.seconds, watch)
+        except Failed as error:
+            raise _told(at, error) from error
+
+
+def _told(at: Remote, error: Failed) -> port.Rejected | port.Misconfigured | port.Unreachable:
+    said = error.message
+    if _HOST_KEY.search(said):
+        return port.Misconfigured(
+            f"The host key of the server is none of known_hosts: {said}",
+            field="spec.secretRef",
+            remedy="Compare the fingerprint with the one that the server's owner publishes, and add the key to it.",
+        )
+    if _ABSENT.search(said):
+        return port.Misconfigured(
+            f"There is no such repository, or these credentials do not see it: {said}",
+            field="spec.url",
+            remedy="Correct spec.url, or give a Secret that may read it.",
+        )
+    if _REJECTED.search(said):
+        return port.Rejected(
+            f"The server refuses the credentials: {said}",
+            field="spec.secretRef",
+            remedy="Correct username and password, token or ssh-privatekey of the Secret; a private repository needs"
+            " them.",
+        )
+    if _MOVED.search(said):
+        return port.Misconfigured(
+            f"The server sends the call elsewhere, and a redirect is not followed: {said}",
+            field="spec.url",
+            remedy="Write the address that the repository has now.",
+        )
+    if _REFUSED.search(said):
+        return port.Misconfigured(
+            f"Git refuses objects of the repository: {said}",
+            field="spec.url",
+            remedy="git fsck in a clone shows them; they have to be rewritten there.",
+        )
+    return port.Unreachable(f"The repository cannot be read: {said}")
+
+
+@contextmanager
+def _ssh(at: Remote) -> Iterator[dict[str, str]]:
+    if at.scheme != "ssh":
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(prefix="jervis-ssh-") as folder:
+        key, hosts = Path(folder, "key"), Path(folder, "known_hosts")
+        for path, text in ((key, at.key), (hosts, at.known_hosts)):
+            path.touch(mode=0o600)
+            path.write_text(text.strip() + "\n")
+        options = {
+            "BatchMode": "yes", "StrictHostKeyChecking": "yes", "UserKnownHostsFile": str(hosts),
+            "GlobalKnownHostsFile": "/dev/null", "IdentitiesOnly": "yes", "IdentityAgent": "none",
+            "ForwardAgent": "no", "ClearAllForwardings": "yes", "PermitLocalCommand": "no", "ProxyCommand": "none",
+            "ConnectTimeout": "20", "ServerAliveInterval": "15", "ServerAliveCountMax": "4",
+        }  # fmt: skip
+        # The user name goes by a file: it may have any characters, and ssh reads an argument that begins with a dash.
+        config = Path(folder, "config")
+        config.write_text("".join(f"{name} {value}\n" for name, value in (*options.items(), ("IdentityFile", key))))
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", at.username):
+            raise port.Misconfigured("username of the Secret is no user name for ssh.", field="spec.secretRef")
+        yield {"GIT_SSH_COMMAND": f"ssh -F {config} -l {at.username}", "GIT_SSH_VARIANT": "ssh"}
+
+
+def _run(
+    arguments: list[str],
+    env: Mapping[str, str],
+    stdin: bytes,
+    seconds: float,
+    watch: Callable[[], str] | None = None,
+) -> bytes:
+    process = subprocess.Popen(  # noqa: S603
+        ["git", *arguments],  # noqa: S607  # the git of the image
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(env),
+        start_new_session=True,
+    )
+    ended: list[str] = []
+    with _ending(process, seconds, watch, ended):
+        out, err = process.communicate(stdin)
+    if process.returncode == 0 and not ended:
+        return out
+    raise Failed(ended[0] if ended else said(err) or f"git ended with {process.returncode}")
+
+
+@contextmanager
+def _ending(
+    process: subprocess.Popen[bytes], seconds: float, watch: Callable[[], str] | None, ended: list[str]
+) -> Iterator[None]:
+    """End the process, and what it started, after `seconds`, when `watch` says why, and in any case at the end."""
+    over = threading.Event()
+
+    def look() -> None:
+        left = seconds
+        while not over.wait(min(1.0, left)):
+            left -= 1.0
+            why = (watch() if watch else "") or (f"it took longer than {seconds:.0f} s" if left <= 0 else "")
+            if why:
+                ended.append(why)
+                kill(process)
+                return
+
+    watcher = threading.Thread(target=look, name="git watch", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+        kill(process)
+        process.wait()
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End a command of ours and everything that it started, if it runs still."""
+    if process.poll() is None:
+        end(process.pid)
+
+
+def end(group: int) -> None:
+    """End a group of processes."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def said(err: bytes) -> str:
+    """The end of what a command said, in one line, without advice."""
+    lines = [line.strip() for line in err.decode(errors="replace").splitlines()]
+    return " ".join(line for line in lines if line and not line.startswith(_ADVICE))[-_SAID_CHARS:]

@@ -1,0 +1,199 @@
+"""Read-only Git over smart HTTP for runs, from the clone of a Connection; the run's token is the bearer token.
+
+A run sees the Git Connections of its namespace that are its client's, and of its project or group or of none. Nothing
+can be pushed: only upload-pack is served. A replica without the clone, or with one that is behind what was read, makes
+it while the caller waits by Retry-After.
+
+Source: gitprotocol-http(5) "Smart Clients", gitprotocol-v2(5) "HTTP Transport"; git-http-backend(1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import structlog
+from aiohttp import web
+
+from controllers.sources import assignments, metrics
+from controllers.sources.git import clone, command
+from controllers.sources.http import app, gate, problems, routes
+from controllers.sources.protocols import git
+from crds import connection, errors, scope
+
+log = structlog.get_logger("sources")
+Opens = Callable[[assignments.Claim], Awaitable[git.Repository]]
+_SERVICE = "git-upload-pack"
+_REQUEST, _RESULT = f"application/x-{_SERVICE}-request", f"application/x-{_SERVICE}-result"
+_ADVERTISEMENT = f"application/x-{_SERVICE}-advertisement"
+_CHUNK = 1 << 16
+_MAKING_SECONDS = 10.0
+_UNCACHED = {"Cache-Control": "no-cache, max-age=0, must-revalidate"}
+REFS = routes.Route(
+    "GET", "/api/v1/git/{connection}/info/refs", "The branches of a Git Connection (smart HTTP)",
+    raw_reply=True, runs=True, tokens=False, query=("service",),
+)  # fmt: skip
+PACK = routes.Route(
+    "POST", f"/api/v1/git/{{connection}}/{_SERVICE}", "Objects of a Git Connection (smart HTTP)",
+    raw_body=True, raw_reply=True, runs=True, tokens=False,
+)  # fmt: skip
+
+
+class Reading:
+    """`opens` gives the repository of a Connection. `width` requests are answered at once, each for `seconds` at
+    most."""
+
+    def __init__(
+        self,
+        assigned: assignments.Assignments,
+        workspace: clone.Workspace,
+        opens: Opens,
+        measured: metrics.Metrics,
+        *,
+        width: int,
+        seconds: float,
+    ) -> None:
+        self._assigned, self._workspace, self._opens, self._metrics = assigned, workspace, opens, measured
+        self._width, self._seconds = width, seconds
+        self._busy = 0
+        self._making: dict[str, asyncio.Task[str]] = {}
+
+    @property
+    def served(self) -> list[routes.Served]:
+        """Its routes."""
+        return [(REFS, self._refs), (PACK, self._pack)]
+
+    async def _refs(self, request: web.Request) -> web.StreamResponse:
+        if request.query["service"] != _SERVICE:
+            raise problems.Forbidden(
+                "only git-upload-pack is served: repositories are read here, not written",
+                field="service",
+                remedy="Clone or fetch; push to the repository's own server.",
+            )
+        version = _version(request)
+        start = b"" if "version=2" in version else b"001e# service=git-upload-pack\n0000"
+        return await self._answer(request, ("--http-backend-info-refs",), b"", _ADVERTISEMENT, start)
+
+    async def _pack(self, request: web.Request) -> web.StreamResponse:
+        if request.content_type != _REQUEST:
+            raise problems.Invalid(
+                f"the body is no request of Git: {request.content_type[:100]}",
+                field="Content-Type",
+                remedy=f"Send {_REQUEST}; git does.",
+            )
+        return await self._answer(request, (), await app.raw(request), _RESULT, b"")
+
+    async def _answer(
+        self, request: web.Request, arguments: tuple[str, ...], body: bytes, kind: str, start: bytes
+    ) -> web.StreamResponse:
+        outcome = "failed"
+        try:
+            async with self._slot():
+                copy = await self._clone(request)
+                response = await self._stream(request, copy, arguments, body, kind, start)
+            outcome = "ok"
+            return response
+        except errors.Permanent:
+            outcome = "refused"
+            raise
+        except errors.Operational:
+            outcome = "away"
+            raise
+        finally:
+            self._metrics.git_reads.labels(outcome).inc()
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        if self._busy >= self._width:
+            raise problems.Crowded(f"{self._width} repositories are read at once already")
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
+
+    async def _clone(self, request: web.Request) -> clone.Clone:
+        run, name = gate.run(request), request.match_info["connection"]
+        claim = await self._assigned.named(run.namespace, name)
+        if claim is None or claim.spec.type is not connection.Type.GIT or not _visible(claim.spec, run.scope):
+            raise problems.NotFound(
+                f"there is no Git Connection {name[:100]!r} that is polled in the run's namespace and scope",
+                field="connection",
+                remedy="kubectl get connections shows them; a suspended one is not served.",
+            )
+        copy = self._workspace.clone(claim.uid)
+        read = [at["at"] for at in claim.cursor.get("branches", {}).values() if at.get("at")]
+        if not await asyncio.to_thread(copy.has, read):
+            await self._make(claim)
+        return copy
+
+    async def _make(self, claim: assignments.Claim) -> None:
+        """Return if the clone was just made; it is made once, however many ask."""
+        making = self._making.get(claim.uid)
+        if making is None:
+            making = asyncio.create_task(self._made(claim), name=f"clone {claim.namespace}/{claim.name}")
+            self._making[claim.uid] = making
+            making.add_done_callback(lambda _: self._making.pop(claim.uid, None))
+        done, _ = await asyncio.wait([making], timeout=_MAKING_SECONDS)
+        why = making.result() if done else "this replica is making its clone"
+        if why:
+            raise errors.Operational(f"the repository is not here yet: {why}", retry_after=_MAKING_SECONDS)
+
+    async def _made(self, claim: assignments.Claim) -> str:
+        """ "", or why not."""
+        try:
+            await (await self._opens(claim)).bring()
+        except errors.JervisError as error:
+            log.info("clone for a run not made", connection=claim.name, reason=error.message)
+            return error.message
+        return ""
+
+    async def _stream(
+        self, request: web.Request, copy: clone.Clone, arguments: tuple[str, ...], body: bytes, kind: str, start: bytes
+    ) -> web.StreamResponse:
+        environment = {**command.environment(), "GIT_PROTOCOL": _version(request)}
+        process = await asyncio.create_subprocess_exec(
+            "git", "upload-pack", "--strict", "--stateless-rpc", *arguments, str(copy.path),
+            env=environment, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        response = web.StreamResponse(headers={**_UNCACHED, "Content-Type": kind})
+        try:
+            async with asyncio.timeout(self._seconds):
+                process.stdin.write(body)
+                process.stdin.close()
+                some = start + await process.stdout.read(_CHUNK)
+                if some == start and await process.wait():
+                    raise problems.Invalid("git upload-pack refuses the request", field="body")
+                await response.prepare(request)
+                while some:
+                    await response.write(some)
+                    some = await process.stdout.read(_CHUNK)
+                if await process.wait() and not kind.endswith("result"):
+                    raise errors.Operational("git upload-pack broke off")
+                await response.write_eof()
+        except TimeoutError as error:
+            raise errors.Operational(f"the answer took longer than {self._seconds:.0f} s") from error
+        finally:
+            if process.returncode is None:
+                command.end(process.pid)
+                await process.wait()
+        return response
+
+
+def _version(request: web.Request) -> str:
+    said = request.headers.get("Git-Protocol", "")
+    return said if re.fullmatch(r"version=[012]", said) else ""
+
+
+def _visible(spec: connection.Spec, run: scope.Scope) -> bool:
+    """Whether a run may read it (seed 001 "Multi-tenant Scoping"): its client's, its project's, its group's."""
+    if spec.client_id != run.client_id:
+        return False
+    if spec.project_id:
+        return spec.project_id == run.project_id or bool(spec.group_id and spec.group_id == run.group_id)
+    return not spec.group_id or spec.group_id == run.group_id

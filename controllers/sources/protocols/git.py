@@ -1,0 +1,336 @@
+"""Repositories by Git: an overview of each branch as a task, its commits straight to the knowledge base.
+
+The cursor is `{"of": HASH, "branches": {name: {"at": SHA}}}`: everything that the branch has at that commit is taken.
+While more is read, it has `"to"`, the commit that is read up to, and `"n"`, how many of the commits between the two are
+taken; their order follows from the two. A branch that was at a commit which it has no more (a forced push), and one
+that is gone, lose their commits in the knowledge base. Requests of `git-commits` are safe to repeat, so a kill repeats
+a batch and loses none.
+
+Source: seed 001 "GitContinuousIndexer"; seed 000 "Workspace Retry with Exponential Backoff".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+from controllers.sources import assignments, limits, port
+from controllers.sources.git import clone, command, history, overview
+from crds import connection, pendingtask, scope
+from crds.connection import WorkspaceState
+from kb import api
+
+BATCH, BATCH_BYTES = 50, 1 << 20
+"""Commits of one request, and the characters of all their texts together."""
+MOST_REMOVED = 1000
+"""Hashes of one request."""
+MOST_BRANCHES = 500
+MOST_LINKS = 20
+"""Of one commit."""
+_NAME_CHARS = 255
+_URL_CHARS, _CONTEXT_CHARS = 500, 200
+_URL = re.compile(r"(?<![A-Za-z0-9+.-])https?://[^\s<>\"`{}|\\^\[\]\x00-\x20]+", re.IGNORECASE)
+_AFTER = ".,;:!?'*)"
+_GLOB = re.compile(r"[*?\[]")
+_TRACKERS: Mapping[str, Literal["github", "gitlab", "gitea"]] = {
+    "github": "github", "gitlab": "gitlab", "gitea": "gitea", "codeberg": "gitea",
+}  # fmt: skip
+
+
+class Repository:
+    """One poll. `bucket` and `monotonic` say when the remote may be asked next; `sleep` waits for it."""
+
+    def __init__(
+        self,
+        copy: clone.Clone,
+        at: command.Remote,
+        spec: connection.Spec,
+        bucket: limits.Bucket,
+        *,
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._clone, self._at, self._bucket = copy, at, bucket
+        self._monotonic, self._sleep = monotonic, sleep
+        self._filter = spec.filter or connection.Filter()
+        self._owner = scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id)
+        since = self._filter.since
+        said = "\0".join((spec.url, since.isoformat() if since else ""))
+        self._of = hashlib.sha256(said.encode()).hexdigest()[:16]
+        self._repository = repository(spec.url)
+
+    async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
+        """See `port.Source`. Raises `port.Uncloned` where there is no clone and none could be made."""
+        known = cursor.get("branches", {}) if cursor.get("of") == self._of else {}
+        places: dict[str, dict[str, Any]] = {name: dict(at) for name, at in known.items()}
+        if await asyncio.to_thread(self._clone.there):
+            found, chosen, absent, odd = await self._brought(places)
+        else:
+            yield self._batch(places, workspace=WorkspaceState.CLONING)
+            try:
+                found, chosen, absent, odd = await self._brought(places)
+            except (port.Rejected, port.Misconfigured, port.Unreachable) as error:
+                raise port.Uncloned(error) from error
+            yield self._batch(places, workspace=WorkspaceState.READY)
+        if odd:
+            yield self._batch(places, failures=odd)
+        for name in sorted(set(places) - set(chosen)):
+            yield await self._removed(name, places)
+        default = _mapped(self._repository, found.default)
+        for name in sorted(chosen, key=lambda one: (one != found.default, one)):
+            async with aclosing(self._branch(default, name, chosen[name], places)) as batches:
+                async for batch in batches:
+                    yield batch
+        if absent:
+            raise port.Misconfigured(
+                f"The repository has no branch {', '.join(map(repr, absent))[:400]}.",
+                field="spec.filter.include",
+                remedy="Correct spec.filter.include, or leave it out to take the default branch.",
+            )
+
+    async def bring(self) -> None:
+        """Have the clone as the remote is now. Raises `Rejected`, `Misconfigured`, `Unreachable`."""
+        await self._brought({})
+
+    async def ids(self) -> AsyncGenerator[port.Page]:
+        """See `port.Source`. The branches are asked for, nothing is fetched."""
+        found: clone.Listed = await self._call(clone.listed, self._at)
+        chosen, absent, odd = self._chosen(found)
+        hidden = not found.branches and not await asyncio.to_thread(self._clone.empty)
+        if absent or hidden:
+            raise port.Misconfigured("The repository does not show every branch that is to be read.")
+        yield port.Page((*map(_place, chosen), *(one.place for one in odd)))
+        yield port.Page((), last=True)
+
+    async def _brought(
+        self, places: Mapping[str, Any]
+    ) -> tuple[clone.Listed, dict[str, str], list[str], tuple[port.Failure, ...]]:
+        """(what the remote has, the branches that are read, names that are none, what cannot be read); the clone has
+        all of it."""
+        found: clone.Listed = await self._call(clone.listed, self._at)
+        chosen, absent, odd = self._chosen(found)
+        if places and not found.branches:
+            raise port.Unreachable("The repository shows no branch any more; nothing is taken for deleted.")
+        if not await asyncio.to_thread(self._clone.current, chosen):
+            await self._call(self._clone.bring, self._at, chosen, found.default)
+        return found, chosen, absent, odd
+
+    def _chosen(self, found: clone.Listed) -> tuple[dict[str, str], list[str], tuple[port.Failure, ...]]:
+        include, exclude = self._filter.include, self._filter.exclude
+        if not include and found.branches and not found.default:
+            raise port.Misconfigured(
+                "The repository has no default branch.",
+                field="spec.filter.include",
+                remedy=f"Name branches, such as {sorted(found.branches)[0]}.",
+            )
+        taken = {
+            name: sha
+            for name, sha in found.branches.items()
+            if (any(fnmatchcase(name, one) for one in include) if include else name == found.default)
+            and not any(fnmatchcase(name, one) for one in exclude)
+        }
+        odd = [name for name in taken if not name.isprintable() or len(name) > _NAME_CHARS]
+        failures = tuple(_odd(name) for name in odd)
+        for name in odd:
+            del taken[name]
+        if len(taken) > MOST_BRANCHES:
+            raise port.Misconfigured(
+                f"{len(taken)} branches are chosen, at most {MOST_BRANCHES} are read.",
+                field="spec.filter.include",
+                remedy="Choose fewer.",
+            )
+        # A name may have a bracket, and stand for itself then.
+        absent = (
+            [one for one in include if one not in found.branches and not _GLOB.search(one)] if found.branches else []
+        )
+        return taken, absent, failures
+
+    async def _branch(
+        self, default: api.Repository, name: str, sha: str, places: dict[str, dict[str, Any]]
+    ) -> AsyncGenerator[port.Batch]:
+        while places.get(name, {}).get("at") != sha or "to" in places[name]:
+            state = places.get(name, {})
+            base, target, done = state.get("at"), state.get("to"), int(state.get("n", 0))
+            if target is None or not await asyncio.to_thread(self._clone.find, self._at, target):
+                target, done = sha, 0
+            failures: tuple[port.Failure, ...] = ()
+            if base is not None and not await asyncio.to_thread(self._clone.find, self._at, base):
+                failures, base = (_unknown(name, base),), None
+            places[name] = {"at": base, "to": target, "n": done}
+            if done == 0:
+                yield await self._begun(default, name, base, target, places, failures)
+            since = self._filter.since
+            shas = await asyncio.to_thread(history.between, self._clone.path, target, base, since)
+            with history.Reader(self._clone.path) as reader:
+                while done < len(shas):
+                    some = await asyncio.to_thread(_read, reader, shas[done : done + BATCH])
+                    done += len(some)
+                    places[name] = {"at": base, "to": target, "n": done}
+                    request = api.GitCommits(scope=self._owner, repository=default, branch=name, commits=some)
+                    # Only of what came since the branch is known: the links of a long past are thousands.
+                    items = [one for commit in some for one in links(default, commit)] if base else []
+                    yield self._batch(places, commits=(request,), items=tuple(items))
+            places[name] = {"at": target}
+            yield self._batch(places)
+
+    async def _begun(
+        self,
+        default: api.Repository,
+        name: str,
+        base: str | None,
+        target: str,
+        places: Mapping[str, Any],
+        failures: tuple[port.Failure, ...],
+    ) -> port.Batch:
+        """The overview of what the branch is now, and the commits that it has no more."""
+        is_default = name == default.default_branch
+        about = await asyncio.to_thread(overview.of, self._clone.path, target, default.path, name, default=is_default)
+        item = port.Item(
+            source_id=f"branch:{name}:overview",
+            version=about.digest[:32],
+            type=pendingtask.Type.GIT,
+            urn=f"git::{default.path}@{name}:overview"[:1024],
+            title=f"{default.path}, branch {name}"[:200],
+            text=about.text,
+            place=_place(name),
+        )
+        left: list[str] = []
+        if base is not None:
+            left = await asyncio.to_thread(history.between, self._clone.path, base, target)
+        return self._batch(places, items=(item,), failures=failures, commits=self._leaving(default, name, left))
+
+    async def _removed(self, name: str, places: dict[str, dict[str, Any]]) -> port.Batch:
+        """The branch is gone, or not chosen any more: so are its commits."""
+        state = places.pop(name)
+        left: dict[str, None] = {}
+        failures: tuple[port.Failure, ...] = ()
+        for sha in (state.get("at"), state.get("to")):
+            if sha is None:
+                continue
+            if await asyncio.to_thread(self._clone.find, self._at, sha):
+                left |= dict.fromkeys(await asyncio.to_thread(history.between, self._clone.path, sha, None))
+            else:
+                failures = (_unknown(name, sha),)
+        return self._batch(places, failures=failures, commits=self._leaving(self._repository, name, [*left]))
+
+    def _leaving(self, default: api.Repository, name: str, left: Sequence[str]) -> tuple[api.GitCommits, ...]:
+        some = (left[start : start + MOST_REMOVED] for start in range(0, len(left), MOST_REMOVED))
+        return tuple(
+            api.GitCommits(scope=self._owner, repository=default, branch=name, removed=list(one)) for one in some
+        )
+
+    def _batch(self, places: Mapping[str, Any], **what: Any) -> port.Batch:
+        branches = {name: dict(at) for name, at in places.items()}
+        return port.Batch({"of": self._of, "branches": branches}, _shown(places), **what)
+
+    async def _call(self, step: Callable[..., Any], *arguments: Any) -> Any:
+        pause = self._bucket.reserve(self._monotonic())
+        if pause:
+            await self._sleep(pause)
+        return await asyncio.to_thread(step, *arguments)
+
+
+def _read(reader: history.Reader, shas: Sequence[str]) -> list[api.Commit]:
+    """The first of these commits, as many as go into one request."""
+    found: list[api.Commit] = []
+    size = 0
+    for sha in shas:
+        one = reader.read(sha)
+        size += history.size(one)
+        if found and size > BATCH_BYTES:
+            break
+        found.append(one)
+    return found
+
+
+def links(where: api.Repository, commit: api.Commit) -> Iterable[port.Item]:
+    """The links in a commit's message, each of which becomes a task of its own (seed 000 "Link Handling Flow")."""
+    text = commit.message
+    seen: set[str] = set()
+    for match in _URL.finditer(text):
+        url = match[0].rstrip(_AFTER).partition("#")[0]
+        if url in seen or len(url) > _URL_CHARS or not urlsplit(url).hostname or "@" in urlsplit(url).netloc:
+            continue
+        if len(seen) >= MOST_LINKS:
+            return
+        seen.add(url)
+        source = api.LinkSource(
+            url=url,
+            source_urn=where.source_urn(commit.hash),
+            source_kind=api.GIT_COMMIT,
+            subject=text.partition("\n")[0][:200],
+            sender=commit.author.name,
+            before=" ".join(text[: match.start()].split())[-_CONTEXT_CHARS:],
+            after=" ".join(text[match.end() :].split())[:_CONTEXT_CHARS],
+        )
+        yield port.Item(
+            source_id=f"link:{url}",
+            version="",
+            type=pendingtask.Type.LINK,
+            urn=f"{api.LINK_URN}{url}",
+            title=f"Link in {source.subject}"[:200],
+            text=source.model_dump_json(by_alias=True, exclude_defaults=True, indent=2),
+            observed_at=commit.date,
+        )
+
+
+def repository(url: str) -> api.Repository:
+    """What the URL of a clone names. Raises `Misconfigured`."""
+    parts = urlsplit(url)
+    path = re.sub(r"[\s@]+", "-", unquote(parts.path)).strip("/").removesuffix(".git").rstrip("/")
+    org, _, name = path.rpartition("/")
+    if not name or len(org) > _NAME_CHARS or len(name) > _NAME_CHARS:
+        raise port.Misconfigured(
+            "The URL names no repository.", field="spec.url", remedy="Write https://HOST/ORG/NAME.git."
+        )
+    tracker = next((kind for word, kind in _TRACKERS.items() if word in (parts.hostname or "")), None)
+    return api.Repository(org=org, name=name, tracker=tracker)
+
+
+def _mapped(one: api.Repository, default: str) -> api.Repository:
+    fits = default.isprintable() and len(default) <= _NAME_CHARS
+    return one.model_copy(update={"default_branch": default if fits else ""})
+
+
+def _place(branch: str) -> str:
+    return f"branch/{branch}"
+
+
+def _odd(name: str) -> port.Failure:
+    shown = history.shown(name.encode(errors="surrogateescape"))[:_NAME_CHARS]
+    return port.Failure(
+        f"branch:{shown}", f"Branch {shown}"[:200], "The name is no UTF-8, or longer than 255.", _place(shown)
+    )
+
+
+def _unknown(name: str, sha: str) -> port.Failure:
+    return port.Failure(
+        f"branch:{name}:{sha}",
+        f"Branch {name}"[:200],
+        f"It was at {sha[:12]}, which the server does not give any more: commits that only it had stay.",
+    )
+
+
+def _shown(places: Mapping[str, Mapping[str, Any]]) -> str:
+    def at(state: Mapping[str, Any]) -> str:
+        return f"{state['n']} commits towards {state['to'][:12]}" if "to" in state else str(state["at"])[:12]
+
+    return "; ".join(f"{name}: {at(state)}" for name, state in sorted(places.items()))
+
+
+def opened(
+    workspace: clone.Workspace, *, plain: bool, authorities: str, seconds: float, monotonic: Callable[[], float]
+) -> Callable[[assignments.Claim, Mapping[str, str], limits.Bucket], Repository]:
+    """What opens the repository of a Connection. It raises `Misconfigured`."""
+
+    def opens(claim: assignments.Claim, credentials: Mapping[str, str], bucket: limits.Bucket) -> Repository:
+        at = command.remote(claim.spec.url, credentials, plain=plain, authorities=authorities, seconds=seconds)
+        return Repository(workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=monotonic)
+
+    return opens

@@ -1,0 +1,1 @@
+"""Git Connections against real servers of Git."""

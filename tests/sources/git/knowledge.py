@@ -1,0 +1,57 @@
+"""The wires around the sources process for repositories: apiserver and knowledge base of `World`, and commits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from kb import api
+from tests.sources.model import World
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
+users: [{{name: u, user: {{token: t}}}}]
+contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
+current-context: x
+"""
+
+
+class Commits(World):
+    """`branches` has the commits of each branch of each scope, in order of their arrival; `sent` every one that came.
+    `answers`: results of the next requests instead of Stored; each is (result, retryable)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branches: dict[str, list[str]] = {}
+        self.sent: list[str] = []
+        self.answers: list[tuple[str, bool]] = []
+        self.largest = 0
+
+    def application(self) -> web.Application:
+        made = super().application()
+        made.router.add_post("/api/v1/ingest/git-commits", self._commits)
+        made.router.add_post("/api/v1/content", self._content)
+        return made
+
+    async def _commits(self, request: web.Request) -> web.Response:
+        raw = await request.read()
+        self.largest = max(self.largest, len(raw))
+        asked = api.GitCommits.model_validate_json(raw)
+        result, retryable = self.answers.pop(0) if self.answers else ("Stored", False)
+        have = self.branches.setdefault(f"{asked.scope.project_id}/{asked.branch}", [])
+        if result == "Stored":
+            self.sent += [one.hash for one in asked.commits]
+            have += [one.hash for one in asked.commits if one.hash not in have]
+            have[:] = [one for one in have if one not in asked.removed]
+        outcomes: list[dict[str, Any]] = [
+            {"hash": one, "sourceUrn": asked.repository.source_urn(one), "result": result, "retryable": retryable}
+            for one in (*(commit.hash for commit in asked.commits), *asked.removed)
+        ]
+        return web.json_response({"outcomes": outcomes})
+
+    async def _content(self, request: web.Request) -> web.Response:
+        size = len(await request.read())
+        return web.json_response({"store": "gridfs", "key": "k", "sha256": "0" * 64, "bytes": size}, status=201)

@@ -1,0 +1,235 @@
+"""Repositories that are polled: tasks, commits, the workspace's state, and a process that is killed at any time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import prometheus_client
+import pytest
+
+import kube
+from controllers.connection import decide
+from controllers.connection.credentials import Finding
+from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, sweep
+from controllers.sources.git import clone
+from controllers.sources.protocols import git
+from crds import connection, labels
+from kb import client as kb
+from tests.sources import process
+from tests.sources.git.knowledge import KUBECONFIG, Commits
+from tests.sources.git.making import Repository
+from tests.sources.git.test_repository import log
+
+pytestmark = pytest.mark.services
+DATABASE = f"jervis_git_{os.getpid()}"
+NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "srv" / "acme" / "storage.git")
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[Any]:
+    client = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
+    yield client[DATABASE]
+    await client.drop_database(DATABASE)
+    client.close()
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[Commits]:
+    async with Commits().serving() as one:
+        assert isinstance(one, Commits)
+        yield one
+
+
+def conn(url: str, *, project: str = "storage", generation: int = 1, retry: str = "") -> connection.Connection:
+    spec = {"type": "Git", "clientId": "acme", "projectId": project, "url": url, "pollInterval": "10s"}
+    meta = {"name": f"code-{project}", "namespace": "here", "uid": f"uid-{project}", "generation": generation}
+    return connection.Connection.model_validate(
+        {"metadata": {**meta, "annotations": {labels.RETRY: retry}}, "spec": spec}
+    )
+
+
+@dataclass
+class Rig:
+    """All that works on Connections, with one clock."""
+
+    assigned: assignments.Assignments
+    polls: poller.Poller
+    measured: metrics.Metrics
+    now: datetime = NOW
+
+    async def round(self, one: connection.Connection) -> bool:
+        """Poll what is due; whether something was."""
+        await self.assigned.want(one)
+        claim = await self.assigned.claim("me", self.now)
+        if claim is not None:
+            await self.polls.serve(claim)
+        return claim is not None
+
+    async def workspace(self, one: connection.Connection) -> tuple[str, int, datetime | None]:
+        """(condition's reason, tries, time of the next) as the operator writes them."""
+        state = (await self.assigned.states())[one.metadata.uid][2]
+        found = decide.patch(one, Finding(True, "NotNeeded", ""), self.now, file_urls=True, state=state)
+        reasons = {each["type"]: each["reason"] for each in found["conditions"]}
+        said = connection.Workspace.model_validate(found["workspace"])
+        return reasons["WorkspaceReady"], said.retry_count, said.next_retry_at
+
+
+@pytest.fixture(name="rig")
+async def started(world: Commits, database: Any, tmp_path: Path) -> AsyncIterator[Rig]:
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG.format(url=world.url))
+    loaded = kube.configuration(str(path))
+    session = kube.session(loaded, fence=lambda: None)
+    api = kube.Kube(loaded, session, fence=lambda: None, timeout=10)
+    assigned, stored = assignments.Assignments(database), items.Items(database)
+    await assigned.prepare()
+    await stored.prepare()
+    measured = metrics.Metrics(prometheus_client.CollectorRegistry())
+    async with httpx.AsyncClient(trust_env=False) as http:
+        knowledge = kb.Client(world.url, http, attempts=1)
+
+        def wall() -> datetime:
+            return rig.now
+
+        opens = git.opened(
+            clone.Workspace(tmp_path / "ws", 1 << 30), plain=True, authorities="", seconds=60, monotonic=time.monotonic
+        )
+        polls = poller.Poller(
+            api, knowledge, assigned, stored, indexer.Indexer(api, stored, measured, wall=wall),
+            sweep.Sweeper(knowledge, assigned, gone.Gone(database), measured, every=3600, wall=wall,
+                          monotonic=time.monotonic),
+            {}, measured, owner="me", width=1, renew=20, wall=wall, monotonic=time.monotonic, clones=opens,
+        )  # fmt: skip
+        rig = Rig(assigned, polls, measured)
+        yield rig
+    await session.close()
+
+
+async def test_a_clone_that_fails_is_tried_again_after_the_times_of_the_seed(
+    rig: Rig, made: Repository, world: Commits
+) -> None:
+    one = conn(f"{made.url}-not-there")
+    pauses = []
+    for tries in range(1, 7):
+        assert await rig.round(one)
+        reason, count, again = await rig.workspace(one)
+        assert (reason, count) == ("CloneFailed", tries)
+        assert again is not None
+        pauses.append(int((again - rig.now).total_seconds() // 60))
+        rig.now = again - timedelta(seconds=1)
+        assert not await rig.round(one)
+        rig.now = again
+    assert pauses == [5, 15, 30, 60, 5, 15]
+    asked = conn(f"{made.url}-not-there", retry="now")
+    rig.now -= timedelta(minutes=10)
+    assert await rig.round(asked), "a person asks for it at once"
+    assert (await rig.workspace(asked))[:2] == ("CloneFailed", 1)
+    made.many(3)
+    good = conn(made.url, generation=2, retry="now")
+    assert await rig.round(good), "another URL is tried at once"
+    assert await rig.workspace(good) == ("Cloned", 0, None)
+    assert world.branches == {"storage/main": log(made)}
+
+
+async def test_commits_that_are_not_stored_hold_the_cursor_and_bad_ones_are_failures(
+    rig: Rig, made: Repository, world: Commits
+) -> None:
+    made.many(60)
+    one = conn(made.url)
+    world.answers = [("Failed", True)]
+    await rig.round(one)
+    state = (await rig.assigned.states())["uid-storage"][2]
+    assert (state.reason, world.sent) == ("KnowledgeBaseAway", [])
+    assert (await rig.workspace(one))[0] == "Cloned", "the clone is there all the same"
+    world.answers = [("Stored", False), ("Failed", False)]
+    rig.now += timedelta(hours=1)
+    await rig.round(one)
+    state = (await rig.assigned.states())["uid-storage"][2]
+    assert (state.reason, len(world.sent)) == ("", 50)
+    assert (state.items or {})["Failed"] == 10
+    assert {item.title for item in state.failed} == {f"Change {number}" for number in range(50, 60)}
+
+
+async def test_two_projects_on_one_repository_and_links_that_are_tasks(
+    rig: Rig, made: Repository, world: Commits
+) -> None:
+    made.many(3)
+    for project in ("storage", "network"):
+        await rig.round(conn(made.url, project=project))
+    assert world.branches == {"storage/main": log(made), "network/main": log(made)}
+    made.commit("See https://example.com/why.", {"a": b"1"})
+    rig.now += timedelta(hours=2)
+    for project in ("storage", "network"):
+        await rig.round(conn(made.url, project=project))
+    assert sorted(task["spec"]["type"] for task in world.tasks.values()) == ["GitProcessing"] * 2 + ["LinkProcessing"]
+    assert {task["spec"]["projectId"] for task in world.tasks.values() if "Git" in task["spec"]["type"]} == {
+        "storage", "network",
+    }  # fmt: skip
+
+
+async def test_a_branch_that_is_gone_takes_its_overview_along(rig: Rig, made: Repository, world: Commits) -> None:
+    made.many(3)
+    made.point("topic", "main")
+    made.commit("Topic", {"t": b"1"}, branch="topic")
+    one = conn(made.url)
+    one = one.model_copy(update={"spec": one.spec.model_copy(update={"filter": connection.Filter(include=("*",))})})
+    await rig.round(one)
+    world.work()
+    assert len(world.documents) == 2
+    made.git("update-ref", "-d", "refs/heads/topic")
+    rig.now += timedelta(hours=2)
+    await rig.round(one)
+    assert world.branches == {"storage/main": log(made), "storage/topic": []}
+    left = [row["urn"] async for row in rig.polls._items._rows.find({"state": "Gone"})]
+    assert [urn.endswith("@topic:overview") for urn in left] == [True]
+
+
+async def test_a_process_that_is_killed_again_and_again_loses_no_commit_and_stores_none_twice(
+    world: Commits, database: Any, made: Repository, tmp_path: Path
+) -> None:
+    made.many(1500)
+    assigned = assignments.Assignments(database)
+    await assigned.want(conn(made.url))
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG.format(url=world.url))
+    settings = {
+        "KUBECONFIG": path, "KB_URL": world.url, "MONGODB_URI": os.environ["JERVIS_TEST_MONGODB_URI"],
+        "MONGODB_DATABASE": DATABASE, "CLAIM_SECONDS": 3, "WORKSPACE": tmp_path / "ws",
+    }  # fmt: skip
+    expected = log(made)
+
+    def done() -> bool:
+        return world.branches.get("storage/main") == expected and bool(world.tasks)
+
+    for kills in range(12):
+        one = process.Sources(tmp_path / f"{kills}.log", **settings)
+        try:
+            await asyncio.to_thread(one.ready)
+            # Killed while it claims, clones, fetches, reads or sends: as far as these steps of 30 ms take it.
+            wanted = len(world.sent) + 50 * (kills % 3)
+            for _ in range(300):
+                await asyncio.sleep(0.03)
+                if done() or (len(world.sent) > wanted and kills < 11):
+                    break
+        finally:
+            await asyncio.to_thread(one.kill)
+        if done():
+            break
+        await database[assignments.CONNECTIONS].update_many({}, {"$set": {"until": None}})
+    assert world.branches == {"storage/main": expected}
+    assert kills >= 3
+    assert len(world.tasks) == 1
+    assert len(world.sent) - len(expected) <= 50 * (kills + 1), "at most a batch comes again after a kill"

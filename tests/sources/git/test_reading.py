@@ -1,0 +1,168 @@
+"""Runs clone what Connections have: the git command line against the API of the sources process."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import prometheus_client
+import pytest
+
+from controllers.sources import assignments, limits, metrics, mongo
+from controllers.sources.git import clone, command, reading
+from controllers.sources.protocols import git
+from crds import connection, scope
+from tests.sources.api.serving import ACME, run_token, serving
+from tests.sources.git.making import Repository
+
+pytestmark = pytest.mark.services
+DATABASE = f"jervis_git_reading_{os.getpid()}"
+REFS = "/api/v1/git/code/info/refs?service=git-upload-pack"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Repository:
+    one = Repository(tmp_path / "srv" / "storage.git")
+    one.many(30)
+    one.commit("Large", {"large": os.urandom(3 << 20)})
+    one.commit("Not chosen", {"x": b"1"}, branch="secret")
+    return one
+
+
+@pytest.fixture
+async def assigned() -> AsyncIterator[assignments.Assignments]:
+    client = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
+    yield assignments.Assignments(client[DATABASE])
+    await client.drop_database(DATABASE)
+    client.close()
+
+
+def conn(url: str, name: str = "code", **spec: Any) -> connection.Connection:
+    said = {"type": "Git", "clientId": "acme", "projectId": "apollo", "url": url, **spec}
+    meta = {"name": name, "namespace": "team-a", "uid": f"uid-{name}", "generation": 1}
+    return connection.Connection.model_validate({"metadata": meta, "spec": said})
+
+
+Make = Callable[..., reading.Reading]
+
+
+@pytest.fixture
+def make(assigned: assignments.Assignments, tmp_path: Path) -> Make:
+    def made(**more: Any) -> reading.Reading:
+        workspace = clone.Workspace(tmp_path / "ws", 1 << 30)
+
+        async def opens(claim: assignments.Claim) -> git.Repository:
+            at = command.remote(claim.spec.url, {}, plain=False, authorities="", seconds=60)
+            bucket = limits.Bucket(6000, 1000)
+            return git.Repository(workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=time.monotonic)
+
+        measured = metrics.Metrics(prometheus_client.CollectorRegistry())
+        return reading.Reading(assigned, workspace, opens, measured, **{"width": 4, "seconds": 60.0, **more})
+
+    return made
+
+
+def cloned(url: str, to: Path, token: str, *more: str, version: int = 2) -> subprocess.CompletedProcess[str]:
+    header = f"http.extraHeader=Authorization: Bearer {token}"
+    words = ["git", "-c", header, "-c", f"protocol.version={version}", *more, f"{url}/api/v1/git/code", str(to)]
+    env = {"PATH": os.environ["PATH"], "HOME": str(to.parent), "GIT_TERMINAL_PROMPT": "0"}
+    return subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+
+
+def said(to: Path, *arguments: str) -> str:
+    return subprocess.check_output(["git", "-C", str(to), *arguments], text=True)
+
+
+@pytest.mark.parametrize("version", [0, 2])
+async def test_a_run_clones_the_chosen_branches_and_cannot_push(
+    made: Repository, assigned: assignments.Assignments, make: Make, tmp_path: Path, version: int
+) -> None:
+    await assigned.want(conn(made.url))
+    async with serving(make().served, token=run_token(), max_body=4 << 20) as client:
+        url = str(client.base_url).rstrip("/")
+        to = tmp_path / "run"
+        done = await asyncio.to_thread(cloned, url, to, run_token(), "clone", version=version)
+        assert done.returncode == 0, done.stderr
+        assert (to / "large").stat().st_size == 3 << 20
+        heads = said(to, "branch", "-r")
+        assert heads.split() == ["origin/HEAD", "->", "origin/main", "origin/main"]
+        log = said(to, "rev-list", "--count", "HEAD")
+        assert log == "31\n"
+        shallow = await asyncio.to_thread(cloned, url, tmp_path / "small", run_token(), "clone", "--depth=1")
+        assert shallow.returncode == 0, shallow.stderr
+        push = await client.get("/api/v1/git/code/info/refs?service=git-receive-pack")
+        assert (push.status_code, push.json()["error"]["code"]) == (403, "forbidden")
+        assert (await client.post("/api/v1/git/code/git-receive-pack")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("where", "namespace", "name", "status"),
+    [
+        (ACME, "team-a", "code", 200),
+        (ACME, "team-b", "code", 404),
+        (ACME, "team-a", "other", 404),
+        (ACME, "team-a", "mailbox", 404),
+        (ACME, "team-a", "--upload-pack=x", 404),
+        (ACME, "team-a", "everyone", 200),
+        (scope.Scope(client_id="acme", project_id="gemini"), "team-a", "code", 404),
+        (scope.Scope(client_id="acme"), "team-a", "code", 404),
+        (scope.Scope(client_id="evil", project_id="apollo"), "team-a", "code", 404),
+    ],
+)
+async def test_a_run_sees_its_own_connections_only(
+    made: Repository, assigned: assignments.Assignments, make: Make,
+    where: scope.Scope, namespace: str, name: str, status: int,
+) -> None:  # fmt: skip
+    await assigned.want(conn(made.url))
+    await assigned.want(conn(made.url, "everyone", projectId=""))
+    await assigned.want(conn("imaps://h", "mailbox", type="Email", secretRef={"name": "s"}))
+    async with serving(make().served, token=run_token(where, namespace=namespace)) as client:
+        found = await client.get(f"/api/v1/git/{name}/info/refs?service=git-upload-pack")
+        assert found.status_code == status
+    async with serving(make().served) as nobody:
+        assert (await nobody.get(REFS)).status_code == 401
+
+
+async def test_requests_that_are_none_and_too_many_of_them(
+    made: Repository, assigned: assignments.Assignments, make: Make
+) -> None:
+    await assigned.want(conn(made.url))
+    kind = {"Content-Type": "application/x-git-upload-pack-request", "Git-Protocol": "version=2"}
+    path = "/api/v1/git/code/git-upload-pack"
+    async with serving(make().served, token=run_token()) as client:
+        refs = await client.get(REFS, headers={"Git-Protocol": "version=2"})
+        assert refs.headers["Content-Type"] == "application/x-git-upload-pack-advertisement"
+        assert refs.content.startswith(b"000eversion 2\n")
+        listing = b"0014command=ls-refs\n00010000"
+        zipped = {**kind, "Content-Encoding": "gzip"}
+        plain, packed = (
+            await client.post(path, content=listing, headers=kind),
+            await client.post(path, content=gzip.compress(listing), headers=zipped),
+        )
+        assert (plain.content, packed.status_code) == (packed.content, 200)
+        assert made.sha("main").encode() in plain.content
+        assert b"secret" not in plain.content
+        assert (await client.post(path, content=b"junk", headers=kind)).status_code == 422
+        assert (await client.post(path, content=listing)).status_code == 422
+        bomb = gzip.compress(bytes(8 << 20))
+        assert (await client.post(path, content=bomb, headers=zipped)).status_code == 413
+    async with serving(make(width=0).served, token=run_token()) as client:
+        full = await client.get(REFS)
+        assert (full.status_code, "Retry-After" in full.headers) == (429, True)
+
+
+async def test_a_replica_whose_clone_cannot_be_made_says_when_to_ask_again(
+    made: Repository, assigned: assignments.Assignments, make: Make
+) -> None:
+    await assigned.want(conn(f"{made.url}-gone"))
+    async with serving(make().served, token=run_token()) as client:
+        found: httpx.Response = await client.get(REFS)
+        assert (found.status_code, found.headers["Retry-After"]) == (503, "10")
+        assert "no such repository" in found.json()["error"]["message"]
