@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from crds import scope, urns
-from kb import api, structure
+from kb import api, errors, structure
 from kb.reading import given, reference
 
-MOST_FILE_EDGES = 4000
-"""Of one commit, over all of its branches."""
+MOST_FILE_EDGES, MOST_BRANCHES = 3000, 1000
+"""Of one commit; edges to files over all of its branches."""
+_PLACE_CHARS = 1024
 _TITLE_CHARS, _PROPERTY_CHARS = 300, 4000
 _EDGES = {"M": "modifies", "A": "creates", "D": "deletes", "R": "creates"}
 # `Fixes #12`, `closes: JERV-1, JERV-2 and #3` (the words of GitHub, GitLab and Gitea).
@@ -32,7 +33,16 @@ _NO_PROJECTS = frozenset({"UTF", "SHA", "ISO", "RFC", "CVE", "CWE", "AES", "MD",
 
 
 def document(sent: api.GitCommits, commit: api.Commit, branches: Sequence[str]) -> tuple[api.IngestRequest, int]:
-    """The document of a commit that these branches have, and how many edges to files were left out."""
+    """The document of a commit that these branches have, and how many edges to files were left out.
+
+    Raises `kb.errors.Invalid` for too many branches.
+    """
+    if len(branches) > MOST_BRANCHES:
+        raise errors.Invalid(
+            f"the commit is in {MOST_BRANCHES} other branches already",
+            field="branch",
+            remedy="Take it off branches that are gone (removed), or send fewer of them.",
+        )
     facts = _Facts(sent, commit, branches)
     request = api.IngestRequest(
         scope=sent.scope,
@@ -70,18 +80,17 @@ def text(repository: api.Repository, commit: api.Commit) -> str:
 def branches(given_text: str) -> list[str]:
     """The branches that have a stored commit, from the facts recorded of it (`Given.text`)."""
     rows = json.loads(given_text or "{}")
-    named = (one["properties"]["branchName"] for one in rows.get("nodes", ()) if one["type"] == "branch")
-    return sorted(set(named))
+    return sorted({_branch_of(one) for one in rows.get("nodes", ()) if one["type"] == "branch"} - {""})
+
+
+def _branch_of(node: dict[str, Any]) -> str:
+    return str(node.get("properties", {}).get("branchName", ""))
 
 
 def without(facts: given.Given, branch: str, where: scope.Scope) -> given.Given:
     """The facts of a stored commit that is not in the branch any more."""
     rows: dict[str, list[dict[str, Any]]] = json.loads(facts.text)
-    gone = {
-        one["key"]
-        for one in rows["nodes"]
-        if one["type"] in ("branch", "file") and one["properties"]["branchName"] == branch
-    }
+    gone = {one["key"] for one in rows["nodes"] if one["type"] in ("branch", "file") and _branch_of(one) == branch}
     kept = {
         "nodes": [one for one in rows["nodes"] if one["key"] not in gone],
         "relationships": [one for one in rows["relationships"] if gone.isdisjoint((one["source"], one["target"]))],
@@ -136,7 +145,7 @@ class _Facts:
         for parent in commit.parents:
             if parent != commit.hash:
                 self._edge(own, "parent", f"{given.DOCUMENT}commit::{parent}::{project}")
-        author = _person(commit.author)
+        author = _person(commit.author, sent.scope)
         if author:
             said = {"name": commit.author.name, "email": commit.author.email}
             self._node(author, "user", {name: value for name, value in said.items() if value})
@@ -186,7 +195,7 @@ class _Facts:
         self.nodes.setdefault(key, {"key": key, "type": kind, "properties": properties, "at": self._place})
 
     def _edge(self, source: str, kind: str, target: str, place: str = "") -> None:
-        made = {"source": source, "type": kind, "target": target, "at": place or self._place}
+        made = {"source": source, "type": kind, "target": target, "at": (place or self._place)[:_PLACE_CHARS]}
         self.relationships.setdefault((source, kind, target), made)
 
 
@@ -202,7 +211,7 @@ def _of(commit: api.Commit, branch: str) -> dict[str, Any]:
     }
 
 
-def _person(author: api.Author) -> str:
-    """The key of who wrote it: by the address, which is one's own, and only without it by the name."""
-    value = author.email.strip() or author.name.strip()
-    return f"user:{value}" if value else ""
+def _person(author: api.Author, where: scope.Scope) -> str:
+    """The key of who wrote it: by the address, which is one's own, and only without it by the name; "" for none."""
+    key = reference.key("user", author.email.strip() or author.name.strip(), where) or ""
+    return key if reference.normalise(key, where) else ""

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kb import api, client, metrics, structure
+from kb import api, client, errors, metrics, structure
 from kb.reading import commit as reading
 from kb.upkeep import check
 from router import client as router_client
@@ -272,6 +272,27 @@ def test_issues_of_a_message(message: str, found: set[tuple[str, str]]) -> None:
     assert short == found
     if "#" in message:
         assert not any("gitea" in key for _, key, _ in reading.issues(api.Repository(name="shop"), message))
+
+
+@pytest.mark.parametrize("name", ["", "...", "//x", "Ann\u200b Meyer", "user:user"])
+async def test_strange_authors_and_long_paths_cost_nothing_but_themselves(
+    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], name: str
+) -> None:
+    files = [{"path": "p/" * 500 + "x.py", "status": "R", "oldPath": "q" * 1024}]
+    odd = commit(author={"name": name}, files=files, message="\n", diff="", parents=[FIRST])
+    assert results(await served[0].git_commits(sent(odd, branch="b" * 255))) == ["Stored"]
+    assert results(await served[0].git_commits(sent(removed=[FIRST], branch="b" * 255))) == ["Forgotten"]
+
+
+async def test_a_commit_of_many_branches_and_files_stays_within_bounds(
+    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient]
+) -> None:
+    files = [{"path": f"f{number}.py", "status": "M"} for number in range(1000)]
+    for name in "abcd":
+        reply = await served[0].git_commits(sent(commit(files=files), branch=name))
+    assert [(one.result, one.edges, one.omitted) for one in reply.outcomes] == [("Updated", 3000 + 2 * 4 + 5, 1000)]
+    with pytest.raises(errors.Invalid, match="branches"):
+        reading.document(sent(commit()), commit(), [f"b{number}" for number in range(1001)])
 
 
 def test_long_keys_stay_short_and_apart() -> None:
