@@ -174,7 +174,8 @@ class Audio:
             said = {"offset": end, "writingUntil": self._wall() + LASTS, "mediaType": row.get("mediaType", "")}
             done = await self._rows.update_one(mine, {"$set": said})
         if not done.matched_count:
-            raise Busy("Another upload has gone on with this recording.")
+            await self._tidy(row)
+            raise Busy("Another upload has gone on with this recording, or the meeting was deleted.")
         return {**row, **said}
 
     async def _complete(self, row: Row, sha256: str) -> Row:
@@ -213,8 +214,16 @@ class Audio:
             mine = {"_id": row["_id"], "writer": row["writer"], "state": State.RECORDING.value}
             done = await self._rows.update_one(mine, {"$set": said})
         if not done.matched_count:
-            raise Busy("Another upload has gone on with this recording.")
+            await self._tidy(row)
+            raise Busy("Another upload has gone on with this recording, or the meeting was deleted.")
         return {**row, **said}
+
+    async def _tidy(self, row: Row) -> None:
+        """What was written after the meeting was deleted, or after its upload began anew, belongs to nothing."""
+        with trouble("forget a recording"):
+            if await self._rows.find_one({"_id": row["_id"], "file": row["file"]}, {"_id": 1}) is None:
+                await self._files.delete_one({"_id": row["file"]})
+                await self._chunks.delete_many({"files_id": row["file"]})
 
     async def _again(self, row: Row) -> None:
         """The upload begins anew, in another file: what a frozen process still writes belongs to this one."""

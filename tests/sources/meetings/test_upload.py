@@ -270,6 +270,21 @@ async def test_a_deleted_meeting_leaves_nothing(rig: Rig) -> None:
         assert await rig.database[name].count_documents({}) == 0
 
 
+async def test_a_meeting_that_is_deleted_during_an_upload_leaves_nothing(rig: Rig) -> None:
+    async with rig.client() as client:
+        one = await make(client)
+
+        async def body() -> AsyncIterator[bytes]:
+            yield recording(audio.CHUNK)
+            assert (await client.delete(f"/api/v1/meetings/{one}")).status_code == 204
+            yield b"x" * audio.CHUNK
+
+        with pytest.raises(audio.Busy):
+            await rig.audio.write(one, 0, None, body())
+    for name in (leftovers.MEETINGS, leftovers.RECORDINGS, leftovers.RECORDING_CHUNKS):
+        assert await rig.database[name].count_documents({}) == 0
+
+
 @pytest.mark.parametrize(
     ("beginning", "media"),
     [
