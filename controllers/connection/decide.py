@@ -24,6 +24,9 @@ SCHEMES = {
 
 POLLED: Mapping[Type, tuple[str, ...]] = {
     Type.EMAIL: ("imap", "imaps"),
+    Type.GITHUB: ("http", "https"),
+    Type.GITLAB: ("http", "https"),
+    Type.GITEA: ("http", "https"),
 }
 """The schemes of the types for which `controllers.sources` has a protocol."""
 

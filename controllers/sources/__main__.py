@@ -19,9 +19,8 @@ from aiohttp import web
 from prometheus_client import exposition
 
 import kube
-from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, settings, sweep
-from controllers.sources.protocols import imap
-from crds import authorities, connection, errors
+from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, protocols, settings, sweep
+from crds import authorities, errors
 from kb import client as kb
 
 log = structlog.get_logger("sources")
@@ -125,7 +124,7 @@ async def _run(config: settings.Settings) -> None:
             wall=wall,
             monotonic=time.monotonic,
         ),
-        {connection.Type.EMAIL: imap.opened(config.plaintext, tls, time.monotonic)},
+        protocols.table(plain=config.plaintext, tls=tls, monotonic=time.monotonic, wall=wall),
         measured,
         owner=owner,
         width=config.at_once,

@@ -1,0 +1,551 @@
+"""Issue trackers of Git hosts: every issue and request to merge once for each of its versions, with its comments.
+
+A poll reads lists: the issues of a repository, its requests to merge, its comments, each from `mark` on, which is a
+time of the host's own less `OVERLAP`. What a list shows is compared with `seen` ({name: stamp}), so a page that shifts
+while it is read, equal times and late commits cost a second look and lose nothing: a list of several pages is read
+again until it shows nothing new, and only then the mark moves. The cursor is `{"of": HASH, "lists": {NAME: {"mark",
+"high", "seen", "next", "etag"}}, "counts": {REPOSITORY: N}}`; `next` is the page within an unfinished list.
+
+What differs between hosts is a `Host`: `controllers.sources.protocols.github`, `.gitlab`, `.gitea`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, urlsplit
+
+import structlog
+
+from controllers.sources import limits, port, rest
+from controllers.sources.protocols import issue
+from crds import connection, mail
+
+log = structlog.get_logger("sources")
+
+OVERLAP = timedelta(minutes=5)
+"""Before the mark: commits that became visible late, and clocks of one host's servers that differ."""
+BATCH, BATCH_BYTES = 25, 8 << 20
+MOST_PASSES = 5
+"""Over one list in one poll."""
+MOST_SEEN = 50_000
+MOST_COMMENT_PAGES = 50
+FILE_BYTES, FILES_BYTES = 16 << 20, 48 << 20
+"""Of a file, of all files of an item."""
+Query = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list of a repository: its name in the cursor, its path, and what is always asked. `comments`: of comments, each
+    of which names its issue."""
+
+    name: str
+    path: str
+    query: Query
+    comments: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What `spec.filter` admits: `since` and the query. `types` are issues, pulls."""
+
+    since: datetime | None = None
+    state: str = "all"
+    labels: str = ""
+    types: tuple[str, ...] = ("issues", "pulls")
+
+    def admits(self, thing: issue.Thing) -> bool:
+        """Whether a list would have it."""
+        wanted = set(filter(None, self.labels.split(",")))
+        stated = self.state == "all" or (self.state == "closed") == bool(thing.closed)
+        return (
+            stated and wanted <= set(thing.labels) and (self.since is None or issue.time(thing.updated) >= self.since)
+        )
+
+
+class Host(Protocol):
+    """What differs between hosts. Rows are objects of JSON; what is missing in one raises KeyError, TypeError or
+    ValueError."""
+
+    provider: str
+    """The beginning of a URN."""
+    since: str
+    """The parameter for what changed at a time or later."""
+    keeps: bool
+    """Whether everything that was ever seen may be compared again."""
+
+    def lists(self, repository: str, choice: Choice) -> tuple[Listing, ...]:
+        """What is read, those of comments first."""
+        ...
+
+    def newest_first(self, listing: Listing) -> Query:
+        """The query of a list in the order of creation, newest first, as large as pages may be."""
+        ...
+
+    def following(self, answer: rest.Answer, query: Query) -> Query | None:
+        """The query of the next page, None after the last one."""
+        ...
+
+    async def count(self, api: rest.Rest, listing: Listing, query: Query) -> int | None:
+        """How many things a list has; None where the host does not say."""
+        ...
+
+    async def comment_count(self, api: rest.Rest, repository: str) -> int | None:
+        """How many comments there are, where the host does not time their deletion; None: it need not be known."""
+        ...
+
+    def name(self, row: Mapping[str, Any], listing: Listing) -> tuple[str, str, str]:
+        """(name in its list, stamp, RFC 3339 time of the last change)."""
+        ...
+
+    def thing(self, row: Mapping[str, Any], repository: str, choice: Choice) -> issue.Thing | None:
+        """None for one that the choice leaves out."""
+        ...
+
+    def owner(self, row: Mapping[str, Any], repository: str) -> str:
+        """The path of the issue that a comment belongs to."""
+        ...
+
+    def comments_of(self, thing: issue.Thing) -> tuple[str, Query]:
+        """Path and query of its comments, the oldest first."""
+        ...
+
+    def comment(self, row: Mapping[str, Any]) -> issue.Comment | None:
+        """None for an entry that no person wrote."""
+        ...
+
+    def files(self, row: Mapping[str, Any], repository: str, text: str) -> Sequence[issue.Linked]:
+        """The files of an issue or comment that are kept by the host itself."""
+        ...
+
+    def rest_of(self, linked: issue.Linked) -> str:
+        """Which client asks for the file: api or web."""
+        ...
+
+
+class Tracker:
+    """One poll. `api` answers the host's REST API, `web` its own files."""
+
+    def __init__(
+        self, host: Host, api: rest.Rest, web: rest.Rest, url: str, repositories: Sequence[str], choice: Choice
+    ) -> None:
+        self._host, self._api, self._web, self._choice = host, api, web, choice
+        self._repositories = tuple(dict.fromkeys(repositories))
+        said = repr((url, self._repositories, choice))
+        self._of = hashlib.sha256(said.encode()).hexdigest()[:16]
+
+    async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
+        """See `port.Source`."""
+        known = cursor if cursor.get("of") == self._of else {}
+        at = _At(self._of, dict(known.get("lists", {})), dict(known.get("counts", {})))
+        absent: list[rest.Absent] = []
+        try:
+            for repository in self._repositories:
+                try:
+                    async with aclosing(self._repository(repository, at)) as found:
+                        async for batch in found:
+                            yield batch
+                except rest.Absent as error:
+                    absent.append(error)
+            if absent:
+                raise port.Misconfigured(
+                    f"Of {len(self._repositories)} repositories {len(absent)} cannot be read, all others are:"
+                    f" {absent[0].message}",
+                    field=absent[0].field,
+                    remedy=absent[0].remedy,
+                )
+        finally:
+            await self._close()
+
+    async def ids(self) -> AsyncGenerator[port.Page]:
+        """See `port.Source`. A list that changes while it is read is read again."""
+        try:
+            for repository in self._repositories:
+                for listing in self._host.lists(repository, self._choice):
+                    if not listing.comments:
+                        async with aclosing(self._places(repository, listing)) as pages:
+                            async for page in pages:
+                                yield page
+            yield port.Page((), last=True)
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        await self._api.close()
+        await self._web.close()
+
+    async def _repository(self, repository: str, at: _At) -> AsyncGenerator[port.Batch]:
+        lists = self._host.lists(repository, self._choice)
+        before = at.counts.get(repository)
+        now = await self._host.comment_count(self._api, repository)
+        for listing in lists:
+            fresh = _Fresh()
+            async with aclosing(self._list(repository, listing, at, fresh)) as found:
+                async for batch in found:
+                    yield batch
+            if listing.comments and now is not None:
+                expected = now if before is None else before + fresh.created
+                if now < expected:
+                    # Something was deleted, which the host does not time: everything is compared once.
+                    for one in lists:
+                        old = at.lists.get(one.name, {})
+                        if not one.comments and old:
+                            at.lists[one.name] = {
+                                **old,
+                                "mark": "",
+                                "high": old.get("high") or old["mark"],
+                                "next": None,
+                            }
+                    log.info("comments were deleted: all issues are compared", repository=repository)
+                at.counts[repository] = min(now, expected)
+        if now is not None and before != at.counts.get(repository):
+            yield at.batch()
+
+    async def _list(self, repository: str, listing: Listing, at: _At, fresh: _Fresh) -> AsyncGenerator[port.Batch]:
+        """One list from its mark on, until it shows nothing new."""
+        state = dict(at.lists.get(listing.name, {}))
+        if listing.comments and not state:
+            # Comments are read with their issues; this list is for those that change later. Its beginning is what the
+            # host calls now.
+            answer = await self._api.get(listing.path, listing.query)
+            at.lists[listing.name] = {"mark": _date(answer), "seen": {}}
+            return
+        mark, seen = state.get("mark", ""), dict(state.get("seen", {}))
+        high, query = state.get("high", "") or mark, state.get("next")
+        highest = max((int(one) for one in seen if one.isdigit()), default=0)
+        first = {**listing.query, **self._from(mark)}
+        resumed, pages = query is not None, 0
+        for _ in range(MOST_PASSES):
+            news, visited = resumed, set[str]()
+            query, pages, resumed = query or first, 0, False
+            while query is not None:
+                if _said(query) in visited:
+                    raise port.Unreachable(f"The pages of {listing.path} lead in a circle.")
+                visited.add(_said(query))
+                known = state.get("etag") or ["", ""]
+                sent = {"If-None-Match": known[1]} if known[0] == _said(query) else {}
+                answer = await self._api.get(listing.path, query, sent)
+                if answer.status == 304:
+                    return
+                rows, pages = _rows(answer, listing.path), pages + 1
+                here = {"mark": mark, "high": high, "next": dict(query)}
+                some = _Some()
+                for row in rows:
+                    name, stamp, changed = _named(self._host, row, listing)
+                    if seen.get(name) == stamp:
+                        continue
+                    news = True
+                    try:
+                        await self._take(repository, listing, row, some)
+                    except (port.Unreachable, port.Rejected):
+                        if some:
+                            # What was read so far is kept: the next poll goes on behind it.
+                            yield at.batch(listing.name, {**here, "seen": seen}, some)
+                        raise
+                    fresh.created += name.isdigit() and int(name) > highest and name not in seen
+                    seen[name] = stamp
+                    high = max(high, changed, key=_moment)
+                    here["high"] = high
+                    if some.full:
+                        yield at.batch(listing.name, {**here, "seen": seen}, some)
+                        some = _Some()
+                query = self._host.following(answer, query)
+                if some:
+                    yield at.batch(listing.name, {**here, "seen": seen, "next": query and dict(query)}, some)
+                etag = answer.headers.get("ETag", "")
+            if not news or (pages == 1 and not _resumed(state)):
+                break
+        else:
+            log.info("list changes while it is read", repository=repository, list=listing.name)
+            high = mark  # the mark stays until a pass shows nothing new
+        kept = self._kept(seen, high, listing)
+        new: dict[str, Any] = {"mark": high, "seen": kept}
+        again = {**listing.query, **self._from(high)}
+        if etag and pages == 1 and not news and _said(again) == _said(first):
+            new["etag"] = [_said(first), etag]
+        if new != at.lists.get(listing.name):
+            yield at.batch(listing.name, new)
+
+    def _kept(self, seen: dict[str, str], high: str, listing: Listing) -> dict[str, str]:
+        """What is compared with the next answers: all that may be in them."""
+        names = list(seen.items())[-MOST_SEEN:]
+        if self._host.keeps and not listing.comments:
+            return dict(names)
+        edge = _moment(high) - OVERLAP
+        return {name: stamp for name, stamp in names if _moment(stamp.partition("/")[0]) >= edge}
+
+    def _from(self, mark: str) -> Query:
+        since = [_moment(mark) - OVERLAP] if mark else []
+        since += [self._choice.since] if self._choice.since else []
+        return {self._host.since: max(since).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")} if since else {}
+
+    async def _take(self, repository: str, listing: Listing, row: Mapping[str, Any], some: _Some) -> None:
+        """Add the item of a row, or the failure that it is; nothing for what was deleted meanwhile."""
+        try:
+            if listing.comments:
+                row = (await self._api.get(self._host.owner(row, repository))).json
+            thing = self._host.thing(row, repository, self._choice)
+            if thing is not None and (not listing.comments or self._choice.admits(thing)):
+                some.add(await self._item(thing, row, repository))
+        except rest.Absent:
+            return
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            # One thing that the host describes in an unforeseen way must not stop the others.
+            log.exception("issue not read", repository=repository)
+            place = f"{repository} {listing.name} {row.get('id', '')}"[:512]
+            some.failures.append(port.Failure(place, "", f"The host's answer about it is not understood: {error!r}."))
+
+    async def _item(self, thing: issue.Thing, row: Mapping[str, Any], repository: str) -> port.Item:
+        comments: list[issue.Comment] = []
+        linked = list(self._host.files(row, repository, thing.body))
+        size, cut = len(thing.body), False
+        path, query = self._host.comments_of(thing)
+        pages, following = 0, query if thing.comments != 0 else None
+        while following is not None:
+            answer = await self._api.get(path, following)
+            for entry in _rows(answer, path):
+                one = self._host.comment(entry)
+                if one is not None:
+                    comments.append(one)
+                    size += len(one.body)
+                    linked += self._host.files(entry, repository, one.body)
+            following, pages = self._host.following(answer, following), pages + 1
+            cut = following is not None and (size > issue.TEXT_BYTES or pages >= MOST_COMMENT_PAGES)
+            following = None if cut else following
+        files, absent = await self._files(linked)
+        return issue.item(self._host.provider, thing, tuple(comments), files, absent, cut)
+
+    async def _files(self, linked: Sequence[issue.Linked]) -> tuple[tuple[mail.File, ...], tuple[str, ...]]:
+        taken: list[mail.File] = []
+        absent: list[str] = []
+        left = FILES_BYTES
+        for one in {entry.path: entry for entry in linked}.values():
+            if len(taken) >= issue.MOST_FILES or left <= 0:
+                absent.append(f"{one.shown}: there are too many")
+                continue
+            client = self._api if self._host.rest_of(one) == "api" else self._web
+            try:
+                body = await client.download(one.path, min(FILE_BYTES, left))
+            except rest.TooLarge:
+                absent.append(f"{one.shown}: it is too large")
+            except (port.Misconfigured, port.Rejected):
+                # A file that was deleted, or that the host shows to people in a browser alone.
+                absent.append(f"{one.shown}: the host does not give it")
+            else:
+                taken.append(issue.file(one.name, body))
+                left -= len(body)
+        return tuple(taken), tuple(absent)
+
+    async def _places(self, repository: str, listing: Listing) -> AsyncGenerator[port.Page]:
+        query = self._host.newest_first(listing)
+        if self._choice.since:
+            query = {**query, **self._from("")}
+        before: set[str] | None = None
+        for _ in range(MOST_PASSES):
+            names: set[str] = set()
+            counted = await self._host.count(self._api, listing, query)
+            totals, visited, pages = {counted}, set[str](), 0
+            following: Query | None = query
+            while following is not None:
+                if _said(following) in visited:
+                    raise port.Unreachable(f"The pages of {listing.path} lead in a circle.")
+                visited.add(_said(following))
+                answer = await self._api.get(listing.path, following)
+                rows, pages = _rows(answer, listing.path), pages + 1
+                names.update(_named(self._host, row, listing)[0] for row in rows)
+                things = [self._host.thing(row, repository, self._choice) for row in rows]
+                yield port.Page(tuple(one.place for one in things if one is not None))
+                total = _total(answer)
+                totals |= {total} if total is not None else set()
+                following = self._host.following(answer, following)
+            if pages > 1 and counted is not None and _total(answer) is None:
+                totals.add(await self._host.count(self._api, listing, query))
+            totals.discard(None)
+            if totals:
+                complete = totals == {len(names)}
+            else:
+                complete = pages == 1 or names == before
+            if complete:
+                return
+            before = names
+        raise port.Unreachable(f"The list of {repository} changes while it is read.")
+
+
+@dataclass(slots=True)
+class _Fresh:
+    created: int = 0
+    """Comments that are newer than every known one."""
+
+
+@dataclass(slots=True)
+class _Some:
+    """What a batch has so far."""
+
+    items: list[port.Item] = field(default_factory=list)
+    failures: list[port.Failure] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, one: port.Item) -> None:
+        """Add an item."""
+        self.items.append(one)
+        self.size += len(one.text) + sum(len(file.body) for file in one.files)
+
+    @property
+    def full(self) -> bool:
+        """Whether it is to be stored now."""
+        return len(self.items) >= BATCH or self.size >= BATCH_BYTES
+
+    def __bool__(self) -> bool:
+        return bool(self.items or self.failures)
+
+
+@dataclass(slots=True)
+class _At:
+    """The cursor as it grows."""
+
+    of: str
+    lists: dict[str, Any]
+    counts: dict[str, int]
+
+    def batch(self, name: str = "", state: Mapping[str, Any] | None = None, some: _Some | None = None) -> port.Batch:
+        """What was found, and the cursor behind it."""
+        if state is not None:
+            self.lists[name] = {**state, "seen": dict(state["seen"])}
+        shown = "; ".join(f"{name}: {one.get('mark') or one.get('high')}" for name, one in sorted(self.lists.items()))
+        cursor = {"of": self.of, "lists": dict(self.lists), "counts": dict(self.counts)}
+        return port.Batch(cursor, shown, tuple(some.items) if some else (), tuple(some.failures) if some else ())
+
+
+def link(answer: rest.Answer) -> Query | None:
+    """The query of the next page by the header Link (RFC 8288). The host's own idea of its address does not count: it
+    may stand behind a proxy."""
+    for one in answer.headers.get("Link", "").split(","):
+        target, _, parameters = one.strip().partition(">")
+        if 'rel="next"' in parameters:
+            return dict(parse_qsl(urlsplit(target.removeprefix("<")).query))
+    return None
+
+
+def _total(answer: rest.Answer) -> int | None:
+    said = answer.headers.get("X-Total-Count") or answer.headers.get("X-Total") or ""
+    return int(said) if said.isdigit() else None
+
+
+def _rows(answer: rest.Answer, path: str) -> list[Mapping[str, Any]]:
+    if not isinstance(answer.json, list) or not all(isinstance(row, dict) for row in answer.json):
+        raise port.Unreachable(f"{path[:200]} answered no list.")
+    return answer.json
+
+
+def _named(host: Host, row: Mapping[str, Any], listing: Listing) -> tuple[str, str, str]:
+    try:
+        found = host.name(row, listing)
+        _moment(found[2])
+        return found
+    except (KeyError, TypeError, ValueError) as error:
+        raise port.Unreachable(f"{listing.path[:200]} answered an entry without number or time: {error!r}.") from error
+
+
+def _resumed(state: Mapping[str, Any]) -> bool:
+    return state.get("next") is not None
+
+
+def _said(query: Query) -> str:
+    return repr(sorted(query.items()))
+
+
+def _moment(text: str) -> datetime:
+    return issue.time(text) if text else datetime.min.replace(tzinfo=UTC) + OVERLAP
+
+
+def _date(answer: rest.Answer) -> str:
+    """The host's own time."""
+    try:
+        return parsedate_to_datetime(answer.headers["Date"]).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (KeyError, ValueError) as error:
+        raise port.Unreachable("The host's answer has no date.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Of a host: addresses of its API and of its own files, and the repositories."""
+
+    api: str
+    web: str
+    repositories: tuple[str, ...]
+
+
+def query(text: str) -> Choice:
+    """`state=open&labels=bug,urgent&type=issues`, any of them. Raises `port.Misconfigured`."""
+    found = dict(parse_qsl(text, keep_blank_values=True))
+    wrong = sorted(found.keys() - {"state", "labels", "type"})
+    state, kind = found.get("state", "all"), found.get("type", "all")
+    if wrong or (text.strip() and not found) or state not in _STATES or kind not in _TYPES:
+        raise port.Misconfigured(
+            f"spec.filter.query {text[:100]!r} is not understood.",
+            field="spec.filter.query",
+            remedy="Write state=open|closed|all, labels=NAME,NAME and type=issues|pulls|all, joined by &.",
+        )
+    return Choice(None, state, found.get("labels", ""), _TYPES[kind])
+
+
+_STATES = ("open", "closed", "all")
+_TYPES = {"issues": ("issues",), "pulls": ("pulls",), "all": ("issues", "pulls")}
+
+
+def opened(
+    make: Callable[[], Host],
+    find: Callable[[str, tuple[str, ...]], Place],
+    login: Callable[[Mapping[str, str], str], Mapping[str, str]],
+    plain: bool,
+    tls: ssl.SSLContext,
+    monotonic: Callable[[], float],
+    wall: Callable[[], datetime],
+) -> Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Tracker]:
+    """What opens the tracker of a Connection. It raises `Misconfigured`.
+
+    `find`: (URL, repositories of the filter) -> where they are; `login`: (values of the Secret, name of the token's
+    key) -> headers, none where they are missing.
+    """
+
+    def opens(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Tracker:
+        if urlsplit(spec.url).scheme == "http" and not plain:
+            raise port.Misconfigured(
+                "Over http:// the token would travel readable.",
+                field="spec.url",
+                remedy="Use https://, or allow it with sources.settings.plaintext of the chart.",
+            )
+        headers = login(credentials, spec.secret_ref.key if spec.secret_ref and spec.secret_ref.key else "token")
+        if not headers:
+            raise port.Misconfigured(
+                "The Secret lacks the token.", field="spec.secretRef", remedy="Add it to the Secret under its key."
+            )
+        chosen = spec.filter or connection.Filter()
+        place = find(spec.url, chosen.include)
+        repositories = [one for one in place.repositories if one not in chosen.exclude]
+        if not repositories or not all(_repository(one) for one in repositories):
+            raise port.Misconfigured(
+                f"{spec.url[:200]} and spec.filter.include name no repository.",
+                field="spec.filter.include",
+                remedy="Give the repository's address as spec.url, or the host's, and repositories as owner/name.",
+            )
+        asked = query(chosen.query)
+        choice = Choice(chosen.since, asked.state, asked.labels, asked.types)
+        api, web = (
+            rest.Rest(base, headers, bucket, tls, monotonic=monotonic, wall=wall) for base in (place.api, place.web)
+        )
+        return Tracker(make(), api, web, place.api, repositories, choice)
+
+    return opens
+
+
+def _repository(text: str) -> bool:
+    parts = text.split("/")
+    return len(parts) > 1 and all(part and part.strip(".") and not set(part) & set(" ?#%\\") for part in parts)
