@@ -13,14 +13,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from controllers.sources import rest
-from controllers.sources.protocols import github, issue, issues
+from controllers.sources.protocols import forge, github, issue
 
 PAGE = 50
 """The most that a server gives unless its administrator allows more."""
 
 
 class Gitea:
-    """See `issues.Host`."""
+    """See `forge.Host`."""
 
     provider = "gitea"
     since = "since"
@@ -29,54 +29,54 @@ class Gitea:
     def __init__(self, page: int = PAGE) -> None:
         self._page = str(page)
 
-    def lists(self, repository: str, choice: issues.Choice) -> tuple[issues.Listing, ...]:
+    def lists(self, repository: str, choice: forge.Choice) -> tuple[forge.Listing, ...]:
         """Issues and pull requests apart: a list of both leaves out, without an error, what the user may not read."""
         query = {"limit": self._page, "page": "1"}
         asked = {**query, "state": choice.state, **({"labels": choice.labels} if choice.labels else {})}
         return (
-            issues.Listing(f"{repository} comments", f"repos/{repository}/issues/comments", query, comments=True),
+            forge.Listing(f"{repository} comments", f"repos/{repository}/issues/comments", query, comments=True),
             *(
-                issues.Listing(f"{repository} {kind}", f"repos/{repository}/issues", {**asked, "type": kind})
+                forge.Listing(f"{repository} {kind}", f"repos/{repository}/issues", {**asked, "type": kind})
                 for kind in choice.types
             ),
         )
 
-    def newest_first(self, listing: issues.Listing) -> issues.Query:
+    def newest_first(self, listing: forge.Listing) -> forge.Query:
         """The only order that there is."""
         return listing.query
 
-    def following(self, answer: rest.Answer, query: issues.Query) -> issues.Query | None:
+    def following(self, answer: rest.Answer, query: forge.Query) -> forge.Query | None:
         """By Link; a list without it ends with a page that is empty, or that has everything. A server may give less
         than was asked for."""
         page = int(query.get("page", "0"))
         if not page:
             return None  # the comments of one issue come at once
         if "Link" in answer.headers:
-            more = issues.link(answer) is not None
+            more = forge.link(answer) is not None
         else:
             found, total = len(answer.json or ()), answer.headers.get("X-Total-Count", "")
             more = found > 0 and not (page == 1 and total.isdigit() and found >= int(total))
         return {**query, "page": str(page + 1)} if more else None
 
-    async def count(self, api: rest.Rest, listing: issues.Listing, query: issues.Query) -> int | None:
+    async def count(self, api: rest.Rest, listing: forge.Listing, query: forge.Query) -> int | None:
         """X-Total-Count is in every answer."""
         return None
 
     async def comment_count(self, api: rest.Rest, repository: str) -> int | None:
-        """See `issues.Host`."""
+        """See `forge.Host`."""
         answer = await api.get(f"repos/{repository}/issues/comments", {"limit": "1", "page": "1"})
         said = answer.headers.get("X-Total-Count", "")
         return int(said) if said.isdigit() else None
 
-    def name(self, row: Mapping[str, Any], listing: issues.Listing) -> tuple[str, str, str]:
-        """See `issues.Host`."""
+    def name(self, row: Mapping[str, Any], listing: forge.Listing) -> tuple[str, str, str]:
+        """See `forge.Host`."""
         changed = str(row["updated_at"])
         if listing.comments:
             return str(int(row["id"])), changed, changed
         return str(int(row["number"])), f"{changed}/{row.get('comments', '')}", changed
 
-    def thing(self, row: Mapping[str, Any], repository: str, choice: issues.Choice) -> issue.Thing | None:
-        """See `issues.Host`."""
+    def thing(self, row: Mapping[str, Any], repository: str, choice: forge.Choice) -> issue.Thing | None:
+        """See `forge.Host`."""
         pull = row.get("pull_request")
         if ("pulls" if pull else "issues") not in choice.types:
             return None
@@ -104,16 +104,16 @@ class Gitea:
         )
 
     def owner(self, row: Mapping[str, Any], repository: str) -> str:
-        """See `issues.Host`."""
+        """See `forge.Host`."""
         address = str(row.get("issue_url") or row.get("pull_request_url"))
         return f"repos/{repository}/issues/{int(address.rpartition('/')[2])}"
 
-    def comments_of(self, thing: issue.Thing) -> tuple[str, issues.Query]:
-        """See `issues.Host`."""
+    def comments_of(self, thing: issue.Thing) -> tuple[str, forge.Query]:
+        """See `forge.Host`."""
         return f"repos/{thing.repository}/issues/{thing.number}/comments", {}
 
     def comment(self, row: Mapping[str, Any]) -> issue.Comment | None:
-        """See `issues.Host`."""
+        """See `forge.Host`."""
         return github.comment(row)
 
     def files(self, row: Mapping[str, Any], repository: str, text: str) -> Sequence[issue.Linked]:
@@ -124,17 +124,17 @@ class Gitea:
         ]
 
     def rest_of(self, linked: issue.Linked) -> str:
-        """See `issues.Host`."""
+        """See `forge.Host`."""
         return "web"
 
 
-def find(url: str, include: tuple[str, ...]) -> issues.Place:
+def find(url: str, include: tuple[str, ...]) -> forge.Place:
     """https://git.example/owner/repository, which may stand below a path; with `include` the server's address."""
     parts = urlsplit(url)
     names = parts.path.strip("/").removesuffix("api/v1").removesuffix(".git").strip("/").split("/")
     names, repository = (names, "") if include else (names[:-2], "/".join(names[-2:]))
     root = "/".join((f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", *names)).rstrip("/")
-    return issues.Place(f"{root}/api/v1", root, include or ((repository,) if repository else ()))
+    return forge.Place(f"{root}/api/v1", root, include or ((repository,) if repository else ()))
 
 
 def login(credentials: Mapping[str, str], key: str) -> Mapping[str, str]:

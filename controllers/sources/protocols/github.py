@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from controllers.sources import rest
-from controllers.sources.protocols import issue, issues
+from controllers.sources.protocols import forge, issue
 
 PAGE = 100
 _UPLOAD = re.compile(r"https?://[^\s/()<>\"']+/user-attachments/(?:assets|files)/[\w./%-]+")
@@ -20,7 +20,7 @@ _LAST = re.compile(r'<([^>]+)>;\s*rel="last"')
 
 
 class GitHub:
-    """See `issues.Host`."""
+    """See `forge.Host`."""
 
     provider = "github"
     since = "since"
@@ -29,47 +29,47 @@ class GitHub:
     def __init__(self, page: int = PAGE) -> None:
         self._page = str(page)
 
-    def lists(self, repository: str, choice: issues.Choice) -> tuple[issues.Listing, ...]:
-        """See `issues.Host`."""
+    def lists(self, repository: str, choice: forge.Choice) -> tuple[forge.Listing, ...]:
+        """See `forge.Host`."""
         order = {"per_page": self._page, "sort": "updated", "direction": "asc"}
         labels = {"labels": choice.labels} if choice.labels else {}
         return (
-            issues.Listing(f"{repository} comments", f"repos/{repository}/issues/comments", order, comments=True),
-            issues.Listing(
+            forge.Listing(f"{repository} comments", f"repos/{repository}/issues/comments", order, comments=True),
+            forge.Listing(
                 f"{repository} issues", f"repos/{repository}/issues", order | {"state": choice.state} | labels
             ),
         )
 
-    def newest_first(self, listing: issues.Listing) -> issues.Query:
-        """See `issues.Host`."""
+    def newest_first(self, listing: forge.Listing) -> forge.Query:
+        """See `forge.Host`."""
         return {**listing.query, "sort": "created", "direction": "desc"}
 
-    def following(self, answer: rest.Answer, query: issues.Query) -> issues.Query | None:
-        """See `issues.Host`."""
-        return issues.link(answer)
+    def following(self, answer: rest.Answer, query: forge.Query) -> forge.Query | None:
+        """See `forge.Host`."""
+        return forge.link(answer)
 
-    async def count(self, api: rest.Rest, listing: issues.Listing, query: issues.Query) -> int | None:
+    async def count(self, api: rest.Rest, listing: forge.Listing, query: forge.Query) -> int | None:
         """The number of the last page where a page has one thing."""
         answer = await api.get(listing.path, {**query, "per_page": "1"})
         found = _LAST.search(answer.headers.get("Link", ""))
         if found is None:
-            return None if issues.link(answer) else len(answer.json or ())
+            return None if forge.link(answer) else len(answer.json or ())
         page = dict(parse_qsl(urlsplit(found[1]).query)).get("page", "")
         return int(page) if page.isdigit() else None
 
     async def comment_count(self, api: rest.Rest, repository: str) -> int | None:
-        """See `issues.Host`."""
+        """See `forge.Host`."""
         return None
 
-    def name(self, row: Mapping[str, Any], listing: issues.Listing) -> tuple[str, str, str]:
-        """See `issues.Host`."""
+    def name(self, row: Mapping[str, Any], listing: forge.Listing) -> tuple[str, str, str]:
+        """See `forge.Host`."""
         changed = str(row["updated_at"])
         if listing.comments:
             return str(int(row["id"])), changed, changed
         return str(int(row["number"])), f"{changed}/{row.get('comments', '')}", changed
 
-    def thing(self, row: Mapping[str, Any], repository: str, choice: issues.Choice) -> issue.Thing | None:
-        """See `issues.Host`."""
+    def thing(self, row: Mapping[str, Any], repository: str, choice: forge.Choice) -> issue.Thing | None:
+        """See `forge.Host`."""
         pull = row.get("pull_request")
         if ("pulls" if pull else "issues") not in choice.types:
             return None
@@ -98,15 +98,15 @@ class GitHub:
         )
 
     def owner(self, row: Mapping[str, Any], repository: str) -> str:
-        """See `issues.Host`."""
+        """See `forge.Host`."""
         return f"repos/{repository}/issues/{int(str(row['issue_url']).rpartition('/')[2])}"
 
-    def comments_of(self, thing: issue.Thing) -> tuple[str, issues.Query]:
-        """See `issues.Host`."""
+    def comments_of(self, thing: issue.Thing) -> tuple[str, forge.Query]:
+        """See `forge.Host`."""
         return f"repos/{thing.repository}/issues/{thing.number}/comments", {"per_page": str(PAGE)}
 
     def comment(self, row: Mapping[str, Any]) -> issue.Comment | None:
-        """See `issues.Host`."""
+        """See `forge.Host`."""
         return comment(row)
 
     def files(self, row: Mapping[str, Any], repository: str, text: str) -> Sequence[issue.Linked]:
@@ -116,7 +116,7 @@ class GitHub:
         ]
 
     def rest_of(self, linked: issue.Linked) -> str:
-        """See `issues.Host`."""
+        """See `forge.Host`."""
         return "web"
 
 
@@ -133,7 +133,7 @@ def comment(row: Mapping[str, Any]) -> issue.Comment:
     )
 
 
-def find(url: str, include: tuple[str, ...]) -> issues.Place:
+def find(url: str, include: tuple[str, ...]) -> forge.Place:
     """https://github.com/acme/shop, https://ghe.example/acme/shop; with `include` the host or its API."""
     parts = urlsplit(url)
     host = (parts.hostname or "").casefold()
@@ -147,7 +147,7 @@ def find(url: str, include: tuple[str, ...]) -> issues.Place:
     else:
         api = f"{web}/api/v3"
     repository = "/".join(path.removeprefix("repos/").split("/")[:2])
-    return issues.Place(api, web, include or ((repository,) if repository else ()))
+    return forge.Place(api, web, include or ((repository,) if repository else ()))
 
 
 def login(credentials: Mapping[str, str], key: str) -> Mapping[str, str]:

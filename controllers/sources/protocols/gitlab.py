@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from controllers.sources import rest
-from controllers.sources.protocols import issue, issues
+from controllers.sources.protocols import forge, issue
 
 PAGE = 100
 _UPLOAD = re.compile(r"/uploads/([0-9a-f]{32})/([^\s()<>\"'/]+)")
@@ -20,7 +20,7 @@ _STATES = {"open": "opened", "closed": "closed", "all": "all"}
 
 
 class GitLab:
-    """See `issues.Host`."""
+    """See `forge.Host`."""
 
     provider = "gitlab"
     since = "updated_after"
@@ -29,39 +29,39 @@ class GitLab:
     def __init__(self, page: int = PAGE) -> None:
         self._page = str(page)
 
-    def lists(self, repository: str, choice: issues.Choice) -> tuple[issues.Listing, ...]:
-        """See `issues.Host`."""
+    def lists(self, repository: str, choice: forge.Choice) -> tuple[forge.Listing, ...]:
+        """See `forge.Host`."""
         query = {"per_page": self._page, "order_by": "updated_at", "sort": "asc", "scope": "all"}
         query |= {"state": _STATES[choice.state], **({"labels": choice.labels} if choice.labels else {})}
         paths = {"issues": "issues", "pulls": "merge_requests"}
         return tuple(
-            issues.Listing(f"{repository} {kind}", f"{_project(repository)}/{paths[kind]}", query)
+            forge.Listing(f"{repository} {kind}", f"{_project(repository)}/{paths[kind]}", query)
             for kind in choice.types
         )
 
-    def newest_first(self, listing: issues.Listing) -> issues.Query:
-        """See `issues.Host`."""
+    def newest_first(self, listing: forge.Listing) -> forge.Query:
+        """See `forge.Host`."""
         return {**listing.query, "order_by": "created_at", "sort": "desc"}
 
-    def following(self, answer: rest.Answer, query: issues.Query) -> issues.Query | None:
-        """See `issues.Host`."""
-        return issues.link(answer)
+    def following(self, answer: rest.Answer, query: forge.Query) -> forge.Query | None:
+        """See `forge.Host`."""
+        return forge.link(answer)
 
-    async def count(self, api: rest.Rest, listing: issues.Listing, query: issues.Query) -> int | None:
+    async def count(self, api: rest.Rest, listing: forge.Listing, query: forge.Query) -> int | None:
         """X-Total is in every answer of up to 10,000 things."""
         return None
 
     async def comment_count(self, api: rest.Rest, repository: str) -> int | None:
-        """See `issues.Host`."""
+        """See `forge.Host`."""
         return None
 
-    def name(self, row: Mapping[str, Any], listing: issues.Listing) -> tuple[str, str, str]:
-        """See `issues.Host`."""
+    def name(self, row: Mapping[str, Any], listing: forge.Listing) -> tuple[str, str, str]:
+        """See `forge.Host`."""
         changed = str(row["updated_at"])
         return str(int(row["iid"])), f"{changed}/{row.get('user_notes_count', '')}", changed
 
-    def thing(self, row: Mapping[str, Any], repository: str, choice: issues.Choice) -> issue.Thing | None:
-        """See `issues.Host`."""
+    def thing(self, row: Mapping[str, Any], repository: str, choice: forge.Choice) -> issue.Thing | None:
+        """See `forge.Host`."""
         merge = "source_branch" in row
         return issue.Thing(
             repository=repository,
@@ -89,8 +89,8 @@ class GitLab:
         """There is no list of notes."""
         raise NotImplementedError
 
-    def comments_of(self, thing: issue.Thing) -> tuple[str, issues.Query]:
-        """See `issues.Host`."""
+    def comments_of(self, thing: issue.Thing) -> tuple[str, forge.Query]:
+        """See `forge.Host`."""
         kind = "merge_requests" if thing.mark == "!" else "issues"
         path = f"{_project(thing.repository)}/{kind}/{thing.number}/notes"
         return path, {"per_page": str(PAGE), "order_by": "created_at", "sort": "asc"}
@@ -114,7 +114,7 @@ class GitLab:
         ]
 
     def rest_of(self, linked: issue.Linked) -> str:
-        """See `issues.Host`."""
+        """See `forge.Host`."""
         return "api"
 
 
@@ -126,7 +126,7 @@ def _person(row: Mapping[str, Any] | None) -> issue.Person | None:
     return issue.Person(str(row["username"]), str(row.get("name") or "")) if row else None
 
 
-def find(url: str, include: tuple[str, ...]) -> issues.Place:
+def find(url: str, include: tuple[str, ...]) -> forge.Place:
     """https://gitlab.example/group/subgroup/project; with `include` the server's address, below a path too."""
     parts = urlsplit(url)
     address = parts.netloc.rpartition("@")[2]
@@ -136,7 +136,7 @@ def find(url: str, include: tuple[str, ...]) -> issues.Place:
         root = f"{parts.scheme}://{address}/{path}".rstrip("/")
     else:
         root = f"{parts.scheme}://{address}"
-    return issues.Place(f"{root}/api/v4", root, include or ((path,) if path else ()))
+    return forge.Place(f"{root}/api/v4", root, include or ((path,) if path else ()))
 
 
 def login(credentials: Mapping[str, str], key: str) -> Mapping[str, str]:

@@ -130,26 +130,30 @@ def item(
     comments: tuple[Comment, ...],
     files: tuple[mail.File, ...],
     absent: tuple[str, ...] = (),
+    *,
     more: bool = False,
+    before: str = "",
 ) -> port.Item:
-    """`absent`: links of files that were not taken, and why. `more`: there are comments behind the last one.
+    """`absent`: links of files that were not taken, and why. `more`: there are comments behind the last one. `before`:
+    the stamp of the last look, where the host does not time what changed since then.
 
     The version has the time of the last change, so that text which comes back is a new version, and the content, so
     that one which the host does not time is one too.
     """
     text = _text(thing, comments, absent, more)
+    changed = max((thing.updated, *(one.updated for one in comments)), key=time)
     made = _facts(provider, thing, comments)
     said = repr((thing.title, text, [(file.name, hashlib.sha256(file.body).hexdigest()) for file in files]))
     digest = hashlib.sha256((said + made.model_dump_json()).encode()).hexdigest()
     return port.Item(
         source_id=thing.place,
-        version=f"{thing.updated}/{digest[:32]}",
+        version=f"{changed}/{digest[:32]}{f' {before}' if before else ''}",
         type=pendingtask.Type.BUG_TRACKER,
         urn=urn(provider, thing.place),
         title=f"{thing.mark}{thing.number} {thing.title}"[:_TITLE_CHARS],
         text=text,
         files=files,
-        observed_at=time(thing.updated),
+        observed_at=time(changed),
         place=thing.place,
         facts=made,
     )

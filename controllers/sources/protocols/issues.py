@@ -18,19 +18,22 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 
 from controllers.sources import limits, port, rest
-from controllers.sources.protocols import issue
+from controllers.sources.protocols import forge, issue
 from crds import connection, mail
 
 log = structlog.get_logger("sources")
 
 OVERLAP = timedelta(minutes=5)
 """Before the mark: commits that became visible late, and clocks of one host's servers that differ."""
+SETTLED = timedelta(seconds=2)
+"""Before the host's own time: a thing may still change without another time, as hosts time in seconds."""
+_TAKEN, _UNSETTLED = "!", "?"
 BATCH, BATCH_BYTES = 25, 8 << 20
 MOST_PASSES = 5
 """Over one list in one poll."""
@@ -38,103 +41,19 @@ MOST_SEEN = 50_000
 MOST_COMMENT_PAGES = 50
 FILE_BYTES, FILES_BYTES = 16 << 20, 48 << 20
 """Of a file, of all files of an item."""
-Query = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """A list of a repository: its name in the cursor, its path, and what is always asked. `comments`: of comments, each
-    of which names its issue."""
-
-    name: str
-    path: str
-    query: Query
-    comments: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What `spec.filter` admits: `since` and the query. `types` are issues, pulls."""
-
-    since: datetime | None = None
-    state: str = "all"
-    labels: str = ""
-    types: tuple[str, ...] = ("issues", "pulls")
-
-    def admits(self, thing: issue.Thing) -> bool:
-        """Whether a list would have it."""
-        wanted = set(filter(None, self.labels.split(",")))
-        stated = self.state == "all" or (self.state == "closed") == bool(thing.closed)
-        return (
-            stated and wanted <= set(thing.labels) and (self.since is None or issue.time(thing.updated) >= self.since)
-        )
-
-
-class Host(Protocol):
-    """What differs between hosts. Rows are objects of JSON; what is missing in one raises KeyError, TypeError or
-    ValueError."""
-
-    provider: str
-    """The beginning of a URN."""
-    since: str
-    """The parameter for what changed at a time or later."""
-    keeps: bool
-    """Whether everything that was ever seen may be compared again."""
-
-    def lists(self, repository: str, choice: Choice) -> tuple[Listing, ...]:
-        """What is read, those of comments first."""
-        ...
-
-    def newest_first(self, listing: Listing) -> Query:
-        """The query of a list in the order of creation, newest first, as large as pages may be."""
-        ...
-
-    def following(self, answer: rest.Answer, query: Query) -> Query | None:
-        """The query of the next page, None after the last one."""
-        ...
-
-    async def count(self, api: rest.Rest, listing: Listing, query: Query) -> int | None:
-        """How many things a list has; None where the host does not say."""
-        ...
-
-    async def comment_count(self, api: rest.Rest, repository: str) -> int | None:
-        """How many comments there are, where the host does not time their deletion; None: it need not be known."""
-        ...
-
-    def name(self, row: Mapping[str, Any], listing: Listing) -> tuple[str, str, str]:
-        """(name in its list, stamp, RFC 3339 time of the last change)."""
-        ...
-
-    def thing(self, row: Mapping[str, Any], repository: str, choice: Choice) -> issue.Thing | None:
-        """None for one that the choice leaves out."""
-        ...
-
-    def owner(self, row: Mapping[str, Any], repository: str) -> str:
-        """The path of the issue that a comment belongs to."""
-        ...
-
-    def comments_of(self, thing: issue.Thing) -> tuple[str, Query]:
-        """Path and query of its comments, the oldest first."""
-        ...
-
-    def comment(self, row: Mapping[str, Any]) -> issue.Comment | None:
-        """None for an entry that no person wrote."""
-        ...
-
-    def files(self, row: Mapping[str, Any], repository: str, text: str) -> Sequence[issue.Linked]:
-        """The files of an issue or comment that are kept by the host itself."""
-        ...
-
-    def rest_of(self, linked: issue.Linked) -> str:
-        """Which client asks for the file: api or web."""
-        ...
 
 
 class Tracker:
     """One poll. `api` answers the host's REST API, `web` its own files."""
 
     def __init__(
-        self, host: Host, api: rest.Rest, web: rest.Rest, url: str, repositories: Sequence[str], choice: Choice
+        self,
+        host: forge.Host,
+        api: rest.Rest,
+        web: rest.Rest,
+        url: str,
+        repositories: Sequence[str],
+        choice: forge.Choice,
     ) -> None:
         self._host, self._api, self._web, self._choice = host, api, web, choice
         self._repositories = tuple(dict.fromkeys(repositories))
@@ -208,18 +127,19 @@ class Tracker:
         if now is not None and before != at.counts.get(repository):
             yield at.batch()
 
-    async def _list(self, repository: str, listing: Listing, at: _At, fresh: _Fresh) -> AsyncGenerator[port.Batch]:
+    async def _list(
+        self, repository: str, listing: forge.Listing, at: _At, fresh: _Fresh
+    ) -> AsyncGenerator[port.Batch]:
         """One list from its mark on, until it shows nothing new."""
         state = dict(at.lists.get(listing.name, {}))
         if listing.comments and not state:
             # Comments are read with their issues; this list is for those that change later. Its beginning is what the
             # host calls now.
             answer = await self._api.get(listing.path, listing.query)
-            at.lists[listing.name] = {"mark": _date(answer), "seen": {}}
+            at.lists[listing.name] = {"mark": _date(answer).strftime("%Y-%m-%dT%H:%M:%SZ"), "seen": {}}
             return
-        mark, seen = state.get("mark", ""), dict(state.get("seen", {}))
+        mark, seen = state.get("mark", ""), _Seen(state.get("seen", {}))
         high, query = state.get("high", "") or mark, state.get("next")
-        highest = max((int(one) for one in seen if one.isdigit()), default=0)
         first = {**listing.query, **self._from(mark)}
         resumed, pages = query is not None, 0
         for _ in range(MOST_PASSES):
@@ -239,33 +159,34 @@ class Tracker:
                 some = _Some()
                 for row in rows:
                     name, stamp, changed = _named(self._host, row, listing)
-                    if seen.get(name) == stamp:
+                    if seen.knows(name, stamp):
                         continue
-                    news = True
+                    news, before = True, seen.untimed(name, stamp)
                     try:
-                        await self._take(repository, listing, row, some)
+                        await self._take(repository, listing, row, some, before)
                     except (port.Unreachable, port.Rejected):
                         if some:
                             # What was read so far is kept: the next poll goes on behind it.
-                            yield at.batch(listing.name, {**here, "seen": seen}, some)
+                            yield at.batch(listing.name, {**here, "seen": seen.stored()}, some)
                         raise
-                    fresh.created += name.isdigit() and int(name) > highest and name not in seen
-                    seen[name] = stamp
+                    if listing.comments and name not in seen.stamps and str(row.get("created_at", "")) >= mark:
+                        fresh.created += 1
+                    seen.put(name, stamp, before, settled=_moment(changed) < _date(answer) - SETTLED)
                     high = max(high, changed, key=_moment)
                     here["high"] = high
                     if some.full:
-                        yield at.batch(listing.name, {**here, "seen": seen}, some)
+                        yield at.batch(listing.name, {**here, "seen": seen.stored()}, some)
                         some = _Some()
                 query = self._host.following(answer, query)
                 if some:
-                    yield at.batch(listing.name, {**here, "seen": seen, "next": query and dict(query)}, some)
+                    yield at.batch(listing.name, {**here, "seen": seen.stored(), "next": query and dict(query)}, some)
                 etag = answer.headers.get("ETag", "")
             if not news or (pages == 1 and not _resumed(state)):
                 break
         else:
             log.info("list changes while it is read", repository=repository, list=listing.name)
             high = mark  # the mark stays until a pass shows nothing new
-        kept = self._kept(seen, high, listing)
+        kept = self._kept(seen.stored(), high, listing)
         new: dict[str, Any] = {"mark": high, "seen": kept}
         again = {**listing.query, **self._from(high)}
         if etag and pages == 1 and not news and _said(again) == _said(first):
@@ -273,27 +194,31 @@ class Tracker:
         if new != at.lists.get(listing.name):
             yield at.batch(listing.name, new)
 
-    def _kept(self, seen: dict[str, str], high: str, listing: Listing) -> dict[str, str]:
+    def _kept(self, seen: dict[str, str], high: str, listing: forge.Listing) -> dict[str, str]:
         """What is compared with the next answers: all that may be in them."""
         names = list(seen.items())[-MOST_SEEN:]
         if self._host.keeps and not listing.comments:
             return dict(names)
         edge = _moment(high) - OVERLAP
-        return {name: stamp for name, stamp in names if _moment(stamp.partition("/")[0]) >= edge}
+        return {
+            name: stamp for name, stamp in names if _moment(stamp.partition(_UNSETTLED)[0].partition("/")[0]) >= edge
+        }
 
-    def _from(self, mark: str) -> Query:
+    def _from(self, mark: str) -> forge.Query:
         since = [_moment(mark) - OVERLAP] if mark else []
         since += [self._choice.since] if self._choice.since else []
         return {self._host.since: max(since).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")} if since else {}
 
-    async def _take(self, repository: str, listing: Listing, row: Mapping[str, Any], some: _Some) -> None:
+    async def _take(
+        self, repository: str, listing: forge.Listing, row: Mapping[str, Any], some: _Some, before: str
+    ) -> None:
         """Add the item of a row, or the failure that it is; nothing for what was deleted meanwhile."""
         try:
             if listing.comments:
                 row = (await self._api.get(self._host.owner(row, repository))).json
             thing = self._host.thing(row, repository, self._choice)
             if thing is not None and (not listing.comments or self._choice.admits(thing)):
-                some.add(await self._item(thing, row, repository))
+                some.add(await self._item(thing, row, repository, before))
         except rest.Absent:
             return
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -302,7 +227,7 @@ class Tracker:
             place = f"{repository} {listing.name} {row.get('id', '')}"[:512]
             some.failures.append(port.Failure(place, "", f"The host's answer about it is not understood: {error!r}."))
 
-    async def _item(self, thing: issue.Thing, row: Mapping[str, Any], repository: str) -> port.Item:
+    async def _item(self, thing: issue.Thing, row: Mapping[str, Any], repository: str, before: str) -> port.Item:
         comments: list[issue.Comment] = []
         linked = list(self._host.files(row, repository, thing.body))
         size, cut = len(thing.body), False
@@ -320,7 +245,7 @@ class Tracker:
             cut = following is not None and (size > issue.TEXT_BYTES or pages >= MOST_COMMENT_PAGES)
             following = None if cut else following
         files, absent = await self._files(linked)
-        return issue.item(self._host.provider, thing, tuple(comments), files, absent, cut)
+        return issue.item(self._host.provider, thing, tuple(comments), files, absent, more=cut, before=before)
 
     async def _files(self, linked: Sequence[issue.Linked]) -> tuple[tuple[mail.File, ...], tuple[str, ...]]:
         taken: list[mail.File] = []
@@ -343,7 +268,7 @@ class Tracker:
                 left -= len(body)
         return tuple(taken), tuple(absent)
 
-    async def _places(self, repository: str, listing: Listing) -> AsyncGenerator[port.Page]:
+    async def _places(self, repository: str, listing: forge.Listing) -> AsyncGenerator[port.Page]:
         query = self._host.newest_first(listing)
         if self._choice.since:
             query = {**query, **self._from("")}
@@ -352,7 +277,7 @@ class Tracker:
             names: set[str] = set()
             counted = await self._host.count(self._api, listing, query)
             totals, visited, pages = {counted}, set[str](), 0
-            following: Query | None = query
+            following: forge.Query | None = query
             while following is not None:
                 if _said(following) in visited:
                     raise port.Unreachable(f"The pages of {listing.path} lead in a circle.")
@@ -368,14 +293,38 @@ class Tracker:
             if pages > 1 and counted is not None and _total(answer) is None:
                 totals.add(await self._host.count(self._api, listing, query))
             totals.discard(None)
-            if totals:
-                complete = totals == {len(names)}
-            else:
-                complete = pages == 1 or names == before
+            complete = totals == {len(names)} if totals else pages == 1 or names == before
             if complete:
                 return
             before = names
         raise port.Unreachable(f"The list of {repository} changes while it is read.")
+
+
+class _Seen:
+    """The stamps of what was seen, by name. A time of the host's last seconds may come to stand for a second change: it
+    counts for one poll, and is stored with a mark behind it."""
+
+    def __init__(self, stored: Mapping[str, str]) -> None:
+        self.stamps = dict(stored)
+
+    def knows(self, name: str, stamp: str) -> bool:
+        """Whether nothing changed since."""
+        return self.stamps.get(name, "").partition(_TAKEN)[0] == stamp
+
+    def untimed(self, name: str, stamp: str) -> str:
+        """The stamp before this one, where nothing but the number of comments fell: some were deleted."""
+        known, _, before = self.stamps.get(name, "").partition(_UNSETTLED)
+        (then, _, some), (now, _, left) = known.partition("/"), stamp.partition("/")
+        fell = then == now and some.isdigit() and left.isdigit() and int(left) < int(some)
+        return before if known == stamp else known if fell else ""
+
+    def put(self, name: str, stamp: str, before: str, *, settled: bool) -> None:
+        """It was taken."""
+        self.stamps[name] = stamp if settled else f"{stamp}{_TAKEN}{before}"
+
+    def stored(self) -> dict[str, str]:
+        """For the cursor."""
+        return {name: stamp.replace(_TAKEN, _UNSETTLED) for name, stamp in self.stamps.items()}
 
 
 @dataclass(slots=True)
@@ -423,16 +372,6 @@ class _At:
         return port.Batch(cursor, shown, tuple(some.items) if some else (), tuple(some.failures) if some else ())
 
 
-def link(answer: rest.Answer) -> Query | None:
-    """The query of the next page by the header Link (RFC 8288). The host's own idea of its address does not count: it
-    may stand behind a proxy."""
-    for one in answer.headers.get("Link", "").split(","):
-        target, _, parameters = one.strip().partition(">")
-        if 'rel="next"' in parameters:
-            return dict(parse_qsl(urlsplit(target.removeprefix("<")).query))
-    return None
-
-
 def _total(answer: rest.Answer) -> int | None:
     said = answer.headers.get("X-Total-Count") or answer.headers.get("X-Total") or ""
     return int(said) if said.isdigit() else None
@@ -444,7 +383,7 @@ def _rows(answer: rest.Answer, path: str) -> list[Mapping[str, Any]]:
     return answer.json
 
 
-def _named(host: Host, row: Mapping[str, Any], listing: Listing) -> tuple[str, str, str]:
+def _named(host: forge.Host, row: Mapping[str, Any], listing: forge.Listing) -> tuple[str, str, str]:
     try:
         found = host.name(row, listing)
         _moment(found[2])
@@ -457,7 +396,7 @@ def _resumed(state: Mapping[str, Any]) -> bool:
     return state.get("next") is not None
 
 
-def _said(query: Query) -> str:
+def _said(query: forge.Query) -> str:
     return repr(sorted(query.items()))
 
 
@@ -465,44 +404,17 @@ def _moment(text: str) -> datetime:
     return issue.time(text) if text else datetime.min.replace(tzinfo=UTC) + OVERLAP
 
 
-def _date(answer: rest.Answer) -> str:
-    """The host's own time."""
+def _date(answer: rest.Answer) -> datetime:
+    """The host's own time (RFC 9110 6.6.1)."""
     try:
-        return parsedate_to_datetime(answer.headers["Date"]).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return parsedate_to_datetime(answer.headers["Date"]).astimezone(UTC)
     except (KeyError, ValueError) as error:
         raise port.Unreachable("The host's answer has no date.") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Of a host: addresses of its API and of its own files, and the repositories."""
-
-    api: str
-    web: str
-    repositories: tuple[str, ...]
-
-
-def query(text: str) -> Choice:
-    """`state=open&labels=bug,urgent&type=issues`, any of them. Raises `port.Misconfigured`."""
-    found = dict(parse_qsl(text, keep_blank_values=True))
-    wrong = sorted(found.keys() - {"state", "labels", "type"})
-    state, kind = found.get("state", "all"), found.get("type", "all")
-    if wrong or (text.strip() and not found) or state not in _STATES or kind not in _TYPES:
-        raise port.Misconfigured(
-            f"spec.filter.query {text[:100]!r} is not understood.",
-            field="spec.filter.query",
-            remedy="Write state=open|closed|all, labels=NAME,NAME and type=issues|pulls|all, joined by &.",
-        )
-    return Choice(None, state, found.get("labels", ""), _TYPES[kind])
-
-
-_STATES = ("open", "closed", "all")
-_TYPES = {"issues": ("issues",), "pulls": ("pulls",), "all": ("issues", "pulls")}
-
-
 def opened(
-    make: Callable[[], Host],
-    find: Callable[[str, tuple[str, ...]], Place],
+    make: Callable[[], forge.Host],
+    find: Callable[[str, tuple[str, ...]], forge.Place],
     login: Callable[[Mapping[str, str], str], Mapping[str, str]],
     plain: bool,
     tls: ssl.SSLContext,
@@ -536,8 +448,8 @@ def opened(
                 field="spec.filter.include",
                 remedy="Give the repository's address as spec.url, or the host's, and repositories as owner/name.",
             )
-        asked = query(chosen.query)
-        choice = Choice(chosen.since, asked.state, asked.labels, asked.types)
+        asked = forge.query(chosen.query)
+        choice = forge.Choice(chosen.since, asked.state, asked.labels, asked.types)
         api, web = (
             rest.Rest(base, headers, bucket, tls, monotonic=monotonic, wall=wall) for base in (place.api, place.web)
         )
