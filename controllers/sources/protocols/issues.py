@@ -101,43 +101,47 @@ class Tracker:
         await self._web.close()
 
     async def _repository(self, repository: str, at: _At) -> AsyncGenerator[port.Batch]:
-        lists = self._host.lists(repository, self._choice)
-        before = at.counts.get(repository)
-        now = await self._host.comment_count(self._api, repository)
-        for listing in lists:
-            fresh = _Fresh()
-            async with aclosing(self._list(repository, listing, at, fresh)) as found:
+        """Issues first: the comments that come with them are not asked for again."""
+        lists, taken = self._host.lists(repository, self._choice), _Taken()
+        changes = [one for one in lists if one.comments]
+        begun = [await self._begin(repository, one, at) for one in changes if not at.lists.get(one.name)]
+        for listing in [one for one in lists if not one.comments] + [one for one in changes if not begun]:
+            async with aclosing(self._list(repository, listing, at, taken)) as found:
                 async for batch in found:
                     yield batch
-            if listing.comments and now is not None:
-                expected = now if before is None else before + fresh.created
-                if now < expected:
-                    # Something was deleted, which the host does not time: everything is compared once.
-                    for one in lists:
-                        old = at.lists.get(one.name, {})
-                        if not one.comments and old:
-                            at.lists[one.name] = {
-                                **old,
-                                "mark": "",
-                                "high": old.get("high") or old["mark"],
-                                "next": None,
-                            }
-                    log.info("comments were deleted: all issues are compared", repository=repository)
-                at.counts[repository] = min(now, expected)
-        if now is not None and before != at.counts.get(repository):
+        before = at.counts.get(repository)
+        if before is None or begun:
+            return
+        now = await self._host.comment_count(self._api, repository) or 0
+        expected = before + taken.created
+        at.counts[repository] = min(now, expected)
+        if now < expected:
+            # The host does not time the deletion of a comment: everything is compared once.
+            log.info("comments were deleted: all issues are compared", repository=repository)
+            for listing in [one for one in lists if not one.comments]:
+                old = at.lists[listing.name]
+                at.lists[listing.name] = {"mark": "", "high": old["mark"], "seen": old["seen"]}
+            for listing in [one for one in lists if not one.comments]:
+                async with aclosing(self._list(repository, listing, at, taken)) as found:
+                    async for batch in found:
+                        yield batch
+        elif before != at.counts[repository]:
             yield at.batch()
 
+    async def _begin(self, repository: str, listing: forge.Listing, at: _At) -> bool:
+        """Comments are read with their issues; their list is for those that change from the host's now on."""
+        answer = await self._api.get(listing.path, listing.query)
+        at.lists[listing.name] = {"mark": _date(answer).strftime("%Y-%m-%dT%H:%M:%SZ"), "seen": {}}
+        count = await self._host.comment_count(self._api, repository)
+        if count is not None:
+            at.counts[repository] = count
+        return True
+
     async def _list(
-        self, repository: str, listing: forge.Listing, at: _At, fresh: _Fresh
+        self, repository: str, listing: forge.Listing, at: _At, taken: _Taken
     ) -> AsyncGenerator[port.Batch]:
         """One list from its mark on, until it shows nothing new."""
         state = dict(at.lists.get(listing.name, {}))
-        if listing.comments and not state:
-            # Comments are read with their issues; this list is for those that change later. Its beginning is what the
-            # host calls now.
-            answer = await self._api.get(listing.path, listing.query)
-            at.lists[listing.name] = {"mark": _date(answer).strftime("%Y-%m-%dT%H:%M:%SZ"), "seen": {}}
-            return
         mark, seen = state.get("mark", ""), _Seen(state.get("seen", {}))
         high, query = state.get("high", "") or mark, state.get("next")
         first = {**listing.query, **self._from(mark)}
@@ -163,14 +167,15 @@ class Tracker:
                         continue
                     news, before = True, seen.untimed(name, stamp)
                     try:
-                        await self._take(repository, listing, row, some, before)
+                        if not (listing.comments and taken.comments.get(name) == stamp):
+                            await self._take(repository, listing, row, some, taken, before)
                     except (port.Unreachable, port.Rejected):
                         if some:
                             # What was read so far is kept: the next poll goes on behind it.
                             yield at.batch(listing.name, {**here, "seen": seen.stored()}, some)
                         raise
                     if listing.comments and name not in seen.stamps and str(row.get("created_at", "")) >= mark:
-                        fresh.created += 1
+                        taken.created += 1
                     seen.put(name, stamp, before, settled=_moment(changed) < _date(answer) - SETTLED)
                     high = max(high, changed, key=_moment)
                     here["high"] = high
@@ -210,7 +215,7 @@ class Tracker:
         return {self._host.since: max(since).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")} if since else {}
 
     async def _take(
-        self, repository: str, listing: forge.Listing, row: Mapping[str, Any], some: _Some, before: str
+        self, repository: str, listing: forge.Listing, row: Mapping[str, Any], some: _Some, taken: _Taken, before: str
     ) -> None:
         """Add the item of a row, or the failure that it is; nothing for what was deleted meanwhile."""
         try:
@@ -218,7 +223,7 @@ class Tracker:
                 row = (await self._api.get(self._host.owner(row, repository))).json
             thing = self._host.thing(row, repository, self._choice)
             if thing is not None and (not listing.comments or self._choice.admits(thing)):
-                some.add(await self._item(thing, row, repository, before))
+                some.add(await self._item(thing, row, taken, before))
         except rest.Absent:
             return
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -227,8 +232,9 @@ class Tracker:
             place = f"{repository} {listing.name} {row.get('id', '')}"[:512]
             some.failures.append(port.Failure(place, "", f"The host's answer about it is not understood: {error!r}."))
 
-    async def _item(self, thing: issue.Thing, row: Mapping[str, Any], repository: str, before: str) -> port.Item:
+    async def _item(self, thing: issue.Thing, row: Mapping[str, Any], taken: _Taken, before: str) -> port.Item:
         comments: list[issue.Comment] = []
+        repository = thing.repository
         linked = list(self._host.files(row, repository, thing.body))
         size, cut = len(thing.body), False
         path, query = self._host.comments_of(thing)
@@ -239,6 +245,7 @@ class Tracker:
                 one = self._host.comment(entry)
                 if one is not None:
                     comments.append(one)
+                    taken.comments[one.id] = one.updated
                     size += len(one.body)
                     linked += self._host.files(entry, repository, one.body)
             following, pages = self._host.following(answer, following), pages + 1
@@ -328,9 +335,13 @@ class _Seen:
 
 
 @dataclass(slots=True)
-class _Fresh:
+class _Taken:
+    """What one poll of a repository came to."""
+
+    comments: dict[str, str] = field(default_factory=dict)
+    """The last change of each comment that came with its issue."""
     created: int = 0
-    """Comments that are newer than every known one."""
+    """Comments that are newer than the last poll."""
 
 
 @dataclass(slots=True)
