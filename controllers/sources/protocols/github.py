@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from controllers.sources import rest
+from controllers.sources import port, rest
 from controllers.sources.protocols import forge, issue
 
 PAGE = 100
@@ -51,9 +51,11 @@ class GitHub:
     async def count(self, api: rest.Rest, listing: forge.Listing, query: forge.Query) -> int | None:
         """The number of the last page where a page has one thing."""
         answer = await api.get(listing.path, {**query, "per_page": "1"})
+        if not isinstance(answer.json, list):
+            raise port.Unreachable(f"{listing.path} answered no list.")
         found = _LAST.search(answer.headers.get("Link", ""))
         if found is None:
-            return None if forge.link(answer) else len(answer.json or ())
+            return None if forge.link(answer) else len(answer.json)
         page = dict(parse_qsl(urlsplit(found[1]).query)).get("page", "")
         return int(page) if page.isdigit() else None
 

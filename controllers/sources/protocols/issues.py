@@ -248,7 +248,10 @@ class Tracker:
                     taken.comments[one.id] = one.updated
                     size += len(one.body)
                     linked += self._host.files(entry, repository, one.body)
-            following, pages = self._host.following(answer, following), pages + 1
+            asked, pages = following, pages + 1
+            following = self._host.following(answer, asked)
+            if following == asked:
+                raise port.Unreachable(f"The pages of {path} lead in a circle.")
             cut = following is not None and (size > issue.TEXT_BYTES or pages >= MOST_COMMENT_PAGES)
             following = None if cut else following
         files, absent = await self._files(linked)
