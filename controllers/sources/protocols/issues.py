@@ -105,7 +105,7 @@ class Tracker:
         lists, taken = self._host.lists(repository, self._choice), _Taken()
         changes = [one for one in lists if one.comments]
         begun = [await self._begin(repository, one, at) for one in changes if not at.lists.get(one.name)]
-        for listing in [one for one in lists if not one.comments] + [one for one in changes if not begun]:
+        for listing in [one for one in lists if not one.comments] + changes:
             async with aclosing(self._list(repository, listing, at, taken)) as found:
                 async for batch in found:
                     yield batch
@@ -131,7 +131,7 @@ class Tracker:
     async def _begin(self, repository: str, listing: forge.Listing, at: _At) -> bool:
         """Comments are read with their issues; their list is for those that change from the host's now on."""
         answer = await self._api.get(listing.path, listing.query)
-        at.lists[listing.name] = {"mark": _date(answer).strftime("%Y-%m-%dT%H:%M:%SZ"), "seen": {}}
+        at.lists[listing.name] = {"mark": _written(_date(answer)), "seen": {}}
         count = await self._host.comment_count(self._api, repository)
         if count is not None:
             at.counts[repository] = count
@@ -147,7 +147,7 @@ class Tracker:
         first = {**listing.query, **self._from(mark)}
         resumed, pages = query is not None, 0
         for _ in range(MOST_PASSES):
-            news, visited = resumed, set[str]()
+            news, visited, asked_at = resumed, set[str](), ""
             query, pages, resumed = query or first, 0, False
             while query is not None:
                 if _said(query) in visited:
@@ -159,6 +159,7 @@ class Tracker:
                 if answer.status == 304:
                     return
                 rows, pages = _rows(answer, listing.path), pages + 1
+                asked_at = asked_at or _written(_date(answer) - OVERLAP)
                 here = {"mark": mark, "high": high, "next": dict(query)}
                 some = _Some()
                 for row in rows:
@@ -191,6 +192,9 @@ class Tracker:
         else:
             log.info("list changes while it is read", repository=repository, list=listing.name)
             high = mark  # the mark stays until a pass shows nothing new
+        if not news and pages > 1:
+            # Much is as young as the mark, such as after an import: it is not read again for ever.
+            high = max(high, asked_at, key=_moment)
         kept = self._kept(seen.stored(), high, listing)
         new: dict[str, Any] = {"mark": high, "seen": kept}
         again = {**listing.query, **self._from(high)}
@@ -212,7 +216,7 @@ class Tracker:
     def _from(self, mark: str) -> forge.Query:
         since = [_moment(mark) - OVERLAP] if mark else []
         since += [self._choice.since] if self._choice.since else []
-        return {self._host.since: max(since).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")} if since else {}
+        return {self._host.since: _written(max(since))} if since else {}
 
     async def _take(
         self, repository: str, listing: forge.Listing, row: Mapping[str, Any], some: _Some, taken: _Taken, before: str
@@ -416,6 +420,10 @@ def _said(query: forge.Query) -> str:
 
 def _moment(text: str) -> datetime:
     return issue.time(text) if text else datetime.min.replace(tzinfo=UTC) + OVERLAP
+
+
+def _written(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _date(answer: rest.Answer) -> datetime:
