@@ -87,7 +87,7 @@ class Spec(Model):
             ),
             (
                 f"{_OTHER_TYPES} || !isURL(self.url) || !({_NO_INCLUDE})"
-                " || url(self.url).getEscapedPath().matches('^/[^/]+/[^/]+')",
+                " || self.url.matches('^https?://[^/]+/[^/]+/[^/]+')",
                 "url of this type must name a repository, for example https://host/owner/name, or the host alone"
                 " with repositories in filter.include",
             ),

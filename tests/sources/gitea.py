@@ -103,6 +103,10 @@ class Gitea:
             self._child.kill()
             self._child.wait(20)
 
+    def close(self) -> None:
+        """Close the client."""
+        self._http.close()
+
     def ask(self, method: str, path: str, **more: Any) -> Any:
         """A request of the administrator; its JSON."""
         answer = self._http.request(method, path, headers={"Authorization": f"token {self.token}"}, **more)
@@ -180,3 +184,4 @@ def running() -> Iterator[Gitea]:
             yield one
         finally:
             one.kill()
+            one.close()
