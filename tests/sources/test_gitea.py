@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from controllers.sources import limits, port, protocols
-from controllers.sources.protocols import issues
+from controllers.sources.protocols import issues, progress
 from crds import authorities, connection
 from tests.sources import gitea
 
@@ -194,7 +194,7 @@ async def test_issues_of_many_pages_and_their_list(server: gitea.Gitea) -> None:
         if batch.items:
             break
     rest, _ = await poll(tracker(server, repository), first[-1].cursor)
-    assert len(first[-1].items) == issues.BATCH
+    assert len(first[-1].items) == progress.BATCH
     assert len({one.source_id for one in (*first[-1].items, *rest)}) == len(first[-1].items) + len(rest) == 119
 
 
@@ -259,7 +259,7 @@ async def test_a_server_that_is_killed_in_the_middle(server: gitea.Gitea) -> Non
         async for batch in tracker(server, repository).batches({}):
             found.extend(batch.items)
             cursor = batch.cursor
-            if len(found) == issues.BATCH:
+            if len(found) == progress.BATCH:
                 server.kill()
 
     try:
@@ -270,6 +270,6 @@ async def test_a_server_that_is_killed_in_the_middle(server: gitea.Gitea) -> Non
     finally:
         server.start()
     rest, cursor = await poll(tracker(server, repository), cursor)
-    assert len(found) == issues.BATCH
+    assert len(found) == progress.BATCH
     assert sorted({one.source_id for one in (*found, *rest)}) == sorted(f"{repository}#{one}" for one in numbers)
     assert len({(one.source_id, one.version) for one in (*found, *rest)}) == len(numbers)

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -24,7 +23,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from controllers.sources import limits, port, rest
-from controllers.sources.protocols import forge, issue
+from controllers.sources.protocols import forge, issue, progress
 from crds import connection, mail
 
 log = structlog.get_logger("sources")
@@ -33,8 +32,6 @@ OVERLAP = timedelta(minutes=5)
 """Before the mark: commits that became visible late, and clocks of one host's servers that differ."""
 SETTLED = timedelta(seconds=2)
 """Before the host's own time: a thing may still change without another time, as hosts time in seconds."""
-_TAKEN, _UNSETTLED = "!", "?"
-BATCH, BATCH_BYTES = 25, 8 << 20
 MOST_PASSES = 5
 """Over one list in one poll."""
 MOST_SEEN = 50_000
@@ -63,7 +60,7 @@ class Tracker:
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """See `port.Source`."""
         known = cursor if cursor.get("of") == self._of else {}
-        at = _At(self._of, dict(known.get("lists", {})), dict(known.get("counts", {})))
+        at = progress.At(self._of, dict(known.get("lists", {})), dict(known.get("counts", {})))
         absent: list[rest.Absent] = []
         try:
             for repository in self._repositories:
@@ -100,9 +97,9 @@ class Tracker:
         await self._api.close()
         await self._web.close()
 
-    async def _repository(self, repository: str, at: _At) -> AsyncGenerator[port.Batch]:
+    async def _repository(self, repository: str, at: progress.At) -> AsyncGenerator[port.Batch]:
         """Issues first: the comments that come with them are not asked for again."""
-        lists, taken = self._host.lists(repository, self._choice), _Taken()
+        lists, taken = self._host.lists(repository, self._choice), progress.Taken()
         changes = [one for one in lists if one.comments]
         begun = [await self._begin(repository, one, at) for one in changes if not at.lists.get(one.name)]
         for listing in [one for one in lists if not one.comments] + changes:
@@ -128,7 +125,7 @@ class Tracker:
         elif before != at.counts[repository]:
             yield at.batch()
 
-    async def _begin(self, repository: str, listing: forge.Listing, at: _At) -> bool:
+    async def _begin(self, repository: str, listing: forge.Listing, at: progress.At) -> bool:
         """Comments are read with their issues; their list is for those that change from the host's now on."""
         answer = await self._api.get(listing.path, listing.query)
         at.lists[listing.name] = {"mark": _written(_date(answer)), "seen": {}}
@@ -138,11 +135,11 @@ class Tracker:
         return True
 
     async def _list(
-        self, repository: str, listing: forge.Listing, at: _At, taken: _Taken
+        self, repository: str, listing: forge.Listing, at: progress.At, taken: progress.Taken
     ) -> AsyncGenerator[port.Batch]:
         """One list from its mark on, until it shows nothing new."""
         state = dict(at.lists.get(listing.name, {}))
-        mark, seen = state.get("mark", ""), _Seen(state.get("seen", {}))
+        mark, seen = state.get("mark", ""), progress.Seen(state.get("seen", {}))
         high, query = state.get("high", "") or mark, state.get("next")
         first = {**listing.query, **self._from(mark)}
         resumed, pages = query is not None, 0
@@ -161,7 +158,7 @@ class Tracker:
                 rows, pages = _rows(answer, listing.path), pages + 1
                 asked_at = asked_at or _written(_date(answer) - OVERLAP)
                 here = {"mark": mark, "high": high, "next": dict(query)}
-                some = _Some()
+                some = progress.Some()
                 for row in rows:
                     name, stamp, changed = _named(self._host, row, listing)
                     if seen.knows(name, stamp):
@@ -170,7 +167,7 @@ class Tracker:
                     try:
                         if not (listing.comments and taken.comments.get(name) == stamp):
                             await self._take(repository, listing, row, some, taken, before)
-                    except (port.Unreachable, port.Rejected):
+                    except (port.Unreachable, port.Rejected, port.Misconfigured):
                         if some:
                             # What was read so far is kept: the next poll goes on behind it.
                             yield at.batch(listing.name, {**here, "seen": seen.stored()}, some)
@@ -182,7 +179,7 @@ class Tracker:
                     here["high"] = high
                     if some.full:
                         yield at.batch(listing.name, {**here, "seen": seen.stored()}, some)
-                        some = _Some()
+                        some = progress.Some()
                 query = self._host.following(answer, query)
                 if some:
                     yield at.batch(listing.name, {**here, "seen": seen.stored(), "next": query and dict(query)}, some)
@@ -209,9 +206,7 @@ class Tracker:
         if self._host.keeps and not listing.comments:
             return dict(names)
         edge = _moment(high) - OVERLAP
-        return {
-            name: stamp for name, stamp in names if _moment(stamp.partition(_UNSETTLED)[0].partition("/")[0]) >= edge
-        }
+        return {name: stamp for name, stamp in names if _moment(progress.timed(stamp)) >= edge}
 
     def _from(self, mark: str) -> forge.Query:
         since = [_moment(mark) - OVERLAP] if mark else []
@@ -219,7 +214,13 @@ class Tracker:
         return {self._host.since: _written(max(since))} if since else {}
 
     async def _take(
-        self, repository: str, listing: forge.Listing, row: Mapping[str, Any], some: _Some, taken: _Taken, before: str
+        self,
+        repository: str,
+        listing: forge.Listing,
+        row: Mapping[str, Any],
+        some: progress.Some,
+        taken: progress.Taken,
+        before: str,
     ) -> None:
         """Add the item of a row, or the failure that it is; nothing for what was deleted meanwhile."""
         try:
@@ -230,13 +231,16 @@ class Tracker:
                 some.add(await self._item(thing, row, taken, before))
         except rest.Absent:
             return
+        except port.Misconfigured as error:
+            if error.field == "spec.secretRef":
+                raise  # of a right, not of this thing
+            some.failures.append(_failure(listing, row, error.message))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             # One thing that the host describes in an unforeseen way must not stop the others.
-            log.exception("issue not read", repository=repository)
-            place = f"{repository} {listing.name} {row.get('id', '')}"[:512]
-            some.failures.append(port.Failure(place, "", f"The host's answer about it is not understood: {error!r}."))
+            log.exception("issue not read", list=listing.name)
+            some.failures.append(_failure(listing, row, f"The host's answer about it is not understood: {error!r}."))
 
-    async def _item(self, thing: issue.Thing, row: Mapping[str, Any], taken: _Taken, before: str) -> port.Item:
+    async def _item(self, thing: issue.Thing, row: Mapping[str, Any], taken: progress.Taken, before: str) -> port.Item:
         comments: list[issue.Comment] = []
         repository = thing.repository
         linked = list(self._host.files(row, repository, thing.body))
@@ -299,8 +303,7 @@ class Tracker:
                 answer = await self._api.get(listing.path, following)
                 rows, pages = _rows(answer, listing.path), pages + 1
                 names.update(_named(self._host, row, listing)[0] for row in rows)
-                things = [self._host.thing(row, repository, self._choice) for row in rows]
-                yield port.Page(tuple(one.place for one in things if one is not None))
+                yield port.Page(tuple(self._named_places(rows, repository, listing)))
                 total = _total(answer)
                 totals |= {total} if total is not None else set()
                 following = self._host.following(answer, following)
@@ -313,81 +316,23 @@ class Tracker:
             before = names
         raise port.Unreachable(f"The list of {repository} changes while it is read.")
 
-
-class _Seen:
-    """The stamps of what was seen, by name. A time of the host's last seconds may come to stand for a second change: it
-    counts for one poll, and is stored with a mark behind it."""
-
-    def __init__(self, stored: Mapping[str, str]) -> None:
-        self.stamps = dict(stored)
-
-    def knows(self, name: str, stamp: str) -> bool:
-        """Whether nothing changed since."""
-        return self.stamps.get(name, "").partition(_TAKEN)[0] == stamp
-
-    def untimed(self, name: str, stamp: str) -> str:
-        """The stamp before this one, where nothing but the number of comments fell: some were deleted."""
-        known, _, before = self.stamps.get(name, "").partition(_UNSETTLED)
-        (then, _, some), (now, _, left) = known.partition("/"), stamp.partition("/")
-        fell = then == now and some.isdigit() and left.isdigit() and int(left) < int(some)
-        return before if known == stamp else known if fell else ""
-
-    def put(self, name: str, stamp: str, before: str, *, settled: bool) -> None:
-        """It was taken."""
-        self.stamps[name] = stamp if settled else f"{stamp}{_TAKEN}{before}"
-
-    def stored(self) -> dict[str, str]:
-        """For the cursor."""
-        return {name: stamp.replace(_TAKEN, _UNSETTLED) for name, stamp in self.stamps.items()}
+    def _named_places(
+        self, rows: Sequence[Mapping[str, Any]], repository: str, listing: forge.Listing
+    ) -> Iterator[str]:
+        try:
+            for row in rows:
+                thing = self._host.thing(row, repository, self._choice)
+                if thing is not None:
+                    yield thing.place
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            # Left out, it would be taken for gone.
+            raise port.Unreachable(
+                f"{listing.path[:200]} answered an entry that is not understood: {error!r}."
+            ) from error
 
 
-@dataclass(slots=True)
-class _Taken:
-    """What one poll of a repository came to."""
-
-    comments: dict[str, str] = field(default_factory=dict)
-    """The last change of each comment that came with its issue."""
-    created: int = 0
-    """Comments that are newer than the last poll."""
-
-
-@dataclass(slots=True)
-class _Some:
-    """What a batch has so far."""
-
-    items: list[port.Item] = field(default_factory=list)
-    failures: list[port.Failure] = field(default_factory=list)
-    size: int = 0
-
-    def add(self, one: port.Item) -> None:
-        """Add an item."""
-        self.items.append(one)
-        self.size += len(one.text) + sum(len(file.body) for file in one.files)
-
-    @property
-    def full(self) -> bool:
-        """Whether it is to be stored now."""
-        return len(self.items) >= BATCH or self.size >= BATCH_BYTES
-
-    def __bool__(self) -> bool:
-        return bool(self.items or self.failures)
-
-
-@dataclass(slots=True)
-class _At:
-    """The cursor as it grows."""
-
-    of: str
-    lists: dict[str, Any]
-    counts: dict[str, int]
-
-    def batch(self, name: str = "", state: Mapping[str, Any] | None = None, some: _Some | None = None) -> port.Batch:
-        """What was found, and the cursor behind it."""
-        if state is not None:
-            self.lists[name] = {**state, "seen": dict(state["seen"])}
-        shown = "; ".join(f"{name}: {one.get('mark') or one.get('high')}" for name, one in sorted(self.lists.items()))
-        cursor = {"of": self.of, "lists": dict(self.lists), "counts": dict(self.counts)}
-        return port.Batch(cursor, shown, tuple(some.items) if some else (), tuple(some.failures) if some else ())
+def _failure(listing: forge.Listing, row: Mapping[str, Any], reason: str) -> port.Failure:
+    return port.Failure(f"{listing.name} {row.get('id', '')}"[:512], str(row.get("title") or "")[:200], reason)
 
 
 def _total(answer: rest.Answer) -> int | None:
