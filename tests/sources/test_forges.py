@@ -75,7 +75,7 @@ def place(host: str, number: int, merge: bool) -> str:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(5))
 async def test_nothing_is_lost_while_the_lists_shift(forge: Forge, host: str, seed: int) -> None:
     """Histories in which things are made, changed, spoken about and deleted between any two requests."""
     dice, store = random.Random(seed), Store()
@@ -109,11 +109,13 @@ async def test_nothing_is_lost_while_the_lists_shift(forge: Forge, host: str, se
         one._host = small
         return one
 
-    for _ in range(6):
-        forge.meanwhile = meanwhile
+    for number in range(8):
+        # A mark moves only where a list holds still.
+        forge.meanwhile = meanwhile if number % 2 else None
         await store.poll(source(), batches=dice.choice((1, 3, 1000)))
         forge.meanwhile = None
-        meanwhile()
+        for _ in range(4):
+            meanwhile()
         forge.tick(dice.choice((0.0, 10.0, 600.0)))
     forge.tick(5)
     for _ in range(3):
