@@ -73,7 +73,7 @@ test-thorough: venv ## Property tests with all their examples (make unit draws a
 	  $$(grep -rlE "^from hypothesis|^import hypothesis" tests --include="test_*.py")
 
 .PHONY: contract
-contract: venv ocr mailserver services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
+contract: venv ocr mailserver gitea recorded services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
 	  $(BIN)/pytest -n 4 --dist loadfile -m "(apiserver or services) and not e2e" --ignore=tests/faults && \
 	  $(BIN)/pytest -n 2 --dist loadfile -m "apiserver or services" tests/faults

@@ -40,13 +40,14 @@ class Filter(Model):
     """Which items are taken."""
 
     include: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(max_length=64)] = ()
-    """Folders, projects, spaces, or branches (also release/*); empty means all, and for Git the default branch."""
+    """Folders, projects, spaces, repositories or branches (also release/*). Empty means all, or the one that url names,
+    and for Git the default branch."""
     exclude: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(max_length=64)] = ()
     """Removed from include."""
     since: Time | None = None
     """Items before this moment are skipped."""
     query: Annotated[str, Field(max_length=2048)] = ""
-    """The source's own query language, for example JQL."""
+    """The source's own query language, for example JQL; of GitHub, GitLab and Gitea state=, labels= and type=."""
 
 
 class RateLimit(Model):
@@ -63,6 +64,9 @@ _SCHEMES = {
     "Git": "['http', 'https', 'ssh', 'git', 'file']",
 }
 _HTTP_TYPES = "['Jira', 'Confluence', 'GitHub', 'GitLab', 'Gitea']"
+_OTHER_TYPES = "!(self.type in ['GitHub', 'GitLab', 'Gitea'])"
+_NO_INCLUDE = "!has(self.filter) || !has(self.filter.include) || self.filter.include.size() == 0"
+_QUERY = "(state=(open|closed|all)|labels=[^&]+|type=(issues|pulls|all))"
 
 
 class Smtp(Model):
@@ -134,6 +138,23 @@ class Spec(Model):
             (
                 "self.type == 'Email' || !has(self.smtp)",
                 "smtp is for type Email; remove it",
+            ),
+            (
+                f"{_OTHER_TYPES} || !isURL(self.url) || !({_NO_INCLUDE})"
+                " || self.url.matches('^https?://[^/]+/[^/]+/[^/]+')",
+                "url of this type must name a repository, for example https://host/owner/name, or the host alone"
+                " with repositories in filter.include",
+            ),
+            (
+                f"{_OTHER_TYPES} || {_NO_INCLUDE}"
+                " || self.filter.include.all(one, one.matches('^[^/ ?#]+(/[^/ ?#]+)+$'))",
+                "filter.include of this type has names of repositories, for example owner/name",
+            ),
+            (
+                f"{_OTHER_TYPES} || !has(self.filter) || !has(self.filter.query) || self.filter.query == ''"
+                f" || self.filter.query.matches('^{_QUERY}(&{_QUERY})*$')",
+                "filter.query of this type is made of state=open|closed|all, labels=NAME,NAME and"
+                " type=issues|pulls|all, joined by &",
             ),
             (
                 "self.type == 'Git' || self.type == 'Meeting' || has(self.secretRef)",

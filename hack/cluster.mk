@@ -42,6 +42,14 @@ browser: venv ## Install Chromium for the tests of the pages
 mailserver: ## Install Dovecot and espeak-ng for the tests of the sources
 	@$(CLUSTER_PYTHON) -m hack.cluster mailserver
 
+.PHONY: gitea
+gitea: ## Build Gitea for the tests of the sources (minutes, once)
+	@$(CLUSTER_PYTHON) -m hack.gitea >/dev/null
+
+.PHONY: recorded
+recorded: ## Fetch recorded answers of GitHub and GitLab for the tests of the sources
+	@$(CLUSTER_PYTHON) -m hack.recorded >/dev/null
+
 .PHONY: ocr
 ocr: ## Install Tesseract, with which the simulated vision model reads images
 	@$(CLUSTER_PYTHON) -m hack.cluster ocr

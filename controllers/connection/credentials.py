@@ -15,6 +15,8 @@ _LOGIN = frozenset({"username", "password"})
 _TOKEN = frozenset({"token"})
 _WAYS = {
     Type.EMAIL: (_LOGIN,),
+    Type.GITHUB: (_TOKEN,),
+    Type.GITLAB: (_TOKEN,),
     Type.GIT: (_LOGIN, _TOKEN, frozenset({"ssh-privatekey", "known_hosts"})),
 }
 _USUAL = (_TOKEN, _LOGIN)

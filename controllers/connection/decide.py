@@ -26,6 +26,9 @@ POLLED: Mapping[Type, tuple[str, ...]] = {
     Type.EMAIL: ("imap", "imaps"),
     Type.MEETING: ("http", "https"),
     Type.GIT: SCHEMES[Type.GIT],
+    Type.GITHUB: ("http", "https"),
+    Type.GITLAB: ("http", "https"),
+    Type.GITEA: ("http", "https"),
 }
 """The schemes of the types for which `controllers.sources` has a protocol."""
 

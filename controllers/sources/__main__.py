@@ -23,7 +23,7 @@ from aiohttp import web
 from prometheus_client import exposition
 
 import kube
-from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, settings, sweep
+from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, protocols, settings, sweep
 from controllers.sources.effects import ledger, performer, targets, tools
 from controllers.sources.effects import serving as effects
 from controllers.sources.git import clone, reading
@@ -32,7 +32,7 @@ from controllers.sources.meetings import audio, worker
 from controllers.sources.meetings import metrics as meeting_metrics
 from controllers.sources.meetings import serving as meeting_serving
 from controllers.sources.meetings import store as meetings
-from controllers.sources.protocols import git, imap, meeting
+from controllers.sources.protocols import git, meeting
 from crds import authorities, connection, errors, grants, keyring, runtoken
 from kb import client as kb
 from router import client as router
@@ -150,7 +150,7 @@ async def _run(config: settings.Settings) -> None:
             wall=wall,
             monotonic=time.monotonic,
         ),
-        {connection.Type.EMAIL: imap.opened(config.plaintext, tls, time.monotonic)},
+        protocols.table(plain=config.plaintext, tls=tls, monotonic=time.monotonic, wall=wall),
         measured,
         owner=owner,
         width=config.at_once,

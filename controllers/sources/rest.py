@@ -115,7 +115,7 @@ class Rest:
             sent["Content-Type"] = "application/json"
         for _ in range(_REDIRECTS):
             async with self._sent(method, url, params, content, sent) as response:
-                if response.is_redirect and method == "GET":
+                if response.has_redirect_location and method == "GET":
                     url, params = self.url(urljoin(url, response.headers["Location"])), None
                     continue
                 body = await _read(response, LARGEST)
@@ -130,7 +130,7 @@ class Rest:
         for _ in range(_REDIRECTS):
             own = _host(url) == _host(self._base)
             async with self._sent("GET", url, None, None, self._headers if own else {}) as response:
-                if response.is_redirect:
+                if response.has_redirect_location:
                     url = urljoin(url, response.headers["Location"])
                     continue
                 body = await _read(response, most)
@@ -162,6 +162,8 @@ class Rest:
         where = f"{response.request.method} {addresses.shown(str(response.request.url)).partition('?')[0][:200]}"
         said = f"{where} answered {status}: {_said(body)}"
         pause = self._pause(response)
+        if status == 403 and pause is None and b"rate limit" in body[:2000].lower():
+            pause = 60.0  # GitHub's secondary limits name no time: "wait for at least one minute"
         if status in (425, 429) or (status == 403 and pause is not None):
             raise Untouched(said, retry_after=pause)
         if status == 408 or status >= 500:

@@ -1,1 +1,26 @@
 """One module per protocol: `(cursor) -> items | failures | next cursor`, see `controllers.sources.port`."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from controllers.sources import limits, port
+from controllers.sources.protocols import gitea, github, gitlab, imap, issues
+from crds import connection
+from crds.connection import Type
+
+Opens = Callable[[connection.Spec, Mapping[str, str], limits.Bucket], port.Source]
+
+
+def table(
+    *, plain: bool, tls: ssl.SSLContext, monotonic: Callable[[], float], wall: Callable[[], datetime]
+) -> dict[Type, Opens]:
+    """What opens a poll of each type. `plain` allows unencrypted servers."""
+    return {
+        Type.EMAIL: imap.opened(plain, tls, monotonic),
+        Type.GITHUB: issues.opened(github.GitHub, github.find, github.login, plain, tls, monotonic, wall),
+        Type.GITLAB: issues.opened(gitlab.GitLab, gitlab.find, gitlab.login, plain, tls, monotonic, wall),
+        Type.GITEA: issues.opened(gitea.Gitea, gitea.find, gitea.login, plain, tls, monotonic, wall),
+    }

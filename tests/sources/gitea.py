@@ -1,0 +1,187 @@
+"""A real Gitea on loopback with SQLite: one process of a user without rights, gone after the tests.
+
+It refuses to run as root. Source: docs.gitea.com, "Configuration Cheat Sheet".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from hack import gitea
+from tests import ports
+
+_START_SECONDS = 60.0
+_USER = "nobody"
+_CONFIG = """
+APP_NAME = test
+RUN_MODE = prod
+RUN_USER = {user}
+WORK_PATH = {folder}
+[server]
+HTTP_ADDR = 127.0.0.1
+HTTP_PORT = {port}
+ROOT_URL = http://gitea.example/
+STATIC_ROOT_PATH = {folder}/static
+APP_DATA_PATH = {folder}/data
+OFFLINE_MODE = true
+DISABLE_SSH = true
+[database]
+DB_TYPE = sqlite3
+PATH = {folder}/data/gitea.db
+[repository]
+ROOT = {folder}/repositories
+[security]
+INSTALL_LOCK = true
+SECRET_KEY = of-the-test
+INTERNAL_TOKEN = eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJuYmYiOjE1MDAwMDAwMDB9.Zm9yLXRoZS10ZXN0LW9ubHktbm90aGluZy1lbHNl
+[oauth2]
+JWT_SECRET = b2YtdGhlLXRlc3Qtb2YtdGhlLXRlc3Qtb2YtdGhlLXQ
+[indexer]
+ISSUE_INDEXER_TYPE = db
+[queue]
+TYPE = channel
+[cron]
+ENABLED = false
+[service]
+DISABLE_REGISTRATION = true
+[log]
+MODE = file
+LEVEL = warn
+ROOT_PATH = {folder}/log
+"""
+
+
+class Gitea:
+    """`url` is its root, `token` one of the administrator `ada`. `ROOT_URL` is another address, as behind a proxy."""
+
+    def __init__(self, folder: Path, port: int, user: str) -> None:
+        self.folder, self.port, self.user = folder, port, user
+        self.url, self.token = f"http://127.0.0.1:{port}", ""
+        self._child: subprocess.Popen[bytes] | None = None
+        self._http = httpx.Client(base_url=f"{self.url}/api/v1/", timeout=60, trust_env=False)
+
+    def command(self, *words: str) -> list[str]:
+        """A command line of the program."""
+        return [str(self.folder / "gitea"), *words, "--config", str(self.folder / "app.ini")]
+
+    def run(self, *words: str) -> str:
+        """One command to its end."""
+        done = subprocess.run(self.command(*words), capture_output=True, text=True, check=False, **self._as())
+        assert done.returncode == 0, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        return str(done.stdout)
+
+    def start(self) -> None:
+        """Return once it serves."""
+        self._child = subprocess.Popen(
+            self.command("web"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **self._as()
+        )
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                if self._http.get("version").status_code == 200:
+                    return
+            log = self.folder / "log" / "gitea.log"
+            said = log.read_text()[-3000:] if log.exists() else ""
+            if self._child.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"gitea does not serve: {said}")
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait(20)
+
+    def close(self) -> None:
+        """Close the client."""
+        self._http.close()
+
+    def ask(self, method: str, path: str, **more: Any) -> Any:
+        """A request of the administrator; its JSON."""
+        answer = self._http.request(method, path, headers={"Authorization": f"token {self.token}"}, **more)
+        assert answer.status_code < 300, f"{method} {path}: {answer.status_code} {answer.text[:500]}"
+        return answer.json() if answer.content else None
+
+    def repository(self, name: str, *, owner: str = "ada", commits: bool = False) -> str:
+        """A new repository; its full name."""
+        self.ask("POST", f"admin/users/{owner}/repos", json={"name": name, "auto_init": commits, "private": True})
+        return f"{owner}/{name}"
+
+    def issue(self, repository: str, title: str, body: str = "", **more: Any) -> int:
+        """A new issue; its number."""
+        return int(
+            self.ask("POST", f"repos/{repository}/issues", json={"title": title, "body": body, **more})["number"]
+        )
+
+    def comment(self, repository: str, number: int, body: str) -> int:
+        """A new comment; its id."""
+        return int(self.ask("POST", f"repos/{repository}/issues/{number}/comments", json={"body": body})["id"])
+
+    def token_of(self, user: str, *scopes: str) -> str:
+        """A token of another user."""
+        answer = self._http.post(
+            f"users/{user}/tokens", auth=(user, "word-of-the-test"), json={"name": "test", "scopes": scopes}
+        )
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["sha1"])
+
+    def _as(self) -> dict[str, Any]:
+        home = {"HOME": str(self.folder), "PATH": os.environ["PATH"], "USER": self.user}
+        if os.getuid() != 0:
+            return {"env": home, "cwd": self.folder}
+        owner = pwd.getpwnam(self.user)
+        more = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
+        return {"env": home, "cwd": self.folder, "start_new_session": True, **more}
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Gitea]:
+    """A Gitea with the administrator `ada`. `make gitea` builds it."""
+    built = gitea.place()
+    assert built.exists(), "Gitea is missing: make gitea"
+    user = _USER if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+    # Not pytest's folder: that is root's alone.
+    with tempfile.TemporaryDirectory(prefix="gitea-") as name:
+        folder, port = Path(name), ports.free()
+        folder.chmod(0o711)
+        try:
+            os.link(built / "gitea", folder / "gitea")
+        except OSError:
+            shutil.copyfile(built / "gitea", folder / "gitea")
+            (folder / "gitea").chmod(0o755)
+        for part in ("templates", "options"):
+            shutil.copytree(built / part, folder / "static" / part)
+        (folder / "static" / "public").mkdir()
+        for path in ("data", "repositories", "log", "custom"):
+            (folder / path).mkdir()
+            if os.getuid() == 0:
+                shutil.chown(folder / path, user)
+        (folder / "app.ini").write_text(_CONFIG.format(folder=folder, port=port, user=user))
+        if os.getuid() == 0:
+            shutil.chown(folder, user)
+            shutil.chown(folder / "app.ini", user)
+        one = Gitea(folder, port, user)
+        one.run("migrate")
+        said = one.run(
+            *("admin", "user", "create", "--admin", "--username", "ada", "--password", "word-of-the-test", "--email"),
+            *("ada@example.com", "--must-change-password=false", "--access-token", "--access-token-scopes", "all"),
+            *("--access-token-name", "test"),
+        )
+        one.token = said.strip().rpartition(" ")[2].split()[-1]
+        one.start()
+        try:
+            yield one
+        finally:
+            one.kill()
+            one.close()
