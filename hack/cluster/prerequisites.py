@@ -26,7 +26,11 @@ CLUSTER = {
     "runc": "runc",
     "util-linux": "nsenter",
 }
-SERVERS = {"dovecot-imapd": "dovecot"}  # tests of the sources
+SERVERS = {  # tests of the sources
+    "dovecot-imapd": "dovecot",
+    "dovecot-lmtpd": "/usr/lib/dovecot/lmtp",
+    "dovecot-pop3d": "/usr/lib/dovecot/pop3",
+}
 BROWSER = {"chromium": "chromium"}  # tests of the pages
 IMAGE = {"buildah": "buildah", "debootstrap": "debootstrap"}
 _TESSDATA = "/usr/share/tesseract-ocr/5/tessdata"
