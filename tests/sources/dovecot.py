@@ -34,6 +34,12 @@ default_internal_user = dovecot
 default_login_user = dovenull
 default_internal_group = dovecot
 first_valid_uid = 1
+auth_failure_delay = 0
+service anvil {{
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
+}}
 mail_location = maildir:{folder}/mail/%u
 passdb {{
   driver = static

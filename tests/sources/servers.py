@@ -42,7 +42,7 @@ makeuserdb
 set -a
 . /etc/courier/authdaemonrc
 . /etc/courier/imapd
-IMAP_CAPABILITY="$IMAP_CAPABILITY"
+IMAP_IDLE_TIMEOUT=1
 couriertcpd -address=127.0.0.1 -nodnslookup -noidentlookup -maxperip=100 {port} \
   /usr/lib/courier/courier/imaplogin /usr/bin/imapd Maildir &
 . /etc/courier/pop3d
@@ -71,6 +71,7 @@ sasl_auxprop_plugin: sasldb
 sasl_mech_list: PLAIN LOGIN
 sasl_sasldb_path: /var/sasldb2
 popminpoll: 0
+imapidlepoll: 1
 specialusealways: no
 servername: localhost
 END
