@@ -23,7 +23,7 @@ SCHEMES = {
 }
 
 POLLED: Mapping[Type, tuple[str, ...]] = {
-    Type.EMAIL: ("imap", "imaps"),
+    Type.EMAIL: ("imap", "imaps", "pop3", "pop3s"),
 }
 """The schemes of the types for which `controllers.sources` has a protocol."""
 

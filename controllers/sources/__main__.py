@@ -19,7 +19,7 @@ from aiohttp import web
 from prometheus_client import exposition
 
 import kube
-from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, settings, sweep
+from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, settings, sweep, watching
 from controllers.sources.protocols import mailboxes
 from crds import authorities, connection, errors
 from kb import client as kb
@@ -133,7 +133,9 @@ async def _run(config: settings.Settings) -> None:
         wall=wall,
         monotonic=time.monotonic,
     )
-    jobs = [asyncio.create_task(one) for one in (health.tick(), _work(assigned, stored, polls, health), ended.wait())]
+    watches = watching.Watcher(assigned, polls.source, measured, most=config.idle_connections, wall=wall)
+    work = _work(assigned, stored, polls, watches, health)
+    jobs = [asyncio.create_task(one) for one in (health.tick(), work, ended.wait())]
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
         for one in done:
@@ -149,7 +151,13 @@ async def _run(config: settings.Settings) -> None:
         log.info("sources stopped")
 
 
-async def _work(assigned: assignments.Assignments, stored: items.Items, polls: poller.Poller, health: Health) -> None:
+async def _work(
+    assigned: assignments.Assignments,
+    stored: items.Items,
+    polls: poller.Poller,
+    watches: watching.Watcher,
+    health: Health,
+) -> None:
     while True:
         try:
             await assigned.prepare()
@@ -160,7 +168,7 @@ async def _work(assigned: assignments.Assignments, stored: items.Items, polls: p
             await asyncio.sleep(AWAY_SECONDS)
     health.ready = True
     log.info("sources started")
-    await polls.run()
+    await asyncio.gather(polls.run(), watches.run())
 
 
 def _free() -> None:

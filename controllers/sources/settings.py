@@ -26,12 +26,14 @@ class Settings(BaseSettings):
     mongodb_database: str = "jervis"
     at_once: Annotated[int, Field(ge=1, le=256)] = 8
     """Connections that are worked on at once."""
+    idle_connections: Annotated[int, Field(ge=0, le=1000)] = 50
+    """Mailboxes that a process waits at for news by IDLE; 0: all are asked at their interval alone."""
     claim_seconds: Annotated[float, Field(ge=3)] = 60
     """After which the Connections of a process that ended without a word are polled by another."""
     sweep_seconds: Annotated[float, Field(ge=1)] = 3600
     """Between two looks for items that left their source."""
     plaintext: bool = False
-    """Allow imap:// servers without STARTTLS: the password travels readable."""
+    """Allow imap:// and pop3:// servers without TLS: the password travels readable."""
     request_timeout: Annotated[float, Field(gt=0)] = 10
     """Of the Kubernetes API."""
     kb_timeout: Annotated[float, Field(gt=0)] = 60
