@@ -21,6 +21,7 @@ PACKAGES = {
         "courier-base",
         "courier-imap",
         "courier-pop",
+        "gamin",
         "libcourier-unicode4",
         "libgamin0",
         "libidn12",

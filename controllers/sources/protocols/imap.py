@@ -179,7 +179,7 @@ class Mailbox:
         session = _Session(self._login)
         try:
             await self._call(session.open)
-            if not session.idles():
+            if not await self._call(session.idles):
                 return None
             folders, _ = _chosen(await self._call(session.folders), self._filter)
             name = next((one for one in folders if one.upper() == "INBOX"), next(iter(folders), ""))
