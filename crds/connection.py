@@ -231,7 +231,8 @@ class Status(Model):
 
 
 class Connection(Model):
-    """A source of items, each of which becomes a PendingTask, once. This version polls mailboxes (Email) where the chart's sources.enabled is set; it checks the others (Ready=False, PollingNotEnabled)."""
+    """A source of items, each of which becomes a PendingTask, once. This version polls mailboxes (Email) where the
+    chart's sources.enabled is set; it checks the others (Ready=False, PollingNotEnabled)."""
 
     api_version: Literal["jervis.dev/v1alpha1"] = "jervis.dev/v1alpha1"
     kind: Literal["Connection"] = "Connection"

@@ -16,6 +16,7 @@ import poplib
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -220,7 +221,8 @@ class _Session:
             try:
                 self._client.quit()
             except (poplib.error_proto, OSError, EOFError, ValueError):
-                self._client.close()
+                with suppress(OSError):  # a handshake that failed took the socket along
+                    self._client.close()
 
 
 def opened(
