@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -54,6 +55,12 @@ async def poll(box: port.Source, cursor: port.Cursor | None = None) -> tuple[lis
     return items, last
 
 
+async def begun(box: port.Source) -> port.Batch:
+    """The first batch of a poll that is cut behind it."""
+    async with aclosing(box.batches({})) as batches:
+        return await anext(batches)
+
+
 async def listed(box: port.Source) -> list[str]:
     pages = [page async for page in box.ids()]
     assert [page.last for page in pages] == [False] * (len(pages) - 1) + [True]
@@ -77,14 +84,11 @@ async def test_imap_every_mail_once_and_nothing_changes(server: servers.Server, 
     server.put(*(dovecot.mail(number) for number in range(60)), user=user)
     server.put(dovecot.mail(300), folder=f"{server.box}{MAILBOX}", user=user)
     box = by_imap(server.url, user)
-    first: list[port.Batch] = []
-    async for batch in box.batches({}):
-        first.append(batch)
-        break
+    first = await begun(box)
     items, cursor = await poll(box)
     assert sorted(map(int, urns(items))) == [*range(60), 300]
-    rest, _ = await poll(box, first[0].cursor)
-    assert [*first[0].items, *rest] == items, "a repeated batch has the same items"
+    rest, _ = await poll(box, first.cursor)
+    assert [*first.items, *rest] == items, "a repeated batch has the same items"
     assert sorted(cursor["folders"]) == sorted(["INBOX", f"{server.box}Příloha"])
     assert (await poll(box, cursor))[0] == []
     assert await listed(box) == sorted(one.place for one in items)
@@ -126,6 +130,8 @@ async def test_imap_what_is_deleted_or_moved(server: servers.Server, user: str) 
 
 
 async def test_imap_a_folder_made_anew_is_read_from_its_beginning(server: servers.Server, user: str) -> None:
+    if server.name == "greenmail":
+        pytest.skip("GreenMail hangs up at DELETE")
     name = f"{server.box}Anew"
     server.put(dovecot.mail(1), dovecot.mail(2), folder=name, user=user)
     box = by_imap(server.url, user, include=(name,))
@@ -198,14 +204,11 @@ async def test_pop3_every_mail_once_and_nothing_changes(server: servers.Server, 
     server.put(*(dovecot.mail(number) for number in range(60)), user=user)
     async with wire.relay("pop3", server.pop3) as seen:
         box = by_pop3(seen.url, user)
-        first: list[port.Batch] = []
-        async for batch in box.batches({}):
-            first.append(batch)
-            break
+        first = await begun(box)
         items, cursor = await poll(box)
         assert sorted(map(int, urns(items))) == [*range(60)]
-        rest, _ = await poll(box, first[0].cursor)
-        assert [*first[0].items, *rest] == items
+        rest, _ = await poll(box, first.cursor)
+        assert [*first.items, *rest] == items
         seen.commands.clear()
         assert (await poll(box, cursor))[0] == []
         assert seen.commands == ["CAPA", "USER", "PASS", "STAT", "UIDL", "QUIT"]

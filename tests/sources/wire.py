@@ -26,13 +26,16 @@ async def relay(scheme: str, port: int) -> AsyncIterator[Relay]:
     made = Relay(scheme)
     pattern = _IMAP if scheme == "imap" else _POP3
     tasks: set[asyncio.Task[None]] = set()
+    writers: list[asyncio.StreamWriter] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream, out = await asyncio.open_connection("127.0.0.1", port)
+        writers.extend((writer, out))
 
         async def down() -> None:
-            while chunk := await upstream.read(65536):
-                writer.write(chunk)
+            with contextlib.suppress(ConnectionError):
+                while chunk := await upstream.read(65536):
+                    writer.write(chunk)
             writer.close()
 
         task = asyncio.create_task(down())
@@ -49,4 +52,9 @@ async def relay(scheme: str, port: int) -> AsyncIterator[Relay]:
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         made.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        yield made
+        try:
+            yield made
+        finally:
+            for one in writers:
+                one.close()
+            await asyncio.gather(*tasks, *(one.wait_closed() for one in writers), return_exceptions=True)
