@@ -24,7 +24,7 @@ def read(raw: bytes) -> str:
         return ""
     try:
         found = icalendar.Calendar.from_ical(raw)
-        events = [one for one in found.walk("VEVENT")]
+        events = list(found.walk("VEVENT"))
         told = ["\n".join(_event(one, str(found.get("METHOD", "")))) for one in events[:_MOST_EVENTS]]
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError):
         return ""

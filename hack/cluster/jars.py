@@ -1,4 +1,4 @@
-"""Java programs from Maven, kept in the user's cache: the MongoDB-wire server with our small launcher, Tika, GreenMail."""
+"""Java programs from Maven, kept in the user's cache: the MongoDB-wire server with our launcher, Tika, GreenMail."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tika(report: progress.Progress) -> list[str]:
 
 
 def greenmail(report: progress.Progress) -> list[str]:
-    """The command line of GreenMail up to its own -D arguments, fetched first if the cache lacks it. Raises as `tika`."""
+    """The command line of GreenMail up to its -D arguments, fetched first if the cache lacks it. Raises as `tika`."""
     _require("java", "mvn")
     target = binaries.cache() / "tools" / f"greenmail-{binaries.digest([_GREENMAIL / 'pom.xml'], '')}"
     binaries.build_once(target, report, "fetching GreenMail", lambda place: _mvn(_GREENMAIL, "copy", place), _SECONDS)

@@ -57,7 +57,7 @@ def ensure(report: progress.Progress) -> None:
 
 
 def unpacked(name: str, report: progress.Progress) -> Path:
-    """The folder with the files of the server's packages, unpacked first if the cache lacks it. Raises errors.Failure."""
+    """The folder with the files of the server's packages, unpacked if the cache lacks it. Raises errors.Failure."""
     target = binaries.cache() / "tools" / f"{name}-{binaries.digest([Path(__file__)], name)}"
     if shutil.which("apt-get") is None:
         raise errors.Missing(f"{name} is tested with Debian's packages: {' '.join(PACKAGES[name])}")

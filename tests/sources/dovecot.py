@@ -92,7 +92,7 @@ service stats {{
 
 
 class Dovecot:
-    """`url` for imap://, `secure` for imaps:// with the authority of `authority`; `pop3`, `pop3s` and `lmtp` are ports."""
+    """`url` for imap://, `secure` for imaps:// with the authority of `authority`; `pop3`, `pop3s`, `lmtp` are ports."""
 
     def __init__(self, folder: Path, free: Sequence[int], authority: Path | None) -> None:
         self.folder, self.authority = folder, authority
@@ -157,7 +157,8 @@ def running(*, tls: bool = False) -> Iterator[Dovecot]:
         config = folder / "dovecot.conf"
         config.write_text(
             _CONFIG.format(
-                folder=folder, port=free[0], secure=free[1], pop3=free[2], pop3s=free[3], lmtp=free[4], password=PASSWORD, uid=owner.pw_uid, gid=owner.pw_gid,
+                folder=folder, port=free[0], secure=free[1], pop3=free[2], pop3s=free[3], lmtp=free[4],
+                password=PASSWORD, uid=owner.pw_uid, gid=owner.pw_gid,
                 ssl="yes" if tls else "no", certificate=lines,
             )
         )  # fmt: skip

@@ -96,7 +96,7 @@ exec /usr/lib/cyrus/bin/master -C /etc/imapd.conf -M /etc/cyrus.conf -p /run/cyr
 
 @dataclass(frozen=True)
 class Server:
-    """One server and what it offers; `box` is where new folders begin, `lists` whether it states marks with the list."""
+    """One server; `box` is what the names of new folders begin with, `lists` whether it has LIST-STATUS."""
 
     name: str
     port: int
@@ -151,7 +151,9 @@ def courier() -> Iterator[Server]:
             for part in ("cur", "new", "tmp"):
                 (home / "Maildir" / part).mkdir(parents=True)
             subprocess.run(["chown", "-R", f"{owner.pw_uid}:{owner.pw_gid}", str(home)], check=True)
-            lines.append(f"{user}\tuid={owner.pw_uid}|gid={owner.pw_gid}|home={home}|mail={home}/Maildir|systempw={secret}")
+            lines.append(
+                f"{user}\tuid={owner.pw_uid}|gid={owner.pw_gid}|home={home}|mail={home}/Maildir|systempw={secret}"
+            )
         (folder / "etc/courier/userdb").write_text("\n".join([*lines, ""]))
 
     with _running(Server("courier", ports.free(), ports.free(), box="INBOX."), _COURIER, prepare) as place:

@@ -97,9 +97,7 @@ async def test_tls_is_verified_and_mails_come_by_lmtp() -> None:
             for tls in (authorities.context(), trusted):
                 opens = mailboxes.opened(False, tls, time.monotonic)
                 spec = connection.Spec.model_validate({"type": "Email", "clientId": "acme", "url": url})
-                found.append(
-                    opens(spec, {"username": "ada", "password": dovecot.PASSWORD}, limits.Bucket(6000, 100))
-                )
+                found.append(opens(spec, {"username": "ada", "password": dovecot.PASSWORD}, limits.Bucket(6000, 100)))
             with pytest.raises(port.Unreachable, match="certificate"):
                 await poll(found[0])
             items, _ = await poll(found[1])

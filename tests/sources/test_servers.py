@@ -34,7 +34,9 @@ def user(server: servers.Server) -> str:
     return next(NUMBERS)
 
 
-def by_imap(url: str, user: str, *, password: str = dovecot.PASSWORD, lists: imap.Lists | None = None, **more: Any) -> imap.Mailbox:
+def by_imap(
+    url: str, user: str, *, password: str = dovecot.PASSWORD, lists: imap.Lists | None = None, **more: Any
+) -> imap.Mailbox:
     login = imap.Login(url, user, password, authorities.context(), True)
     bucket = limits.Bucket(6000, 1000)
     return imap.Mailbox(login, connection.Filter(**more), bucket, monotonic=time.monotonic, lists=lists)
@@ -189,8 +191,7 @@ async def test_imap_news_are_reported(server: servers.Server, user: str) -> None
         box = by_imap(seen.url, user)
         _, cursor = await poll(box)
         waiting = asyncio.create_task(box.news(cursor, 20))
-        while "IDLE" not in seen.commands and not waiting.done():
-            await asyncio.sleep(0.01)
+        await asyncio.wait_for(seen.idles.wait(), 20)
         await asyncio.sleep(0.2)
         await asyncio.to_thread(server.put, dovecot.mail(2), user=user)
         assert await waiting is True

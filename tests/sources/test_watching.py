@@ -24,7 +24,7 @@ LATER = NOW + timedelta(hours=1)
 class Source:
     """Answers what it is told to; it has no batches."""
 
-    def __init__(self, answer: bool | None | Exception) -> None:
+    def __init__(self, answer: bool | Exception | None) -> None:
         self.answer = answer
 
     async def news(self, cursor: port.Cursor, seconds: float) -> bool | None:
@@ -55,7 +55,9 @@ async def polled(assigned: assignments.Assignments, uid: str, url: str = "imaps:
     await assigned.finish(claim, State(polled_at=NOW, succeeded_at=NOW, failures=failures), LATER)
 
 
-def watcher(assigned: assignments.Assignments, answer: Any, now: Callable[[], datetime] = lambda: NOW) -> watching.Watcher:
+def watcher(
+    assigned: assignments.Assignments, answer: Any, now: Callable[[], datetime] = lambda: NOW
+) -> watching.Watcher:
     async def opens(_: assignments.Claim) -> Any:
         return Source(answer)
 
@@ -120,7 +122,7 @@ async def test_many_take_turns(assigned: assignments.Assignments) -> None:
     for number in range(5):
         await polled(assigned, f"c{number}")
     order: list[str] = []
-    now = NOW
+    enough, now = asyncio.Event(), NOW
 
     class Turns(Source):
         async def news(self, cursor: port.Cursor, seconds: float) -> bool | None:
@@ -130,14 +132,15 @@ async def test_many_take_turns(assigned: assignments.Assignments) -> None:
     async def opens(claim: assignments.Claim) -> Any:
         nonlocal now
         order.append(claim.uid)
+        if len(order) >= 20:
+            enough.set()
         now += timedelta(seconds=1)
         return Turns(answer=False)
 
     measured = metrics.Metrics(prometheus_client.CollectorRegistry())
     watches = watching.Watcher(assigned, opens, measured, most=2, wall=lambda: now, sleep=lambda _: asyncio.sleep(0))
     running = asyncio.create_task(watches.run())
-    while len(order) < 20:
-        await asyncio.sleep(0.01)
+    await enough.wait()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert all({*order[at : at + 5]} == {f"c{number}" for number in range(5)} for at in (0, 5, 10))

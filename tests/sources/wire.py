@@ -17,7 +17,7 @@ class Relay:
     def __init__(self, scheme: str) -> None:
         self.scheme, self.url = scheme, ""
         self.commands: list[str] = []
-        self.lines: list[bytes] = []
+        self.idles = asyncio.Event()
 
 
 @contextlib.asynccontextmanager
@@ -44,7 +44,8 @@ async def relay(scheme: str, port: int) -> AsyncIterator[Relay]:
             while line := await reader.readline():
                 if found := pattern.match(line):
                     made.commands.append(found[1].decode())
-                    made.lines.append(line)
+                    if found[1] == b"IDLE":
+                        made.idles.set()
                 out.write(line)
         out.close()
         await task

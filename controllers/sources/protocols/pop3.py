@@ -202,7 +202,9 @@ class _Session:
                 field="spec.url",
                 remedy="Use IMAP (imaps://), or move older mails elsewhere.",
             )
-        found = {int(number): name for number, _, name in (line.decode("utf-8", "replace").partition(" ") for line in lines)}
+        found = {
+            int(number): name for number, _, name in (line.decode("utf-8", "replace").partition(" ") for line in lines)
+        }
         if len(found) != count:
             raise ValueError(f"it counts {count} mails and lists {len(found)}")
         return found
