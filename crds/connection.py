@@ -157,6 +157,13 @@ class Spec(Model):
                 " type=issues|pulls|all, joined by &",
             ),
             (
+                "!self.url.startsWith('pop3') || !has(self.filter) || ((!has(self.filter.include) ||"
+                " size(self.filter.include) == 0) && (!has(self.filter.exclude) || size(self.filter.exclude) == 0)"
+                " && !has(self.filter.since))",
+                "POP3 has no folders and no times of arrival; leave filter.include, filter.exclude and filter.since"
+                " out, or use imaps://",
+            ),
+            (
                 "self.type == 'Git' || self.type == 'Meeting' || has(self.secretRef)",
                 "secretRef is required for this type; create a Secret with its credentials and name it here",
             ),

@@ -15,6 +15,8 @@ from email import message_from_bytes
 from email.message import EmailMessage, MIMEPart
 from email.policy import EmailPolicy
 
+from crds import invitation, pendingtask
+
 _HEADERS = ("From", "To", "Cc", "Date", "Message-ID", "In-Reply-To", "References", "Subject")
 _HEADER_CHARS = 4096
 _HEAD_CHARS = 1 << 20
@@ -23,6 +25,9 @@ _URN_CHARS = 900
 UNKNOWN_TYPE = "application/octet-stream"
 _TYPE = re.compile(r"^[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+$")
 _NAME_CHARS = 255
+_MOST_NAMED = 20
+_MOST_CALENDARS = 4
+_CALENDAR = "text/calendar"
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 _WORDS = frozenset({"text/plain", "text/html"})
 
@@ -49,8 +54,9 @@ class File:
 class Mail:
     """`message_id` without its brackets, "" when it has none; `title` the decoded subject.
 
-    `text` is readable: headers decoded, then the plain text. `body`: there is more than headers. `files` is all that
-    the message holds beside its text.
+    `text` is readable: headers decoded, then the plain text and the events of invitations. `body`: there is more than
+    headers. `files` is all that the message holds beside its text; a task holds the first 32 of them, and the text
+    names those that it does not.
     """
 
     message_id: str
@@ -91,6 +97,8 @@ def read(raw: bytes) -> Mail:
         part = message.get_body(preferencelist=("plain", "html"))
         body = _text(str(part.get_content())) if part is not None else ""
         files = parts(message, part)
+        calendars = [file for file in files if file.media_type == _CALENDAR][:_MOST_CALENDARS]
+        events = {id(file): event for file in calendars if (event := invitation.read(file.body))}
     except UnreadableError:
         raise
     except _BROKEN as error:
@@ -98,9 +106,17 @@ def read(raw: bytes) -> Mail:
     if not headers:
         raise UnreadableError("it has none of the headers of a mail")
     lines = [f"{name}: {' '.join(value.split())}" for name, value in headers.items()]
-    if files:
-        lines.append(f"Attachments: {', '.join(file.name for file in files)}")
-    text = "\n".join([*lines, "", body.replace("\r\n", "\n").strip(), ""])
+    files = [file for file in files if id(file) not in events]
+    taken, left = files[: pendingtask.MOST_ATTACHMENTS], files[pendingtask.MOST_ATTACHMENTS :]
+    if taken:
+        lines.append(f"Attachments: {', '.join(file.name for file in taken)}")
+    if left:
+        more = f" and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
+        names = ", ".join(file.name for file in left[:_MOST_NAMED])
+        lines.append(f"Attachments-Not-Taken: {names}{more} (a task holds at most {len(taken)})")
+    # Programs send an invitation twice in one mail, for two kinds of readers.
+    body = "\n\n".join([body.replace("\r\n", "\n").strip(), *dict.fromkeys(map(_text, events.values()))]).strip()
+    text = "\n".join([*lines, "", body, ""])
     identity = "".join(headers.get("Message-ID", "").split()).strip("<>")
     return Mail(identity, " ".join(headers.get("Subject", "").split()), text, bool(body.strip()), files)
 

@@ -39,7 +39,7 @@ browser: venv ## Install Chromium for the tests of the pages
 	@$(CLUSTER_PYTHON) -m hack.cluster browser
 
 .PHONY: mailserver
-mailserver: ## Install Dovecot and espeak-ng for the tests of the sources
+mailserver: ## Install or fetch Dovecot, Cyrus, Courier, GreenMail and espeak-ng for the tests of the sources
 	@$(CLUSTER_PYTHON) -m hack.cluster mailserver
 
 .PHONY: gitea

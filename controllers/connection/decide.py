@@ -23,7 +23,7 @@ SCHEMES = {
 }
 
 POLLED: Mapping[Type, tuple[str, ...]] = {
-    Type.EMAIL: ("imap", "imaps"),
+    Type.EMAIL: ("imap", "imaps", "pop3", "pop3s"),
     Type.MEETING: ("http", "https"),
     Type.GIT: SCHEMES[Type.GIT],
     Type.GITHUB: ("http", "https"),

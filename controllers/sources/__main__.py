@@ -23,7 +23,19 @@ from aiohttp import web
 from prometheus_client import exposition
 
 import kube
-from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, protocols, settings, sweep
+from controllers.sources import (
+    assignments,
+    gone,
+    indexer,
+    items,
+    metrics,
+    mongo,
+    poller,
+    protocols,
+    settings,
+    sweep,
+    watching,
+)
 from controllers.sources.effects import ledger, performer, targets, tools
 from controllers.sources.effects import serving as effects
 from controllers.sources.git import clone, reading
@@ -183,7 +195,8 @@ async def _run(config: settings.Settings) -> None:
     calls = app.build(served, _gate(config), max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
     runners.append(await _listen(calls, config.api_host, config.api_port))
     prepared = (assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare)
-    work = _work(prepared, (polls.run, corrects.run), health)
+    watches = watching.Watcher(assigned, polls.source, measured, most=config.idle_connections, wall=wall)
+    work = _work(prepared, (polls.run, watches.run, corrects.run), health)
     loops = (health.tick(), work, _tidy(assigned, workspace), ended.wait())
     jobs = [asyncio.create_task(one) for one in loops]
     try:

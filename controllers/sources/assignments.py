@@ -51,6 +51,8 @@ class Claim:
     poll_at: datetime
     wishes: Mapping[str, str] | None = None
     rewound: str = ""
+    news: int | None = None
+    """How often its source reported news."""
 
     @property
     def confirmed(self) -> str:
@@ -146,6 +148,27 @@ class Assignments:
             )
         return None if row is None else _claim(row)
 
+    async def watch(self, now: datetime, seconds: float) -> Claim | None:
+        """The mailbox that was not watched for the longest time, to be watched by nobody else for `seconds`; None:
+        none. One whose last poll failed is left alone. Raises `Unavailable`."""
+        free = [{"watchUntil": {"$lte": now}}, {"watchUntil": None}]
+        wanted = {"wanted": True, "spec.url": {"$regex": "^imaps?:"}, "state.failures": 0, "$or": free}
+        with trouble("claim a watch"):
+            row = await self._rows.find_one_and_update(
+                wanted,
+                {"$set": {"watchUntil": now + timedelta(seconds=seconds)}},
+                sort=[("watchUntil", ASCENDING)],
+                return_document=AFTER,
+            )
+        return None if row is None else _claim(row)
+
+    async def watched(self, uid: str, now: datetime, until: datetime, *, news: bool) -> None:
+        """A watch ended; the next one may begin at `until`. After `news` the Connection is due now. Raises
+        `Unavailable`."""
+        due: dict[str, Any] = {"$min": {"pollAt": now}, "$inc": {"news": 1}} if news else {}
+        with trouble("note news"):
+            await self._rows.update_one({"_id": uid}, {"$set": {"watchUntil": until}, **due})
+
     async def there(self, uid: str) -> bool:
         """Whether the Connection is still one. Raises `Unavailable`."""
         with trouble("look for a Connection"):
@@ -171,10 +194,10 @@ class Assignments:
     async def finish(self, claim: Claim, state: State, poll_at: datetime) -> None:
         """Give it back with its state; the next poll is at `poll_at`. Raises `Lost`, `Unavailable`."""
         said = _said(state, claim.generation)
-        # A spec or a wish that changed meanwhile is polled at once: what the operator wrote then stays.
+        # A spec or a wish that changed, or news that came meanwhile, are polled at once: what was written then stays.
         await self._write(claim, {"state": said, "owner": "", "until": None}, {"revision": 1})
         with trouble("write the next poll"):
-            same = {"generation": claim.generation, "wishes": claim.wishes}
+            same = {"generation": claim.generation, "wishes": claim.wishes, "news": claim.news}
             await self._rows.update_one({"_id": claim.uid, "fence": claim.fence, **same}, {"$set": {"pollAt": poll_at}})
 
     async def uids(self) -> frozenset[str]:
@@ -216,6 +239,7 @@ def _claim(row: Mapping[str, Any]) -> Claim:
         poll_at=row["pollAt"],
         wishes=row.get("wishes"),
         rewound=row.get("rewound", ""),
+        news=row.get("news"),
     )
 
 

@@ -1,6 +1,10 @@
-"""A token bucket: requests to one source, `rate` a minute, `burst` at once. Pure but for its own state."""
+"""What polls may use at once: requests to one source by a token bucket, bytes of a process by a budget."""
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 
 class Bucket:
@@ -16,3 +20,26 @@ class Bucket:
         """Seconds to wait before the next request, 0 within the burst."""
         self._free_at = max(self._free_at, now - self._burst * self._every) + self._every
         return max(0.0, self._free_at - now)
+
+
+class Budget:
+    """`most` bytes for all polls of a process, in the order in which they ask; one that wants more takes all."""
+
+    def __init__(self, most: int) -> None:
+        self._most = self._free = most
+        self._turn, self._freed = asyncio.Lock(), asyncio.Event()
+
+    @asynccontextmanager
+    async def hold(self, size: int) -> AsyncIterator[None]:
+        """Wait until `size` bytes are free and keep them until the end of the block."""
+        size = min(size, self._most)
+        async with self._turn:
+            while self._free < size:
+                self._freed.clear()
+                await self._freed.wait()
+            self._free -= size
+        try:
+            yield
+        finally:
+            self._free += size
+            self._freed.set()

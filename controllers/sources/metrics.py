@@ -71,6 +71,9 @@ class Metrics:
         self.active = prometheus.Gauge(
             "jervis_sources_active", "Connections that this process is working on.", registry=registry
         )
+        self.watched = prometheus.Gauge(
+            "jervis_sources_watched", "Mailboxes that this process waits at for news.", registry=registry
+        )
         self.loop_failures = prometheus.Counter(
             "jervis_sources_loop_failures_total", "Rounds that ended with an unforeseen error.", registry=registry
         )

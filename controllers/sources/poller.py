@@ -263,11 +263,11 @@ class Poller:
             more, at = await self._poll(at)
             return not more
 
-        ended = await self._sweeper.run(claim, await self._source(claim), poll)
+        ended = await self._sweeper.run(claim, await self.source(claim), poll)
         return replace(state, cursor=at.state.cursor, sweep=ended or state.sweep)
 
-    async def _source(self, claim: assignments.Claim) -> port.Source:
-        """The source of a Connection, with its credentials. Raises `Misconfigured`, `crds.errors.Operational`."""
+    async def source(self, claim: assignments.Claim) -> port.Source:
+        """The source of a Connection, with its credentials. Raises `crds.errors.JervisError`."""
         stored = self._stored_here.get(claim.spec.type)
         if stored is not None:
             return stored(claim)
@@ -290,7 +290,7 @@ class Poller:
             return True, claim  # what is stored already has to become tasks first
         if (await self._items.refused(claim.uid))[0] >= claim.spec.max_in_flight_tasks:
             return True, claim  # no task is accepted: the others stay where they are
-        source = await self._source(claim)
+        source = await self.source(claim)
         owner = scope.Scope(
             client_id=claim.spec.client_id, project_id=claim.spec.project_id, group_id=claim.spec.group_id
         )

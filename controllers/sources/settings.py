@@ -31,12 +31,14 @@ class Settings(BaseSettings):
     mongodb_database: str = "jervis"
     at_once: Annotated[int, Field(ge=1, le=256)] = 8
     """Connections that are worked on at once."""
+    idle_connections: Annotated[int, Field(ge=0, le=1000)] = 50
+    """Mailboxes that a process waits at for news by IDLE; 0: all are asked at their interval alone."""
     claim_seconds: Annotated[float, Field(ge=3)] = 60
     """After which the Connections of a process that ended without a word are polled by another."""
     sweep_seconds: Annotated[float, Field(ge=1)] = 3600
     """Between two looks for items that left their source."""
     plaintext: bool = False
-    """Allow imap:// servers without STARTTLS, and a login at http:// repositories: the password travels readable."""
+    """Allow imap:// and pop3:// without TLS, and a login at http:// repositories: the password travels readable."""
     workspace: str = "/var/lib/jervis/git"
     """Directory of the clones of Git Connections."""
     git_clone_bytes: Annotated[int, Field(ge=1 << 20)] = 2 << 30

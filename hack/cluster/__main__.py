@@ -17,6 +17,7 @@ from hack.cluster import (
     external,
     layout,
     lifecycle,
+    mailservers,
     ownership,
     prerequisites,
     progress,
@@ -60,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     api = add("apiserver", _apiserver, "etcd and kube-apiserver alone on loopback, until interrupted")
     api.add_argument("directory", type=Path)
     add("browser", _browser, "install Chromium, which the tests of the pages drive")
-    add("mailserver", _mailserver, "install Dovecot, which tests of the sources start")
+    add("mailserver", _mailserver, "install or fetch the mail servers that tests of the sources start")
     add("ocr", _ocr, "install Tesseract, with which the simulated vision model reads images")
     tool = add(
         "tool", _tool, "build a program (helm, kubectl, kubeconform ...), link it in bin of the cluster, print its path"
@@ -129,7 +130,7 @@ def _browser(_: argparse.Namespace, place: layout.Layout, report: progress.Progr
 
 
 def _mailserver(_: argparse.Namespace, place: layout.Layout, report: progress.Progress) -> int:
-    prerequisites.install(prerequisites.SERVERS, report)
+    mailservers.ensure(report)
     return 0
 
 

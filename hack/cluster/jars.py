@@ -1,4 +1,4 @@
-"""Java programs from Maven, kept in the user's cache: the MongoDB-wire server with our small launcher, and Tika."""
+"""Java programs from Maven, kept in the user's cache: the MongoDB-wire server with our launcher, Tika, GreenMail."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hack.cluster import binaries, errors, progress
 _SECONDS = 5.0  # on a machine with two cores and a mirror nearby
 _MONGODB = binaries.TOOLS / "mongodb"
 _TIKA = binaries.TOOLS / "tika"
+_GREENMAIL = binaries.TOOLS / "greenmail"
 # The limits of the parsing child, the same as in the chart.
 _TIKA_LIMITS = Path(__file__).resolve().parents[2] / "charts/jervis/files/tika-config.xml"
 _LAUNCHER = _MONGODB / "src/dev/jervis/hack/MongoServer.java"
@@ -37,6 +38,15 @@ def tika(report: progress.Progress) -> list[str]:
     binaries.build_once(target, report, "fetching Tika", lambda scratch: _mvn(_TIKA, "copy", scratch), _SECONDS)
     [jar] = sorted(target.glob("lib/tika-server-standard-*.jar"))
     return ["java", "-Xmx64m", "-XX:+UseSerialGC", "-jar", str(jar), "-c", str(_TIKA_LIMITS)]
+
+
+def greenmail(report: progress.Progress) -> list[str]:
+    """The command line of GreenMail up to its -D arguments, fetched first if the cache lacks it. Raises as `tika`."""
+    _require("java", "mvn")
+    target = binaries.cache() / "tools" / f"greenmail-{binaries.digest([_GREENMAIL / 'pom.xml'], '')}"
+    binaries.build_once(target, report, "fetching GreenMail", lambda place: _mvn(_GREENMAIL, "copy", place), _SECONDS)
+    [jar] = sorted(target.glob("lib/greenmail-standalone-*.jar"))
+    return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", str(jar)]
 
 
 def mongodb_seconds() -> float:

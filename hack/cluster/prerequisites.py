@@ -26,12 +26,14 @@ CLUSTER = {
     "runc": "runc",
     "util-linux": "nsenter",
 }
-SERVERS = {
+SERVERS = {  # tests of the sources
     "dovecot-imapd": "dovecot",
+    "dovecot-lmtpd": "/usr/lib/dovecot/lmtp",
+    "dovecot-pop3d": "/usr/lib/dovecot/pop3",
     "git": "git",
     "openssh-server": "/usr/sbin/sshd",
     "espeak-ng": "espeak-ng",  # it speaks recordings
-}  # tests of the sources
+}
 BROWSER = {"chromium": "chromium"}  # tests of the pages
 IMAGE = {"buildah": "buildah", "debootstrap": "debootstrap"}
 _TESSDATA = "/usr/share/tesseract-ocr/5/tessdata"

@@ -65,7 +65,7 @@ def made(
     correlation = request.metadata.get("correlationId")
     one = own(request, derived, found.content_type, named, correlation if isinstance(correlation, str) else "")
     known = {name: value for name, value in _properties(found, request, headers).items() if value not in ("", [])}
-    stated = (*_facts(found, request.scope), *thread.facts(request, headers, one))
+    stated = (*_facts(found, request.scope, headers), *thread.facts(request, headers, one))
     topic = anchor.topic(one.key)
     if topic is not None and topic.key != one.key:
         # A comment has none of what its issue has.
@@ -115,7 +115,8 @@ def _properties(
             return {
                 "subject": found.subject,
                 "from": found.sender,
-                "to": list(found.recipients),
+                "to": [one for one in found.recipients if not headers or one not in headers.copied],
+                "cc": list(headers.copied) if headers else [],
                 "classification": "" if found.classification is _UNKNOWN else found.classification.value,
                 "sentAt": headers.sent if headers else "",
                 "messageId": headers.message_id if headers else "",
@@ -141,12 +142,13 @@ def _properties(
             return {}
 
 
-def _facts(found: api.TypedExtraction, where: scope.Scope) -> Iterator[given.Fact]:
+def _facts(found: api.TypedExtraction, where: scope.Scope, headers: mail.Headers | None) -> Iterator[given.Fact]:
     match found:
         case api.EmailExtraction():
             yield from _person("sent_by", found.sender, "sender", where)
+            copied = headers.copied if headers else ()
             for one in found.recipients:
-                yield from _person("sent_to", one, "recipients", where)
+                yield from _person("copied_to" if one in copied else "sent_to", one, "recipients", where)
         case api.JiraExtraction():
             yield from _person("assigned_to", found.assignee, "assignee", where)
             yield from _person("reported_by", found.reporter, "reporter", where)

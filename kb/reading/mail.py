@@ -22,7 +22,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class Headers:
-    """People are `Name <address>`, or an address; `sent` is RFC 3339, or "".
+    """People are `Name <address>`, or an address; `sent` is RFC 3339, or "". Of the `recipients` those `copied` are in
+    Cc alone.
 
     `answered` are the ids of the mails that it answers, from the first of the thread to the one it is a reply to.
     `automatic`: a program sent it (RFC 3834), or it is a mass mailing.
@@ -35,6 +36,7 @@ class Headers:
     sent: str = ""
     answered: tuple[str, ...] = ()
     automatic: bool = False
+    copied: tuple[str, ...] = ()
 
 
 def read(text: str) -> Headers | None:
@@ -48,9 +50,10 @@ def read(text: str) -> Headers | None:
         return None
     try:
         found = HeaderParser().parsestr(f"{head}\n\n")
-        named = {name: [str(one) for one in found.get_all(name, [])] for name in ("From", "To", "Cc")}
-        senders = _people(named["From"])
-        recipients = _people([*named["To"], *named["Cc"]])
+        headers = {name: [str(one) for one in found.get_all(name, [])] for name in ("From", "To", "Cc")}
+        senders = _people(headers["From"])
+        recipients = _people([*headers["To"], *headers["Cc"]])
+        to = {named(one)[1].casefold() for one in _people(headers["To"])}
         sent = _sent(str(found.get("Date", "")))
         answered = _answered(str(found.get("References", "")), str(found.get("In-Reply-To", "")))
         automatic = _automatic(str(found.get("Auto-Submitted", "no")), str(found.get("Precedence", "")))
@@ -68,6 +71,7 @@ def read(text: str) -> Headers | None:
         sent,
         tuple(one for one in answered if one != named_as),
         automatic or "List-Unsubscribe" in found,
+        tuple(one for one in recipients[:_MOST_RECIPIENTS] if named(one)[1].casefold() not in to),
     )
 
 

@@ -10,10 +10,11 @@ import imaplib
 import os
 import pwd
 import shutil
+import smtplib
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hack.cluster import certificates
@@ -25,7 +26,7 @@ _CONFIG = """
 base_dir = {folder}/run
 state_dir = {folder}/state
 log_path = {folder}/log
-protocols = imap
+protocols = imap pop3 lmtp
 ssl = {ssl}
 {certificate}
 disable_plaintext_auth = no
@@ -33,6 +34,12 @@ default_internal_user = dovecot
 default_login_user = dovenull
 default_internal_group = dovecot
 first_valid_uid = 1
+auth_failure_delay = 0
+service anvil {{
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
+}}
 mail_location = maildir:{folder}/mail/%u
 passdb {{
   driver = static
@@ -60,6 +67,22 @@ service imap-login {{
     port = {secure}
   }}
 }}
+service pop3-login {{
+  inet_listener pop3 {{
+    address = 127.0.0.1
+    port = {pop3}
+  }}
+  inet_listener pop3s {{
+    address = 127.0.0.1
+    port = {pop3s}
+  }}
+}}
+service lmtp {{
+  inet_listener lmtp {{
+    address = 127.0.0.1
+    port = {lmtp}
+  }}
+}}
 service stats {{
   unix_listener stats-writer {{
     mode = 0666
@@ -69,11 +92,18 @@ service stats {{
 
 
 class Dovecot:
-    """`url` for imap://, `secure` for imaps:// with the authority of `authority`."""
+    """`url` for imap://, `secure` for imaps:// with the authority of `authority`; `pop3`, `pop3s`, `lmtp` are ports."""
 
-    def __init__(self, folder: Path, port: int, secure: int, authority: Path | None) -> None:
-        self.folder, self.port, self.authority = folder, port, authority
-        self.url, self.secure = f"imap://127.0.0.1:{port}", f"imaps://localhost:{secure}"
+    def __init__(self, folder: Path, free: Sequence[int], authority: Path | None) -> None:
+        self.folder, self.authority = folder, authority
+        self.port, secure, self.pop3, self.pop3s, self.lmtp = free
+        self.url, self.secure = f"imap://127.0.0.1:{self.port}", f"imaps://localhost:{secure}"
+
+    def deliver(self, *mails: bytes, user: str = "ada") -> None:
+        """By LMTP, as a mail transport does."""
+        with smtplib.LMTP("127.0.0.1", self.lmtp, timeout=20) as client:
+            for raw in mails:
+                assert client.sendmail("petra@example.com", [user], raw) == {}
 
     @contextlib.contextmanager
     def mailbox(self, user: str = "ada") -> Iterator[imaplib.IMAP4]:
@@ -119,7 +149,7 @@ def running(*, tls: bool = False) -> Iterator[Dovecot]:
         for part in ("run", "state", "mail"):
             (folder / part).mkdir()
         os.chown(folder / "mail", owner.pw_uid, owner.pw_gid)
-        port, secure = ports.free(), ports.free()
+        free = [ports.free() for _ in range(5)]
         lines, authority = "", None
         if tls:
             authority, certificate, key = _certificates(folder / "tls")
@@ -127,14 +157,15 @@ def running(*, tls: bool = False) -> Iterator[Dovecot]:
         config = folder / "dovecot.conf"
         config.write_text(
             _CONFIG.format(
-                folder=folder, port=port, secure=secure, password=PASSWORD, uid=owner.pw_uid, gid=owner.pw_gid,
+                folder=folder, port=free[0], secure=free[1], pop3=free[2], pop3s=free[3], lmtp=free[4],
+                password=PASSWORD, uid=owner.pw_uid, gid=owner.pw_gid,
                 ssl="yes" if tls else "no", certificate=lines,
             )
         )  # fmt: skip
         program = shutil.which("dovecot", path=f"/usr/sbin:/usr/local/sbin:{os.environ.get('PATH', '')}")
-        assert program, "dovecot is missing: apt-get install dovecot-imapd"
+        assert program, "dovecot is missing: make mailserver"
         child = subprocess.Popen([program, "-F", "-c", str(config)], cwd=folder)
-        place = Dovecot(folder, port, secure, authority)
+        place = Dovecot(folder, free, authority)
         try:
             _wait(place, child)
             yield place

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controllers.sources import limits, port
-from controllers.sources.protocols import imap
+from controllers.sources.protocols import imap, mails
 from crds import authorities, connection, mail
 from tests.sources import dovecot
 
@@ -70,7 +70,7 @@ async def test_a_batch_that_is_repeated_has_the_same_items(mailserver: dovecot.D
     async for batch in mailbox(mailserver.url, user="cut").batches({}):
         first.append(batch)
         break
-    assert len(first[0].items) == imap.BATCH
+    assert len(first[0].items) == mails.BATCH
     rest, _, _ = await poll(mailbox(mailserver.url, user="cut"), first[0].cursor)
     everything, _, _ = await poll(mailbox(mailserver.url, user="cut"))
     assert [*first[0].items, *rest] == everything
@@ -141,13 +141,13 @@ async def test_sizes_are_asked_for_as_far_as_a_poll_comes(
 ) -> None:
     mailserver.put(*(dovecot.mail(number) for number in range(30)), user="sizes")
     asked: list[int] = []
-    portions = imap._Session.portions
+    heads = imap._Session.heads
 
-    def counted(self: imap._Session, uids: list[int]) -> Any:
+    def counted(self: imap._Session, name: str, validity: int, uids: list[int]) -> Any:
         asked.append(len(uids))
-        return portions(self, uids)
+        return heads(self, name, validity, uids)
 
-    monkeypatch.setattr(imap._Session, "portions", counted)
+    monkeypatch.setattr(imap._Session, "heads", counted)
     monkeypatch.setattr(imap, "SIZES", 10)
     async for batch in mailbox(mailserver.url, user="sizes").batches({}):
         assert len(batch.items) == 10
@@ -253,10 +253,10 @@ async def test_tls_is_verified() -> None:
 
 
 def test_a_second_mail_of_one_message_id_is_another_version() -> None:
-    first, second = (imap.item("INBOX/1/1", dovecot.mail(7, text), None) for text in ("One.", "Two."))
+    first, second = (mails.item("INBOX/1/1", dovecot.mail(7, text), None) for text in ("One.", "Two."))
     assert (first.source_id, first.editable) == (second.source_id, False)
     assert first.version != second.version
-    assert imap.item("INBOX/1/9", b"Subject: No id\r\n\r\nText\r\n", None).source_id == "INBOX/1/9"
+    assert mails.item("INBOX/1/9", b"Subject: No id\r\n\r\nText\r\n", None).source_id == "INBOX/1/9"
 
 
 async def listed(box: imap.Mailbox) -> list[str]:
@@ -268,7 +268,7 @@ async def listed(box: imap.Mailbox) -> list[str]:
 async def test_the_list_admits_what_the_poll_admits(
     mailserver: dovecot.Dovecot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imap, "PAGE", 50)
+    monkeypatch.setattr(mails, "PAGE", 50)
     mailserver.put(*(dovecot.mail(number) for number in range(120)), user="ids")
     mailserver.put(dovecot.mail(2000), b"\r\n\r\nno headers\r\n", folder="Project/Rack", user="ids")
     mailserver.put(dovecot.mail(3000), folder="Trash", user="ids")
@@ -330,7 +330,7 @@ async def test_a_list_that_cannot_be_made_is_no_empty_list(
 )
 def test_letters_that_utf_8_does_not_have_are_replaced(more: str) -> None:
     raw = f"From: a@example.com\r\nMessage-ID: <1@example.com>\r\n{more}\r\n\r\nText\r\n".encode()
-    read = imap.item("INBOX/1/1", raw, None)
+    read = mails.item("INBOX/1/1", raw, None)
     assert "\ufffd" not in read.urn
     assert read.text.encode()
     assert read.title.encode().decode() == read.title
@@ -340,13 +340,13 @@ def test_long_headers_take_no_long_time() -> None:
     """The parser of the standard library needs minutes for one parameter list of a megabyte."""
     started = time.process_time()
     with pytest.raises(mail.UnreadableError):
-        imap.item("INBOX/1/1", dovecot.mail(1, more="Content-Type: text/plain; " + "a*0*=x; " * 100_000), None)
+        mails.item("INBOX/1/1", dovecot.mail(1, more="Content-Type: text/plain; " + "a*0*=x; " * 100_000), None)
     to = ", ".join(f"a{number}@example.com" for number in range(40_000))
-    read = imap.item("INBOX/1/1", dovecot.mail(1, more=f"Cc: {to}"), None)
+    read = mails.item("INBOX/1/1", dovecot.mail(1, more=f"Cc: {to}"), None)
     assert "\nCc: a0@example.com, a1@example.com" in read.text
     many = "\r\n".join(f"X-{number}: {'x' * 400}" for number in range(10_000))
     with pytest.raises(mail.UnreadableError, match="headers have more than"):
-        imap.item("INBOX/1/1", dovecot.mail(1, more=many), None)
+        mails.item("INBOX/1/1", dovecot.mail(1, more=many), None)
     assert time.process_time() - started < 20, "a bound, not a measurement"
 
 
@@ -354,10 +354,10 @@ def test_long_headers_take_no_long_time() -> None:
 def test_a_broken_header_costs_no_mail(to: str) -> None:
     """The parser of the standard library raises an IndexError or an AttributeError for these."""
     raw = f"From: a@example.com\r\nMessage-ID: <1@example.com>\r\nTo: {to}\r\n\r\nText\r\n".encode()
-    assert imap.item("INBOX/1/1", raw, None).text.startswith(f"From: a@example.com\nTo: {to}\n")
+    assert mails.item("INBOX/1/1", raw, None).text.startswith(f"From: a@example.com\nTo: {to}\n")
 
 
 def test_a_message_id_that_is_too_long_for_a_urn_is_hashed() -> None:
-    first, second = (imap.item("INBOX/1/1", dovecot.mail(1, sent=f"{'a' * 2000}{at}"), None) for at in (1, 2))
+    first, second = (mails.item("INBOX/1/1", dovecot.mail(1, sent=f"{'a' * 2000}{at}"), None) for at in (1, 2))
     assert len(first.urn) < 200
     assert first.urn != second.urn

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from controllers.sources import limits, port
-from controllers.sources.protocols import gitea, github, gitlab, imap, issues
+from controllers.sources.protocols import gitea, github, gitlab, issues, mailboxes
 from crds import connection
 from crds.connection import Type
 
@@ -19,7 +19,7 @@ def table(
 ) -> dict[Type, Opens]:
     """What opens a poll of each type. `plain` allows unencrypted servers."""
     return {
-        Type.EMAIL: imap.opened(plain, tls, monotonic),
+        Type.EMAIL: mailboxes.opened(plain, tls, monotonic),
         Type.GITHUB: issues.opened(github.GitHub, github.find, github.login, plain, tls, monotonic, wall),
         Type.GITLAB: issues.opened(gitlab.GitLab, gitlab.find, gitlab.login, plain, tls, monotonic, wall),
         Type.GITEA: issues.opened(gitea.Gitea, gitea.find, gitea.login, plain, tls, monotonic, wall),

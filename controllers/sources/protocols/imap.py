@@ -5,6 +5,9 @@ UIDVALIDITY changed is read from its beginning, and so are all of another mailbo
 UIDVALIDITY 1) or with another `since`. A mail is known by its Message-ID and its bytes: none becomes a second task.
 Folders are opened read-only and bodies are fetched by PEEK: nothing in the mailbox changes.
 
+UIDs only grow (RFC 3501 2.3.1.1), so a folder with the same UIDVALIDITY, UIDNEXT and number of mails has the same
+mails: it is neither opened nor searched again where the server states the three with the list of folders (RFC 5819).
+
 The library blocks, so each step runs in a thread; every call on the wire has a timeout.
 """
 
@@ -14,6 +17,8 @@ import asyncio
 import hashlib
 import imaplib
 import ssl
+from array import array
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,27 +27,30 @@ from urllib.parse import unquote, urlsplit
 
 import imapclient
 import structlog
-from imapclient import exceptions
+from imapclient import exceptions, response_parser
 
 from controllers.sources import limits, port
-from crds import connection, mail, pendingtask
+from controllers.sources.protocols import mails
+from crds import connection
 
 log = structlog.get_logger("sources")
 
 SECONDS = 60.0
 """The longest silence of a server."""
-BATCH = 50
-BATCH_BYTES = 8 << 20
-PAGE = 1000
-"""Places of one page."""
 SIZES = 1000
 """Mails whose sizes are asked for at once."""
-LARGEST = 32 << 20
-"""Bytes of a mail; a larger one is a failure that says so."""
+REMEMBERED = 4_000_000
+"""UIDs of unchanged folders that a process keeps, four bytes each."""
+_STATUS = "STATUS (UIDVALIDITY UIDNEXT MESSAGES)"
+_NEWS = frozenset({b"EXISTS", b"EXPUNGE", b"VANISHED"})
+_EMPTY = 3
+"""TLS alone makes a socket readable a few times; one that has ended always is."""
 # Special use (RFC 6154): copies of all mail, and mails that are no input.
 _LEFT_OUT = frozenset({b"\\all", b"\\trash", b"\\junk", b"\\drafts", b"\\noselect", b"\\nonexistent"})
-_ID_CHARS = 400
 _FOLDER_CHARS = 200
+
+Folders = Mapping[str, tuple[frozenset[bytes], "Mark | None"]]
+"""By name: the flags, and the mark where the server states it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +64,44 @@ class Login:
     plain: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What tells whether the mails of a folder are the same ones; `next` is 0 where the server does not say."""
+
+    validity: int
+    next: int
+    mails: int
+
+
+class Lists:
+    """The UIDs of folders as they were listed last, for as long as their marks stay; the longest unused are dropped."""
+
+    def __init__(self, most: int = REMEMBERED) -> None:
+        self._most, self._count = most, 0
+        self._found: OrderedDict[tuple[str, str], tuple[Mark, array[int]]] = OrderedDict()
+
+    def get(self, of: tuple[str, str], mark: Mark | None) -> Sequence[int] | None:
+        """None: the folder has to be searched."""
+        kept = self._found.get(of)
+        if kept is None or kept[0] != mark:
+            return None
+        self._found.move_to_end(of)
+        return kept[1]
+
+    def put(self, of: tuple[str, str], mark: Mark, uids: Sequence[int]) -> None:
+        """`mark` is from before the search: what changed meanwhile has another one the next time."""
+        if old := self._found.pop(of, None):
+            self._count -= len(old[1])
+        if mark.next:
+            self._found[of] = mark, array("I", uids)
+            self._count += len(uids)
+        while self._count > self._most:
+            self._count -= len(self._found.popitem(last=False)[1][1])
+
+
 class Mailbox:
-    """One poll. `bucket` and `monotonic` say when the next command may go; `sleep` waits for it."""
+    """One poll. `bucket` and `monotonic` say when the next command may go; `sleep` waits for it. `lists` and `budget`
+    are those of the process."""
 
     def __init__(
         self,
@@ -67,8 +111,11 @@ class Mailbox:
         *,
         monotonic: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        lists: Lists | None = None,
+        budget: limits.Budget | None = None,
     ) -> None:
         self._login, self._filter, self._bucket = login, chosen, bucket
+        self._lists, self._budget = lists or Lists(), budget or limits.Budget(mails.IN_FLIGHT)
         self._monotonic, self._sleep = monotonic, sleep
         said = "\0".join((login.url, login.username, chosen.since.isoformat() if chosen.since else ""))
         self._of = hashlib.sha256(said.encode()).hexdigest()[:16]
@@ -80,9 +127,12 @@ class Mailbox:
         places: dict[str, list[int]] = {name: list(at) for name, at in known.items()}
         try:
             await self._call(session.open)
-            folders, absent = _chosen(await self._call(session.folders), self._filter)
+            listed = await self._call(session.folders)
+            folders, absent = _chosen(listed, self._filter)
             closed = []
             for name in folders:
+                if _behind(places.get(name), listed[name][1]) == 0:
+                    continue
                 selected = await self._call(session.select, name)
                 if selected is None:
                     closed.append(name)
@@ -105,41 +155,99 @@ class Mailbox:
             await asyncio.to_thread(session.close)
 
     async def ids(self) -> AsyncGenerator[port.Page]:
-        """See `port.Source`. One SEARCH a folder: UIDs are asked for, no mail is."""
+        """See `port.Source`. One SEARCH for a folder that changed: UIDs are asked for, no mail is."""
         session = _Session(self._login)
         try:
             await self._call(session.open)
-            folders, absent = _chosen(await self._call(session.folders), self._filter)
+            listed = await self._call(session.folders)
+            folders, absent = _chosen(listed, self._filter)
             if absent or not folders:
                 # INBOX is always there (RFC 3501 5.1): a list without any folder is a right that was lost.
                 raise port.Misconfigured("The mailbox does not show every folder that is to be read.")
             for name in folders:
-                selected = await self._call(session.select, name)
-                if selected is None:
-                    raise port.Unreachable(f"The server does not open the folder {name!r}, so nothing is known of it.")
-                uids = await self._call(session.present, self._filter.since)
-                for start in range(0, len(uids), PAGE):
-                    yield port.Page(tuple(_place(name, selected[0], uid) for uid in uids[start : start + PAGE]))
+                mark, uids = await self._present(session, name, listed[name][1])
+                for start in range(0, len(uids), mails.PAGE):
+                    some = uids[start : start + mails.PAGE]
+                    yield port.Page(tuple(_place(name, mark.validity, uid) for uid in some))
             yield port.Page((), last=True)
         finally:
             await asyncio.to_thread(session.close)
 
+    async def news(self, cursor: port.Cursor, seconds: float) -> bool | None:
+        """Wait at most `seconds` for a mail that comes to INBOX, or to the first folder that is read, or that leaves
+        it; at once for what came behind `cursor`. None: the server has no IDLE (RFC 2177). Raises as `batches`."""
+        session = _Session(self._login)
+        try:
+            await self._call(session.open)
+            if not await self._call(session.idles):
+                return None
+            folders, _ = _chosen(await self._call(session.folders), self._filter)
+            name = next((one for one in folders if one.upper() == "INBOX"), next(iter(folders), ""))
+            mark = await self._call(session.select, name) if name else None
+            if mark is None:
+                return None
+            known = cursor.get("folders", {}).get(name) if cursor.get("of") == self._of else None
+            if known is not None and _behind(known, mark):
+                return True
+            return await self._idle(session, seconds)
+        finally:
+            await asyncio.to_thread(session.close)
+
+    async def _idle(self, session: _Session, seconds: float) -> bool:
+        readable, loop = asyncio.Event(), asyncio.get_running_loop()
+        await self._call(session.idle)
+        number = session.fileno()
+        loop.add_reader(number, readable.set)
+        try:
+            async with asyncio.timeout(seconds):
+                empty = 0
+                # The server also writes that it is still there, and flags.
+                while not (heard := await self._call(session.heard)):
+                    empty = 0 if heard is not None else empty + 1
+                    if empty > _EMPTY:
+                        raise port.Unreachable("The mailbox hung up while news were waited for.")
+                    readable.clear()
+                    await readable.wait()
+                return True
+        except TimeoutError:
+            return False
+        finally:
+            loop.remove_reader(number)
+
+    async def _present(self, session: _Session, name: str, mark: Mark | None) -> tuple[Mark, Sequence[int]]:
+        """The mark of a folder and its UIDs."""
+        of = (self._of, name)
+        uids = self._lists.get(of, mark)
+        if mark is not None and uids is not None:
+            return mark, uids
+        selected: Mark | None = await self._call(session.select, name)
+        if selected is None:
+            raise port.Unreachable(f"The server does not open the folder {name!r}, so nothing is known of it.")
+        uids = self._lists.get(of, selected)
+        if uids is None:
+            uids = await self._call(session.present, selected.mails, self._filter.since)
+            self._lists.put(of, selected, uids)
+        return selected, uids
+
     async def _folder(
-        self, session: _Session, name: str, selected: tuple[int, int], places: dict[str, list[int]]
+        self, session: _Session, name: str, selected: Mark, places: dict[str, list[int]]
     ) -> AsyncGenerator[port.Batch]:
-        validity, following = selected
+        validity, following = selected.validity, selected.next
         known = places.get(name)
         last = known[1] if known is not None and known[0] == validity else 0
-        if following and last + 1 >= following:
+        if _behind(known, selected) == 0:
             return
         uids = await self._call(session.behind, last, self._filter.since)
         # A poll is cut long before the end of a large folder: the sizes of what it does not reach are not asked for.
         for start in range(0, len(uids), SIZES):
-            for some in await self._call(session.portions, uids[start : start + SIZES]):
-                fetched = await self._call(session.fetch, some)
-                items, failures = await asyncio.to_thread(_read, name, validity, fetched)
-                places[name] = [validity, some[-1].uid]
-                yield self._batch(places, items, failures)
+            heads = await self._call(session.heads, name, validity, uids[start : start + SIZES])
+            for some in mails.portions(heads):
+                async with self._budget.hold(mails.weight(some)):
+                    fetched = await self._call(session.fetch, some)
+                    items, failures = await asyncio.to_thread(mails.read, fetched)
+                    del fetched
+                    places[name] = [validity, some[-1].number]
+                    yield self._batch(places, items, failures)
         newest = max(last, following - 1)
         if newest > last and places.get(name) != [validity, newest]:
             # Mails that the filter leaves out, or that are gone: they are not asked about again.
@@ -162,19 +270,12 @@ class Mailbox:
             return await asyncio.to_thread(step, *arguments)
         except exceptions.LoginError as error:
             raise port.Rejected(
-                f"The mailbox refuses the login of {self._login.username!r}: {_said(error)}.",
+                f"The mailbox refuses the login of {self._login.username!r}: {mails.said(error)}.",
                 field="spec.secretRef",
                 remedy="Correct username and password in the Secret.",
             ) from error
         except (imaplib.IMAP4.error, OSError, ValueError, EOFError) as error:
-            raise port.Unreachable(f"The mailbox did not answer {step.__name__}: {_said(error)}.") from error
-
-
-@dataclass(frozen=True, slots=True)
-class _Head:
-    uid: int
-    size: int
-    received: datetime | None
+            raise port.Unreachable(f"The mailbox did not answer {step.__name__}: {mails.said(error)}.") from error
 
 
 class _Session:
@@ -183,7 +284,7 @@ class _Session:
     def __init__(self, login: Login) -> None:
         self._login = login
         self._client: Any = None
-        self._exists = 0
+        self._idling = False
 
     def open(self) -> None:
         """Connect, encrypt, log in."""
@@ -209,21 +310,54 @@ class _Session:
                 )
         client.login(self._login.username, self._login.password)
 
-    def folders(self) -> list[tuple[frozenset[bytes], str]]:
-        """(flags in small letters, name)."""
-        return [(frozenset(flag.lower() for flag in flags), name) for flags, _, name in self._client.list_folders()]
+    def folders(self) -> Folders:
+        """Flags in small letters and marks by name, the marks only of servers that state them in the list."""
+        client = self._client
+        if not client.has_capability("LIST-STATUS"):
+            return {name: (_flags(flags), None) for flags, _, name in client.list_folders()}
+        use = "SPECIAL-USE " if client.has_capability("SPECIAL-USE") else ""
+        wire = client._imap  # the library has no extended LIST
+        answer, data = wire._simple_command("LIST", '""', '"*"', f"RETURN ({use}{_STATUS})")
+        if answer != "OK":
+            raise imaplib.IMAP4.error(f"LIST: {data!r}")
+        listed = client._proc_folder_list(wire._untagged_response(answer, data, "LIST")[1])
+        states = [one for one in wire._untagged_response(answer, data, "STATUS")[1] if one]
+        parsed = response_parser.parse_response(states) if states else ()
+        marks = {}
+        for name, pairs in zip(parsed[::2], parsed[1::2], strict=True):
+            state = dict(zip(pairs[::2], pairs[1::2], strict=True))
+            name = imapclient.imap_utf7.decode(name) if isinstance(name, bytes) else str(name)
+            marks[name] = Mark(int(state[b"UIDVALIDITY"]), int(state.get(b"UIDNEXT", 0)), int(state[b"MESSAGES"]))
+        return {name: (_flags(flags), marks.get(name)) for flags, _, name in listed}
 
-    def select(self, name: str) -> tuple[int, int] | None:
-        """(UIDVALIDITY, UIDNEXT; 0 where the server does not say); None for a folder that the server does not open."""
+    def select(self, name: str) -> Mark | None:
+        """None for a folder that the server does not open."""
         try:
             found = self._client.select_folder(name, readonly=True)
         except imaplib.IMAP4.abort:
             raise
         except imaplib.IMAP4.error as error:
-            log.info("folder not opened", folder=name, reason=_said(error))
+            log.info("folder not opened", folder=name, reason=mails.said(error))
             return None
-        self._exists = int(found.get(b"EXISTS", 0))
-        return int(found[b"UIDVALIDITY"]), int(found.get(b"UIDNEXT", 0))
+        return Mark(int(found[b"UIDVALIDITY"]), int(found.get(b"UIDNEXT", 0)), int(found.get(b"EXISTS", 0)))
+
+    def idles(self) -> bool:
+        """Whether the server reports news by itself."""
+        return bool(self._client.has_capability("IDLE"))
+
+    def idle(self) -> None:
+        """From now on only `heard` and `close` may follow."""
+        self._client.idle()
+        self._idling = True
+
+    def fileno(self) -> int:
+        """Of the socket."""
+        return int(self._client.socket().fileno())
+
+    def heard(self) -> bool | None:
+        """Whether a mail came or left since the last call; None: nothing was to be read."""
+        said = self._client.idle_check(timeout=0)
+        return any(part in _NEWS for one in said for part in one) if said else None
 
     def behind(self, last: int, since: datetime | None) -> list[int]:
         """UIDs larger than `last` of mails that arrived on the day of `since` or later."""
@@ -233,81 +367,67 @@ class _Session:
         # n:* always has the last mail, also when that is before n (RFC 3501 6.4.8).
         return sorted(uid for uid in self._client.search(criteria) if uid > last)
 
-    def present(self, since: datetime | None) -> list[int]:
+    def present(self, count: int, since: datetime | None) -> list[int]:
         """UIDs of all mails of the folder that arrived on the day of `since` or later. Raises `ValueError` where the
-        server lists fewer than it counts."""
+        server lists fewer than it counted."""
         uids = self.behind(0, since)
-        if since is None and len(uids) < self._exists:
-            raise ValueError(f"it counts {self._exists} mails and lists {len(uids)}")
+        if since is None and len(uids) < count:
+            raise ValueError(f"it counts {count} mails and lists {len(uids)}")
         return uids
 
-    def portions(self, uids: Sequence[int]) -> list[list[_Head]]:
-        """In order, BATCH mails and about BATCH_BYTES each."""
-        portions: list[list[_Head]] = []
-        some: list[_Head] = []
-        size = 0
+    def heads(self, name: str, validity: int, uids: Sequence[int]) -> list[mails.Head]:
+        """In order; one that was deleted meanwhile is left out."""
         found = self._client.fetch(uids, ["RFC822.SIZE", "INTERNALDATE"])
-        for uid in uids:
-            if uid not in found:
-                continue  # deleted meanwhile
-            head = _Head(uid, int(found[uid][b"RFC822.SIZE"]), found[uid].get(b"INTERNALDATE"))
-            if some and (len(some) >= BATCH or size + head.size > BATCH_BYTES):
-                portions.append(some)
-                some, size = [], 0
-            some.append(head)
-            size += min(head.size, LARGEST)
-        return [*portions, some] if some else portions
+        return [
+            mails.Head(
+                uid, int(found[uid][b"RFC822.SIZE"]), _place(name, validity, uid), found[uid].get(b"INTERNALDATE")
+            )
+            for uid in uids
+            if uid in found
+        ]
 
-    def fetch(self, heads: Sequence[_Head]) -> list[tuple[_Head, bytes | None]]:
+    def fetch(self, heads: Sequence[mails.Head]) -> list[tuple[mails.Head, bytes | None]]:
         """The bytes of each mail, None for one that is too large. One that was deleted meanwhile is left out."""
-        wanted = [head.uid for head in heads if head.size <= LARGEST]
+        wanted = [head.number for head in heads if head.size <= mails.LARGEST]
         found: Mapping[int, Any] = self._client.fetch(wanted, ["BODY.PEEK[]"]) if wanted else {}
         return [
-            (head, None if head.size > LARGEST else bytes(found[head.uid][b"BODY[]"]))
+            (head, None if head.size > mails.LARGEST else bytes(found[head.number][b"BODY[]"]))
             for head in heads
-            if head.size > LARGEST or found.get(head.uid, {}).get(b"BODY[]") is not None
+            if head.size > mails.LARGEST or found.get(head.number, {}).get(b"BODY[]") is not None
         ]
 
     def close(self) -> None:
         """Log out if the server still listens."""
         if self._client is not None:
             try:
+                if self._idling:
+                    self._client.idle_done()
                 self._client.logout()
             except (imaplib.IMAP4.error, OSError, EOFError):
                 self._client.shutdown()
 
 
-def _chosen(listed: Sequence[tuple[frozenset[bytes], str]], chosen: connection.Filter) -> tuple[list[str], list[str]]:
+def _flags(flags: Sequence[bytes]) -> frozenset[bytes]:
+    return frozenset(flag.lower() for flag in flags)
+
+
+def _behind(known: Sequence[int] | None, mark: Mark | None) -> int | None:
+    """How many UIDs were given since the place that is known of a folder; None: it has to be asked."""
+    if mark is None or not mark.next:
+        return None
+    last = known[1] if known is not None and known[0] == mark.validity else 0
+    return max(0, mark.next - 1 - last)
+
+
+def _chosen(names: Folders, chosen: connection.Filter) -> tuple[list[str], list[str]]:
     """(folders to read, names of the filter that are no folder). INBOX has no case (RFC 3501 5.1)."""
-    names = {name: flags for flags, name in listed}
     by_case = {("INBOX" if name.upper() == "INBOX" else name): name for name in names}
     wanted = [("INBOX" if name.upper() == "INBOX" else name) for name in chosen.include]
     excluded = {("INBOX" if name.upper() == "INBOX" else name) for name in chosen.exclude}
     if wanted:
         there = [by_case[name] for name in wanted if name in by_case and name not in excluded]
         return list(dict.fromkeys(there)), [name for name in wanted if name not in by_case]
-    return sorted(real for name, real in by_case.items() if name not in excluded and not names[real] & _LEFT_OUT), []
-
-
-def _read(
-    folder: str, validity: int, fetched: Sequence[tuple[_Head, bytes | None]]
-) -> tuple[tuple[port.Item, ...], tuple[port.Failure, ...]]:
-    items, failures = [], []
-    for head, raw in fetched:
-        place = _place(folder, validity, head.uid)
-        if raw is None:
-            why = f"The mail has {head.size} bytes, more than {LARGEST}."
-            failures.append(port.Failure(place, "", why, place))
-            continue
-        try:
-            items.append(item(place, raw, head.received))
-        except mail.UnreadableError as error:
-            failures.append(port.Failure(place, "", f"This is no usable mail: {error}.", place))
-        except Exception as error:
-            # One mail that triggers a bug of ours must not stop the others.
-            log.exception("mail not read", place=place)
-            failures.append(port.Failure(place, "", f"This mail cannot be read: {error!r}.", place))
-    return tuple(items), tuple(failures)
+    return sorted(real for name, real in by_case.items() if name not in excluded and not names[real][0] & _LEFT_OUT), []
 
 
 def _place(folder: str, validity: int, uid: int) -> str:
@@ -318,29 +438,11 @@ def _place(folder: str, validity: int, uid: int) -> str:
     return f"{name}/{validity}/{uid}"
 
 
-def item(place: str, raw: bytes, received: datetime | None) -> port.Item:
-    """A mail as an item; `place` names one without a Message-ID. Raises `crds.mail.UnreadableError`."""
-    found = mail.read(raw)
-    digest = hashlib.sha256(raw).hexdigest()
-    source_id = found.message_id[:_ID_CHARS] or place
-    return port.Item(
-        source_id=source_id,
-        version=digest,
-        type=pendingtask.Type.EMAIL,
-        urn=found.urn or f"email::{digest[:32]}",
-        title=found.title[:200],
-        text=found.text,
-        files=tuple(found.files),
-        observed_at=received,
-        editable=False,
-        place=place,
-    )
-
-
 def opened(
-    plain: bool, tls: ssl.SSLContext, monotonic: Callable[[], float]
+    plain: bool, tls: ssl.SSLContext, monotonic: Callable[[], float], budget: limits.Budget
 ) -> Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Mailbox]:
     """What opens the mailbox of a Connection. It raises `Misconfigured`."""
+    lists = Lists()
 
     def opens(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Mailbox:
         parts = urlsplit(spec.url)
@@ -358,14 +460,10 @@ def opened(
         if path and not chosen.include:
             chosen = chosen.model_copy(update={"include": (path,)})
         login = Login(spec.url, username, password, tls, plain)
-        return Mailbox(login, chosen, bucket, monotonic=monotonic)
+        return Mailbox(login, chosen, bucket, monotonic=monotonic, lists=lists, budget=budget)
 
     return opens
 
 
 def _shown(places: Mapping[str, Sequence[int]]) -> str:
     return "; ".join(f"{name}: UID {uid} of {validity}" for name, (validity, uid) in sorted(places.items()))
-
-
-def _said(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -112,3 +112,20 @@ def test_a_date_is_a_moment_or_nothing(date: str, expected: str | None) -> None:
     found = mail.read(f"From: a@b.cz\nDate: {date}\n\nHello.")
     assert found is not None
     assert expected is None or found.sent == expected
+
+
+def test_whom_a_mail_is_copied_to_has_a_relation_of_its_own() -> None:
+    text = "From: a@x.com\nTo: Bo <b@x.com>, c@x.com\nCc: Dee <d@x.com>, B@x.com\n\nText.\n"
+    found = mail.read(text)
+    assert found is not None
+    assert found.copied == ("Dee <d@x.com>",)
+    request = world.request(text)
+    base = base_node.parsed(request, text, anchor.derive("email::1", "email", request.scope))
+    assert base is not None
+    assert [(one.relation, one.key) for one in base.facts if one.relation != "sent_by"] == [
+        ("sent_to", "person:bo"),
+        ("sent_to", "person:c@x.com"),
+        ("copied_to", "person:dee"),
+        ("sent_to", "person:b@x.com"),
+    ]
+    assert base.properties["cc"] == ["Dee <d@x.com>"]
