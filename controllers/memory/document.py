@@ -27,7 +27,7 @@ _SOURCE_TYPES = {
     Type.LINK: "LINK",
     Type.MEETING: "MEETING",
 }
-_OTHER_TRACKERS = {"github": "GITHUB_ISSUE", "gitlab": "GITLAB_ISSUE", "gitea": "GITEA_ISSUE"}
+_OTHER_TRACKERS = {"github": "GITHUB_ISSUE", "gitlab": "GITLAB_ISSUE"}
 """Seed 001 "SourceUrn Provider Dispatch": issues of these come as BugTrackerProcessing too."""
 _NAMED = re.compile(
     r"(?:^|[,;])\s*(?:message|msg|issue|page|commit)?(?:id|key|hash|sha)\s*[:=]\s*([^,;]+)", re.IGNORECASE

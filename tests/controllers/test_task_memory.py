@@ -57,7 +57,6 @@ def test_a_chat_is_in_the_foreground_whatever_its_mode_says() -> None:
         ("BugTrackerProcessing", "jira::site:example.org,key:JERV-2", ("JIRA", "JERV-2")),
         ("BugTrackerProcessing", "github-issue::acme/shop#7", ("GITHUB_ISSUE", "acme/shop#7")),
         ("BugTrackerProcessing", "gitlab:acme/shop!7", ("GITLAB_ISSUE", "acme/shop!7")),
-        ("BugTrackerProcessing", "gitea::acme/shop#7", ("GITEA_ISSUE", "acme/shop#7")),
         ("GitProcessing", "git::hash:4f5e6a7,branch:main", ("GIT_COMMIT", "4f5e6a7")),
         ("GitProcessing", "github::acme/shop@4f5e6a7", ("GIT_COMMIT", "acme/shop@4f5e6a7")),
         ("WikiProcessing", "confluence::space:OPS,pageId:17", ("CONFLUENCE", "17")),
