@@ -286,7 +286,7 @@ def test_a_long_issue_is_cut_and_says_so() -> None:
     assert found.facts is not None
     assert len(found.facts.nodes) <= 64
     assert len(found.facts.relationships) <= 256
-    assert found.facts.nodes[0].type == "jira_issue"
+    assert found.facts.nodes[0].type == "github_issue"
 
 
 @pytest.mark.parametrize(

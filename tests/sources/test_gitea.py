@@ -149,7 +149,7 @@ async def test_what_its_fields_and_its_text_say_are_facts(server: gitea.Gitea) -
     comment = server.comment(repository, number, "Also #5.")
     [found], _ = await poll(tracker(server, repository))
     assert found.facts is not None
-    own, other = f"document::gitea::{repository}#", "document::jira_comment::gitea:"
+    own = f"document::gitea::{repository}#"
     assert {(one.source, one.type, one.target) for one in found.facts.relationships} == {
         (f"{own}1", "reported_by", "user:ada"),
         (f"{own}1", "assigned_to", "user:ada"),
@@ -158,10 +158,10 @@ async def test_what_its_fields_and_its_text_say_are_facts(server: gitea.Gitea) -
         (f"{own}1", "references", "document::gitea::ops/tools#9"),
         (f"{own}1", "references", f"{own}5"),
         (f"{own}1", "mentions_file", "file:src/pump/valve.py"),
-        (f"{own}1", "has_comment", f"{other}{repository}#1-{comment}"),
-        (f"{other}{repository}#1-{comment}", "written_by", "user:ada"),
+        (f"{own}1/comments/{comment}", "in_thread", f"{own}1"),
+        (f"{own}1/comments/{comment}", "written_by", "user:ada"),
     }
-    assert [one.type for one in found.facts.nodes] == ["jira_issue", "user", "jira_comment"]
+    assert [one.type for one in found.facts.nodes] == ["gitea_issue", "user", "gitea_comment"]
     properties = found.facts.nodes[0].properties
     assert {name: properties[name] for name in ("key", "summary", "issueType", "status", "assignee", "reporter")} == {
         "key": f"{repository}#1", "summary": "One", "issueType": "issue", "status": "open", "assignee": "ada",

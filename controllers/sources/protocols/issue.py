@@ -1,7 +1,7 @@
 """An issue, pull request or merge request as an item: its text, its facts, its files. Pure.
 
 The text is title, fields, body, then the comments in order with author and time. Facts: the node of the issue, of its
-people and its newest comments (seed 001 "Issue tracking": jira_issue, jira_comment), and what the text says in a known
+people and its newest comments (seed 001 "Issue tracking"), and what the text says in a known
 form: `#12`, `fixes #12`, `blocks #12`, `blocked by #12`, paths of files.
 """
 
@@ -25,6 +25,7 @@ COMMENT_NODES = 32
 _BODY_CHARS = 1000
 _TITLE_CHARS = 200
 _MOST_PATHS = 40
+_REPOSITORY_CHARS = 256
 DOCUMENT = "document::"
 """Before a key that the knowledge base takes as it is (`kb.reading.given`)."""
 
@@ -116,6 +117,11 @@ def urn(provider: str, place: str) -> str:
     return f"{provider}::{place}"[:1024]
 
 
+def _key(provider: str, place: str) -> str:
+    """Of the node that stands for it; a path has no case there (docs/names.md "URNs of sources")."""
+    return f"{DOCUMENT}{urn(provider, place.casefold())}"
+
+
 def time(text: str) -> datetime:
     """Of an RFC 3339 text with a zone. Raises `ValueError`."""
     found = datetime.fromisoformat(text)
@@ -201,7 +207,7 @@ def _shown(who: Person | None) -> str:
 
 
 def _facts(provider: str, thing: Thing, comments: tuple[Comment, ...]) -> facts.Facts:
-    own = f"{DOCUMENT}{urn(provider, thing.place)}"
+    own = _key(provider, thing.place)
     properties = {
         "key": thing.place,
         "summary": thing.title[:_BODY_CHARS],
@@ -217,7 +223,7 @@ def _facts(provider: str, thing: Thing, comments: tuple[Comment, ...]) -> facts.
         "dueAt": thing.due,
         "url": thing.url,
     }
-    nodes = [_node(own, "jira_issue", properties, "fields")]
+    nodes = [_node(own, f"{provider}_{'merge_request' if thing.mark == '!' else 'issue'}", properties, "fields")]
     edges: dict[tuple[str, str, str], facts.Relationship] = {}
 
     def edge(source: str, kind: str, target: str, at: str) -> None:
@@ -232,15 +238,15 @@ def _facts(provider: str, thing: Thing, comments: tuple[Comment, ...]) -> facts.
     for who in thing.assignees:
         edge(own, "assigned_to", _user(who), "assignees")
     for one in comments[-COMMENT_NODES:]:
-        key = f"{DOCUMENT}jira_comment::{provider}:{thing.place}-{one.id}"[:1024]
+        key = f"{own}/comments/{one.id}"
         said = {
             "author": one.author.login,
             "body": one.body[:_BODY_CHARS],
             "createdAt": one.created,
             "updatedAt": one.updated,
         }
-        nodes.append(_node(key, "jira_comment", said, f"comment {one.id}"))
-        edge(own, "has_comment", key, f"comment {one.id}")
+        nodes.append(_node(key, f"{provider}_comment", said, f"comment {one.id}"))
+        edge(key, "in_thread", own, f"comment {one.id}")
         edge(key, "written_by", _user(one.author), f"comment {one.id}")
     for at, text in (
         ("title", thing.title),
@@ -257,8 +263,10 @@ def _facts(provider: str, thing: Thing, comments: tuple[Comment, ...]) -> facts.
 def _mentioned(own: str, provider: str, thing: Thing, text: str) -> Iterator[tuple[str, str, str]]:
     prose = _URL.sub(" ", _CODE.sub(" ", text[:TEXT_BYTES]))
     for found in _REFERENCE.finditer(prose):
+        if len(found["repository"] or "") > _REPOSITORY_CHARS:
+            continue
         place = f"{found['repository'] or thing.repository}{found['mark']}{found['number']}"
-        other = f"{DOCUMENT}{urn(provider, place)}"
+        other = _key(provider, place)
         word = (found["word"] or "").casefold()
         if word in ("blocked by", "depends on"):
             yield other, "blocks", own
