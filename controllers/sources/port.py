@@ -33,7 +33,7 @@ class Unreachable(errors.Operational):
 @dataclass(frozen=True, slots=True)
 class Access:
     """Who may read a thing at its source. `public`: everyone. Else those of `principals` (names of the source's own, as
-    `confluence:group:ID`) where `known`; without `known` its readers cannot be told, and `principals` is no full list."""
+    `confluence:group:ID`) where `known`; without it the readers cannot be told, and `principals` is no full list."""
 
     known: bool
     principals: frozenset[str] = frozenset()
@@ -86,8 +86,8 @@ class Batch:
 @dataclass(frozen=True, slots=True)
 class Page:
     """Places of things of the source. Only after the page that is `last` everything has been listed: everything whose
-    place begins with one of `within` and a slash; None: everything. A place outside of `within` is never taken for gone,
-    so a project that the user does not see any more deletes nothing."""
+    place begins with one of `within` and a slash; None: everything. A place outside of `within` is never taken for
+    gone, so a project that the user does not see any more deletes nothing."""
 
     places: tuple[str, ...]
     last: bool = False

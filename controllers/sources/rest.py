@@ -3,6 +3,7 @@
     401, 403                         Rejected; one about a rate limit is Unreachable with its pause
     404, 410                         Absent (a Misconfigured): the caller knows what is not there
     other 4xx                        Misconfigured with what the server says
+    500                              Broken (an Unreachable): of a batch, perhaps one thing is the cause
     429, 5xx, silence, no JSON       Unreachable with the pause that was asked for (RFC 9110 10.2.3)
 
 An answer is read up to `LARGEST` bytes. Redirects are followed within the host that was asked; `download` follows those
@@ -47,6 +48,10 @@ class Answer:
     status: int
     headers: httpx.Headers
     json: Any
+
+
+class Broken(port.Unreachable):
+    """500: the server fails at this request; it may answer another one."""
 
 
 class TooLarge(port.Misconfigured):
@@ -155,6 +160,8 @@ class Rest:
         where = f"{response.request.method} {addresses.shown(str(response.request.url)).partition('?')[0][:200]}"
         said = f"{where} answered {status}: {_said(body)}"
         pause = self._pause(response)
+        if status == 500 and pause is None:
+            raise Broken(said)
         if status in (408, 425, 429) or status >= 500 or (status == 403 and pause is not None):
             raise port.Unreachable(said, retry_after=pause)
         if status == 401:

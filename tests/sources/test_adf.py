@@ -34,7 +34,10 @@ LINK = {"type": "link", "attrs": {"href": "https://a.example/x"}}
         (para(word("https://a.example/x", LINK)), "<https://a.example/x>"),
         (para("a", node("hardBreak"), "b"), "a\nb"),
         (node("heading", "Title", level=2), "## Title"),
-        (node("bulletList", node("listItem", para("a"), node("bulletList", node("listItem", para("b"))))), "- a\n  - b"),
+        (
+            node("bulletList", node("listItem", para("a"), node("bulletList", node("listItem", para("b"))))),
+            "- a\n  - b",
+        ),
         (node("orderedList", node("listItem", para("a")), node("listItem", para("b")), order=3), "3. a\n4. b"),
         (
             node(
@@ -58,7 +61,10 @@ LINK = {"type": "link", "attrs": {"href": "https://a.example/x"}}
         ),
         (node("expand", para("inside"), title="More"), "**More**\n\ninside"),
         (node("nestedExpand", para("inside"), title="More"), "**More**\n\ninside"),
-        (node("mediaSingle", node("media", alt="plan.png", id="1"), node("caption", "Plan")), "[attachment: plan.png]\nPlan"),
+        (
+            node("mediaSingle", node("media", alt="plan.png", id="1"), node("caption", "Plan")),
+            "[attachment: plan.png]\nPlan",
+        ),
         (node("mediaGroup", node("media", id="u-1"), node("media", id="u-2")), "[attachment: u-1]\n[attachment: u-2]"),
         (para("see ", node("mediaInline", id="u-3")), "see [attachment: u-3]"),
         (para(node("mention", text="@Jana", id="a1"), " and ", node("mention", id="a2")), "@Jana and @a2"),
@@ -77,7 +83,10 @@ LINK = {"type": "link", "attrs": {"href": "https://a.example/x"}}
         ),
         (node("bodiedExtension", para("body"), extensionKey="excerpt"), "[excerpt]\n\nbody"),
         (
-            node("multiBodiedExtension", node("extensionFrame", para("a")), node("extensionFrame", para("b")), extensionKey="tabs"),
+            node(
+                "multiBodiedExtension", node("extensionFrame", para("a")), node("extensionFrame", para("b")),
+                extensionKey="tabs",
+            ),
             "[tabs]\n\na\n\nb",
         ),
         (para("x ", node("inlineExtension", extensionKey="anchor", text="here")), "x [anchor here]"),
