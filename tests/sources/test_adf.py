@@ -101,7 +101,7 @@ def test_every_node_has_a_form(given: dict[str, Any], said: str) -> None:
 
 
 def test_every_known_node_type_is_tested() -> None:
-    [mark] = [one for one in test_every_node_has_a_form.pytestmark if one.name == "parametrize"]  # type: ignore[attr-defined]
+    [mark] = [one for one in test_every_node_has_a_form.pytestmark if one.name == "parametrize"]
     seen: set[str] = {"doc"}
 
     def walk(one: Any) -> None:
@@ -115,7 +115,8 @@ def test_every_known_node_type_is_tested() -> None:
 
 
 def test_what_is_no_document_says_nothing_and_a_text_stays() -> None:
-    assert [adf.text(one) for one in (None, 3, [], {}, {"type": "doc", "content": [None, "x"]})] == [""] * 5
+    given: list[Any] = [None, 3, [], {}, {"type": "doc", "content": [None, "x"]}]
+    assert [adf.text(one) for one in given] == [""] * 5
     assert adf.text("h1. Wiki markup\r\nfrom a server ") == "h1. Wiki markup\nfrom a server"
 
 

@@ -21,14 +21,12 @@ def site(**more: Any) -> Jira:
     return Jira(random.Random(1), **more)
 
 
-def poll(
-    server: Jira, chosen: dict[str, Any] | None = None, credentials: dict[str, str] | None = None, **sizes: int
-) -> Any:
+def poll(server: Jira, chosen: dict[str, Any] | None = None, **sizes: int) -> Any:
     spec = connection.Spec.model_validate(
         {"type": "Jira", "clientId": "acme", "url": server.url, "secretRef": {"name": "s"}, "filter": chosen or {}}
     )
     opens = jira.opened(atlassian.opened(TLS, lambda: 0.0, lambda: server.now), **sizes)
-    return opens(spec, credentials or {"username": "a@b.c", "token": "t"}, limits.Bucket(6000, 100000))
+    return opens(spec, {"username": "a@b.c", "token": "t"}, limits.Bucket(6000, 100000))
 
 
 async def read(
@@ -137,11 +135,13 @@ async def test_a_token_that_expired_begins_the_list_again() -> None:
         server.token_life = -1
         with pytest.raises(jira.Shifted):
             await read(server, size=5)
-        server.token_life, spoiled = 10**9, []
+        server.token_life = 10**9
+        spoiled = list[bool]()
 
         def spoil() -> None:
             if server.tokens and not spoiled:
-                spoiled.append(server.tokens.clear())
+                server.tokens.clear()
+                spoiled.append(True)
 
         server.meanwhile = spoil
         assert sorted(keys((await read(server, size=5))[0])) == sorted(one.key for one in made)

@@ -60,8 +60,8 @@ class Window:
 
     def batch(self, items: Iterable[port.Item] = (), failures: Iterable[port.Failure] = ()) -> port.Batch:
         """With the cursor as it is now."""
-        self.recent = {name: at for name, at in self.recent.items() if at[0] >= self.mark - _KEPT}
-        cursor = {"of": self.of, "mark": self.mark, "recent": {name: list(at) for name, at in self.recent.items()}}
+        recent = {name: list(at) for name, at in self.recent.items() if at[0] >= self.mark - _KEPT}
+        cursor = {"of": self.of, "mark": self.mark, "recent": recent}
         shown = datetime.fromtimestamp(self.mark / 1000, UTC).isoformat(timespec="seconds") if self.mark else ""
         return port.Batch(cursor, f"changes up to {shown}" if shown else "", tuple(items), tuple(failures))
 
