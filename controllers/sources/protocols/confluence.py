@@ -48,6 +48,9 @@ class Confluence:
         """See `port.Source`."""
         try:
             absent = await self._open()
+            if self._filter.query:
+                # A query that is refused must not look like pages that cannot be read.
+                await self._api.get(_SEARCH, {"cql": self._admitted(), "limit": 1})
             async for batch in self._changes(window.Window.read(cursor, self._of)):
                 yield batch
             self._complain(absent)
@@ -243,8 +246,11 @@ class Confluence:
         for start in range(0, len(there), 10):
             asked = [f"(space = {window.quoted(space)} AND title = {window.quoted(title)})" for space, title in there]
             cql = f"{_PAGES} AND ({' OR '.join(asked[start : start + 10])})"
-            async for some in self._search(cql, "space", self._size):
-                found |= {(str(one["space"]["key"]), str(one["title"])): confluence_page.urn(one) for one in some}
+            try:
+                async for some in self._search(cql, "space", self._size):
+                    found |= {(str(one["space"]["key"]), str(one["title"])): confluence_page.urn(one) for one in some}
+            except (port.Misconfigured, rest.Broken) as error:
+                log.info("linked pages not looked up", reason=error.message)
         return found
 
     async def _search(self, cql: str, expand: str, size: int) -> AsyncGenerator[list[Listed]]:
