@@ -225,7 +225,8 @@ class Status(Model):
 
 class Connection(Model):
     """A source of items, each of which becomes a PendingTask, once. This version polls mailboxes (Email with imap:// or
-    imaps://) where the chart's sources.enabled is set; it checks the others (Ready=False, PollingNotEnabled)."""
+    imaps://), Jira and Confluence where the chart's sources.enabled is set; it checks the others (Ready=False,
+    PollingNotEnabled)."""
 
     api_version: Literal["jervis.dev/v1alpha1"] = "jervis.dev/v1alpha1"
     kind: Literal["Connection"] = "Connection"

@@ -24,6 +24,8 @@ SCHEMES = {
 
 POLLED: Mapping[Type, tuple[str, ...]] = {
     Type.EMAIL: ("imap", "imaps"),
+    Type.JIRA: ("http", "https"),
+    Type.CONFLUENCE: ("http", "https"),
 }
 """The schemes of the types for which `controllers.sources` has a protocol."""
 

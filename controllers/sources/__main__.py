@@ -20,7 +20,7 @@ from prometheus_client import exposition
 
 import kube
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, settings, sweep
-from controllers.sources.protocols import imap
+from controllers.sources.protocols import atlassian, confluence, imap, jira
 from crds import authorities, connection, errors
 from kb import client as kb
 
@@ -125,7 +125,11 @@ async def _run(config: settings.Settings) -> None:
             wall=wall,
             monotonic=time.monotonic,
         ),
-        {connection.Type.EMAIL: imap.opened(config.plaintext, tls, time.monotonic)},
+        {
+            connection.Type.EMAIL: imap.opened(config.plaintext, tls, time.monotonic),
+            connection.Type.JIRA: jira.opened(atlassian.opened(tls, time.monotonic, wall)),
+            connection.Type.CONFLUENCE: confluence.opened(atlassian.opened(tls, time.monotonic, wall)),
+        },
         measured,
         owner=owner,
         width=config.at_once,

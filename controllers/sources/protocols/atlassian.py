@@ -21,13 +21,14 @@ MOST_BAD = 3
 """If all of a batch fails and it has more things than this, the server fails and not they."""
 
 T = TypeVar("T")
-Opened = Callable[[connection.Spec, Mapping[str, str], limits.Bucket], rest.Rest]
+Api = Callable[[], rest.Rest]
+Opened = Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Api]
 
 
 def opened(tls: ssl.SSLContext, monotonic: Callable[[], float], wall: Callable[[], datetime]) -> Opened:
-    """What opens the API of a Connection. It raises `Misconfigured`."""
+    """What says how the API of a Connection is opened. It raises `Misconfigured`."""
 
-    def opens(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> rest.Rest:
+    def opens(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Api:
         key = spec.secret_ref.key if spec.secret_ref is not None and spec.secret_ref.key else "token"
         token = credentials.get(key, "") or credentials.get("password", "")
         user = credentials.get("username", "")
@@ -38,7 +39,7 @@ def opened(tls: ssl.SSLContext, monotonic: Callable[[], float], wall: Callable[[
             )  # fmt: skip
         basic = base64.b64encode(f"{user}:{token}".encode()).decode()
         headers = {"Authorization": f"Basic {basic}" if user else f"Bearer {token}"}
-        return rest.Rest(spec.url, headers, bucket, tls, monotonic=monotonic, wall=wall)
+        return lambda: rest.Rest(spec.url, headers, bucket, tls, monotonic=monotonic, wall=wall)
 
     return opens
 

@@ -33,12 +33,13 @@ Listed = Mapping[str, Any]
 
 
 class Confluence:
-    """One poll. `api` is closed behind it; the sizes are things of a page."""
+    """One poll. `opens` gives the API, which is closed behind each use; the sizes are things of a page."""
 
     def __init__(
-        self, api: rest.Rest, chosen: connection.Filter, of: str, *, size: int = LIST, ids_size: int = IDS
+        self, opens: atlassian.Api, chosen: connection.Filter, of: str, *, size: int = LIST, ids_size: int = IDS
     ) -> None:
-        self._api, self._filter, self._of = api, chosen, of
+        self._opens, self._filter, self._of = opens, chosen, of
+        self._api: rest.Rest
         self._size, self._ids_size = size, ids_size
         self._zone: tzinfo | None = None
         self._spaces: dict[str, str] = {}
@@ -46,6 +47,7 @@ class Confluence:
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """See `port.Source`."""
+        self._api = self._opens()
         try:
             absent = await self._open()
             if self._filter.query:
@@ -59,6 +61,7 @@ class Confluence:
 
     async def ids(self) -> AsyncGenerator[port.Page]:
         """See `port.Source`. What a space has that the user sees no more is not known: it is kept."""
+        self._api = self._opens()
         try:
             self._complain(await self._open())
             visible = frozenset(self._spaces.values())
@@ -70,6 +73,7 @@ class Confluence:
 
     async def fetch(self, places: Sequence[str]) -> AsyncGenerator[port.Batch]:
         """See `port.Fetching`."""
+        self._api = self._opens()
         try:
             await self._open()
             names = [place.rpartition("/")[2] for place in places]

@@ -35,12 +35,13 @@ class Shifted(port.Unreachable):
 
 
 class Jira:
-    """One poll. `api` is closed behind it; `size` and `ids_size` are things of a page."""
+    """One poll. `opens` gives the API, which is closed behind each use; `size` and `ids_size` are things of a page."""
 
     def __init__(
-        self, api: rest.Rest, chosen: connection.Filter, of: str, *, size: int = LIST, ids_size: int = IDS
+        self, opens: atlassian.Api, chosen: connection.Filter, of: str, *, size: int = LIST, ids_size: int = IDS
     ) -> None:
-        self._api, self._filter, self._of = api, chosen, of
+        self._opens, self._filter, self._of = opens, chosen, of
+        self._api: rest.Rest
         self._size, self._ids_size = size, ids_size
         self._version = 3
         self._zone: tzinfo | None = None
@@ -49,6 +50,7 @@ class Jira:
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """See `port.Source`."""
+        self._api = self._opens()
         try:
             absent = await self._open()
             seen = window.Window.read(cursor, self._of)
@@ -60,6 +62,7 @@ class Jira:
 
     async def ids(self) -> AsyncGenerator[port.Page]:
         """See `port.Source`. What an issue of a project that the user sees no more is not known: it is kept."""
+        self._api = self._opens()
         try:
             self._complain(await self._open())
             jql = self._jql(window.Window("").since(self._filter.since), order="created")
@@ -72,6 +75,7 @@ class Jira:
 
     async def fetch(self, places: Sequence[str]) -> AsyncGenerator[port.Batch]:
         """See `port.Fetching`."""
+        self._api = self._opens()
         try:
             await self._open()
             names = [place.split("/")[1] for place in places]
