@@ -32,8 +32,8 @@ class Unreachable(errors.Operational):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may read a thing at its source. `public`: everyone. Else those of `principals` (names of the source's own, as
-    `confluence:group:ID`) where `known`; without it the readers cannot be told, and `principals` is no full list."""
+    """Who may read a thing at its source. `public`: everyone. Else those of `principals` (`user:` or `group:` and
+    the source's name) where `known`; without it the readers cannot be told, and `principals` is no full list."""
 
     known: bool
     principals: frozenset[str] = frozenset()

@@ -336,6 +336,38 @@ async def test_histories_end_with_what_the_site_has(kind: str, cloud: bool) -> N
             assert one.world.state() == one.site.live(), f"seed {seed}"
 
 
+@pytest.mark.parametrize(("kind", "place"), [("Jira", "SHOP"), ("Confluence", "DEV")])
+async def test_what_is_not_shown_any_more_is_kept_and_what_is_deleted_leaves(kind: str, place: str) -> None:
+    async with rig(kind, 1, True) as one:
+        server = one.site.server
+        server.late = timedelta(0)
+        for number in range(8):
+            server.put(place if number % 2 else ("JERV" if kind == "Jira" else "OPS"))
+        await one.swept()
+        one.world.work()
+        there = one.world.state()
+        assert there == one.site.live()
+        assert len(there) == 8
+        server.unseen = {place}
+        shown = one.site.live()
+        assert len(shown) == 4
+        found = await one.swept()
+        assert (found.outcome, found.missing, found.removed) == ("Swept", 0, 0)
+        server.unseen = set()
+        gone_urn = min(shown)
+        for each, urn in list(_urns(one.site)):
+            if urn == gone_urn:
+                if kind == "Jira":
+                    server.delete(each)
+                else:
+                    each.status = "trashed"
+        found = await one.swept()
+        assert (found.outcome, found.missing, found.removed) == ("Swept", 1, 1)
+        await one.settle()
+        await one.round()
+        assert one.world.state() == {urn: title for urn, title in there.items() if urn != gone_urn}
+
+
 class Naive:
     """The reference: only what changed behind the last time, in UTC, and nothing that a list names beside it."""
 

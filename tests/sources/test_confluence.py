@@ -220,14 +220,10 @@ async def test_who_may_read_it() -> None:
         def known(*names: str) -> port.Access:
             return port.Access(True, frozenset(names))
 
-        assert (
-            found[top.id] == found[middle.id] == known("confluence:user:a", "confluence:user:b", "confluence:group:g")
-        )
-        assert found[leaf.id] == port.Access(False, frozenset({"confluence:user:b"})), (
-            "who is in the group is not known"
-        )
-        assert found[below.id] == known("confluence:user:b")
-        assert found[lost.id] == port.Access(False, frozenset({"confluence:space:OPS"}))
+        assert found[top.id] == found[middle.id] == known("user:a", "user:b", "group:g")
+        assert found[leaf.id] == port.Access(False, frozenset({"user:b"})), "who is in the group is not known"
+        assert found[below.id] == known("user:b")
+        assert found[lost.id] == port.Access(False, frozenset({"group:confluence-space:OPS"}))
 
 
 async def test_a_page_has_its_text_its_facts_and_its_files() -> None:

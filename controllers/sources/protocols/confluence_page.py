@@ -81,7 +81,7 @@ def readers(one: Raw) -> frozenset[str] | None:
     for kind in ("user", "group"):
         for each in (limits.get(kind) or {}).get("results") or ():
             name = each.get("accountId") or each.get("id") or each.get("username") or each.get("name")
-            found.add(f"confluence:{kind}:{name}")
+            found.add(f"{kind}:{name}")
     return frozenset(found) or None
 
 
@@ -97,9 +97,9 @@ def access(page: Raw, above: Mapping[str, frozenset[str] | None]) -> port.Access
         levels.append(above.get(str(one["id"])))
     limits = [level for level in levels if level is not None]
     if not limits:
-        return port.Access(known, frozenset({f"confluence:space:{page['space']['key']}"}))
+        return port.Access(known, frozenset({f"group:confluence-space:{page['space']['key']}"}))
     shared = frozenset.intersection(*limits)
-    mixed = len(set(limits)) > 1 and any(one.startswith("confluence:group:") for level in limits for one in level)
+    mixed = len(set(limits)) > 1 and any(one.startswith("group:") for level in limits for one in level)
     return port.Access(known and not mixed, shared)
 
 

@@ -89,7 +89,7 @@ def item(
 
 def _access(fields: Raw, key: str) -> port.Access:
     level = fields.get("security")
-    name = f"jira:level:{level['id']}" if level else f"jira:project:{key.rpartition('-')[0]}"
+    name = f"group:jira-level:{level['id']}" if level else f"group:jira-project:{key.rpartition('-')[0]}"
     return port.Access(known=True, principals=frozenset({name}))
 
 
