@@ -10,6 +10,7 @@ Source: developer.atlassian.com "Search content" (v1, both products), "Spaces" (
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, tzinfo
@@ -239,9 +240,10 @@ class Confluence:
             for one in attached
         ]
         files, lines = await atlassian.files(self._api, listed)
-        pages = await self._titled(confluence_page.links(page))
+        pages = await self._titled(await asyncio.to_thread(confluence_page.links, page))
         access = confluence_page.access(page, self._readers)
-        return confluence_page.item(page, comments, files, attached, lines, pages, access)
+        # A large page takes seconds: the claims of other Connections are renewed meanwhile.
+        return await asyncio.to_thread(confluence_page.item, page, comments, files, attached, lines, pages, access)
 
     async def _titled(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """URNs of pages that are linked to by their title, of those that the user sees."""

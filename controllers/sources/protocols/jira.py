@@ -10,6 +10,7 @@ Source: developer.atlassian.com "Issue search" (search/jql), "Issues" (bulkfetch
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, tzinfo
@@ -295,7 +296,7 @@ class Jira:
         ]
         files, lines = await atlassian.files(self._api, listed)
         visible = frozenset(self._projects.values())
-        return jira_issue.item(issue, comments, files, lines, self._custom, visible)
+        return await asyncio.to_thread(jira_issue.item, issue, comments, files, lines, self._custom, visible)
 
     async def _comments(self, issue: Listed) -> list[Listed]:
         """All of them, oldest first."""
