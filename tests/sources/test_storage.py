@@ -89,5 +89,7 @@ def test_what_it_refers_to() -> None:
 
 def test_deep_and_long_pages_are_bounded_and_keep_their_words() -> None:
     assert "at the bottom" in storage.read("<div>" * 5000 + "at the bottom" + "</div>" * 5000).text
+    nested = "<ac:structured-macro ac:name='info'><ac:rich-text-body>" * 5000
+    assert storage.read(f"{nested}at the bottom").text == "at the bottom"
     long = storage.read(f"<p>{'x' * (storage.CHARS + 5)}</p>").text
     assert long.endswith(storage.CUT)

@@ -18,6 +18,9 @@ from bs4.element import Tag
 CHARS = 1 << 20
 CUT = "[The text is longer; the rest is left out.]"
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+DEPTH = 50
+"""Macros inside of one another; a page with more keeps its words alone."""
+_NESTING = re.compile(r"<(/?)ac:structured-macro\b")
 _MARKUP = re.compile(r"<[^>]*>")
 _NOTES = frozenset({"info", "note", "tip", "warning", "panel", "success", "error"})
 _CODES = frozenset({"code", "noformat"})
@@ -38,6 +41,8 @@ def read(body: str) -> Page:
     found = Page()
     whole = _CDATA.sub(lambda match: html.escape(match[1]), body)
     try:
+        if _depth(whole) > DEPTH:
+            raise RecursionError
         soup = BeautifulSoup(whole, "html.parser")
         for one in reversed(soup.find_all(_is_macro)):
             _replace(soup, one, found)
@@ -53,6 +58,15 @@ def read(body: str) -> Page:
     found.pages.reverse()
     found.issues.reverse()
     return found
+
+
+def _depth(text: str) -> int:
+    """How many macros are inside of one another."""
+    most = now = 0
+    for one in _NESTING.finditer(text):
+        now += -1 if one[1] else 1
+        most = max(most, now)
+    return most
 
 
 def _is_macro(one: Tag) -> bool:
@@ -81,36 +95,47 @@ def _body(one: Tag) -> list[Tag | str]:
     return found
 
 
+def _put(one: Tag, made: Tag | str, name: str = "") -> None:
+    """In its place: to replace an element takes a time that grows with its siblings."""
+    one.clear()
+    one.attrs = {}
+    one.name = name or ("div" if isinstance(made, Tag) and made.name != "a" else "span")
+    one.append(made)
+
+
 def _replace(soup: BeautifulSoup, one: Tag, found: Page) -> None:
     """Inner macros come first."""
     match one.name:
         case "ac:structured-macro" | "ac:macro":
-            one.replace_with(_macro(soup, one, found))
+            _put(one, _macro(soup, one, found))
         case "ac:rich-text-body" | "ac:adf-fallback" | "ac:adf-content":
             one.name = "div"
             one["data-body"] = "rich"
         case "ac:plain-text-body":
-            one.replace_with(_made(soup, "pre", one.get_text(), **{"data-body": "plain"}))
+            _put(one, one.get_text(), "pre")
+            one["data-body"] = "plain"
         case "ac:task-list":
             one.name = "ul"
         case "ac:task":
             done = one.find("ac:task-status", recursive=False)
             body = one.find("ac:task-body", recursive=False)
             mark = "[x] " if done is not None and done.get_text(strip=True) == "complete" else "[ ] "
-            one.replace_with(_made(soup, "li", mark, *(list(body.contents) if body is not None else ())))
+            inside = list(body.contents) if body is not None else []
+            _put(one, mark, "li")
+            one.extend(inside)
         case "ac:link":
-            one.replace_with(_link(soup, one, found))
+            _put(one, _link(soup, one, found))
         case "ac:image":
-            one.replace_with(f"[attachment: {_target(one) or one.get('ac:alt') or 'image'}]")
+            _put(one, f"[attachment: {_target(one) or one.get('ac:alt') or 'image'}]")
         case "ac:emoticon":
-            one.replace_with(str(one.get("ac:emoji-fallback") or f":{one.get('ac:name', 'emoticon')}:"))
+            _put(one, str(one.get("ac:emoji-fallback") or f":{one.get('ac:name', 'emoticon')}:"))
         case "ac:placeholder":
-            one.replace_with(f"[{one.get_text(' ', strip=True)}]")
+            _put(one, f"[{one.get_text(' ', strip=True)}]")
         case "ac:adf-extension":
             bodies = _body(one)
-            one.replace_with(_made(soup, "div", *(bodies or [one.get_text(" ", strip=True)])))
+            _put(one, _made(soup, "div", *(bodies or [one.get_text(" ", strip=True)])))
         case "time":
-            one.replace_with(str(one.get("datetime") or one.get_text()))
+            _put(one, str(one.get("datetime") or one.get_text()))
         case _:
             return  # layouts, markers of comments, parts of the above: their content stays
 
