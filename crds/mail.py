@@ -146,6 +146,11 @@ def file_name(given: str, otherwise: str) -> str:
     return (plain or otherwise)[-_NAME_CHARS:]
 
 
+def is_type(text: str) -> bool:
+    """Whether it has the form of a media type."""
+    return _TYPE.match(text) is not None
+
+
 def _leaves(part: EmailMessage, *, alternative: bool = False) -> Iterator[EmailMessage]:
     """In order. A forwarded mail is one leaf; of alternatives those that are the text in another form are none."""
     if part.get_content_maintype() != "multipart":

@@ -29,6 +29,8 @@ POLLED: Mapping[Type, tuple[str, ...]] = {
     Type.GITHUB: ("http", "https"),
     Type.GITLAB: ("http", "https"),
     Type.GITEA: ("http", "https"),
+    Type.JIRA: ("http", "https"),
+    Type.CONFLUENCE: ("http", "https"),
 }
 """The schemes of the types for which `controllers.sources` has a protocol."""
 

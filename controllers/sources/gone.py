@@ -7,6 +7,7 @@ successor has seen. Source: blueprint "Connectors".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -41,6 +42,23 @@ class Gone:
             await self._rows.update_many(
                 {"connection": uid, "places": {"$in": list(places)}}, {"$max": {"seen": fence}}
             )
+
+    async def strangers(self, uid: str, places: Sequence[str]) -> list[str]:
+        """Those of the places at which nothing is known that is still there."""
+        there = {"connection": uid, "places": {"$in": list(places)}}
+        with trouble("look for what is listed"):
+            rows = self._rows.find(
+                {**there, "$or": [{"state": {"$ne": items.GONE}}, {"returned": {"$exists": True}}]}, {"places": 1}
+            )
+            known = {place async for row in rows for place in row["places"]}
+        return [place for place in places if place not in known]
+
+    async def outside(self, uid: str, within: frozenset[str], fence: int) -> None:
+        """What has no place in one of `within` counts as seen."""
+        shown = "|".join(re.escape(one) for one in sorted(within))
+        elsewhere = {"places": {"$exists": True, "$not": {"$regex": f"^(?:{shown})/"}}}
+        with trouble("note what is not shown"):
+            await self._rows.update_many({"connection": uid, **elsewhere}, {"$max": {"seen": fence}})
 
     async def compare(self, uid: str, fence: int, at: datetime) -> tuple[int, int]:
         """(how many items are known, how many of them are missing), with `at` noted at those missed for the first

@@ -124,6 +124,10 @@ class Items:
                 again = {"_id": item_id, "state": GONE, "returned": {"$exists": False}}
                 await self._rows.update_one(again, {"$set": {"returned": row}})
                 await self.found(uid, [one], fence)
+            if one.editable:
+                # It could not be read once; now it can.
+                unread = {"_id": key(uid, one.source_id, ""), "state": FAILED, "type": {"$exists": False}}
+                await self._rows.delete_one(unread)
 
     async def add_failure(self, uid: str, owner: scope.Scope, one: port.Failure, now: datetime, fence: int = 0) -> None:
         """Keep that there is something of which no task can be made. Raises `Unavailable`."""

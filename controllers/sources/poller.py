@@ -263,7 +263,10 @@ class Poller:
             more, at = await self._poll(at)
             return not more
 
-        ended = await self._sweeper.run(claim, await self.source(claim), poll)
+        async def store(batch: port.Batch) -> None:
+            await self._store(claim, _owner(claim), batch)
+
+        ended = await self._sweeper.run(claim, await self.source(claim), poll, store)
         return replace(state, cursor=at.state.cursor, sweep=ended or state.sweep)
 
     async def source(self, claim: assignments.Claim) -> port.Source:
@@ -291,10 +294,7 @@ class Poller:
         if (await self._items.refused(claim.uid))[0] >= claim.spec.max_in_flight_tasks:
             return True, claim  # no task is accepted: the others stay where they are
         source = await self.source(claim)
-        owner = scope.Scope(
-            client_id=claim.spec.client_id, project_id=claim.spec.project_id, group_id=claim.spec.group_id
-        )
-        count = 0
+        owner, count = _owner(claim), 0
         async with aclosing(source.batches(claim.cursor)) as batches:
             async for batch in batches:
                 await self._store(claim, owner, batch)
@@ -395,6 +395,10 @@ class Poller:
             known = (wanted, limits.Bucket(wanted.requests_per_minute, wanted.burst))
             self._buckets[claim.uid] = known
         return known[1]
+
+
+def _owner(claim: assignments.Claim) -> scope.Scope:
+    return scope.Scope(client_id=claim.spec.client_id, project_id=claim.spec.project_id, group_id=claim.spec.group_id)
 
 
 def _decoded(data: Mapping[str, str]) -> dict[str, str]:

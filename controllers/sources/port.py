@@ -7,10 +7,10 @@ like an empty batch. What is gone is found by a list of everything that is there
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from crds import connection, errors, facts, mail, pendingtask
 from kb import api
@@ -40,6 +40,16 @@ class Uncloned(errors.Operational):
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """Who may read a thing at its source. `public`: everyone. Else those of `principals` (`user:` or `group:` and
+    the source's name) where `known`; without it the readers cannot be told, and `principals` is no full list."""
+
+    known: bool
+    principals: frozenset[str] = frozenset()
+    public: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """One thing of the source. `source_id` is its name there, at most 512 characters and the same for ever; `version`
     differs where the content does. `observed_at`: the time that the source gives it. What is not `editable` never
@@ -58,6 +68,8 @@ class Item:
     """Where it was found, as `Source.ids` lists it; "": it is never taken for gone."""
     facts: facts.Facts | None = None
     """What its fields say; where they change, `version` does."""
+    access: Access | None = None
+    """None: the protocol does not ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +97,13 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Places of things of the source. Only after the page that is `last` everything has been listed."""
+    """Places of things of the source. Only after the page that is `last` everything has been listed: everything whose
+    place begins with one of `within` and a slash; None: everything. A place outside of `within` is never taken for
+    gone, so a project that the user does not see any more deletes nothing."""
 
     places: tuple[str, ...]
     last: bool = False
+    within: frozenset[str] | None = None
 
 
 class Source(Protocol):
@@ -108,4 +123,15 @@ class Source(Protocol):
         Raises what `batches` raises: an error, a folder that cannot be opened, and a source that shows nothing at all
         where it must show something are never "nothing".
         """
+        ...
+
+
+@runtime_checkable
+class Fetching(Protocol):
+    """A source whose news does not name everything that appears: a page that was restored, moved, or shown to the user
+    again has no new time."""
+
+    def fetch(self, places: Sequence[str]) -> AsyncGenerator[Batch]:
+        """What is at these places of `Source.ids`; the cursors of these batches are not kept. Raises what `batches`
+        raises."""
         ...

@@ -3,6 +3,7 @@
     401, 403                         Rejected; one about a rate limit is Unreachable with its pause
     404, 410                         Absent (a Misconfigured): the caller knows what is not there
     other 4xx                        Misconfigured with what the server says
+    500                              Broken (an Unreachable): of a batch, perhaps one thing is the cause
     429, 5xx, silence, no JSON       Unreachable with the pause that was asked for (RFC 9110 10.2.3); Untouched, a kind
                                      of it, where the server certainly did nothing
 
@@ -52,6 +53,10 @@ class Answer:
 
 class Untouched(port.Unreachable):
     """The server did nothing: it was not reached, or turned the request away (425, 429, a limit)."""
+
+
+class Broken(port.Unreachable):
+    """500: the server fails at this request; it may answer another one."""
 
 
 class TooLarge(port.Misconfigured):
@@ -162,6 +167,8 @@ class Rest:
         where = f"{response.request.method} {addresses.shown(str(response.request.url)).partition('?')[0][:200]}"
         said = f"{where} answered {status}: {_said(body)}"
         pause = self._pause(response)
+        if status == 500 and pause is None:
+            raise Broken(said)
         if status == 403 and pause is None and b"rate limit" in body[:2000].lower():
             pause = 60.0  # GitHub's secondary limits name no time: "wait for at least one minute"
         if status in (425, 429) or (status == 403 and pause is not None):

@@ -1,8 +1,9 @@
 """The sweep of one Connection: list everything that the source has, and let what is missing leave.
 
 It runs after a poll that reached the end, and polls once more before it compares: a thing that moved while the list was
-made is either in the list or is found by that poll. Only a list that says that it is complete is compared. More than a
-fifth of the items at once do not leave unless a person says so.
+made is either in the list or is found by that poll. What is listed and not known is fetched where the source can
+(`port.Fetching`). Only a list that says that it is complete is compared. More than a fifth of the items at once do not
+leave unless a person says so.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ MOST_REMOVALS = 200
 """Documents forgotten in one round."""
 MOST_REFUSALS = 3
 """After so many in a row the knowledge base is left alone until the next round."""
+MOST_STRANGERS = 1000
+"""Things that are listed and not known, fetched in one sweep; the others are left to the next one."""
 _MESSAGE_CHARS = 512
+
+Poll = Callable[[], Awaitable[bool]]
+Store = Callable[[port.Batch], Awaitable[None]]
 
 
 class Sweeper:
@@ -58,16 +64,15 @@ class Sweeper:
         last = claim.state.sweep
         return last is None or last.due <= self._wall() or last.confirmed != claim.confirmed
 
-    async def run(
-        self, claim: assignments.Claim, source: port.Source, poll: Callable[[], Awaitable[bool]]
-    ) -> Sweep | None:
+    async def run(self, claim: assignments.Claim, source: port.Source, poll: Poll, store: Store) -> Sweep | None:
         """One sweep; `poll` polls the source to its end, False: it did not get there, and there is no sweep now.
+        `store` keeps the items of a batch.
 
         Raises `Lost`, `Unavailable`; what the source raises is the outcome.
         """
         begun, kind = self._monotonic(), claim.spec.type.value
         try:
-            ended = await self._swept(claim, source, poll)
+            ended = await self._swept(claim, source, poll, store)
         except (assignments.Lost, mongo.Unavailable):
             raise
         except errors.JervisError as error:
@@ -78,18 +83,25 @@ class Sweeper:
             self._metrics.sweep_seconds.labels(kind).observe(self._monotonic() - begun)
         return ended
 
-    async def _swept(
-        self, claim: assignments.Claim, source: port.Source, poll: Callable[[], Awaitable[bool]]
-    ) -> Sweep | None:
-        complete = False
+    async def _swept(self, claim: assignments.Claim, source: port.Source, poll: Poll, store: Store) -> Sweep | None:
+        complete, within, strangers = False, None, list[str]()
         async with aclosing(source.ids()) as pages:
             async for page in pages:
                 await self._gone.mark(claim.uid, page.places, claim.fence)
-                complete = page.last
+                if isinstance(source, port.Fetching) and len(strangers) < MOST_STRANGERS:
+                    strangers += await self._gone.strangers(claim.uid, page.places)
+                complete, within = page.last, page.within
         if not complete:
             raise port.Unreachable("The list of what the source has broke off.")
+        if within is not None:
+            await self._gone.outside(claim.uid, within, claim.fence)
         if not await poll():
             return None
+        strangers = await self._gone.strangers(claim.uid, strangers[:MOST_STRANGERS])
+        if strangers and isinstance(source, port.Fetching):
+            async with aclosing(source.fetch(strangers)) as batches:
+                async for batch in batches:
+                    await store(batch)
         # The claim is still ours: a successor has compared nothing yet.
         await self._assigned.renew(claim, self._wall())
         return await self._compared(claim)

@@ -1,0 +1,125 @@
+"""What Jira and Confluence have in common: credentials, attachments within limits, and the batch with one bad part."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
+
+from controllers.sources import limits, port, rest
+from crds import connection, mail, pendingtask
+
+FILE_BYTES = 10 << 20
+FILES_BYTES = 16 << 20
+"""Of all attachments of one thing."""
+BATCH = 50
+BATCH_BYTES = 16 << 20
+MOST_BAD = 3
+"""If all of a batch fails and it has more things than this, the server fails and not they."""
+
+T = TypeVar("T")
+Api = Callable[[], rest.Rest]
+Opened = Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Api]
+
+
+def opened(tls: ssl.SSLContext, monotonic: Callable[[], float], wall: Callable[[], datetime]) -> Opened:
+    """What says how the API of a Connection is opened. It raises `Misconfigured`."""
+
+    def opens(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Api:
+        key = spec.secret_ref.key if spec.secret_ref is not None and spec.secret_ref.key else "token"
+        token = credentials.get(key, "") or credentials.get("password", "")
+        user = credentials.get("username", "")
+        if not token:
+            raise port.Misconfigured(
+                f"The Secret lacks {key!r}.", field="spec.secretRef",
+                remedy="Add username (the e-mail address) and token, or only the token of a Data Center user.",
+            )  # fmt: skip
+        basic = base64.b64encode(f"{user}:{token}".encode()).decode()
+        headers = {"Authorization": f"Basic {basic}" if user else f"Bearer {token}"}
+        return lambda: rest.Rest(spec.url, headers, bucket, tls, monotonic=monotonic, wall=wall)
+
+    return opens
+
+
+def zone(name: object) -> tzinfo:
+    """The user's; where it is not told, the one in which every minute is the earliest: nothing is missed."""
+    try:
+        return ZoneInfo(str(name))
+    except (KeyError, ValueError, OSError):
+        return timezone(timedelta(hours=-12))
+
+
+async def apart(
+    ask: Callable[[Sequence[str]], Awaitable[list[T]]], names: Sequence[str]
+) -> tuple[list[T], dict[str, str]]:
+    """What `ask` answers for the names, and those for which it fails, each with the reason.
+
+    A batch that fails is halved down to the things that fail alone, twice. Raises what `ask` raises: about the server,
+    and where everything fails.
+    """
+    found: list[T] = []
+    bad: dict[str, str] = {}
+    last: port.Misconfigured | rest.Broken | None = None
+    left = [list(names)] if names else []
+    while left:
+        some = left.pop()
+        try:
+            found += await ask(some)
+        except (rest.Broken, port.Misconfigured) as error:
+            last = error
+            half = len(some) // 2
+            if half:
+                left += [some[half:], some[:half]]
+            else:
+                try:
+                    found += await ask(some)
+                except (rest.Broken, port.Misconfigured) as again:
+                    bad[some[0]] = f"The source does not answer for it: {again.message}"
+    if last is not None and len(bad) == len(names) > MOST_BAD:
+        raise last
+    return found, bad
+
+
+async def files(api: rest.Rest, listed: Sequence[Mapping[str, Any]]) -> tuple[list[mail.File], list[str]]:
+    """Attachments within the limits, and a line about each. `listed`: name, size, mediaType, path."""
+    found: list[mail.File] = []
+    lines, size = [], 0
+    for one in listed:
+        name, asked = mail.file_name(str(one["name"]), "file"), int(one.get("size") or 0)
+        most = min(FILE_BYTES, FILES_BYTES - size)
+        if len(found) >= pendingtask.MOST_ATTACHMENTS or asked > most:
+            lines.append(f"{name} (not taken: {asked} bytes, or too many)")
+            continue
+        try:
+            body = await api.download(str(one["path"]), most)
+        except (port.Misconfigured, rest.Broken) as error:
+            lines.append(f"{name} (not taken: {error.message[:200]})")
+            continue
+        size += len(body)
+        lines.append(name)
+        if body:
+            media = str(one.get("mediaType") or mail.UNKNOWN_TYPE).partition(";")[0].strip()
+            found.append(mail.File(name, media if mail.is_type(media) else mail.UNKNOWN_TYPE, body))
+    return found, lines
+
+
+def weight(item: port.Item) -> int:
+    """Bytes of an item, about."""
+    return len(item.text) + sum(len(one.body) for one in item.files)
+
+
+def moment(text: object) -> datetime | None:
+    """A time as Atlassian writes it, in UTC."""
+    try:
+        return datetime.fromisoformat(str(text)).astimezone(UTC)
+    except ValueError:
+        return None
+
+
+def rfc3339(text: object) -> str:
+    """The same, as texts of facts have it; "" without one."""
+    at = moment(text) if text else None
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z") if at else ""

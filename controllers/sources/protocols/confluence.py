@@ -1,0 +1,301 @@
+"""Pages and blog posts of Confluence Cloud and Data Center, by the search for content (CQL).
+
+A poll lists which pages, posts, comments and attachments changed since a while before the last change that was seen
+(`window`), and fetches the pages that they belong to. What has no new time although it appears (a page that was moved,
+restored, or shown to the user again) is fetched when the list of everything names it (`fetch`). Drafts, archived and
+trashed pages are not listed.
+
+Source: developer.atlassian.com "Search content" (v1, both products), "Spaces" (v2; v1 in Data Center).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import structlog
+
+from controllers.sources import limits, port, rest
+from controllers.sources.protocols import atlassian, confluence_page, window
+from crds import connection
+
+log = structlog.get_logger("sources")
+
+LIST, IDS, DETAILS = 100, 200, 25
+"""Things of a page: changes, places, contents. Confluence may answer fewer."""
+_PAGES = "type in (page, blogpost)"
+_ALL = "type in (page, blogpost, comment, attachment)"
+_SEARCH = "rest/api/content/search"
+Listed = Mapping[str, Any]
+
+
+class Confluence:
+    """One poll. `opens` gives the API, which is closed behind each use; the sizes are things of a page."""
+
+    def __init__(
+        self, opens: atlassian.Api, chosen: connection.Filter, of: str, *, size: int = LIST, ids_size: int = IDS
+    ) -> None:
+        self._opens, self._filter, self._of = opens, chosen, of
+        self._api: rest.Rest
+        self._size, self._ids_size = size, ids_size
+        self._zone: tzinfo | None = None
+        self._spaces: dict[str, str] = {}
+        self._readers: dict[str, frozenset[str] | None] = {}
+
+    async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
+        """See `port.Source`."""
+        self._api = self._opens()
+        try:
+            absent = await self._open()
+            if self._filter.query:
+                # A query that is refused must not look like pages that cannot be read.
+                await self._api.get(_SEARCH, {"cql": self._admitted(), "limit": 1})
+            async for batch in self._changes(window.Window.read(cursor, self._of)):
+                yield batch
+            self._complain(absent)
+        finally:
+            await self._api.close()
+
+    async def ids(self) -> AsyncGenerator[port.Page]:
+        """See `port.Source`. What a space has that the user sees no more is not known: it is kept."""
+        self._api = self._opens()
+        try:
+            self._complain(await self._open())
+            visible = frozenset(self._spaces.values())
+            async for found in self._search(f"{self._admitted()} ORDER BY created ASC", "space", self._ids_size):
+                yield port.Page(tuple(confluence_page.place(one) for one in found), within=visible)
+            yield port.Page((), last=True, within=visible)
+        finally:
+            await self._api.close()
+
+    async def fetch(self, places: Sequence[str]) -> AsyncGenerator[port.Batch]:
+        """See `port.Fetching`."""
+        self._api = self._opens()
+        try:
+            await self._open()
+            names = [place.rpartition("/")[2] for place in places]
+            for start in range(0, len(names), self._size):
+                async for items, failures in self._take(names[start : start + self._size]):
+                    yield window.Window("").batch(items, failures)
+        finally:
+            await self._api.close()
+
+    async def _open(self) -> list[str]:
+        """Learn the time zone and the spaces; names of the filter that are no space."""
+        me = (await self._api.get("rest/api/user/current")).json
+        self._zone = atlassian.zone(me.get("timeZone"))
+        listed: list[Listed] = []
+        try:
+            async for found in self._follow("api/v2/spaces", {"limit": 250}):
+                listed += found
+        except rest.Absent:
+            async for found in self._follow("rest/api/space", {"limit": 200}):
+                listed += found
+        current = [one for one in listed if one.get("status", "current") == "current"]
+        self._spaces = {
+            str(one[name]).casefold(): str(one["key"]) for name in ("name", "key") for one in current if one.get(name)
+        }
+        if not self._spaces:
+            raise port.Misconfigured(
+                "The user sees no space.", field="spec.secretRef", remedy="Give the user the right to view spaces."
+            )
+        absent = [one for one in self._filter.include if one.casefold() not in self._spaces]
+        if absent and len(absent) == len(self._filter.include):
+            self._complain(absent)
+        return absent
+
+    def _complain(self, absent: Sequence[str]) -> None:
+        if absent:
+            raise port.Misconfigured(
+                f"Confluence shows no space {', '.join(map(repr, absent))[:400]}; all others are read.",
+                field="spec.filter.include",
+                remedy="Correct it, or give the user the right to view the space.",
+            )
+
+    def _where(self) -> list[str]:
+        found = []
+        for names, word in ((self._filter.include, "in"), (self._filter.exclude, "not in")):
+            there = sorted({self._spaces[one.casefold()] for one in names if one.casefold() in self._spaces})
+            if there:
+                found.append(f"space {word} ({', '.join(map(window.quoted, there))})")
+        return found
+
+    def _since(self, at: datetime) -> str:
+        assert self._zone is not None
+        return f"lastmodified >= {window.quoted(window.minute(at, self._zone))}"
+
+    def _admitted(self) -> str:
+        """What is read at all, in the list and in the poll."""
+        query = [f"({self._filter.query})"] if self._filter.query else []
+        since = [self._since(self._filter.since)] if self._filter.since else []
+        return " AND ".join([_PAGES, *self._where(), *query, *since])
+
+    def _changed(self, at: datetime) -> str:
+        # Comments and attachments have no labels: the query of the filter is asked of their pages.
+        return " AND ".join([_ALL, *self._where(), self._since(at)]) + " ORDER BY lastmodified ASC"
+
+    async def _changes(self, seen: window.Window) -> AsyncGenerator[port.Batch]:
+        cql = self._changed(seen.since(self._filter.since))
+        while True:
+            following = cql
+            async with aclosing(self._search(cql, "version,space,container", self._size)) as pages:
+                async for found in pages:
+                    stamps = {f"{one['type']}:{one['id']}": (confluence_page.stamp(one), one) for one in found}
+                    new = {name: at for name, at in stamps.items() if seen.new(name, at[0])}
+                    if new:
+                        names = list(dict.fromkeys(_page_of(one) for _, one in new.values()))
+                        async with aclosing(self._take(names)) as portions:
+                            async for items, failures in portions:
+                                yield seen.batch(items, failures)
+                        for name, (at, _) in new.items():
+                            seen.take(name, at, at)
+                        yield seen.batch()
+                    if stamps:
+                        newest = max(at[0] for at, _ in stamps.values())
+                        following = self._changed(datetime.fromtimestamp(newest / 1000, UTC))
+                    if following.rsplit('"', 2)[1] > cql.rsplit('"', 2)[1]:
+                        break
+                else:
+                    return
+            cql = following
+
+    async def _take(self, names: Sequence[str]) -> AsyncGenerator[tuple[list[port.Item], list[port.Failure]]]:
+        """Portions of these pages; one that is not admitted, or not shown, is left out."""
+        for start in range(0, len(names), DETAILS):
+            wanted = [one for one in names[start : start + DETAILS] if one.isdigit()]
+            found, bad = await atlassian.apart(self._details, wanted)
+            ids = [str(one["id"]) for one in found]
+            comments = await self._parts("comment", ids, "body.storage,version,history,container")
+            attached = await self._parts("attachment", ids, "version,container,metadata,extensions")
+            await self._learn_readers(found)
+            items, failures, size = list[port.Item](), list[port.Failure](), 0
+            for page in found:
+                name = str(page["id"])
+                try:
+                    item = await self._item(page, comments.get(name, []), attached.get(name, []))
+                except (KeyError, TypeError, ValueError, AttributeError) as error:
+                    log.exception("page not read", page=name)
+                    where = confluence_page.place(page) if page.get("space") else ""
+                    reason = f"This page cannot be read: {error!r}."
+                    failures.append(port.Failure(name, str(page.get("title") or "")[:200], reason, where))
+                    continue
+                items.append(item)
+                size += atlassian.weight(item)
+                if size > atlassian.BATCH_BYTES:
+                    yield items, failures
+                    items, failures, size = [], [], 0
+            failures += [await self._failure(name, reason) for name, reason in bad.items()]
+            if items or failures:
+                yield items, failures
+
+    async def _details(self, names: Sequence[str]) -> list[Listed]:
+        found: list[Listed] = []
+        cql = f"id in ({', '.join(names)}) AND {self._admitted()}"
+        async for some in self._search(cql, confluence_page.EXPAND, DETAILS):
+            found += [one for one in some if one.get("status", "current") == "current"]
+        return found
+
+    async def _failure(self, name: str, reason: str) -> port.Failure:
+        """Its place needs its space, which a search without contents tells."""
+        found: list[Listed] = []
+        try:
+            async for some in self._search(f"id in ({name}) AND {_PAGES}", "space", 1):
+                found += some
+        except (port.Misconfigured, rest.Broken) as error:
+            log.info("place of a page not known", page=name, reason=error.message)
+        where = confluence_page.place(found[0]) if found else ""
+        return port.Failure(name, str(found[0]["title"])[:200] if found else "", reason, where)
+
+    async def _parts(self, kind: str, ids: Sequence[str], expand: str) -> dict[str, list[Listed]]:
+        """Comments or attachments of pages, by page, oldest first."""
+        parts: dict[str, dict[str, Listed]] = {}
+        if ids:
+            cql = f"type = {kind} AND container in ({', '.join(ids)}) ORDER BY created ASC"
+            async for some in self._search(cql, expand, self._size):
+                for one in some:
+                    parts.setdefault(_page_of(one), {})[str(one["id"])] = one
+        return {page: list(found.values()) for page, found in parts.items()}
+
+    async def _learn_readers(self, pages: Sequence[Listed]) -> None:
+        """The restrictions of all ancestors; those of one that is not shown stay unknown."""
+        above = {str(one["id"]) for page in pages for one in page.get("ancestors") or ()} - self._readers.keys()
+        names = sorted(above)
+        for start in range(0, len(names), self._size):
+            some = ", ".join(names[start : start + self._size])
+            async for found in self._search(f"id in ({some})", confluence_page.RESTRICTIONS, self._size):
+                self._readers |= {str(one["id"]): confluence_page.readers(one) for one in found}
+
+    async def _item(self, page: Listed, comments: Sequence[Listed], attached: Sequence[Listed]) -> port.Item:
+        listed = [
+            {
+                "name": one.get("title", ""),
+                "size": (one.get("extensions") or {}).get("fileSize") or 0,
+                "mediaType": (one.get("extensions") or {}).get("mediaType") or "",
+                "path": str(one["_links"]["download"]).lstrip("/"),
+            }
+            for one in attached
+        ]
+        files, lines = await atlassian.files(self._api, listed)
+        pages = await self._titled(await asyncio.to_thread(confluence_page.links, page))
+        access = confluence_page.access(page, self._readers)
+        # A large page takes seconds: the claims of other Connections are renewed meanwhile.
+        return await asyncio.to_thread(confluence_page.item, page, comments, files, attached, lines, pages, access)
+
+    async def _titled(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """URNs of pages that are linked to by their title, of those that the user sees."""
+        found: dict[tuple[str, str], str] = {}
+        there = [one for one in wanted if one[0].casefold() in self._spaces]
+        for start in range(0, len(there), 10):
+            asked = [f"(space = {window.quoted(space)} AND title = {window.quoted(title)})" for space, title in there]
+            cql = f"{_PAGES} AND ({' OR '.join(asked[start : start + 10])})"
+            try:
+                async for some in self._search(cql, "space", self._size):
+                    found |= {(str(one["space"]["key"]), str(one["title"])): confluence_page.urn(one) for one in some}
+            except (port.Misconfigured, rest.Broken) as error:
+                log.info("linked pages not looked up", reason=error.message)
+        return found
+
+    async def _search(self, cql: str, expand: str, size: int) -> AsyncGenerator[list[Listed]]:
+        async for found in self._follow(_SEARCH, {"cql": cql, "expand": expand, "limit": size}):
+            yield found
+
+    async def _follow(self, path: str, params: Mapping[str, Any]) -> AsyncGenerator[list[Listed]]:
+        """Pages until the last one. Pages of Cloud are named by a cursor; those of Data Center are counted, so each is
+        asked for from the last thing of the one before it: if that is not there, something moved."""
+        asked, last = dict(params), ""
+        while True:
+            page = (await self._api.get(path, asked)).json
+            found = list(page["results"])
+            if last:
+                if not found or str(found[0]["id"]) != last:
+                    raise port.Unreachable("The list changed while it was read.")
+                found = found[1:]
+            yield found
+            following = (page.get("_links") or {}).get("next")
+            if not following:
+                return
+            asked, last = {**params, **dict(parse_qsl(urlsplit(str(following)).query))}, ""
+            if "cursor" not in asked and "start" in asked and found:
+                asked["start"], last = str(int(asked["start"]) - 1), str(found[-1]["id"])
+
+
+def _page_of(one: Listed) -> str:
+    """The id of the page that a comment or an attachment belongs to, or its own."""
+    if one.get("type") in ("comment", "attachment"):
+        return str((one.get("container") or {}).get("id") or "")
+    return str(one["id"])
+
+
+def opened(opens: atlassian.Opened, *, size: int = LIST, ids_size: int = IDS) -> Any:
+    """What opens the poll of a Connection. It raises `Misconfigured`."""
+
+    def made(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Confluence:
+        chosen = spec.filter or connection.Filter()
+        of = window.of("confluence", spec.url, credentials.get("username", ""), chosen.model_dump_json())
+        return Confluence(opens(spec, credentials, bucket), chosen, of, size=size, ids_size=ids_size)
+
+    return made

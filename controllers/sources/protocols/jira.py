@@ -1,0 +1,336 @@
+"""Issues of Jira Cloud (REST v3) and Data Center (REST v2): by the time of their last change, to the minute.
+
+A poll lists what changed since a while before the last change that was seen (`window`) and fetches what is new in it.
+The list goes on from the minute that it reached, not by page: pages shift when an issue is changed meanwhile, and the
+tokens of pages expire. Within one minute there is no other way than pages. JQL knows minutes in the time zone of the
+user. An issue for which the server fails is a failure, the others of its batch are not.
+
+Source: developer.atlassian.com "Issue search" (search/jql), "Issues" (bulkfetch), "Search and reconcile".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+from urllib.parse import quote
+
+import structlog
+
+from controllers.sources import limits, port, rest
+from controllers.sources.protocols import atlassian, jira_issue, window
+from crds import connection
+
+log = structlog.get_logger("sources")
+
+LIST, IDS, COMMENTS = 100, 1000, 100
+"""Things of a page: changes, places, comments. Jira may answer fewer."""
+RESTARTS = 5
+Listed = Mapping[str, Any]
+
+
+class Shifted(port.Unreachable):
+    """A list has to be asked for again from its beginning."""
+
+
+class Jira:
+    """One poll. `opens` gives the API, which is closed behind each use; `size` and `ids_size` are things of a page."""
+
+    def __init__(
+        self, opens: atlassian.Api, chosen: connection.Filter, of: str, *, size: int = LIST, ids_size: int = IDS
+    ) -> None:
+        self._opens, self._filter, self._of = opens, chosen, of
+        self._api: rest.Rest
+        self._size, self._ids_size = size, ids_size
+        self._version = 3
+        self._zone: tzinfo | None = None
+        self._projects: dict[str, str] = {}
+        self._custom: jira_issue.Custom | None = None
+
+    async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
+        """See `port.Source`."""
+        self._api = self._opens()
+        try:
+            absent = await self._open()
+            seen = window.Window.read(cursor, self._of)
+            async for batch in self._changes(seen):
+                yield batch
+            self._complain(absent)
+        finally:
+            await self._api.close()
+
+    async def ids(self) -> AsyncGenerator[port.Page]:
+        """See `port.Source`. What an issue of a project that the user sees no more is not known: it is kept."""
+        self._api = self._opens()
+        try:
+            self._complain(await self._open())
+            jql = self._jql(window.Window("").since(self._filter.since), order="created")
+            visible = frozenset(self._projects.values())
+            async for found in self._pages(jql, ["key"], self._ids_size):
+                yield port.Page(tuple(jira_issue.place(one) for one in found), within=visible)
+            yield port.Page((), last=True, within=visible)
+        finally:
+            await self._api.close()
+
+    async def fetch(self, places: Sequence[str]) -> AsyncGenerator[port.Batch]:
+        """See `port.Fetching`."""
+        self._api = self._opens()
+        try:
+            await self._open()
+            names = [place.split("/")[1] for place in places]
+            for start in range(0, len(names), self._size):
+                async for batch in self._take(
+                    window.Window(""), dict.fromkeys(names[start : start + self._size], (0, 0))
+                ):
+                    yield batch
+        finally:
+            await self._api.close()
+
+    async def _open(self) -> list[str]:
+        """Learn the version, the time zone and the projects; names of the filter that are no project."""
+        try:
+            me = await self._get("myself")
+        except rest.Absent:
+            self._version = 2
+            me = await self._get("myself")
+        self._zone = atlassian.zone(me.get("timeZone"))
+        self._projects = await self._visible()
+        if not self._projects:
+            raise port.Misconfigured(
+                "The user sees no project.",
+                field="spec.secretRef",
+                remedy="Give the user the right to browse projects.",
+            )
+        return [one for one in self._filter.include if one.casefold() not in self._projects]
+
+    async def _visible(self) -> dict[str, str]:
+        """Keys of projects, by key, id and name in small letters."""
+        found: list[Listed] = []
+        if self._version == 2:
+            found = await self._get("project")
+        else:
+            while True:
+                page = await self._get("project/search", {"startAt": len(found), "maxResults": 50, "orderBy": "key"})
+                found += page["values"]
+                if page.get("isLast", True) or not page["values"]:
+                    break
+        named = [
+            (str(one.get(name, "")).casefold(), str(one["key"])) for name in ("name", "id", "key") for one in found
+        ]
+        return {name: key for name, key in named if name}
+
+    def _complain(self, absent: Sequence[str]) -> None:
+        if absent:
+            raise port.Misconfigured(
+                f"Jira shows no project {', '.join(map(repr, absent))[:400]}; all others are read.",
+                field="spec.filter.include",
+                remedy="Correct it, or give the user the right to browse the project.",
+            )
+
+    def _jql(self, since: Any, order: str) -> str:
+        assert self._zone is not None
+        parts = []
+        for names, word in ((self._filter.include, "in"), (self._filter.exclude, "not in")):
+            there = sorted({self._projects[one.casefold()] for one in names if one.casefold() in self._projects})
+            if there:
+                parts.append(f"project {word} ({', '.join(map(window.quoted, there))})")
+            elif names and word == "in":
+                self._complain(names)
+        if self._filter.query:
+            parts.append(f"({self._filter.query})")
+        parts.append(f"updated >= {window.quoted(window.minute(since, self._zone))}")
+        return f"{' AND '.join(parts)} ORDER BY {order} ASC"
+
+    async def _changes(self, seen: window.Window) -> AsyncGenerator[port.Batch]:
+        jql = self._jql(seen.since(self._filter.since), "updated")
+        restarts = 0
+        while True:
+            following = jql
+            try:
+                async with aclosing(self._pages(jql, ["updated"], self._size, once=True)) as pages:
+                    async for found in pages:
+                        stamps = {str(one["id"]): jira_issue.stamp(one) for one in found}
+                        new = {name: at for name, at in stamps.items() if seen.new(name, at)}
+                        async for batch in self._take(seen, new):
+                            yield batch
+                        if stamps:
+                            newest = datetime.fromtimestamp(max(stamps.values())[0] / 1000, UTC)
+                            following = self._jql(newest, "updated")
+                        if _from(following) > _from(jql):
+                            break
+                    else:
+                        return
+            except Shifted:
+                restarts += 1
+                if restarts > RESTARTS:
+                    raise
+                continue
+            jql, restarts = following, 0
+
+    async def _pages(
+        self, jql: str, fields: Sequence[str], size: int, *, once: bool = False
+    ) -> AsyncGenerator[list[Listed]]:
+        """Pages until the last one. One that shifted or whose token expired is asked for again from the first page, or
+        raises `Shifted` where the caller does that (`once`)."""
+        restarts = 0
+        token: tuple[str, str] | None = None
+        count = 0
+        while True:
+            try:
+                found, token, total = await self._page(jql, fields, size, token)
+            except Shifted:
+                restarts += 1
+                if once or restarts > RESTARTS:
+                    raise
+                token, count = None, 0
+                continue
+            count += len(found)
+            yield found
+            if token is None:
+                if count < total:
+                    raise port.Unreachable(f"Jira counts {total} issues and lists {count}.")
+                return
+
+    async def _page(
+        self, jql: str, fields: Sequence[str], size: int, token: tuple[str, str] | None
+    ) -> tuple[list[Listed], tuple[str, str] | None, int]:
+        """(issues, what names the next page, how many there are or 0)."""
+        body: dict[str, Any] = {"jql": jql, "maxResults": size, "fields": list(fields)}
+        if self._version == 3:
+            if token is not None:
+                body["nextPageToken"] = token[0]
+            try:
+                page = await self._post("search/jql", body)
+            except port.Misconfigured as error:
+                if token is None:
+                    raise
+                raise Shifted(f"The list cannot be continued: {error.message}") from error
+            following = page.get("nextPageToken")
+            if not following and page.get("isLast") is False:
+                raise Shifted("The list breaks off before its end.")
+            return page["issues"], (following, "") if following else None, 0
+        # Each page begins with the last issue of the one before it: if it does not, something moved.
+        start = int(token[0]) if token is not None else 0
+        page = await self._post("search", {**body, "startAt": max(start - 1, 0)})
+        found, total = list(page["issues"]), int(page["total"])
+        if start:
+            if not found or str(found[0]["id"]) != (token or ("", ""))[1]:
+                raise Shifted("The list changed while it was read.")
+            found = found[1:]
+        reached = start + len(found)
+        return found, (str(reached), str(found[-1]["id"])) if found and reached < total else None, total
+
+    async def _take(self, seen: window.Window, listed: Mapping[str, window.Stamp]) -> AsyncGenerator[port.Batch]:
+        """Batches of these issues, in order."""
+        if not listed:
+            return
+        if self._custom is None:
+            self._custom = jira_issue.Custom.read(await self._get("field"))
+        found, bad = await atlassian.apart(self._details, list(listed))
+        by_id = {str(one["id"]): one for one in found}
+        items, failures, size = list[port.Item](), list[port.Failure](), 0
+        for name, at in listed.items():
+            issue, taken = by_id.get(name), at
+            if issue is not None:
+                try:
+                    items.append(await self._item(issue))
+                    taken = jira_issue.stamp(issue)
+                    size += atlassian.weight(items[-1])
+                except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+                    log.exception("issue not read", issue=name)
+                    bad[name] = f"This issue cannot be read: {error!r}."
+            if name in bad:
+                failures.append(await self._failure(name, issue, bad[name]))
+            # One that is neither is not there any more, or is not shown: the list of everything decides.
+            seen.take(name, taken, at)
+            if len(items) + len(failures) >= atlassian.BATCH or size > atlassian.BATCH_BYTES:
+                yield seen.batch(items, failures)
+                items, failures, size = [], [], 0
+        yield seen.batch(items, failures)
+
+    async def _failure(self, name: str, issue: Listed | None, reason: str) -> port.Failure:
+        """Its place needs its key, which a search tells."""
+        if issue is None:
+            body = {"jql": f"id in ({name})", "maxResults": 1, "fields": ["key"]}
+            try:
+                found = (await self._post("search/jql" if self._version == 3 else "search", body))["issues"]
+            except (port.Misconfigured, rest.Broken):
+                found = []
+            issue = found[0] if found else None
+        key = str(issue["key"]) if issue else ""
+        return port.Failure(name, key, reason, jira_issue.place(issue) if issue else "")
+
+    async def _details(self, names: Sequence[str]) -> list[Listed]:
+        assert self._custom is not None
+        fields = [*jira_issue.FIELDS, *(one for one in (self._custom.sprint, self._custom.epic) if one)]
+        if self._version == 3:
+            body: dict[str, Any] = {"issueIdsOrKeys": list(names), "fields": fields, "expand": ["changelog"]}
+            answer = await self._post("issue/bulkfetch", body)
+            errors = answer.get("issueErrors") or []
+            if errors:
+                raise rest.Broken(f"Jira cannot return the issue: {str(errors[0].get('errorMessage'))[:200]}")
+        else:
+            body = {
+                "jql": f"id in ({', '.join(names)})", "maxResults": len(names), "fields": fields,
+                "expand": ["changelog"], "validateQuery": False,
+            }  # fmt: skip
+            answer = await self._post("search", body)
+        return list(answer["issues"])
+
+    async def _item(self, issue: Listed) -> port.Item:
+        assert self._custom is not None
+        fields = issue["fields"]
+        comments = await self._comments(issue)
+        listed = [
+            {
+                "name": one.get("filename", ""),
+                "size": one.get("size", 0),
+                "mediaType": one.get("mimeType", ""),
+                "path": f"rest/api/3/attachment/content/{one['id']}"
+                if self._version == 3
+                else f"secure/attachment/{one['id']}/{quote(str(one.get('filename', '')))}",
+            }
+            for one in fields.get("attachment") or ()
+        ]
+        files, lines = await atlassian.files(self._api, listed)
+        visible = frozenset(self._projects.values())
+        return await asyncio.to_thread(jira_issue.item, issue, comments, files, lines, self._custom, visible)
+
+    async def _comments(self, issue: Listed) -> list[Listed]:
+        """All of them, oldest first."""
+        first = issue["fields"].get("comment") or {}
+        found = {str(one["id"]): one for one in first.get("comments") or ()}
+        if len(found) < int(first.get("total") or 0):
+            found, start = {}, 0
+            while True:
+                asked = {"startAt": start, "maxResults": COMMENTS, "orderBy": "created"}
+                page = await self._get(f"issue/{issue['id']}/comment", asked)
+                found |= {str(one["id"]): one for one in page["comments"]}
+                start += len(page["comments"])
+                if not page["comments"] or start >= int(page["total"]):
+                    break
+        return sorted(found.values(), key=lambda one: (window.milliseconds(one["created"]), int(one["id"])))
+
+    async def _get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
+        return (await self._api.get(f"rest/api/{self._version}/{path}", params)).json
+
+    async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+        return (await self._api.request("POST", f"rest/api/{self._version}/{path}", json=body)).json
+
+
+def _from(jql: str) -> str:
+    """The minute of a query, which is its last text."""
+    return jql.rsplit('"', 2)[1]
+
+
+def opened(opens: atlassian.Opened, *, size: int = LIST, ids_size: int = IDS) -> Any:
+    """What opens the poll of a Connection. It raises `Misconfigured`."""
+
+    def made(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Jira:
+        chosen = spec.filter or connection.Filter()
+        of = window.of("jira", spec.url, credentials.get("username", ""), chosen.model_dump_json())
+        return Jira(opens(spec, credentials, bucket), chosen, of, size=size, ids_size=ids_size)
+
+    return made

@@ -1,0 +1,400 @@
+"""Seeded histories of Jira and Confluence against MongoDB: what is known at the end is what the site has.
+
+Changes show up late in the search, pages tear, limits are hit, and the process is killed between any two writes.
+JERVIS_TEST_HISTORIES sets how many histories there are for each product.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import prometheus_client
+import pymongo
+import pytest
+from kubernetes import client as kubernetes
+
+import kube
+from controllers.connection import removals
+from controllers.sources import assignments, gone, indexer, items, limits, metrics, mongo, poller, port, sweep
+from controllers.sources.protocols import atlassian, confluence, jira, window
+from controllers.sources.state import Sweep
+from crds import connection, labels
+from kb import client as kb
+from tests.sources import confluence_server, jira_server
+from tests.sources.model import Dying, KilledError, World
+
+pytestmark = pytest.mark.services
+DATABASE = f"jervis_atlassian_{os.getpid()}"
+HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", "8"))
+ZONES = ("UTC", "Europe/Prague", "America/New_York", "Asia/Kolkata", "Pacific/Kiritimati")
+TLS = ssl.create_default_context()
+
+
+class Documents(World):
+    """Of two versions of a document the one whose task was created later stays; `texts` has its title."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: dict[str, tuple[int, str]] = {}
+
+    def _step(self, one: dict[str, Any]) -> None:
+        before = one["status"]["phase"]
+        super()._step(one)
+        if before != "Done" and one["status"]["phase"] == "Done":
+            urn, order = one["spec"]["sourceUrn"], list(self.tasks).index(one["metadata"]["name"])
+            said = (order, one["metadata"]["annotations"][labels.TITLE])
+            self.texts[urn] = max(self.texts.get(urn, (-1, "")), said)
+
+    def state(self) -> dict[str, str]:
+        return {urn: self.texts[urn][1] for urn in self.documents}
+
+
+class Site:
+    """A model site, what changes in it, and what it has."""
+
+    server: Any
+
+    def __init__(self, dice: random.Random, cloud: bool) -> None:
+        self.dice = dice
+        self.server = self.made(dice, cloud)
+        self.server.late = timedelta(minutes=10)
+        self.away: set[str] = set()
+        """Ids of what was not listed, or elsewhere, at some time after it first came."""
+        self.count = 0
+
+    def made(self, dice: random.Random, cloud: bool) -> Any:
+        raise NotImplementedError
+
+    def change(self) -> None:
+        raise NotImplementedError
+
+    def live(self) -> dict[str, str]:
+        raise NotImplementedError
+
+    def opens(self) -> Any:
+        raise NotImplementedError
+
+    def _opened(self, module: Any) -> Any:
+        return module.opened(atlassian.opened(TLS, lambda: 0.0, lambda: self.server.now), size=3, ids_size=4)
+
+
+class JiraSite(Site):
+    def made(self, dice: random.Random, cloud: bool) -> Any:
+        made = jira_server.Jira(dice, zone=dice.choice(ZONES), cloud=cloud)
+        made.token_life = 4
+        return made
+
+    def change(self) -> None:
+        self.count += 1
+        self.server.now += timedelta(seconds=self.dice.randint(0, 30))
+        there = sorted(self.server.issues.values(), key=lambda one: one.id)
+        what = self.dice.choice(("new", "new", "edit", "edit", "comment", "move", "delete", "hide", "show", "bulk"))
+        if what == "new" or not there:
+            self.server.put(self.dice.choice(("JERV", "SHOP")))
+            return
+        one = self.dice.choice(there)
+        if what == "edit":
+            self.server.touch(one, summary=f"Edit {self.count}")
+        elif what == "comment":
+            self.server.comment(one, f"Comment {self.count}")
+        elif what == "bulk":
+            for each in there:
+                self.server.touch(each, summary=f"Bulk {self.count}")
+        elif what == "show":
+            for each in there:
+                each.hidden = False
+        else:
+            self.away.add(str(one.id))
+            if what == "move":
+                self.server.move(one, self.dice.choice(("JERV", "SHOP")))
+            elif what == "delete":
+                self.server.delete(one)
+            else:
+                one.hidden = True
+
+    def live(self) -> dict[str, str]:
+        return {
+            f"jira::{one.key}": f"{one.key} {one.fields['summary']}"
+            for one in self.server.issues.values()
+            if self.server.seen(one)
+        }
+
+    def opens(self) -> Any:
+        return self._opened(jira)
+
+
+class ConfluenceSite(Site):
+    def made(self, dice: random.Random, cloud: bool) -> Any:
+        return confluence_server.Confluence(dice, zone=dice.choice(ZONES), cloud=cloud)
+
+    def change(self) -> None:
+        self.count += 1
+        self.server.now += timedelta(seconds=self.dice.randint(0, 30))
+        there = sorted((one for one in self.server.contents.values() if one.type == "page"), key=lambda one: one.id)
+        what = self.dice.choice(("new", "new", "edit", "edit", "comment", "move", "trash", "hide", "show", "draft"))
+        if what in ("new", "draft") or not there:
+            self.server.put(self.dice.choice(("DEV", "OPS")), status="draft" if what == "draft" else "current")
+            return
+        one = self.dice.choice(there)
+        if what == "edit":
+            one.title = f"Edit {self.count}"
+            self.server.edit(one, "<p>New.</p>")
+        elif what == "comment":
+            self.server.put(one.space, kind="comment", parent=one.id)
+        elif what == "show":
+            for each in there:
+                each.hidden, each.status = False, "current" if each.status == "trashed" else each.status
+        else:
+            self.away.add(str(one.id))
+            if what == "move":
+                self.server.move(one, self.dice.choice(("DEV", "OPS")))
+            elif what == "trash":
+                one.status = self.dice.choice(("trashed", "archived"))
+            else:
+                one.hidden = True
+
+    def live(self) -> dict[str, str]:
+        return {
+            f"confluence::{one.space}::{one.id}": one.title
+            for one in self.server.contents.values()
+            if one.type == "page" and self.server.seen(one)
+        }
+
+    def opens(self) -> Any:
+        return self._opened(confluence)
+
+
+@dataclass
+class Rig:
+    """One Connection with all that works on it. `now` is everyone's clock but the site's."""
+
+    world: Documents
+    site: Site
+    database: Dying
+    assigned: assignments.Assignments
+    polls: poller.Poller
+    removing: removals.Removals
+    kind: str
+    uid: str
+    confirmed: str = ""
+
+    @property
+    def now(self) -> datetime:
+        passed: timedelta = self.site.server.now - datetime(2026, 10, 25, tzinfo=UTC)
+        return datetime(2020, 1, 1, tzinfo=UTC) + passed
+
+    def connection(self) -> connection.Connection:
+        annotations = {labels.CONFIRM_DELETIONS: self.confirmed} if self.confirmed else {}
+        meta = {"name": "site", "namespace": "here", "uid": self.uid, "generation": 1, "annotations": annotations}
+        spec = {
+            "type": self.kind, "clientId": "acme", "url": self.site.server.url, "pollInterval": "10s",
+            "maxInFlightTasks": 1000,
+        }  # fmt: skip
+        return connection.Connection.model_validate({"metadata": meta, "spec": spec})
+
+    async def round(self, *, left: int | None = None) -> None:
+        """A poll, with a sweep if one is due; `left`: the process dies at that write."""
+        self.site.server.now += timedelta(seconds=65)
+        await self.assigned.want(self.connection())
+        self.database.left = left
+        with contextlib.suppress(KilledError):
+            claim = await self.assigned.claim("me", self.now)
+            if claim is not None:
+                await self.polls.serve(claim)
+        self.database.left = None
+
+    async def settle(self) -> None:
+        await self.removing.look()
+
+    async def swept(self) -> Sweep:
+        for _ in range(6):
+            self.site.server.now += timedelta(hours=2)
+            before = self._sweep(await self.assigned.states())
+            await self.round()
+            found = self._sweep(await self.assigned.states())
+            if found is not None and found != before:
+                return found
+        raise AssertionError("no sweep ended")
+
+    def _sweep(self, states: Mapping[str, Any]) -> Sweep | None:
+        found = states.get(self.uid)
+        return found[2].sweep if found else None
+
+    async def quiet(self) -> None:
+        """Until nothing is left to be done: no faults, and a person confirms what is missing."""
+        self.site.server.faults, self.site.server.meanwhile = [], None
+        for _ in range(4):
+            found = await self.swept()
+            self.confirmed = found.at.isoformat()
+            await self.swept()
+            await self.settle()
+            self.world.work()
+            await self.settle()
+            self.site.server.now += timedelta(hours=2)
+            await self.round()
+            self.world.work()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def database() -> Iterator[None]:
+    """Gone after the last test."""
+    yield
+    with pymongo.MongoClient[dict[str, Any]](os.environ["JERVIS_TEST_MONGODB_URI"]) as server:
+        server.drop_database(DATABASE)
+
+
+@contextlib.asynccontextmanager
+async def rig(kind: str, seed: int, cloud: bool, wrapped: Callable[[Any], Any] = lambda one: one) -> AsyncIterator[Rig]:
+    """Against the MongoDB of the tests; what it wrote is gone afterwards."""
+    dice, world = random.Random(seed), Documents()
+    site = (JiraSite if kind == "Jira" else ConfluenceSite)(dice, cloud)
+    store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
+    database = Dying(store[DATABASE])
+    loaded: Any = kubernetes.Configuration()
+    async with site.server.serving(), world.serving(), httpx.AsyncClient(trust_env=False) as http:
+        loaded.host = world.url
+        session = kube.session(loaded)
+        api = kube.Kube(loaded, session, fence=lambda: None)
+        knowledge = kb.Client(world.url, http, attempts=1)
+        measured = metrics.Metrics(prometheus_client.CollectorRegistry())
+        assigned, stored = assignments.Assignments(database), items.Items(database)
+        opens = site.opens()
+
+        def wall() -> datetime:
+            return made.now
+
+        def source(spec: connection.Spec, _: Mapping[str, str], __: limits.Bucket) -> port.Source:
+            found: port.Source = wrapped(opens(spec, {"username": "u", "token": "t"}, limits.Bucket(6000, 100_000)))
+            return found
+
+        sweeps = sweep.Sweeper(
+            knowledge, assigned, gone.Gone(database), measured, every=60, wall=wall, monotonic=lambda: 0.0, chance=dice
+        )
+        polls = poller.Poller(
+            api, knowledge, assigned, stored, indexer.Indexer(api, stored, measured, wall=wall), sweeps,
+            {connection.Type(kind): source}, measured, owner="me", width=1, renew=60, wall=wall,
+            monotonic=lambda: 0.0, chance=dice,
+        )  # fmt: skip
+        uid = f"{kind}-{cloud}-{seed}"
+        made = Rig(world, site, database, assigned, polls, removals.Removals(api, assigned), kind, uid)
+        await assigned.prepare()
+        await stored.prepare()
+        try:
+            yield made
+        finally:
+            await assigned.drop(uid)
+            await session.close()
+            store.close()
+
+
+async def history(one: Rig) -> set[str]:
+    """Changes, polls, kills, limits and errors; then the URNs that were deleted though what they name was always
+    there."""
+    site, dice = one.site, one.site.dice
+    for _ in range(dice.randint(4, 8)):
+        site.change()
+    site.server.meanwhile = lambda: site.change() if dice.random() < 0.3 else None
+    for _ in range(6):
+        for _ in range(dice.randint(0, 3)):
+            site.change()
+        fault = dice.choice(((), (), ((429, {"Retry-After": "30"}),), ((503, {}),), ((500, {}),)))
+        site.server.faults = [(0, {})] * dice.randint(0, 12) + list(fault) if fault else []
+        await one.round(left=dice.choice((None, dice.randint(0, 40))))
+        if dice.random() < 0.5:
+            await one.settle()
+        one.world.work(dice)
+    named = {urn: str(each.id) for each, urn in _urns(site)}
+    wrong = {urn for urn in one.world.deleted if urn in named and named[urn] not in site.away}
+    await one.quiet()
+    return wrong
+
+
+def _urns(site: Site) -> Iterator[tuple[Any, str]]:
+    if isinstance(site, JiraSite):
+        for one in site.server.issues.values():
+            yield one, f"jira::{one.key}"
+    else:
+        for one in site.server.contents.values():
+            yield one, f"confluence::{one.space}::{one.id}"
+
+
+@pytest.mark.parametrize("cloud", [True, False])
+@pytest.mark.parametrize("kind", ["Jira", "Confluence"])
+async def test_histories_end_with_what_the_site_has(kind: str, cloud: bool) -> None:
+    for seed in range(HISTORIES):
+        async with rig(kind, seed, cloud) as one:
+            wrong = await history(one)
+            assert wrong == set(), f"seed {seed}: what was always there was deleted"
+            assert one.world.state() == one.site.live(), f"seed {seed}"
+
+
+@pytest.mark.parametrize(("kind", "place"), [("Jira", "SHOP"), ("Confluence", "DEV")])
+async def test_what_is_not_shown_any_more_is_kept_and_what_is_deleted_leaves(kind: str, place: str) -> None:
+    async with rig(kind, 1, True) as one:
+        server = one.site.server
+        server.late = timedelta(0)
+        for number in range(8):
+            server.put(place if number % 2 else ("JERV" if kind == "Jira" else "OPS"))
+        await one.swept()
+        one.world.work()
+        there = one.world.state()
+        assert there == one.site.live()
+        assert len(there) == 8
+        server.unseen = {place}
+        shown = one.site.live()
+        assert len(shown) == 4
+        found = await one.swept()
+        assert (found.outcome, found.missing, found.removed) == ("Swept", 0, 0)
+        server.unseen = set()
+        gone_urn = min(shown)
+        for each, urn in list(_urns(one.site)):
+            if urn == gone_urn:
+                if kind == "Jira":
+                    server.delete(each)
+                else:
+                    each.status = "trashed"
+        found = await one.swept()
+        assert (found.outcome, found.missing, found.removed) == ("Swept", 1, 1)
+        await one.settle()
+        await one.round()
+        assert one.world.state() == {urn: title for urn, title in there.items() if urn != gone_urn}
+
+
+class Naive:
+    """The reference: only what changed behind the last time, in UTC, and nothing that a list names beside it."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner, self._learn = inner, inner._open
+        inner._open = self._open
+
+    async def _open(self) -> Any:
+        found = await self._learn()
+        self._inner._zone = UTC
+        return found
+
+    def batches(self, cursor: port.Cursor) -> Any:
+        return self._inner.batches(cursor)
+
+    def ids(self) -> Any:
+        return self._inner.ids()
+
+
+@pytest.mark.parametrize("kind", ["Jira", "Confluence"])
+async def test_a_window_of_time_alone_misses_changes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same histories: they can tell the difference."""
+    monkeypatch.setattr(window, "OVERLAP", timedelta(0))
+    monkeypatch.setattr(window, "_KEPT", 0)
+    for seed in range(20):
+        async with rig(kind, seed, True, Naive) as one:
+            await history(one)
+            if one.world.state() != one.site.live():
+                return
+    raise AssertionError("the histories do not tell the difference")

@@ -1,0 +1,269 @@
+"""Confluence against a server that behaves as its API pages say, Cloud and Data Center."""
+
+from __future__ import annotations
+
+import random
+import ssl
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from controllers.sources import limits, port
+from controllers.sources.protocols import atlassian, confluence
+from crds import connection, pendingtask
+from tests.sources.confluence_server import Confluence
+
+TLS = ssl.create_default_context()
+
+
+def site(**more: Any) -> Confluence:
+    return Confluence(random.Random(1), **more)
+
+
+def poll(server: Confluence, chosen: dict[str, Any] | None = None, **sizes: int) -> Any:
+    spec = connection.Spec.model_validate(
+        {
+            "type": "Confluence",
+            "clientId": "acme",
+            "url": server.url,
+            "secretRef": {"name": "s"},
+            "filter": chosen or {},
+        }
+    )
+    opens = confluence.opened(atlassian.opened(TLS, lambda: 0.0, lambda: server.now), **sizes)
+    return opens(spec, {"username": "a@b.c", "token": "t"}, limits.Bucket(6000, 100000))
+
+
+async def read(
+    server: Confluence, cursor: port.Cursor | None = None, chosen: dict[str, Any] | None = None, **sizes: int
+) -> tuple[list[port.Item], list[port.Failure], port.Cursor]:
+    items, failures, at = list[port.Item](), list[port.Failure](), cursor or {}
+    async for batch in poll(server, chosen, **sizes).batches(at):
+        items += batch.items
+        failures += batch.failures
+        at = batch.cursor
+    return items, failures, at
+
+
+async def places(server: Confluence, chosen: dict[str, Any] | None = None, **sizes: int) -> tuple[set[str], Any]:
+    found, last = list[str](), None
+    async for page in poll(server, chosen, **sizes).ids():
+        found += page.places
+        last = page
+    return set(found), last
+
+
+def ids(items: list[port.Item]) -> list[int]:
+    return [int(one.source_id) for one in items]
+
+
+@pytest.mark.parametrize("cloud", [True, False])
+async def test_every_page_once_and_then_what_changed(cloud: bool) -> None:
+    async with site(cloud=cloud).serving() as server:
+        made = []
+        for number in range(12):
+            made.append(server.put(kind="blogpost" if number % 5 == 4 else "page"))
+            server.now += timedelta(minutes=2)
+        draft = server.put(status="draft")
+        server.put(status="archived")
+        items, failures, cursor = await read(server, size=5)
+        assert ids(items) == [one.id for one in made]
+        assert failures == []
+        assert (await read(server, cursor, size=5))[:2] == ([], [])
+        server.edit(made[2], "<p>New.</p>")
+        draft.status = "current"
+        published, again = sorted((await read(server, cursor, size=5))[0], key=lambda one: -int(one.source_id))
+        _, _, cursor = await read(server, cursor, size=5)
+        assert published.source_id == str(draft.id)
+        assert (again.source_id, again.type) == (str(made[2].id), pendingtask.Type.WIKI)
+        assert "New." in again.text
+        server.now += timedelta(hours=1)
+        comment = server.put(kind="comment", parent=made[0].id, body="<p>Well said.</p>")
+        [said], _, cursor = await read(server, cursor, size=5)
+        assert said.source_id == str(made[0].id)
+        assert "Comment of Jana" in said.text
+        server.edit(comment, "<p>Not so.</p>")
+        server.put(kind="attachment", parent=made[1].id, title="a.txt", file=b"file")
+        first, second = sorted((await read(server, cursor, size=5))[0], key=lambda one: int(one.source_id))
+        assert "Not so." in first.text
+        assert [(file.name, file.body) for file in second.files] == [("a.txt", b"file")]
+        wanted = {f"OPS/{one.id}" for one in [*made, draft]}
+        last = port.Page((), last=True, within=frozenset({"DEV", "OPS", "SEC"}))
+        assert await places(server, ids_size=5) == (wanted, last)
+
+
+@pytest.mark.parametrize("cloud", [True, False])
+async def test_the_list_costs_the_items_by_pages(cloud: bool) -> None:
+    async with site(cloud=cloud).serving() as server:
+        for _ in range(35):
+            server.put()
+        server.requests.clear()
+        await places(server, ids_size=10)
+        assert sum(one.endswith("search") for one in server.requests) == 4
+
+
+@pytest.mark.parametrize("zone", ["Europe/Prague", "Asia/Kolkata", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("cloud", [True, False])
+async def test_queries_are_in_the_zone_of_the_user(zone: str, cloud: bool) -> None:
+    """Data Center does not tell it: then every minute is asked for early."""
+    async with site(zone=zone, cloud=cloud).serving() as server:
+        cursor: port.Cursor = {}
+        for _ in range(25):
+            server.now += timedelta(minutes=7)
+            one = server.put()
+            items, _, cursor = await read(server, cursor)
+            assert ids(items) == [one.id]
+
+
+@pytest.mark.parametrize("status", [400, 500])
+async def test_a_poison_page_is_a_failure_and_the_others_pass(status: int) -> None:
+    async with site().serving() as server:
+        made = [server.put() for _ in range(9)]
+        server.poison, server.poison_status = {made[4].id}, status
+        items, [failure], cursor = await read(server)
+        assert len(items) == 8
+        assert (failure.title, failure.place) == (made[4].title, f"OPS/{made[4].id}")
+        assert (await read(server, cursor))[:2] == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "kind", "pause"),
+    [(429, {"Retry-After": "77"}, port.Unreachable, 77.0), (401, {}, port.Rejected, None)],
+)
+async def test_errors_of_the_server_are_no_empty_source(
+    status: int, headers: dict[str, str], kind: type[Exception], pause: float | None
+) -> None:
+    async with site().serving() as server:
+        server.put()
+        for ahead in range(5):
+            server.faults = [*[(0, {})] * ahead, (status, headers)]
+            with pytest.raises(kind) as caught:
+                await read(server)
+            assert getattr(caught.value, "retry_after", None) == pause
+        for ahead in range(3):
+            server.faults = [*[(0, {})] * ahead, (status, headers)]
+            with pytest.raises(kind):
+                await places(server)
+
+
+async def test_a_list_that_shifts_is_no_complete_list() -> None:
+    async with site(cloud=False).serving() as server:
+        made = [server.put() for _ in range(10)]
+        listing = poll(server, ids_size=4).ids()
+        first = await anext(listing)
+        made[0].status = "trashed"
+        with pytest.raises(port.Unreachable, match="changed while it was read"):
+            await anext(listing)
+        assert len(first.places) == 4
+
+
+async def test_the_filter_and_what_it_does_not_find() -> None:
+    async with site().serving() as server:
+        ours, theirs, secret = server.put("OPS", labels=["x"]), server.put("DEV"), server.put("SEC")
+        for chosen, wanted in (
+            ({"include": ["ops", "Space DEV"]}, [ours, theirs]),
+            ({"exclude": ["SEC"]}, [ours, theirs]),
+            ({"query": "label = x"}, [ours]),
+            ({"since": "2026-10-25T00:01:00Z"}, []),
+        ):
+            assert ids((await read(server, chosen=chosen))[0]) == [one.id for one in wanted]
+            assert (await places(server, chosen))[0] == {f"{one.space}/{one.id}" for one in wanted}
+        server.unseen = {"SEC"}
+        found, last = await places(server)
+        assert f"SEC/{secret.id}" not in found
+        assert last.within == {"DEV", "OPS"}, "nothing is said of what is not shown"
+        for chosen in ({"include": ["SEC"]}, {"include": ["OPS", "SEC"]}):
+            with pytest.raises(port.Misconfigured, match="'SEC'"):
+                await places(server, chosen)
+            with pytest.raises(port.Misconfigured, match="'SEC'"):
+                await read(server, chosen=chosen)
+        server.unseen = set(server.spaces)
+        with pytest.raises(port.Misconfigured):
+            await places(server)
+        server.unseen = set()
+        with pytest.raises(port.Misconfigured, match="parse cql"):
+            await read(server, chosen={"query": "no query"})
+
+
+async def test_what_has_no_new_time_is_fetched_by_its_place() -> None:
+    """A move to another space and a restoration leave the version as it is."""
+    async with site().serving() as server:
+        moved, restored = server.put(), server.put(status="trashed")
+        [before], _, cursor = await read(server)
+        server.now += timedelta(hours=1)
+        server.put()
+        _, _, cursor = await read(server, cursor)
+        server.move(moved, "DEV")
+        restored.status = "current"
+        assert (await read(server, cursor))[0] == []
+        listed = (await places(server))[0]
+        assert listed >= {f"DEV/{moved.id}", f"OPS/{restored.id}"}
+        found = [batch async for batch in poll(server).fetch([f"DEV/{moved.id}", f"OPS/{restored.id}", "OPS/9"])]
+        after, other = [item for batch in found for item in batch.items]
+        assert (before.urn, after.urn) == (f"confluence::OPS::{moved.id}", f"confluence::DEV::{moved.id}")
+        assert before.version != after.version
+        assert other.source_id == str(restored.id)
+
+
+async def test_who_may_read_it() -> None:
+    async with site().serving() as server:
+        top = server.put(readers={"user": ["a", "b"], "group": ["g"]})
+        middle = server.put(parent=top.id)
+        leaf = server.put(parent=middle.id, readers={"user": ["b", "c"]})
+        users = server.put(readers={"user": ["a", "b"]})
+        below = server.put(parent=users.id, readers={"user": ["b"]})
+        hidden = server.put(hidden=True)
+        lost = server.put(parent=hidden.id)
+        found = {int(one.source_id): one.access for one in (await read(server))[0]}
+
+        def known(*names: str) -> port.Access:
+            return port.Access(True, frozenset(names))
+
+        assert found[top.id] == found[middle.id] == known("user:a", "user:b", "group:g")
+        assert found[leaf.id] == port.Access(False, frozenset({"user:b"})), "who is in the group is not known"
+        assert found[below.id] == known("user:b")
+        assert found[lost.id] == port.Access(False, frozenset({"group:confluence-space:OPS"}))
+
+
+async def test_a_page_has_its_text_its_facts_and_its_files() -> None:
+    async with site(zone="Europe/Prague").serving() as server:
+        top, other = server.put(title="Handbook"), server.put(title="Plan")
+        key = '<ac:parameter ac:name="key">JERV-7</ac:parameter>'
+        macro = f'<ac:structured-macro ac:name="jira">{key}</ac:structured-macro>'
+        one = server.put(
+            title="Storage", parent=top.id, labels=["disk"],
+            body=f'<p>See <ac:link><ri:page ri:content-title="Plan" /></ac:link> and {macro}, '
+            '<a href="https://j.example/browse/SHOP-2">s</a> <a href="https://h/wiki/spaces/DEV/pages/55/T">t</a></p>',
+        )  # fmt: skip
+        server.put(kind="attachment", parent=one.id, title="big.bin", file=b"x" * (atlassian.FILE_BYTES + 1))
+        items, _, _ = await read(server)
+        [item] = [each for each in items if each.source_id == str(one.id)]
+        assert item.urn == f"confluence::OPS::{one.id}"
+        for said in (
+            "Title: Storage",
+            "Space: OPS",
+            "Author: Jana",
+            "Path: Handbook",
+            "Labels: disk",
+            "JERV-7",
+            "[Plan]",
+        ):
+            assert said in item.text
+        assert "big.bin (not taken:" in item.text
+        assert item.files == ()
+        assert item.facts is not None
+        page, person = item.facts.nodes
+        assert dict(page.properties) == {
+            "title": "Storage", "spaceKey": "OPS", "version": 1, "createdAt": "2026-10-25T00:00:00Z",
+            "updatedAt": "2026-10-25T00:00:00Z", "authorName": "Jana",
+        }  # fmt: skip
+        assert dict(person.properties) == {"accountId": "acc-1", "name": "Jana", "email": "jana@acme.example"}
+        assert {(each.source, each.type, each.target) for each in item.facts.relationships} == {
+            (item.urn, "written_by", "user:acc-1"),
+            (item.urn, "child_of", f"confluence::OPS::{top.id}"),
+            (item.urn, "references", "jira::JERV-7"),
+            (item.urn, "references", "jira::SHOP-2"),
+            (item.urn, "references", "confluence::DEV::55"),
+            (item.urn, "references", f"confluence::OPS::{other.id}"),
+        }

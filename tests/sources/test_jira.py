@@ -1,0 +1,360 @@
+"""Jira against a server that behaves as its API pages say, Cloud and Data Center."""
+
+from __future__ import annotations
+
+import random
+import ssl
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controllers.sources import limits, port
+from controllers.sources.protocols import atlassian, jira
+from crds import connection, pendingtask
+from tests.sources.jira_server import Jira
+
+TLS = ssl.create_default_context()
+
+
+def site(**more: Any) -> Jira:
+    return Jira(random.Random(1), **more)
+
+
+def poll(server: Jira, chosen: dict[str, Any] | None = None, **sizes: int) -> Any:
+    spec = connection.Spec.model_validate(
+        {"type": "Jira", "clientId": "acme", "url": server.url, "secretRef": {"name": "s"}, "filter": chosen or {}}
+    )
+    opens = jira.opened(atlassian.opened(TLS, lambda: 0.0, lambda: server.now), **sizes)
+    return opens(spec, {"username": "a@b.c", "token": "t"}, limits.Bucket(6000, 100000))
+
+
+async def read(
+    server: Jira, cursor: port.Cursor | None = None, chosen: dict[str, Any] | None = None, **sizes: int
+) -> tuple[list[port.Item], list[port.Failure], port.Cursor]:
+    items, failures, at = list[port.Item](), list[port.Failure](), cursor or {}
+    async for batch in poll(server, chosen, **sizes).batches(at):
+        items += batch.items
+        failures += batch.failures
+        at = batch.cursor
+    return items, failures, at
+
+
+async def places(server: Jira, chosen: dict[str, Any] | None = None, **sizes: int) -> tuple[set[str], Any]:
+    found, last = list[str](), None
+    async for page in poll(server, chosen, **sizes).ids():
+        found += page.places
+        last = page
+    return set(found), last
+
+
+def keys(items: list[port.Item]) -> list[str]:
+    return [one.urn.removeprefix("jira::") for one in items]
+
+
+@pytest.mark.parametrize("cloud", [True, False])
+async def test_every_issue_once_and_then_what_changed(cloud: bool) -> None:
+    async with site(cloud=cloud).serving() as server:
+        made = []
+        for _ in range(25):
+            made.append(server.put())
+            server.now += timedelta(seconds=20)
+        items, failures, cursor = await read(server, size=4)
+        assert keys(items) == [one.key for one in made]
+        assert failures == []
+        assert (await read(server, cursor, size=4))[:2] == ([], [])
+        server.now += timedelta(minutes=2)
+        server.touch(made[3], summary="Changed")
+        items, _, cursor = await read(server, cursor, size=4)
+        assert keys(items) == [made[3].key]
+        assert items[0].title == f"{made[3].key} Changed"
+        assert items[0].type is pendingtask.Type.BUG_TRACKER
+        assert await places(server, ids_size=10) == (
+            {f"JERV/{one.id}/{one.key}" for one in made},
+            port.Page((), last=True, within=frozenset({"JERV", "SHOP", "SEC"})),
+        )
+
+
+@pytest.mark.parametrize("cloud", [True, False])
+async def test_the_list_costs_the_items_by_pages(cloud: bool) -> None:
+    async with site(cloud=cloud, page=10).serving() as server:
+        for _ in range(35):
+            server.put()
+        server.requests.clear()
+        await places(server, ids_size=10)
+        assert sum("search" in one and "project" not in one for one in server.requests) == 4
+
+
+@pytest.mark.parametrize("cloud", [True, False])
+async def test_many_changes_within_one_minute_are_read_by_pages(cloud: bool) -> None:
+    async with site(cloud=cloud).serving() as server:
+        made = [server.put() for _ in range(30)]
+        assert sorted(keys((await read(server, size=4))[0])) == sorted(one.key for one in made)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Prague", "America/New_York", "Asia/Kolkata", "Pacific/Kiritimati"])
+async def test_queries_are_in_the_zone_of_the_user(zone: str) -> None:
+    """In the night in which the clock shows an hour twice."""
+    async with site(zone=zone).serving() as server:
+        cursor: port.Cursor = {}
+        for _ in range(40):
+            server.now += timedelta(minutes=7)
+            one = server.put()
+            items, _, cursor = await read(server, cursor)
+            assert keys(items) == [one.key]
+
+
+async def test_without_a_zone_every_minute_is_asked_for_early() -> None:
+    async with site(zone="Pacific/Kiritimati").serving() as server:
+        server.zone_name = None
+        cursor: port.Cursor = {}
+        for _ in range(5):
+            server.now += timedelta(hours=1)
+            one = server.put()
+            items, _, cursor = await read(server, cursor)
+            assert keys(items) == [one.key]
+
+
+async def test_a_change_that_search_shows_late_is_found() -> None:
+    async with site().serving() as server:
+        server.late = timedelta(minutes=12)
+        first = server.put()
+        server.pending[-1] = (server.now + timedelta(minutes=12), first.id)
+        server.now += timedelta(minutes=11)
+        server.late = timedelta(0)
+        second = server.put()
+        items, _, cursor = await read(server)
+        assert keys(items) == [second.key]
+        server.now += timedelta(minutes=2)
+        assert keys((await read(server, cursor))[0]) == [first.key]
+
+
+async def test_a_token_that_expired_begins_the_list_again() -> None:
+    async with site().serving() as server:
+        made = [server.put() for _ in range(12)]
+        server.token_life = -1
+        with pytest.raises(jira.Shifted):
+            await read(server, size=5)
+        server.token_life = 10**9
+        spoiled = list[bool]()
+
+        def spoil() -> None:
+            if server.tokens and not spoiled:
+                server.tokens.clear()
+                spoiled.append(True)
+
+        server.meanwhile = spoil
+        assert sorted(keys((await read(server, size=5))[0])) == sorted(one.key for one in made)
+        assert spoiled
+
+
+@pytest.mark.parametrize("status", [400, 500])
+@pytest.mark.parametrize("cloud", [True, False])
+async def test_a_poison_issue_is_a_failure_and_the_others_pass(cloud: bool, status: int) -> None:
+    async with site(cloud=cloud).serving() as server:
+        made = [server.put() for _ in range(9)]
+        server.poison, server.poison_status = {made[4].id}, status
+        items, [failure], cursor = await read(server)
+        assert len(items) == 8
+        assert (failure.title, failure.place) == (made[4].key, f"JERV/{made[4].id}/{made[4].key}")
+        assert f"{status}" in failure.reason
+        assert (await read(server, cursor))[:2] == ([], [])
+        assert failure.place in (await places(server))[0]
+
+
+async def test_a_server_that_fails_at_everything_makes_no_failures() -> None:
+    async with site().serving() as server:
+        for one in [server.put() for _ in range(9)]:
+            server.poison.add(one.id)
+        server.poison_status = 500
+        with pytest.raises(port.Unreachable):
+            await read(server)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "kind", "pause"),
+    [
+        (429, {"Retry-After": "77"}, port.Unreachable, 77.0),
+        (401, {}, port.Rejected, None),
+        (503, {}, port.Unreachable, None),
+    ],
+)
+async def test_errors_of_the_server_are_no_empty_source(
+    status: int, headers: dict[str, str], kind: type[Exception], pause: float | None
+) -> None:
+    async with site().serving() as server:
+        server.put()
+        for ahead in range(4):
+            server.faults = [*[(0, {})] * ahead, (status, headers)]
+            with pytest.raises(kind) as caught:
+                await read(server)
+            assert getattr(caught.value, "retry_after", None) == pause
+        for ahead in range(3):
+            server.faults = [*[(0, {})] * ahead, (status, headers)]
+            with pytest.raises(kind):
+                await places(server)
+
+
+async def test_the_filter_and_what_it_does_not_find() -> None:
+    async with site().serving() as server:
+        ours, theirs, secret = server.put("JERV", labels=["x"]), server.put("SHOP"), server.put("SEC")
+        for chosen, wanted in (
+            ({"include": ["jerv", "Project SHOP"]}, [ours, theirs]),
+            ({"exclude": ["SEC"]}, [ours, theirs]),
+            ({"query": "labels = x"}, [ours]),
+            ({"since": "2026-10-25T00:01:00Z"}, []),
+        ):
+            assert keys((await read(server, chosen=chosen))[0]) == [one.key for one in wanted]
+            assert (await places(server, chosen))[0] == {
+                f"{one.key.partition('-')[0]}/{one.id}/{one.key}" for one in wanted
+            }
+        server.unseen = {"SEC"}
+        items = []
+        with pytest.raises(port.Misconfigured, match="'SEC'"):  # noqa: PT012  # what came before the error counts
+            async for batch in poll(server, {"include": ["JERV", "SEC"]}).batches({}):
+                items += batch.items
+        assert keys(items) == [ours.key]
+        with pytest.raises(port.Misconfigured, match="'SEC'"):
+            await places(server, {"include": ["JERV", "SEC"]})
+        found, last = await places(server)
+        assert f"SEC/{secret.id}/{secret.key}" not in found
+        assert last.within == {"JERV", "SHOP"}, "nothing is said of what is not shown"
+        server.unseen = {"JERV", "SHOP", "SEC"}
+        with pytest.raises(port.Misconfigured):
+            await places(server)
+        server.unseen = set()
+        with pytest.raises(port.Misconfigured, match="JQL"):
+            await read(server, chosen={"query": "no query"})
+
+
+async def test_a_move_keeps_the_identity_and_changes_the_urn() -> None:
+    async with site().serving() as server:
+        one = server.put()
+        [before], _, cursor = await read(server)
+        server.now += timedelta(minutes=1)
+        server.move(one, "SHOP")
+        [after], _, _ = await read(server, cursor)
+        assert before.source_id == after.source_id == str(one.id)
+        assert (before.urn, after.urn) == ("jira::JERV-1", f"jira::{one.key}")
+        assert before.version != after.version
+        assert (await places(server))[0] == {after.place} != {before.place}
+
+
+async def test_what_was_not_taken_is_fetched_by_its_place() -> None:
+    async with site().serving() as server:
+        one = server.put()
+        _, _, cursor = await read(server)
+        one.hidden = True
+        server.now += timedelta(hours=3)
+        server.put()
+        _, _, cursor = await read(server, cursor)
+        one.hidden = False
+        assert (await read(server, cursor))[0] == []
+        found = [batch async for batch in poll(server).fetch([f"JERV/{one.id}/{one.key}", "JERV/99/JERV-99"])]
+        assert keys([item for batch in found for item in batch.items]) == [one.key]
+
+
+@pytest.mark.parametrize(
+    ("credentials", "sent"),
+    [
+        ({"username": "u", "token": "t"}, "Basic dTp0"),
+        ({"username": "u", "password": "t"}, "Basic dTp0"),
+        ({"token": "pat"}, "Bearer pat"),
+    ],
+)
+def test_credentials(credentials: dict[str, str], sent: str) -> None:
+    spec = connection.Spec.model_validate(
+        {"type": "Jira", "clientId": "a", "url": "https://h.example", "secretRef": {"name": "s"}}
+    )
+    opens = atlassian.opened(TLS, lambda: 0.0, lambda: datetime.now(UTC))
+    assert opens(spec, credentials, limits.Bucket(60, 1))()._headers["Authorization"] == sent
+    with pytest.raises(port.Misconfigured, match="lacks 'token'"):
+        opens(spec, {"username": "u"}, limits.Bucket(60, 1))
+
+
+BLOCKS = {"name": "Blocks", "inward": "is blocked by", "outward": "blocks"}
+
+
+def person(number: int, name: str) -> dict[str, str]:
+    return {"accountId": f"acc-{number}", "displayName": name, "emailAddress": f"{name.lower()}@acme.example"}
+
+
+@pytest.mark.parametrize("cloud", [True, False])
+async def test_an_issue_has_its_text_its_facts_and_its_files(cloud: bool) -> None:
+    async with site(cloud=cloud, zone="Europe/Prague").serving() as server:
+        server.custom = [
+            {"id": "customfield_1", "schema": {"custom": "com.pyxis.greenhopper.jira:gh-sprint"}},
+            {"id": "customfield_2", "schema": {"custom": "com.pyxis.greenhopper.jira:gh-epic-link"}},
+        ]
+        server.files = {"7": b"log", "8": b"x" * 100}
+        epic = {"key": "JERV-90", "fields": {"issuetype": {"name": "Epic", "hierarchyLevel": 1}}}
+        words = "See src/main/Store.kt and SHOP-5, not UTF-8 or https://x.example/a/b.html."
+        document = {"type": "doc", "content": [{"type": "paragraph", "content": [{"type": "text", "text": words}]}]}
+        one = server.put(
+            summary="It leaks", description=document if cloud else words, issuetype={"name": "Bug"},
+            status={"name": "Open"}, priority={"name": "High"}, labels=["a", "b"], components=[{"name": "disk"}],
+            duedate="2026-12-01", parent=epic, assignee=person(1, "Jana"), reporter=person(2, "Petr"),
+            customfield_1=[{"name": "Sprint 7"}], security={"id": "10100", "name": "Staff"},
+            issuelinks=[
+                {"type": BLOCKS, "outwardIssue": {"key": "JERV-2"}},
+                {"type": BLOCKS, "inwardIssue": {"key": "JERV-3"}},
+                {"type": {"name": "Relates", "outward": "relates to"}, "outwardIssue": {"key": "SHOP-9"}},
+            ],
+            attachment=[
+                {"id": "7", "filename": "app.log", "mimeType": "text/plain", "size": 3},
+                {"id": "8", "filename": "big.bin", "mimeType": "what", "size": atlassian.FILE_BYTES + 1},
+            ],
+        )  # fmt: skip
+        for number in range(8):
+            server.comment(one, f"Comment {number}.")
+        server.comment(one, "For the role only.", visibility={"type": "role", "value": "Admins"})
+        [item], failures, _ = await read(server)
+        assert failures == []
+        for said in (
+            "Key: JERV-1", "Summary: It leaks", "Type: Bug", "Status: Open", "Priority: High", "Labels: a, b",
+            "Assignee: Jana", "Reporter: Petr", "Epic: JERV-90", "Sprint: Sprint 7", "Due: 2026-12-01", words,
+            "Link: blocks JERV-2", "Link: is blocked by JERV-3", "app.log, big.bin (not taken:",
+            "[1 comments are shown to a role or a group only and are left out.]",
+        ):  # fmt: skip
+            assert said in item.text
+        assert [line for line in item.text.splitlines() if line.startswith("Comment ") and line[-1] == "."] == [
+            f"Comment {number}." for number in range(8)
+        ]
+        assert "role only" not in item.text
+        assert [(file.name, file.media_type, file.body) for file in item.files] == [("app.log", "text/plain", b"log")]
+        assert item.access == port.Access(known=True, principals=frozenset({"group:jira-level:10100"}))
+        assert item.facts is not None
+        nodes = {node.key: node for node in item.facts.nodes}
+        assert dict(nodes["jira::JERV-1"].properties) == {
+            "key": "JERV-1", "summary": "It leaks", "issueType": "Bug", "status": "Open", "priority": "High",
+            "assignee": "Jana", "reporter": "Petr", "labels": ["a", "b"], "components": ["disk"], "sprint": "Sprint 7",
+            "epic": "JERV-90", "parent": "JERV-90", "created": "2026-10-25T00:00:00Z",
+            "updated": "2026-10-25T00:00:00Z", "duedate": "2026-12-01", "description": words,
+        }  # fmt: skip
+        comments = [node for node in item.facts.nodes if node.type == "jira_comment"]
+        assert len(comments) == 8
+        assert comments[0].key.startswith("jira_comment::JERV-1-")
+        assert set(comments[0].properties) == {"author", "body", "createdAt", "updatedAt"}
+        assert dict(nodes["user:acc-2"].properties) == {
+            "accountId": "acc-2",
+            "name": "Petr",
+            "email": "petr@acme.example",
+        }
+        edges = {(one.source, one.type, one.target) for one in item.facts.relationships}
+        assert edges >= {
+            ("jira::JERV-1", "blocks", "jira::JERV-2"), ("jira::JERV-3", "blocks", "jira::JERV-1"),
+            ("jira::JERV-1", "relates_to", "jira::SHOP-9"), ("jira::JERV-1", "assigned_to", "user:acc-1"),
+            ("jira::JERV-1", "reported_by", "user:acc-2"), ("jira::JERV-1", "in_epic", "jira::JERV-90"),
+            ("jira::JERV-1", "in_sprint", "sprint:Sprint 7"), ("jira::JERV-1", "references", "jira::SHOP-5"),
+            ("jira::JERV-1", "mentions_file", "file:src/main/Store.kt"),
+            (comments[0].key, "comments_on", "jira::JERV-1"), (comments[0].key, "written_by", "user:acc-1"),
+        }  # fmt: skip
+        assert not any("UTF" in target or "b.html" in target for _, _, target in edges)
+
+
+async def test_an_issue_that_cannot_be_read_is_a_failure() -> None:
+    async with site().serving() as server:
+        good, bad = server.put(), server.put(labels=5)
+        items, [failure], _ = await read(server)
+        assert keys(items) == [good.key]
+        assert (failure.title, "cannot be read" in failure.reason) == (bad.key, True)

@@ -1,0 +1,95 @@
+"""Confluence's storage format as Markdown: macros, links, tasks, tables, and pages that are no well-formed XML."""
+
+from __future__ import annotations
+
+import pytest
+
+from controllers.sources.protocols import storage
+
+
+def macro(name: str, body: str = "", **parameters: str) -> str:
+    given = "".join(f'<ac:parameter ac:name="{key}">{value}</ac:parameter>' for key, value in parameters.items())
+    return f'<ac:structured-macro ac:name="{name}" ac:schema-version="1">{given}{body}</ac:structured-macro>'
+
+
+def rich(body: str) -> str:
+    return f"<ac:rich-text-body>{body}</ac:rich-text-body>"
+
+
+def plain(body: str) -> str:
+    return f"<ac:plain-text-body><![CDATA[{body}]]></ac:plain-text-body>"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("<h2>Title</h2><p>a <strong>b</strong>&nbsp;<em>c</em> &euro;</p>", "## Title\n\na **b**\xa0*c* €"),
+        ("<ul><li>a<ul><li>b</li></ul></li></ul><ol><li>c</li></ol>", "- a\n  - b\n\n1. c"),
+        (
+            "<table><tbody><tr><th>h</th><th>i</th></tr><tr><td><p>a</p></td><td>b</td></tr></tbody></table>",
+            "| h | i |\n| --- | --- |\n| a | b |",
+        ),
+        (macro("code", plain("if a > b && c:\n  <x>]]"), language="python"), "```python\nif a > b && c:\n  <x>]]\n```"),
+        (macro("noformat", plain("as it is")), "```\nas it is\n```"),
+        (macro("info", rich("<p>Know <b>this</b>.</p>"), title="Hint"), "> Info: Hint\n>\n> Know **this**."),
+        (macro("expand", rich("<p>in</p>" + macro("warning", rich("<p>deep</p>"))), title="More"),
+         "**More**\n\nin\n\n> Warning:\n>\n> deep"),
+        ("<p>It is " + macro("status", title="DONE", colour="Green") + "</p>", "It is [DONE]"),
+        ("<p>See " + macro("jira", key="JERV-7", server="Jira") + "</p>", "See JERV-7"),
+        (macro("toc", maxLevel="3"), "[toc maxLevel=3]"),
+        (macro("page-tree", rich("<p>kept</p>"), root="Home"), "[page-tree root=Home]\n\nkept"),
+        (
+            "<ac:task-list><ac:task><ac:task-id>1</ac:task-id><ac:task-status>complete</ac:task-status><ac:task-body>a"
+            "</ac:task-body></ac:task><ac:task><ac:task-status>incomplete</ac:task-status><ac:task-body>b"
+            "</ac:task-body></ac:task></ac:task-list>",
+            "- [x] a\n- [ ] b",
+        ),
+        ('<p><ac:link><ri:user ri:account-id="acc-1" /></ac:link> said</p>', "@acc-1 said"),
+        (
+            '<p><ac:link ac:anchor="x"><ri:page ri:space-key="OPS" ri:content-title="Plan" />'
+            "<ac:plain-text-link-body><![CDATA[the plan]]></ac:plain-text-link-body></ac:link></p>",
+            "the plan [Plan#x]",
+        ),
+        ('<p><ac:link><ri:page ri:content-title="Plan" /></ac:link></p>', "[Plan]"),
+        ('<p><ac:link><ri:attachment ri:filename="a.pdf" /></ac:link></p>', "[a.pdf]"),
+        ('<p><a href="https://x.example/">x</a></p>', "[x](https://x.example/)"),
+        ('<ac:image ac:width="9"><ri:attachment ri:filename="plan.png" /></ac:image>', "[attachment: plan.png]"),
+        ('<p><ac:emoticon ac:name="tick" ac:emoji-fallback="✅" /> <ac:emoticon ac:name="smile" /></p>', "✅ :smile:"),
+        ('<p>until <time datetime="2026-12-01" /></p>', "until 2026-12-01"),
+        ("<p><ac:placeholder>Write</ac:placeholder></p>", "[Write]"),
+        (
+            '<ac:layout><ac:layout-section ac:type="two"><ac:layout-cell><p>a</p></ac:layout-cell><ac:layout-cell>'
+            "<p>b</p></ac:layout-cell></ac:layout-section></ac:layout>",
+            "a\n\nb",
+        ),
+        ('<p>a <ac:inline-comment-marker ac:ref="1">marked</ac:inline-comment-marker> b</p>', "a marked b"),
+        (
+            '<ac:adf-extension><ac:adf-node type="panel"><ac:adf-attribute>note</ac:adf-attribute></ac:adf-node>'
+            "<ac:adf-fallback><p>shown</p></ac:adf-fallback></ac:adf-extension>",
+            "shown",
+        ),
+        ("<p>broken <b>tags", "broken **tags**"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_a_body_is_markdown(given: str, said: str) -> None:
+    assert storage.read(given).text == said
+
+
+def test_what_it_refers_to() -> None:
+    found = storage.read(
+        '<p><ac:link><ri:page ri:space-key="OPS" ri:content-title="A" /></ac:link><ac:link><ri:page'
+        f' ri:content-title="B" /></ac:link>{macro("jira", key="JERV-1")}{macro("jira", key="JERV-2")}'
+        '<a href="https://h.example/wiki/spaces/OPS/pages/77/T">t</a></p>'
+    )
+    assert found.pages == [("OPS", "A"), ("", "B")]
+    assert found.issues == ["JERV-1", "JERV-2"]
+    assert found.addresses == ["https://h.example/wiki/spaces/OPS/pages/77/T"]
+
+
+def test_deep_and_long_pages_are_bounded_and_keep_their_words() -> None:
+    assert "at the bottom" in storage.read("<div>" * 5000 + "at the bottom" + "</div>" * 5000).text
+    nested = "<ac:structured-macro ac:name='info'><ac:rich-text-body>" * 5000
+    assert storage.read(f"{nested}at the bottom").text == "at the bottom"
+    long = storage.read(f"<p>{'x' * (storage.CHARS + 5)}</p>").text
+    assert long.endswith(storage.CUT)
