@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from controllers.sources import limits, port
-from controllers.sources.protocols import imap, pop3
+from controllers.sources.protocols import imap, marks, pop3
 from crds import authorities, connection
 from tests.sources import dovecot, servers, wire
 
@@ -35,7 +35,7 @@ def user(server: servers.Server) -> str:
 
 
 def by_imap(
-    url: str, user: str, *, password: str = dovecot.PASSWORD, lists: imap.Lists | None = None, **more: Any
+    url: str, user: str, *, password: str = dovecot.PASSWORD, lists: marks.Lists | None = None, **more: Any
 ) -> imap.Mailbox:
     login = imap.Login(url, user, password, authorities.context(), True)
     bucket = limits.Bucket(6000, 1000)
@@ -105,7 +105,7 @@ async def test_imap_what_is_deleted_or_moved(server: servers.Server, user: str) 
     old = f"{server.box}Old"
     server.put(*(dovecot.mail(number) for number in range(5)), user=user)
     server.put(dovecot.mail(10), folder=old, user=user)
-    lists = imap.Lists()
+    lists = marks.Lists()
     box = by_imap(server.url, user, lists=lists)
     items, cursor = await poll(box)
     before = await listed(box)
@@ -165,7 +165,7 @@ async def test_imap_round_trips_of_a_mailbox_that_did_not_change(server: servers
     for number, name in enumerate(folders):
         server.put(dovecot.mail(number), folder=name, user=user)
     async with wire.relay("imap", server.port) as seen:
-        box = by_imap(seen.url, user, lists=imap.Lists())
+        box = by_imap(seen.url, user, lists=marks.Lists())
         _, cursor = await poll(box)
         before = await listed(box)
         seen.commands.clear()
@@ -240,10 +240,10 @@ async def test_one_mail_is_the_same_item_by_both_protocols(server: servers.Serve
 
 
 async def test_lists_that_are_too_many_are_forgotten() -> None:
-    lists = imap.Lists(most=5)
-    one, two = imap.Mark(1, 4, 3), imap.Mark(1, 5, 4)
+    lists = marks.Lists(most=5)
+    one, two = marks.Mark(1, 4, 3), marks.Mark(1, 5, 4)
     lists.put(("m", "a"), one, [1, 2, 3])
     lists.put(("m", "b"), two, [1, 2, 3, 4])
     assert lists.get(("m", "a"), one) is None
     assert list(lists.get(("m", "b"), two) or ()) == [1, 2, 3, 4]
-    assert lists.get(("m", "b"), imap.Mark(1, 5, 3)) is None
+    assert lists.get(("m", "b"), marks.Mark(1, 5, 3)) is None

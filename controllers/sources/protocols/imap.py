@@ -17,8 +17,6 @@ import asyncio
 import hashlib
 import imaplib
 import ssl
-from array import array
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +29,7 @@ from imapclient import exceptions, response_parser
 
 from controllers.sources import limits, port
 from controllers.sources.protocols import mails
+from controllers.sources.protocols.marks import Lists, Mark
 from crds import connection
 
 log = structlog.get_logger("sources")
@@ -39,8 +38,6 @@ SECONDS = 60.0
 """The longest silence of a server."""
 SIZES = 1000
 """Mails whose sizes are asked for at once."""
-REMEMBERED = 4_000_000
-"""UIDs of unchanged folders that a process keeps, four bytes each."""
 _STATUS = "STATUS (UIDVALIDITY UIDNEXT MESSAGES)"
 _NEWS = frozenset({b"EXISTS", b"EXPUNGE", b"VANISHED"})
 _EMPTY = 3
@@ -49,7 +46,7 @@ _EMPTY = 3
 _LEFT_OUT = frozenset({b"\\all", b"\\trash", b"\\junk", b"\\drafts", b"\\noselect", b"\\nonexistent"})
 _FOLDER_CHARS = 200
 
-Folders = Mapping[str, tuple[frozenset[bytes], "Mark | None"]]
+Folders = Mapping[str, tuple[frozenset[bytes], Mark | None]]
 """By name: the flags, and the mark where the server states it."""
 
 
@@ -62,41 +59,6 @@ class Login:
     password: str
     tls: ssl.SSLContext
     plain: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What tells whether the mails of a folder are the same ones; `next` is 0 where the server does not say."""
-
-    validity: int
-    next: int
-    mails: int
-
-
-class Lists:
-    """The UIDs of folders as they were listed last, for as long as their marks stay; the longest unused are dropped."""
-
-    def __init__(self, most: int = REMEMBERED) -> None:
-        self._most, self._count = most, 0
-        self._found: OrderedDict[tuple[str, str], tuple[Mark, array[int]]] = OrderedDict()
-
-    def get(self, of: tuple[str, str], mark: Mark | None) -> Sequence[int] | None:
-        """None: the folder has to be searched."""
-        kept = self._found.get(of)
-        if kept is None or kept[0] != mark:
-            return None
-        self._found.move_to_end(of)
-        return kept[1]
-
-    def put(self, of: tuple[str, str], mark: Mark, uids: Sequence[int]) -> None:
-        """`mark` is from before the search: what changed meanwhile has another one the next time."""
-        if old := self._found.pop(of, None):
-            self._count -= len(old[1])
-        if mark.next:
-            self._found[of] = mark, array("I", uids)
-            self._count += len(uids)
-        while self._count > self._most:
-            self._count -= len(self._found.popitem(last=False)[1][1])
 
 
 class Mailbox:
