@@ -289,6 +289,16 @@ def test_a_long_issue_is_cut_and_says_so() -> None:
     assert found.facts.nodes[0].type == "github_issue"
 
 
+@pytest.mark.parametrize("text", ["a.", "a/", "#1.", "http://", "fixes ", "x/y#1", "a-"])
+def test_references_are_searched_in_the_beginning_of_a_text(text: str) -> None:
+    at = "2026-11-26T00:00:00Z"
+    body = f"{text * (issue.TEXT_BYTES // len(text))} #77"
+    thing = issue.Thing("a/b", "#", 1, "issue", "Long", body, "open", "", at, at)
+    found = issue.item("github", thing, (), ()).facts
+    assert found is not None
+    assert "document::github::a/b#77" not in {one.target for one in found.relationships}
+
+
 @pytest.mark.parametrize(
     ("kind", "url", "include", "api", "repositories"),
     [

@@ -25,6 +25,8 @@ COMMENT_NODES = 32
 _BODY_CHARS = 1000
 _TITLE_CHARS = 200
 _MOST_PATHS = 40
+_PROSE_CHARS = 1 << 16
+"""Of a text that are searched for references."""
 _REPOSITORY_CHARS = 256
 DOCUMENT = "document::"
 """Before a key that the knowledge base takes as it is (`kb.reading.given`)."""
@@ -32,12 +34,12 @@ DOCUMENT = "document::"
 # `#12`, `!7`, `owner/repo#12`: a reference of a host; the word before it says what it is.
 _REFERENCE = re.compile(
     r"(?:(?P<word>\b(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|blocks|blocked by|depends on))[: ]\s*)?"
-    r"(?<![\w&/.-])(?P<repository>[\w.-]+(?:/[\w.-]+)+)?(?P<mark>[#!])(?P<number>[1-9]\d{0,8})\b(?![\w/.-]*[\w/-])",
+    r"(?<![\w&/.-])(?P<repository>[\w.-]{1,100}(?:/[\w.-]{1,100}){1,20})?(?P<mark>[#!])(?P<number>[1-9]\d{0,8})\b(?![\w/.-]*[\w/-])",
     re.IGNORECASE,
 )
-_PATH = re.compile(r"(?<![\w:/.@-])(?:[\w.-]+/)+[\w-][\w.-]*\.[A-Za-z][A-Za-z0-9]{0,7}\b(?!/)")
+_PATH = re.compile(r"(?<![\w:/.@-])(?:[\w.-]{1,200}/){1,50}[\w-][\w.-]{0,200}\.[A-Za-z][A-Za-z0-9]{0,7}\b(?!/)")
 _CODE = re.compile(r"```.*?```|~~~.*?~~~", re.DOTALL)
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://\S+", re.IGNORECASE)
 _PRIORITY = re.compile(r"^(?:priority|prio)\s*(?:::|[:/ -])\s*(.+)$", re.IGNORECASE)
 _KINDS = (
     (b"\x89PNG", "image/png"),
@@ -261,7 +263,7 @@ def _facts(provider: str, thing: Thing, comments: tuple[Comment, ...]) -> facts.
 
 
 def _mentioned(own: str, provider: str, thing: Thing, text: str) -> Iterator[tuple[str, str, str]]:
-    prose = _URL.sub(" ", _CODE.sub(" ", text[:TEXT_BYTES]))
+    prose = _URL.sub(" ", _CODE.sub(" ", text[:_PROSE_CHARS]))
     for found in _REFERENCE.finditer(prose):
         if len(found["repository"] or "") > _REPOSITORY_CHARS:
             continue
