@@ -1,8 +1,8 @@
-"""Who may see a source item at its source, and as whom somebody asks.
+"""Who may see a source item at its source, and as whom a question is asked.
 
 Three values: `Public` (all who may read the scope), `Restricted` (the principals that the source names; none of them:
-nobody) and `Unknown` (the source does not tell). Unknown never widens: it is shown to those alone who ask for the whole
-scope and not as somebody. Source: SCIM's users and groups (RFC 7643) for what a principal is.
+no one) and `Unknown` (the source does not tell). Unknown never widens: it is shown to those alone who ask for the whole
+scope. Source: SCIM's users and groups (RFC 7643) for what a principal is.
 """
 
 from __future__ import annotations

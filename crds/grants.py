@@ -67,7 +67,7 @@ class Grant(_Model):
     """What a token allows. The file holds the token's SHA-256, so that reading the file does not give it away.
 
     `erase` allows to forget a whole scope within the bounds; `write` alone does not. `ceiling` (P0 to P3) is the most
-    urgent priority that counts; without one every priority does. With `principals` its questions are those of somebody:
+    urgent priority that counts; without one every priority does. With `principals` its questions are those of a user:
     they see what a source shows to these, and no question can name others.
     """
 

@@ -2,7 +2,7 @@
 
 A JSON Web Token (RFC 7519), HS256, media type `jervis-run+jwt`. Registered claims: `iss` jervis-operator, `sub` the
 task's uid, `aud` the services that accept it, `iat`, `exp`. Private claims: `ns`, `attempt`, `client`, `project`,
-`group`, `mode`, `ceiling` (0..3, the most urgent priority allowed), and `principals` of a run on behalf of somebody,
+`group`, `mode`, `ceiling` (0..3, the most urgent priority allowed), and `principals` of a run on behalf of a user,
 which has a media type of its own. Readers ignore unknown claims; a claim that changes
 its meaning gets another media type.
 
@@ -39,7 +39,7 @@ from crds.priority import Priority
 
 TYPE = "jervis-run+jwt"
 AS_TYPE = "jervis-run-as+jwt"
-"""Of a run that reads on behalf of somebody: who ignores its `principals` would show it more, and refuses it."""
+"""Of a run that reads on behalf of a user: who ignores its `principals` would show it more, and refuses it."""
 ISSUER = "jervis-operator"
 KNOWLEDGE_BASE = "jervis-kb"
 ROUTER = "jervis-router"

@@ -55,7 +55,7 @@ class Scope(BaseModel):
 
 
 class Viewer(Scope):
-    """A scope as somebody sees it: `principals` are those of the one who asks (`crds.access`). A plain Scope sees all
+    """A scope as a user sees it: `principals` are those of the one who asks (`crds.access`). A plain Scope sees all
     of it."""
 
     principals: tuple[str, ...]

@@ -262,7 +262,7 @@ def viewer(request: web.Request, where: scope.Scope) -> scope.Scope:
     if route.startswith(_SEEN) or route == MCP or (isinstance(rights, runs.Pass) and not named):
         return scope.Viewer(**where.model_dump(), principals=principals)
     raise errors.Forbidden(
-        f"{request.method} {request.path} does not answer on behalf of somebody",
+        f"{request.method} {request.path} does not answer on behalf of a user",
         field=accesses.HEADER,
         remedy="Ask by /api/v1/retrieve, /search, /chunks or /graph.",
     )

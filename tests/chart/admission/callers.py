@@ -85,7 +85,9 @@ def backend(url: str) -> dict[str, Any]:
 
 def connection(url: str) -> dict[str, Any]:
     """A Git Connection with a name of its own."""
-    spec = {"type": "Git", "clientId": "acme", "url": url}
+    spec: dict[str, Any] = {"type": "Git", "clientId": "acme", "url": url}
+    if url.startswith("ssh:"):
+        spec["secretRef"] = {"name": "key"}
     return {"apiVersion": API_VERSION, "kind": "Connection", "metadata": {"name": next(_names)}, "spec": spec}
 
 
