@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hack.cluster import binaries, errors, progress
+from hack.cluster import binaries, errors, prerequisites, progress
 
 SOURCE = binaries.TOOLS / "gitea"
 PACKAGE = "code.gitea.io/gitea"
@@ -29,8 +29,7 @@ def place() -> Path:
 
 def directory(report: progress.Progress) -> Path:
     """`place`, built first if the cache lacks it. Raises errors.Missing or errors.Failure with the remedy."""
-    if shutil.which("gcc") is None:
-        raise errors.Missing("gcc is missing: Gitea's driver of SQLite is C; install gcc")
+    prerequisites.install(prerequisites.C, report)
     return binaries.build_once(place(), report, "building gitea (minutes, once)", _build, SECONDS)
 
 

@@ -13,7 +13,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from hack.cluster import binaries, errors, progress
+from hack.cluster import binaries, errors, prerequisites, progress
 
 FIXTURES, VERSION = "@octokit/fixtures", "23.1.2"
 _SHA256 = "5a9b0221d7c18f593dc57b5f292e946e8cadfac2b0d4578b38d7e9bd63836c64"
@@ -28,8 +28,7 @@ def place() -> Path:
 
 def directory(report: progress.Progress) -> Path:
     """`place`, fetched first if the cache lacks it. Raises errors.Missing or errors.Failure."""
-    if shutil.which("npm") is None:
-        raise errors.Missing("npm is missing: it fetches recorded answers of GitHub; install it")
+    prerequisites.install(prerequisites.NPM, report)
     return binaries.build_once(place(), report, "fetching recorded answers", _fetch, 10)
 
 

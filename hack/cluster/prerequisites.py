@@ -34,6 +34,8 @@ SERVERS = {  # tests of the sources
     "openssh-server": "/usr/sbin/sshd",
     "espeak-ng": "espeak-ng",  # it speaks recordings
 }
+C = {"gcc": "gcc", "libc6-dev": "/usr/include/stdlib.h"}  # Gitea's driver of SQLite
+NPM = {"npm": "npm"}  # recorded answers of GitHub
 BROWSER = {"chromium": "chromium"}  # tests of the pages
 IMAGE = {"buildah": "buildah", "debootstrap": "debootstrap"}
 _TESSDATA = "/usr/share/tesseract-ocr/5/tessdata"
