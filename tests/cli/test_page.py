@@ -36,7 +36,9 @@ def group(program: str) -> Any:
 
 
 def options(command: Any) -> set[str]:
-    return {flag for one in command.params for flag in (*one.opts, *one.secondary_opts) if flag.startswith("-")}
+    """Its flags, and those of the commands below it."""
+    own = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts) if flag.startswith("-")}
+    return own.union(*(options(one) for one in getattr(command, "commands", {}).values()))
 
 
 def quoted() -> Iterator[tuple[str, str, str]]:
