@@ -2,8 +2,8 @@
 
 It runs after a poll that reached the end, and polls once more before it compares: a thing that moved while the list was
 made is either in the list or is found by that poll. What is listed and not known is fetched where the source can
-(`port.Fetching`), and so is what others may read now than those for whom it was stored. Only a list that says that it is complete is compared. More than a fifth of the items at once do not
-leave unless a person says so.
+(`port.Fetching`), and so is what others may read now than those for whom it was stored. Only a list that says that it
+is complete is compared. More than a fifth of the items at once do not leave unless a person says so.
 """
 
 from __future__ import annotations
