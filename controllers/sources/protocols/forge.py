@@ -116,6 +116,14 @@ class Host(Protocol):
         ...
 
 
+async def repository(api: rest.Rest, path: str) -> Mapping[str, Any]:
+    """What a host says of a repository itself."""
+    found = (await api.get(path)).json
+    if not isinstance(found, Mapping):
+        raise port.Unreachable(f"{path} answered no object.")
+    return found
+
+
 def members(provider: str, repository: str) -> Access:
     """Of what a host shows to the members of a repository alone: `group:github-repo:acme/shop`."""
     return access.restricted([access.principal("group", f"{provider}-repo:{repository}")])

@@ -65,7 +65,7 @@ class Gitea:
 
     async def access(self, api: rest.Rest, repository: str) -> forge.Readers:
         """Public, or for the members; so is one whose owner is not shown to everyone (internal)."""
-        row = (await api.get(f"repos/{repository}")).json
+        row = await forge.repository(api, f"repos/{repository}")
         public = row.get("private") is False and not row.get("internal")
         return {"#": access.PUBLIC if public else forge.members(self.provider, repository)}
 

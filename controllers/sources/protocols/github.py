@@ -62,7 +62,7 @@ class GitHub:
 
     async def access(self, api: rest.Rest, repository: str) -> forge.Readers:
         """Public, or for the members; so is one that is shown to all of an enterprise (internal)."""
-        row = (await api.get(f"repos/{repository}")).json
+        row = await forge.repository(api, f"repos/{repository}")
         public = row.get("private") is False and row.get("visibility", "public") == "public"
         return {"#": access.PUBLIC if public else forge.members(self.provider, repository)}
 

@@ -55,7 +55,7 @@ class GitLab:
 
     async def access(self, api: rest.Rest, repository: str) -> forge.Readers:
         """Public where the project and its issues or merge requests are; else for the members."""
-        row = (await api.get(_project(repository))).json
+        row = await forge.repository(api, _project(repository))
         levels = {"#": row.get("issues_access_level"), "!": row.get("merge_requests_access_level")}
         shown = {mark for mark, level in levels.items() if row.get("visibility") == "public" and level in _EVERYONE}
         return {mark: access.PUBLIC if mark in shown else forge.members(self.provider, repository) for mark in levels}
