@@ -269,9 +269,16 @@ def database() -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def rig(
-    kind: str, seed: int, cloud: bool, wrapped: Callable[[Any], Any] = lambda one: one, *, every: float = 60
+    kind: str,
+    seed: int,
+    cloud: bool,
+    wrapped: Callable[[Any], Any] = lambda one: one,
+    *,
+    every: float = 60,
+    knows: str = "",
 ) -> AsyncIterator[Rig]:
-    """Against the MongoDB of the tests; what it wrote is gone afterwards."""
+    """Against the MongoDB of the tests; what it wrote is gone afterwards. Without a knowledge base at `knows` the world
+    is one."""
     dice, world = random.Random(seed), Documents()
     site = (JiraSite if kind == "Jira" else ConfluenceSite)(dice, cloud)
     store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
@@ -281,7 +288,7 @@ async def rig(
         loaded.host = world.url
         session = kube.session(loaded)
         api = kube.Kube(loaded, session, fence=lambda: None)
-        knowledge = kb.Client(world.url, http, attempts=1)
+        knowledge = kb.Client(knows or world.url, http, attempts=1)
         measured = metrics.Metrics(prometheus_client.CollectorRegistry())
         assigned, stored = assignments.Assignments(database), items.Items(database)
         opens = site.opens()
