@@ -96,10 +96,11 @@ class Gone:
             counts = [int(await self._rows.count_documents(some)) for some in (known, missing)]
         return counts[0], counts[1]
 
-    async def count(self, uid: str) -> int:
-        """How many items are known."""
+    async def more(self, uid: str, most: int) -> bool:
+        """Whether more than `most` things are known, of however many versions each."""
+        things = [{"$match": _known(uid)}, {"$group": {"_id": "$sourceId"}}, {"$limit": most + 1}]
         with trouble("count the items"):
-            return int(await self._rows.count_documents(_known(uid)))
+            return len([one async for one in self._rows.aggregate(things)]) > most
 
     async def newer(self, uid: str, fence: int, than: datetime) -> int:
         """How many missing ones were missed for the first time after `than`."""

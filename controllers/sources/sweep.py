@@ -70,7 +70,7 @@ class Sweeper:
     async def look(self, claim: assignments.Claim, source: port.Source, store: Store) -> None:
         """Fetch again what others may read now: a right that is taken away has no new time. Only of sources that say in
         their list who may read what, and whose list is short. Raises what the source raises, `Lost`, `Unavailable`."""
-        if not isinstance(source, port.Fetching) or await self._gone.count(claim.uid) > MOST_LOOKED:
+        if not isinstance(source, port.Fetching) or await self._gone.more(claim.uid, MOST_LOOKED):
             return
         differing = list[str]()
         async with aclosing(source.ids()) as pages:
