@@ -219,7 +219,7 @@ class Spec(Model):
     """For type Email: the server by which runs send mail."""
     access: Access | None = None
     """For types Email, Git and Meeting, whose sources do not say it: who may see the items. Without it that is
-    Unknown, and they are shown to nobody who asks as somebody."""
+    Unknown, and they are in no answer on behalf of a user."""
     suspend: bool = False
     """Stop polling; what was fetched is still processed."""
     max_in_flight_tasks: Annotated[int, Field(ge=1, le=10_000)] = 100
