@@ -236,7 +236,7 @@ class Jira:
 
     def _listed(self, number: int, fields: list[str]) -> dict[str, Any]:
         key, updated = self.index[number]
-        said = {"updated": wire(updated, self.zone)} if "updated" in fields else {}
+        said: dict[str, Any] = {"updated": wire(updated, self.zone)} if "updated" in fields else {}
         if "security" in fields:
             said["security"] = self.issues[number].fields.get("security")
         return {"id": str(number), "key": key, "fields": said}

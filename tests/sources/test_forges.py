@@ -210,7 +210,8 @@ async def test_pages_in_a_circle_and_a_list_that_never_holds_still(forge: Forge,
     with pytest.raises(port.Unreachable, match="changes while it is read"):
         await Store().places(tracker(forge, host))
     forge.meanwhile = None
-    forge.fails = [(0, {}, b"")] + [(200, {}, b'[{"title": "without a number"}]')] * 2
+    wrong = b'[{"title": "without a number"}]'
+    forge.fails = [(0, {}, b""), (200, {}, wrong), (200, {}, wrong)]
     with pytest.raises(port.Unreachable, match="without number or time"):
         await Store().poll(tracker(forge, host))
 
