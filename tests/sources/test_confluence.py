@@ -96,11 +96,16 @@ async def test_every_page_once_and_then_what_changed(cloud: bool) -> None:
 @pytest.mark.parametrize("cloud", [True, False])
 async def test_the_list_costs_the_items_by_pages(cloud: bool) -> None:
     async with site(cloud=cloud).serving() as server:
-        for _ in range(35):
-            server.put()
+        top = server.put()
+        for _ in range(34):
+            server.put(parent=top.id)
         server.requests.clear()
         await places(server, ids_size=10)
         assert sum(one.endswith("search") for one in server.requests) == 4
+        top.hidden = True
+        server.requests.clear()
+        await places(server, ids_size=10)
+        assert sum(one.endswith("search") for one in server.requests) == 4 + 1, "the page above is asked for once"
 
 
 @pytest.mark.parametrize("zone", ["Europe/Prague", "Asia/Kolkata", "Pacific/Kiritimati"])

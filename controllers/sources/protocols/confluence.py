@@ -45,6 +45,8 @@ class Confluence:
         self._zone: tzinfo | None = None
         self._spaces: dict[str, str] = {}
         self._readers: dict[str, frozenset[str] | None] = {}
+        self._asked: set[str] = set()
+        """Ancestors whose readers were asked for; those of one that is not shown stay unknown."""
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """See `port.Source`."""
@@ -225,9 +227,10 @@ class Confluence:
         return {page: list(found.values()) for page, found in parts.items()}
 
     async def _learn_readers(self, pages: Sequence[Listed]) -> None:
-        """The restrictions of all ancestors; those of one that is not shown stay unknown."""
-        above = {str(one["id"]) for page in pages for one in page.get("ancestors") or ()} - self._readers.keys()
-        names = sorted(above)
+        """The restrictions of all ancestors."""
+        above = {str(one["id"]) for page in pages for one in page.get("ancestors") or ()}
+        names = sorted(above - self._readers.keys() - self._asked)
+        self._asked.update(names)
         for start in range(0, len(names), self._size):
             some = ", ".join(names[start : start + self._size])
             async for found in self._search(f"id in ({some})", confluence_page.RESTRICTIONS, self._size):
