@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from crds.access import Access
 from crds.conditions import Condition
 from crds.model import IMMUTABLE, ONE_WRITER, Metadata, Model, Time, rules
 from crds.values import HOST_RULES, FixedIdentifier, OptionalIdentifier, SecretRef
@@ -164,6 +165,10 @@ class Spec(Model):
                 " out, or use imaps://",
             ),
             (
+                "self.type in ['Email', 'Git', 'Meeting'] || !has(self.access)",
+                "access is for types Email, Git and Meeting; the other sources say who may read their items, remove it",
+            ),
+            (
                 "self.type == 'Git' || self.type == 'Meeting' || has(self.secretRef)",
                 "secretRef is required for this type; create a Secret with its credentials and name it here",
             ),
@@ -212,6 +217,9 @@ class Spec(Model):
     """Limit on requests to the source."""
     smtp: Smtp | None = None
     """For type Email: the server by which runs send mail."""
+    access: Access | None = None
+    """For types Email, Git and Meeting, whose sources do not say it: who may see the items. Without it that is
+    Unknown, and they are in no answer on behalf of a user."""
     suspend: bool = False
     """Stop polling; what was fetched is still processed."""
     max_in_flight_tasks: Annotated[int, Field(ge=1, le=10_000)] = 100

@@ -16,6 +16,7 @@ from typing import Any
 from controllers.sources import assignments, indexer, items
 from controllers.sources.mongo import ASCENDING, trouble
 from crds import scope
+from crds.access import Access
 
 _REASON_CHARS = 1024
 
@@ -53,6 +54,24 @@ class Gone:
             known = {place async for row in rows for place in row["places"]}
         return [place for place in places if place not in known]
 
+    async def differing(self, uid: str, told: Mapping[str, Access]) -> list[str]:
+        """Those of the places at which a thing is known that others could read when it was stored."""
+        there = {
+            "connection": uid,
+            "places": {"$in": list(told)},
+            "state": {"$ne": items.GONE},
+            "type": {"$exists": True},
+        }
+        with trouble("look for other readers"):
+            rows = self._rows.find(there, {"places": 1, "access": 1})
+            other = {
+                place
+                async for row in rows
+                for place in row["places"]
+                if place in told and row.get("access", "") != items.mark(told[place])
+            }
+        return [place for place in told if place in other]
+
     async def outside(self, uid: str, within: frozenset[str], fence: int) -> None:
         """What has no place in one of `within` counts as seen."""
         shown = "|".join(re.escape(one) for one in sorted(within))
@@ -76,6 +95,12 @@ class Gone:
             )
             counts = [int(await self._rows.count_documents(some)) for some in (known, missing)]
         return counts[0], counts[1]
+
+    async def more(self, uid: str, most: int) -> bool:
+        """Whether more than `most` things are known, of however many versions each."""
+        things = [{"$match": _known(uid)}, {"$group": {"_id": "$sourceId"}}, {"$limit": most + 1}]
+        with trouble("count the items"):
+            return len([one async for one in self._rows.aggregate(things)]) > most
 
     async def newer(self, uid: str, fence: int, than: datetime) -> int:
         """How many missing ones were missed for the first time after `than`."""

@@ -59,19 +59,19 @@ class Indexer:
         return count
 
     async def _create(self, claim: assignments.Claim, one: items.Stored) -> bool:
-        await self._items.indexing(one.id)
         body = task(claim, one)
+        await self._items.indexing(one, body["metadata"]["name"])
         try:
             await self._api.create(kube.TASKS, claim.namespace, body)
         except kube.AlreadyExists:
             pass  # created before a kill, or by another request of this one
         except (kube.Forbidden, kube.NotFound, kube.Refused) as error:
             again = self._wall() + timedelta(seconds=AGAIN.delay(one.tries + 1))
-            await self._items.failed(one.id, error.message, again)
+            await self._items.failed(one, error.message, again)
             self._metrics.items.labels(claim.spec.type.value, "refused").inc()
             log.info("no task of an item", connection=claim.name, item=one.id, reason=error.message)
             return False
-        await self._items.indexed(one.id, body["metadata"]["name"])
+        await self._items.indexed(one, body["metadata"]["name"])
         self._metrics.items.labels(claim.spec.type.value, "indexed").inc()
         return True
 

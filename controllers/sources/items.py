@@ -6,7 +6,9 @@
     Failed    no task can be made of it, with the reason; one whose task was refused has a time for its next try
     Gone      it left its source: its task and its document leave, then this (`controllers.sources.gone`)
 
-`places` are where the source lists it, `seen` is the number of the last claim under which it was found there.
+`places` are where the source lists it, `seen` is the number of the last claim under which it was found there. `access`
+is who may read it as it was stored last, the same at all versions of a thing: where that alone changes, the version
+becomes New again with a task of its own, and its row as it was stays beside it as that of an older version.
 
 Source: seed 000 "Continuous Indexers".
 """
@@ -23,6 +25,7 @@ from controllers.sources import assignments, port
 from controllers.sources.mongo import ASCENDING, DESCENDING, trouble
 from controllers.sources.state import Failed, State
 from crds import connection, scope
+from crds.access import Access
 
 NEW, INDEXING, INDEXED, FAILED, GONE = "New", "Indexing", "Indexed", "Failed", assignments.GONE
 STATES = (NEW, INDEXING, INDEXED, FAILED)
@@ -71,17 +74,20 @@ class Items:
             await self._rows.create_index([("urn", ASCENDING)])
 
     async def unknown(self, uid: str, found: Sequence[port.Item]) -> list[port.Item]:
-        """Those whose version is not stored yet. Raises `Unavailable`."""
+        """Those whose version is not stored yet, or was stored for other readers. Raises `Unavailable`."""
         keys = {key(uid, one.source_id, one.version): one for one in found}
         with trouble("look for items"):
             there = {"_id": {"$in": list(keys)}, "$or": [{"state": {"$ne": GONE}}, {"returned": {"$exists": True}}]}
-            known = {row["_id"] async for row in self._rows.find(there, {"_id": 1})}
-        return [one for at, one in keys.items() if at not in known]
+            shown = {"access": 1, "returned.access": 1}
+            known = {row["_id"]: row.get("returned", row) async for row in self._rows.find(there, shown)}
+        return [one for at, one in keys.items() if at not in known or known[at].get("access", "") != mark(one.access)]
 
     async def found(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
-        """Note where they were found under claim `fence`; what is not stored is left out. Raises `Unavailable`."""
+        """Note where they were found under claim `fence`, and who may read them; what is not stored is left out.
+        Raises `Unavailable`."""
         with trouble("note the places of items"):
             for one in some:
+                await self._tell(uid, one)
                 if one.place:
                     await self._rows.update_one(
                         {"_id": key(uid, one.source_id, one.version)},
@@ -98,8 +104,8 @@ class Items:
     async def add(
         self, uid: str, owner: scope.Scope, one: port.Item, content: Mapping[str, Any], now: datetime, fence: int = 0
     ) -> None:
-        """Keep a new item of `owner`; one that is there already stays as it is. One that comes back while its task or
-        document still leaves becomes new after that. Raises `Unavailable`."""
+        """Keep a new item of `owner`; one that is there already stays as it is, unless others may read it now. One that
+        comes back while its task or document still leaves becomes new after that. Raises `Unavailable`."""
         row = {
             "connection": uid,
             "scope": owner.model_dump(by_alias=True),
@@ -115,19 +121,41 @@ class Items:
             "tries": 0,
             "reason": "",
             "nonce": str(int(now.timestamp() * 1000)),
+            "access": mark(one.access),
             **_place(one.place, fence),
         }
         item_id = key(uid, one.source_id, one.version)
         with trouble("keep an item"):
             done = await self._rows.update_one({"_id": item_id}, {"$setOnInsert": row}, upsert=True)
             if done.upserted_id is None:
-                again = {"_id": item_id, "state": GONE, "returned": {"$exists": False}}
+                again = {"_id": item_id, "state": GONE, "$or": [{"returned": None}, _others(one, "returned.access")]}
                 await self._rows.update_one(again, {"$set": {"returned": row}})
+                await self._readers(item_id, one, row)
                 await self.found(uid, [one], fence)
+            await self._tell(uid, one)
             if one.editable:
                 # It could not be read once; now it can.
                 unread = {"_id": key(uid, one.source_id, ""), "state": FAILED, "type": {"$exists": False}}
                 await self._rows.delete_one(unread)
+
+    async def _tell(self, uid: str, one: port.Item) -> None:
+        """Note at all versions who may read it."""
+        versions = {"connection": uid, "sourceId": one.source_id, "type": {"$exists": True}, **_others(one)}
+        await self._rows.update_many(versions, {"$set": {"access": mark(one.access)}})
+
+    async def _readers(self, item_id: str, one: port.Item, row: Mapping[str, Any]) -> None:
+        """Others may read it than when it was stored: it becomes new, and its task stays known."""
+        wanted = {"_id": item_id, "state": {"$ne": GONE}, **_others(one)}
+        before = await self._rows.find_one(wanted)
+        if before is None:
+            return
+        if before["state"] in (INDEXING, INDEXED):
+            kept = {**before, "_id": f"{item_id}/{before['nonce']}", "state": INDEXED}
+            kept.pop("content", None)
+            await self._rows.replace_one({"_id": kept["_id"]}, kept, upsert=True)
+        said = {name: row[name] for name in ("content", "access", "nonce", "found", "state", "tries", "reason")}
+        wanted |= {"state": before["state"], "nonce": before["nonce"]}
+        await self._rows.update_one(wanted, {"$set": said, "$unset": {"task": "", "retryAt": ""}})
 
     async def add_failure(self, uid: str, owner: scope.Scope, one: port.Failure, now: datetime, fence: int = 0) -> None:
         """Keep that there is something of which no task can be made. Raises `Unavailable`."""
@@ -172,23 +200,24 @@ class Items:
                     found += [_stored(row) async for row in rows.limit(limit - len(found))]
         return found
 
-    async def indexing(self, item_id: str) -> None:
-        """Its task is being created. Raises `Unavailable`."""
-        await self._set(item_id, {"state": INDEXING})
+    async def indexing(self, one: Stored, task: str) -> None:
+        """Its task of that name is being created. Raises `Unavailable`."""
+        with trouble("write an item"):
+            await self._rows.update_one(_same(one), {"$set": {"state": INDEXING, "task": task}})
 
-    async def indexed(self, item_id: str, task: str) -> None:
+    async def indexed(self, one: Stored, task: str) -> None:
         """Its task exists: the content is not needed here any more. Raises `Unavailable`."""
         with trouble("write an item"):
             await self._rows.update_one(
-                {"_id": item_id, "state": {"$ne": GONE}},
+                _same(one),
                 {"$set": {"state": INDEXED, "task": task, "reason": ""}, "$unset": {"content": "", "retryAt": ""}},
             )
 
-    async def failed(self, item_id: str, reason: str, retry_at: datetime) -> None:
+    async def failed(self, one: Stored, reason: str, retry_at: datetime) -> None:
         """Its task was refused. Raises `Unavailable`."""
         said = {"state": FAILED, "reason": reason[:_REASON_CHARS], "retryAt": retry_at}
         with trouble("write an item"):
-            await self._rows.update_one({"_id": item_id, "state": {"$ne": GONE}}, {"$set": said, "$inc": {"tries": 1}})
+            await self._rows.update_one(_same(one), {"$set": said, "$inc": {"tries": 1}})
 
     async def again(self, uid: str) -> None:
         """Have the failed ones tried again whose content is stored. Raises `Unavailable`."""
@@ -224,9 +253,21 @@ class Items:
         since = oldest and oldest["found"]
         return replace(so_far, items=await self.counts(uid), failed=failed, waiting_since=since)
 
-    async def _set(self, item_id: str, values: Mapping[str, Any]) -> None:
-        with trouble("write an item"):
-            await self._rows.update_one({"_id": item_id, "state": {"$ne": GONE}}, {"$set": dict(values)})
+
+def mark(told: Access | None) -> str:
+    """What is compared of an access; "" where nothing is told."""
+    return "" if told is None else hashlib.sha256(told.model_dump_json().encode()).hexdigest()[:16]
+
+
+def _others(one: port.Item, name: str = "access") -> dict[str, Any]:
+    """Of rows that were stored for other readers; one without the field is of nobody that was told."""
+    told = mark(one.access)
+    return {name: {"$ne": told} if told else {"$nin": ["", None]}}
+
+
+def _same(one: Stored) -> dict[str, Any]:
+    """The row, if nothing made it new since."""
+    return {"_id": one.id, "state": {"$ne": GONE}, "nonce": one.nonce or None}
 
 
 def _place(place: str, fence: int) -> dict[str, Any]:

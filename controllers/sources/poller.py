@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -185,6 +186,8 @@ class Poller:
             )  # fmt: skip
             if not more and self._sweeper.due(claim):
                 state = await self._sweep(claim, state)
+            elif not more:
+                await self._sweeper.look(claim, await self.source(claim), partial(self._store, claim, _owner(claim)))
             outcome = SUCCEEDED
         except (assignments.Lost, mongo.Unavailable):
             raise
@@ -263,9 +266,7 @@ class Poller:
             more, at = await self._poll(at)
             return not more
 
-        async def store(batch: port.Batch) -> None:
-            await self._store(claim, _owner(claim), batch)
-
+        store = partial(self._store, claim, _owner(claim))
         ended = await self._sweeper.run(claim, await self.source(claim), poll, store)
         return replace(state, cursor=at.state.cursor, sweep=ended or state.sweep)
 
@@ -335,8 +336,10 @@ class Poller:
         kind = claim.spec.type.value
         failures = list(batch.failures)
         for request in batch.commits:
-            failures += await self._commit(claim, request)
-        unknown = await self._items.unknown(claim.uid, batch.items)
+            told = request.model_copy(update={"access": claim.spec.access})
+            failures += await self._commit(claim, told)
+        items = [_told(claim.spec, one) for one in batch.items]
+        unknown = await self._items.unknown(claim.uid, items)
         for found in unknown:
             one = found
             if not found.editable and await self._items.named(owner, found):
@@ -350,7 +353,7 @@ class Poller:
                 continue
             await self._items.add(claim.uid, owner, one, content, self._wall(), claim.fence)
             self._metrics.items.labels(kind, "found").inc()
-        known = [one for one in batch.items if not any(one is new for new in unknown)]
+        known = [one for one in items if not any(one is new for new in unknown)]
         await self._items.found(claim.uid, known, claim.fence)
         for failure in failures:
             await self._items.add_failure(claim.uid, owner, failure, self._wall(), claim.fence)
@@ -373,7 +376,8 @@ class Poller:
                 }
             )
         facts = {"facts": one.facts.wire()} if one.facts is not None else {}
-        return {**content, **({"attachments": files} if files else {}), **facts}
+        told = {"access": one.access.model_dump(mode="json", exclude_defaults=True)} if one.access is not None else {}
+        return {**content, **({"attachments": files} if files else {}), **facts, **told}
 
     async def _credentials(self, claim: assignments.Claim) -> dict[str, str]:
         reference = claim.spec.secret_ref
@@ -399,6 +403,12 @@ class Poller:
 
 def _owner(claim: assignments.Claim) -> scope.Scope:
     return scope.Scope(client_id=claim.spec.client_id, project_id=claim.spec.project_id, group_id=claim.spec.group_id)
+
+
+def _told(spec: connection.Spec, one: port.Item) -> port.Item:
+    """With the access of the Connection where the source tells nothing. What a link leads to is not of the source."""
+    linked = one.type is pendingtask.Type.LINK
+    return one if spec.access is None or one.access is not None or linked else replace(one, access=spec.access)
 
 
 def _decoded(data: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from crds import connection, errors, facts, mail, pendingtask
+from crds.access import Access
 from kb import api
 
 Cursor = Mapping[str, Any]
@@ -40,16 +41,6 @@ class Uncloned(errors.Operational):
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """Who may read a thing at its source. `public`: everyone. Else those of `principals` (`user:` or `group:` and
-    the source's name) where `known`; without it the readers cannot be told, and `principals` is no full list."""
-
-    known: bool
-    principals: frozenset[str] = frozenset()
-    public: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Item:
     """One thing of the source. `source_id` is its name there, at most 512 characters and the same for ever; `version`
     differs where the content does. `observed_at`: the time that the source gives it. What is not `editable` never
@@ -69,7 +60,8 @@ class Item:
     facts: facts.Facts | None = None
     """What its fields say; where they change, `version` does."""
     access: Access | None = None
-    """None: the protocol does not ask."""
+    """Who may read it there; where it alone changes, `version` does not. None: the protocol does not ask, and
+    `spec.access` of the Connection counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +91,13 @@ class Batch:
 class Page:
     """Places of things of the source. Only after the page that is `last` everything has been listed: everything whose
     place begins with one of `within` and a slash; None: everything. A place outside of `within` is never taken for
-    gone, so a project that the user does not see any more deletes nothing."""
+    gone, so a project that the user does not see any more deletes nothing. `access`: who may read what is at a place,
+    as far as the list says it."""
 
     places: tuple[str, ...]
     last: bool = False
     within: frozenset[str] | None = None
+    access: Mapping[str, Access] = field(default_factory=dict)
 
 
 class Source(Protocol):
@@ -128,8 +122,8 @@ class Source(Protocol):
 
 @runtime_checkable
 class Fetching(Protocol):
-    """A source whose news does not name everything that appears: a page that was restored, moved, or shown to the user
-    again has no new time."""
+    """A source whose news does not name everything that appears or changes: a page that was restored, moved, shown to
+    the user again, or restricted to others has no new time. Its list says who may read what (`Page.access`)."""
 
     def fetch(self, places: Sequence[str]) -> AsyncGenerator[Batch]:
         """What is at these places of `Source.ids`; the cursors of these batches are not kept. Raises what `batches`

@@ -2,14 +2,14 @@
 
 It runs after a poll that reached the end, and polls once more before it compares: a thing that moved while the list was
 made is either in the list or is found by that poll. What is listed and not known is fetched where the source can
-(`port.Fetching`). Only a list that says that it is complete is compared. More than a fifth of the items at once do not
-leave unless a person says so.
+(`port.Fetching`), and so is what others may read now than those for whom it was stored. Only a list that says that it
+is complete is compared. More than a fifth of the items at once do not leave unless a person says so.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,10 @@ MOST_REMOVALS = 200
 MOST_REFUSALS = 3
 """After so many in a row the knowledge base is left alone until the next round."""
 MOST_STRANGERS = 1000
-"""Things that are listed and not known, fetched in one sweep; the others are left to the next one."""
+"""Things that are listed and not known, or known with other readers, fetched in one sweep; the others are left to the
+next one."""
+MOST_LOOKED = 2000
+"""Of a source with more items who may read them is looked at by sweeps alone: its list takes too many requests."""
 _MESSAGE_CHARS = 512
 
 Poll = Callable[[], Awaitable[bool]]
@@ -64,6 +67,24 @@ class Sweeper:
         last = claim.state.sweep
         return last is None or last.due <= self._wall() or last.confirmed != claim.confirmed
 
+    async def look(self, claim: assignments.Claim, source: port.Source, store: Store) -> None:
+        """Fetch again what others may read now: a right that is taken away has no new time. Only of sources that say in
+        their list who may read what, and whose list is short. Raises what the source raises, `Lost`, `Unavailable`."""
+        if not isinstance(source, port.Fetching) or await self._gone.more(claim.uid, MOST_LOOKED):
+            return
+        differing = list[str]()
+        async with aclosing(source.ids()) as pages:
+            async for page in pages:
+                differing += await self._gone.differing(claim.uid, page.access)
+        await self._fetch(source, differing, store)
+
+    async def _fetch(self, source: port.Fetching, places: Sequence[str], store: Store) -> None:
+        if places:
+            log.info("items fetched by their places", count=len(places))
+            async with aclosing(source.fetch(places[:MOST_STRANGERS])) as batches:
+                async for batch in batches:
+                    await store(batch)
+
     async def run(self, claim: assignments.Claim, source: port.Source, poll: Poll, store: Store) -> Sweep | None:
         """One sweep; `poll` polls the source to its end, False: it did not get there, and there is no sweep now.
         `store` keeps the items of a batch.
@@ -84,12 +105,13 @@ class Sweeper:
         return ended
 
     async def _swept(self, claim: assignments.Claim, source: port.Source, poll: Poll, store: Store) -> Sweep | None:
-        complete, within, strangers = False, None, list[str]()
+        complete, within, strangers, differing = False, None, list[str](), list[str]()
         async with aclosing(source.ids()) as pages:
             async for page in pages:
                 await self._gone.mark(claim.uid, page.places, claim.fence)
                 if isinstance(source, port.Fetching) and len(strangers) < MOST_STRANGERS:
                     strangers += await self._gone.strangers(claim.uid, page.places)
+                differing += await self._gone.differing(claim.uid, page.access)
                 complete, within = page.last, page.within
         if not complete:
             raise port.Unreachable("The list of what the source has broke off.")
@@ -98,10 +120,8 @@ class Sweeper:
         if not await poll():
             return None
         strangers = await self._gone.strangers(claim.uid, strangers[:MOST_STRANGERS])
-        if strangers and isinstance(source, port.Fetching):
-            async with aclosing(source.fetch(strangers)) as batches:
-                async for batch in batches:
-                    await store(batch)
+        if isinstance(source, port.Fetching):
+            await self._fetch(source, [*differing, *strangers], store)
         # The claim is still ours: a successor has compared nothing yet.
         await self._assigned.renew(claim, self._wall())
         return await self._compared(claim)

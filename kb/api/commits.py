@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field, StringConstraints, model_validator
 
 from crds import scope, urns
+from crds.access import Access
 from kb.api import message
 
 GIT_COMMIT = "git_commit"
@@ -84,13 +85,15 @@ class Commit(message.Request):
 
 class GitCommits(message.Request):
     """Commits that a branch of a repository has, and hashes of those that it has no more (`removed`, after a forced
-    push). A commit that other branches have stays until none has it. Repeating a request changes nothing."""
+    push). A commit that other branches have stays until none has it. `access` is who may see them at the source;
+    without it each keeps what was said before, and a new one is Unknown. Repeating a request changes nothing."""
 
     scope: scope.Scope
     repository: Repository
     branch: _Branch
     commits: list[Commit] = Field(default_factory=list, max_length=MOST_COMMITS)
     removed: list[Hash] = Field(default_factory=list, max_length=MOST_REMOVED)
+    access: Access | None = None
 
     @model_validator(mode="after")
     def _once(self) -> GitCommits:

@@ -14,7 +14,7 @@ import structlog
 
 from crds import errors as root
 from crds import priority
-from kb import api, identity, metrics
+from kb import api, identity, metrics, visibility
 from kb.graph import model
 from kb.ingest import commit as committing
 from kb.ingest import deletion, document, extractor, redraft
@@ -87,7 +87,7 @@ class Commits:
                 return _left_out(one.hash, urn, forbidding)
             made = self._documents.draft(request, taken.text)
             counted = {"chunks": len(made.pieces), "edges": len(made.given.relationships), "omitted": omitted}
-            if present is not None and _same(present, made):
+            if present is not None and _same(present, made, sent):
                 return api.CommitOutcome(hash=one.hash, source_urn=urn, result="Unchanged", **counted)
             await self._committer.commit(request, made, _NOTHING, urgency, turn)
             result: api.CommitResult = "Stored" if present is None else "Updated"
@@ -127,8 +127,10 @@ def _present(versions: Sequence[model.Version]) -> model.Version | None:
     return next((one for one in versions if one.document.until_ms is None), None)
 
 
-def _same(present: model.Version, made: draft.Draft) -> bool:
-    return present.given == made.given.text and set(present.chunk_ids) == {piece.id for piece in made.pieces}
+def _same(present: model.Version, made: draft.Draft, sent: api.GitCommits) -> bool:
+    told = visibility.in_labels(present.labels)
+    seen = sent.access is None or set(visibility.stored(told)) == set(visibility.stored(sent.access))
+    return seen and present.given == made.given.text and set(present.chunk_ids) == {piece.id for piece in made.pieces}
 
 
 def _left_out(hash_: str, urn: str, forbidding: Sequence[api.RuleActed]) -> api.CommitOutcome:

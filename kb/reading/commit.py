@@ -51,6 +51,7 @@ def document(sent: api.GitCommits, commit: api.Commit, branches: Sequence[str]) 
         title=title(commit),
         content=text(sent.repository, commit),
         observed_at=commit.date,
+        access=sent.access,
         metadata={"repository": sent.repository.path, "commit": commit.hash, "author": commit.author.name},
         nodes=[api.GivenNode(**one) for one in facts.nodes.values()],
         relationships=[api.GivenRelationship(**one) for one in facts.relationships.values()],

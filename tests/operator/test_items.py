@@ -191,7 +191,8 @@ async def test_nothing_is_fetched_while_no_task_is_accepted_and_the_status_says_
     later = datetime.now(UTC) + LONG
     for number in range(2):
         await stage.items.add(stage.uid, OWNER, item(number), {"content": "Text"}, stage.now)
-        await stage.items.failed(items.key(stage.uid, f"{number}@x", "v"), "no quota", later)
+    for one in await stage.items.waiting(stage.uid, 2, stage.now):
+        await stage.items.failed(one, "no quota", later)
 
     async def ended() -> bool:
         return (await stage.assigned.states())[stage.uid][2].polled_at is not None

@@ -22,6 +22,9 @@ from aiohttp import web
 
 from tests.sources.jira_server import wire
 
+MOST_READERS = 100
+"""Users, or groups, of a restriction that one answer has."""
+
 
 @dataclass
 class Content:
@@ -204,7 +207,12 @@ class Confluence:
             made["ancestors"] = self._ancestors(one)
         if "restrictions" in expand:
             limits = {
-                kind: {"results": [{"accountId" if kind == "user" else "id": name} for name in names]}
+                kind: {
+                    "results": [{"accountId" if kind == "user" else "id": name} for name in names[:MOST_READERS]],
+                    "start": 0,
+                    "limit": MOST_READERS,
+                    "size": min(len(names), MOST_READERS),
+                }
                 for kind, names in one.readers.items()
             }
             made["restrictions"] = {"read": {"restrictions": limits}}

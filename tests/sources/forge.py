@@ -30,6 +30,7 @@ class Comment:
     body: str
     created: datetime
     updated: datetime
+    internal: bool = False
 
 
 @dataclass
@@ -45,6 +46,7 @@ class Entry:
     comments: list[Comment] = field(default_factory=list)
     labels: tuple[str, ...] = ()
     closed: bool = False
+    confidential: bool = False
 
 
 class Forge:
@@ -61,6 +63,8 @@ class Forge:
         self.loop = False
         self.files: dict[str, bytes] = {}
         self.tokens: list[str] = []
+        self.visibility, self.merges = "public", "enabled"
+        """Of the repository, and of its requests to merge in GitLab."""
         self.url = ""
         self._numbers, self._comments = itertools.count(1), itertools.count(1000)
 
@@ -92,6 +96,8 @@ class Forge:
         application = web.Application(middlewares=[self._around])
         hub, lab = f"/api/v3/repos/{REPOSITORY}", "/api/v4/projects/{project}"
         for path, answer in {
+            hub: self._hub_repository,
+            lab: self._lab_project,
             f"{hub}/issues": self._hub_issues,
             f"{hub}/issues/comments": self._hub_changes,
             f"{hub}/issues/{{number}}": self._hub_issue,
@@ -159,6 +165,16 @@ class Forge:
             reverse=request.query.get(direction) == "desc",
         )
 
+    async def _hub_repository(self, _: web.Request) -> web.Response:
+        said = {"full_name": REPOSITORY, "private": self.visibility != "public", "visibility": self.visibility}
+        return web.json_response(said)
+
+    async def _lab_project(self, request: web.Request) -> web.Response:
+        if request.match_info["project"] != REPOSITORY:
+            return web.json_response({"message": "404 Project Not Found"}, status=404)
+        levels = {"issues_access_level": "enabled", "merge_requests_access_level": self.merges}
+        return web.json_response({"id": 1, "visibility": self.visibility, **levels})
+
     async def _hub_issues(self, request: web.Request) -> web.Response:
         some = self._sorted(request, list(self.entries.values()), "since", "sort", "direction")
         return self._page(request, [self._hub(one) for one in some], total=False)
@@ -211,7 +227,7 @@ class Forge:
             return web.json_response({"message": "404 Not found"}, status=404)
         rows = [
             {"id": one.id, "system": False, "author": {"username": "petr", "name": "Petr"}, "body": one.body,
-             "created_at": _milli(one.created), "updated_at": _milli(one.updated)}
+             "created_at": _milli(one.created), "updated_at": _milli(one.updated), "internal": one.internal}
             for one in found.comments
         ]  # fmt: skip
         system = {"id": 1, "system": True, "author": None, "body": "changed label", "created_at": _milli(found.created),
@@ -225,7 +241,7 @@ class Forge:
             "state": "closed" if one.closed else "opened", "labels": list(one.labels),
             "author": {"username": "jana", "name": "Jana"}, "assignees": [{"username": "petr", "name": "Petr"}],
             "milestone": None, "user_notes_count": len(one.comments), "created_at": _milli(one.created),
-            "updated_at": _milli(one.updated), **merge,
+            "updated_at": _milli(one.updated), "confidential": one.confidential, **merge,
             "web_url": f"https://gitlab.example/{REPOSITORY}/-/issues/{one.number}",
         }  # fmt: skip
 

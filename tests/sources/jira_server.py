@@ -236,7 +236,9 @@ class Jira:
 
     def _listed(self, number: int, fields: list[str]) -> dict[str, Any]:
         key, updated = self.index[number]
-        said = {"updated": wire(updated, self.zone)} if "updated" in fields else {}
+        said: dict[str, Any] = {"updated": wire(updated, self.zone)} if "updated" in fields else {}
+        if "security" in fields:
+            said["security"] = self.issues[number].fields.get("security")
         return {"id": str(number), "key": key, "fields": said}
 
     def _details(self, ids: list[int], body: dict[str, Any]) -> web.Response:

@@ -39,7 +39,7 @@ TLS = ssl.create_default_context()
 
 
 class Documents(World):
-    """Of two versions of a document the one whose task was created later stays; `texts` has its title."""
+    """Of two versions of a document the one whose task was created later stays; `texts` has its title and readers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,8 @@ class Documents(World):
         super()._step(one)
         if before != "Done" and one["status"]["phase"] == "Done":
             urn, order = one["spec"]["sourceUrn"], list(self.tasks).index(one["metadata"]["name"])
-            said = (order, one["metadata"]["annotations"][labels.TITLE])
+            readers = " ".join(one["spec"]["access"].get("principals", ["nobody"]))
+            said = (order, f"{one['metadata']['annotations'][labels.TITLE]} for {readers}")
             self.texts[urn] = max(self.texts.get(urn, (-1, "")), said)
 
     def state(self) -> dict[str, str]:
@@ -96,7 +97,8 @@ class JiraSite(Site):
         self.count += 1
         self.server.now += timedelta(seconds=self.dice.randint(0, 30))
         there = sorted(self.server.issues.values(), key=lambda one: one.id)
-        what = self.dice.choice(("new", "new", "edit", "edit", "comment", "move", "delete", "hide", "show", "bulk"))
+        kinds = ("new", "new", "edit", "edit", "comment", "move", "delete", "hide", "show", "bulk", "level", "level")
+        what = self.dice.choice(kinds)
         if what == "new" or not there:
             self.server.put(self.dice.choice(("JERV", "SHOP")))
             return
@@ -105,6 +107,9 @@ class JiraSite(Site):
             self.server.touch(one, summary=f"Edit {self.count}")
         elif what == "comment":
             self.server.comment(one, f"Comment {self.count}")
+        elif what == "level":
+            # As by a change of the project's security scheme: the issue has no new time.
+            one.fields["security"] = self.dice.choice((None, {"id": "1"}, {"id": "2"}))
         elif what == "bulk":
             for each in there:
                 self.server.touch(each, summary=f"Bulk {self.count}")
@@ -122,10 +127,14 @@ class JiraSite(Site):
 
     def live(self) -> dict[str, str]:
         return {
-            f"jira::{one.key}": f"{one.key} {one.fields['summary']}"
+            f"jira::{one.key}": f"{one.key} {one.fields['summary']} for {self._readers(one)}"
             for one in self.server.issues.values()
             if self.server.seen(one)
         }
+
+    def _readers(self, one: Any) -> str:
+        level = one.fields.get("security")
+        return f"group:jira-level:{level['id']}" if level else f"group:jira-project:{one.key[:4].lower()}"
 
     def opens(self) -> Any:
         return self._opened(jira)
@@ -139,7 +148,8 @@ class ConfluenceSite(Site):
         self.count += 1
         self.server.now += timedelta(seconds=self.dice.randint(0, 30))
         there = sorted((one for one in self.server.contents.values() if one.type == "page"), key=lambda one: one.id)
-        what = self.dice.choice(("new", "new", "edit", "edit", "comment", "move", "trash", "hide", "show", "draft"))
+        kinds = ("new", "new", "edit", "edit", "comment", "move", "trash", "hide", "show", "draft", "limit", "limit")
+        what = self.dice.choice(kinds)
         if what in ("new", "draft") or not there:
             self.server.put(self.dice.choice(("DEV", "OPS")), status="draft" if what == "draft" else "current")
             return
@@ -147,6 +157,8 @@ class ConfluenceSite(Site):
         if what == "edit":
             one.title = f"Edit {self.count}"
             self.server.edit(one, "<p>New.</p>")
+        elif what == "limit":
+            one.readers = self.dice.choice(({}, {"group": ["a"]}, {"user": ["b"]}))
         elif what == "comment":
             self.server.put(one.space, kind="comment", parent=one.id)
         elif what == "show":
@@ -163,10 +175,14 @@ class ConfluenceSite(Site):
 
     def live(self) -> dict[str, str]:
         return {
-            f"confluence::{one.space}::{one.id}": one.title
+            f"confluence::{one.space}::{one.id}": f"{one.title} for {self._readers(one)}"
             for one in self.server.contents.values()
             if one.type == "page" and self.server.seen(one)
         }
+
+    def _readers(self, one: Any) -> str:
+        named = [f"{kind}:{name}" for kind, names in one.readers.items() for name in names]
+        return named[0] if named else f"group:confluence-space:{one.space.lower()}"
 
     def opens(self) -> Any:
         return self._opened(confluence)
@@ -252,8 +268,17 @@ def database() -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def rig(kind: str, seed: int, cloud: bool, wrapped: Callable[[Any], Any] = lambda one: one) -> AsyncIterator[Rig]:
-    """Against the MongoDB of the tests; what it wrote is gone afterwards."""
+async def rig(
+    kind: str,
+    seed: int,
+    cloud: bool,
+    wrapped: Callable[[Any], Any] = lambda one: one,
+    *,
+    every: float = 60,
+    knows: str = "",
+) -> AsyncIterator[Rig]:
+    """Against the MongoDB of the tests; what it wrote is gone afterwards. Without a knowledge base at `knows` the world
+    is one."""
     dice, world = random.Random(seed), Documents()
     site = (JiraSite if kind == "Jira" else ConfluenceSite)(dice, cloud)
     store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
@@ -263,7 +288,7 @@ async def rig(kind: str, seed: int, cloud: bool, wrapped: Callable[[Any], Any] =
         loaded.host = world.url
         session = kube.session(loaded)
         api = kube.Kube(loaded, session, fence=lambda: None)
-        knowledge = kb.Client(world.url, http, attempts=1)
+        knowledge = kb.Client(knows or world.url, http, attempts=1)
         measured = metrics.Metrics(prometheus_client.CollectorRegistry())
         assigned, stored = assignments.Assignments(database), items.Items(database)
         opens = site.opens()
@@ -276,7 +301,14 @@ async def rig(kind: str, seed: int, cloud: bool, wrapped: Callable[[Any], Any] =
             return found
 
         sweeps = sweep.Sweeper(
-            knowledge, assigned, gone.Gone(database), measured, every=60, wall=wall, monotonic=lambda: 0.0, chance=dice
+            knowledge,
+            assigned,
+            gone.Gone(database),
+            measured,
+            every=every,
+            wall=wall,
+            monotonic=lambda: 0.0,
+            chance=dice,
         )
         polls = poller.Poller(
             api, knowledge, assigned, stored, indexer.Indexer(api, stored, measured, wall=wall), sweeps,
@@ -366,6 +398,58 @@ async def test_what_is_not_shown_any_more_is_kept_and_what_is_deleted_leaves(kin
         await one.settle()
         await one.round()
         assert one.world.state() == {urn: title for urn, title in there.items() if urn != gone_urn}
+
+
+@pytest.mark.parametrize("cloud", [True, False])
+@pytest.mark.parametrize("kind", ["Jira", "Confluence"])
+async def test_other_readers_arrive_with_the_next_poll(kind: str, cloud: bool) -> None:
+    """They have no new time. One who is let in again is one more change, and what did not change is not sent again."""
+    async with rig(kind, 1, cloud, every=3600) as one:
+        server = one.site.server
+        server.late = timedelta(0)
+        for _ in range(9):
+            server.put("JERV" if kind == "Jira" else "OPS")
+        await one.swept()
+        one.world.work()
+        assert one.world.state() == one.site.live()
+        changed = min((server.issues if kind == "Jira" else server.contents).values(), key=lambda each: each.id)
+        swept = one._sweep(await one.assigned.states())
+        for turn, limited in enumerate((True, False, True, False), 1):
+            if kind == "Jira":
+                changed.fields["security"] = {"id": "1"} if limited else None
+            else:
+                changed.readers = {"group": ["a"]} if limited else {}
+            await one.round()
+            one.world.work()
+            assert one.world.state() == one.site.live()
+            assert len(one.world.created) == 9 + turn
+        assert one._sweep(await one.assigned.states()) == swept, "no sweep was needed"
+        if kind == "Jira":
+            server.delete(changed)
+        else:
+            changed.status = "trashed"
+        await one.swept()
+        await one.settle()
+        await one.round()
+        assert one.world.state() == one.site.live(), "the document goes with all its tasks"
+
+
+async def test_a_kill_between_two_writes_leaves_no_reader_of_before() -> None:
+    for left in range(14):
+        async with rig("Confluence", 100 + left, True, every=3600) as one:
+            one.site.server.late = timedelta(0)
+            page = one.site.server.put("OPS")
+            await one.swept()
+            one.world.work()
+            page.readers = {"group": ["a"]}
+            await one.round(left=left)
+            for _ in range(3):
+                await one.round()
+            one.world.work()
+            assert one.world.state() == one.site.live(), f"killed at write {left}"
+            created = len(one.world.created)
+            await one.round()
+            assert len(one.world.created) == created == 2
 
 
 class Naive:

@@ -11,7 +11,7 @@ import pytest
 
 from controllers.sources import limits, port
 from controllers.sources.protocols import atlassian, confluence
-from crds import connection, pendingtask
+from crds import access, connection, pendingtask
 from tests.sources.confluence_server import Confluence
 
 TLS = ssl.create_default_context()
@@ -96,11 +96,16 @@ async def test_every_page_once_and_then_what_changed(cloud: bool) -> None:
 @pytest.mark.parametrize("cloud", [True, False])
 async def test_the_list_costs_the_items_by_pages(cloud: bool) -> None:
     async with site(cloud=cloud).serving() as server:
-        for _ in range(35):
-            server.put()
+        top = server.put()
+        for _ in range(34):
+            server.put(parent=top.id)
         server.requests.clear()
         await places(server, ids_size=10)
         assert sum(one.endswith("search") for one in server.requests) == 4
+        top.hidden = True
+        server.requests.clear()
+        await places(server, ids_size=10)
+        assert sum(one.endswith("search") for one in server.requests) == 4 + 1, "the page above is asked for once"
 
 
 @pytest.mark.parametrize("zone", ["Europe/Prague", "Asia/Kolkata", "Pacific/Kiritimati"])
@@ -206,24 +211,43 @@ async def test_what_has_no_new_time_is_fetched_by_its_place() -> None:
         assert other.source_id == str(restored.id)
 
 
-async def test_who_may_read_it() -> None:
-    async with site().serving() as server:
+async def told(server: Confluence) -> dict[str, access.Access]:
+    """What the list says about who may read what."""
+    found: dict[str, access.Access] = {}
+    async for page in poll(server, ids_size=3).ids():
+        found |= page.access
+    return found
+
+
+@pytest.mark.parametrize("cloud", [True, False])
+async def test_who_may_read_it(cloud: bool) -> None:
+    async with site(cloud=cloud).serving() as server:
         top = server.put(readers={"user": ["a", "b"], "group": ["g"]})
         middle = server.put(parent=top.id)
         leaf = server.put(parent=middle.id, readers={"user": ["b", "c"]})
         users = server.put(readers={"user": ["a", "b"]})
         below = server.put(parent=users.id, readers={"user": ["b"]})
+        one_group = server.put(parent=top.id, readers={"group": ["g"]})
+        no_one = server.put(parent=users.id, readers={"user": ["C d"]})
+        plain = server.put()
+        many = server.put(readers={"user": [f"u{number}" for number in range(120)]})
+        under = server.put(parent=many.id, readers={"user": ["u1"]})
         hidden = server.put(hidden=True)
         lost = server.put(parent=hidden.id)
         found = {int(one.source_id): one.access for one in (await read(server))[0]}
 
-        def known(*names: str) -> port.Access:
-            return port.Access(True, frozenset(names))
+        def known(*names: str) -> access.Access:
+            return access.restricted(names)
 
         assert found[top.id] == found[middle.id] == known("user:a", "user:b", "group:g")
-        assert found[leaf.id] == port.Access(False, frozenset({"user:b"})), "who is in the group is not known"
+        assert found[leaf.id] == access.UNKNOWN, "who is in the group is not known"
         assert found[below.id] == known("user:b")
-        assert found[lost.id] == port.Access(False, frozenset({"group:confluence-space:OPS"}))
+        assert found[one_group.id] == known("group:g"), "all of them are let in by the page above too"
+        assert found[no_one.id] == known()
+        assert found[plain.id] == known("group:confluence-space:ops")
+        assert found[lost.id] == access.UNKNOWN, "the page above may be restricted"
+        assert found[many.id] == found[under.id] == access.UNKNOWN, "not all of its readers are listed"
+        assert await told(server) == {f"OPS/{name}": said for name, said in found.items()}, "the list says the same"
 
 
 async def test_a_page_has_its_text_its_facts_and_its_files() -> None:

@@ -12,7 +12,7 @@ import pytest
 from controllers.sources import limits, port, protocols
 from controllers.sources.protocols import forge as forge_port
 from controllers.sources.protocols import issue, issues
-from crds import authorities, connection
+from crds import access, authorities, connection
 from tests.sources.forge import REPOSITORY, Forge
 
 HOSTS = ("GitHub", "GitLab")
@@ -142,12 +142,13 @@ async def test_what_is_unchanged_costs_few_requests(forge: Forge, host: str) -> 
     ]
     notes = [one for one in forge.requests if "/notes" in one]
     assert len(notes) == (250 if host == "GitLab" else 0)
-    assert [one.partition("?")[0].rpartition("/")[2] for one in forge.requests if one not in notes] == lists
+    asked = [one.partition("?")[0].rpartition("/")[2] for one in forge.requests if one not in notes]
+    assert asked == [{"GitHub": "shop", "GitLab": "acme%2Fshop"}[host], *lists]
     await store.poll(tracker(forge, host))
     forge.requests.clear()
     forge.answers.clear()
     assert await store.poll(tracker(forge, host)) == 0
-    assert forge.answers == [304, 304], "GitHub does not count these"
+    assert forge.answers == [200, 304, 304], "GitHub does not count the last two"
     forge.requests.clear()
     assert len(await store.places(tracker(forge, host))) == 250
     # Three pages; GitHub's total before and after, GitLab's empty list of merge requests.
@@ -175,7 +176,7 @@ async def test_an_error_keeps_what_was_read_and_is_no_end(
     forge.tick(600)
     store = Store()
     good = [(0, dict[str, str](), b"")]
-    forge.fails = good * 12 + [(status, dict(headers), body)]
+    forge.fails = good * 13 + [(status, dict(headers), body)]
     with pytest.raises(port.Unreachable) as caught:
         await store.poll(tracker(forge, host))
     assert caught.value.retry_after == pause
@@ -209,7 +210,8 @@ async def test_pages_in_a_circle_and_a_list_that_never_holds_still(forge: Forge,
     with pytest.raises(port.Unreachable, match="changes while it is read"):
         await Store().places(tracker(forge, host))
     forge.meanwhile = None
-    forge.fails = [(200, {}, b'[{"title": "without a number"}]')] * 2
+    wrong = b'[{"title": "without a number"}]'
+    forge.fails = [(0, {}, b""), (200, {}, wrong), (200, {}, wrong)]
     with pytest.raises(port.Unreachable, match="without number or time"):
         await Store().poll(tracker(forge, host))
 
@@ -232,6 +234,49 @@ async def test_a_repository_that_is_not_shown_any_more_is_no_empty_one(forge: Fo
         with pytest.raises(kind):
             await store.places(tracker(forge, host))
     assert "secret-token" in forge.tokens[0]
+
+
+async def readers(forge: Forge, host: str, cursor: port.Cursor) -> tuple[dict[str, access.Access | None], port.Cursor]:
+    """Who may read what a poll has, and the cursor behind it."""
+    found: dict[str, access.Access | None] = {}
+    async for batch in tracker(forge, host).batches(cursor):
+        found |= {one.source_id: one.access for one in batch.items}
+        cursor = batch.cursor
+    return found, cursor
+
+
+@pytest.mark.parametrize("host", HOSTS)
+async def test_who_may_read_it(forge: Forge, host: str) -> None:
+    """A repository that becomes private gives none of its issues a new time."""
+    one, other = forge.create("One"), forge.create("Other", merge=True)
+    names = [place(host, each.number, each.merge) for each in (one, other)]
+    forge.tick(600)
+    members = access.restricted([f"group:{host.lower()}-repo:acme/shop"])
+    found, cursor = await readers(forge, host, {})
+    assert found == dict.fromkeys(names, access.PUBLIC)
+    assert (await readers(forge, host, cursor))[0] == {}
+    for visibility in ("private", "public", "internal"):
+        forge.visibility = visibility
+        found, cursor = await readers(forge, host, cursor)
+        assert found == dict.fromkeys(names, access.PUBLIC if visibility == "public" else members)
+        assert (await readers(forge, host, cursor))[0] == {}
+
+
+async def test_gitlab_shows_less_of_a_public_project() -> None:
+    async with Forge().serving() as forge:
+        forge.create("Merge", merge=True)
+        secret = forge.create("Secret")
+        secret.confidential, forge.merges = True, "private"
+        forge.say(secret.number, "For all.")
+        forge.say(secret.number, "For the team.").internal = True
+        store = Store()
+        await store.poll(tracker(forge, "GitLab"))
+        assert {one.source_id: one.access for one in store.latest.values()} == {
+            "acme/shop!1": access.restricted(["group:gitlab-repo:acme/shop"]),
+            "acme/shop#2": access.UNKNOWN,
+        }
+        text = store.latest["acme/shop#2"].text
+        assert ("For all." in text, "For the team." in text) == (True, False)
 
 
 @pytest.mark.parametrize("host", HOSTS)

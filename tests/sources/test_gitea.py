@@ -13,7 +13,7 @@ import pytest
 
 from controllers.sources import limits, port, protocols
 from controllers.sources.protocols import issues, progress
-from crds import authorities, connection
+from crds import access, authorities, connection
 from tests.sources import gitea
 
 pytestmark = pytest.mark.services
@@ -140,6 +140,18 @@ async def test_every_change_of_an_issue_is_one_new_version(server: gitea.Gitea) 
     assert [one.name for one in without.files] == ["log.txt"]
 
 
+async def test_who_may_read_it(server: gitea.Gitea) -> None:
+    repository = server.repository("shown")
+    number = server.issue(repository, "One")
+    members = access.restricted([f"group:gitea-repo:{repository}"])
+    cursor: port.Cursor = {}
+    for private in (False, True, False):
+        server.ask("PATCH", f"repos/{repository}", json={"private": private})
+        items, cursor = await poll(tracker(server, repository), cursor)
+        said = {one.source_id: one.access for one in items}
+        assert said == {f"{repository}#{number}": members if private else access.PUBLIC}
+
+
 async def test_what_its_fields_and_its_text_say_are_facts(server: gitea.Gitea) -> None:
     repository = server.repository("facts")
     body = (
@@ -177,8 +189,9 @@ async def test_issues_of_many_pages_and_their_list(server: gitea.Gitea) -> None:
     items, cursor = await poll(tracker(server, repository, bucket=bucket))
     assert named(items) == sorted(f"{repository}#{one}" for one in numbers)
     assert len({one.source_id for one in items}) == len(items)
-    # The list of comments and their number, three pages twice, the pull requests, comments that changed meanwhile.
-    assert bucket.requests == 1 + 1 + 3 + 3 + 1 + 1
+    # The repository, the list of comments and their number, three pages twice, the pull requests, comments that changed
+    # meanwhile.
+    assert bucket.requests == 1 + 1 + 1 + 3 + 3 + 1 + 1
     again = Counted()
     assert await poll(tracker(server, repository, bucket=again), cursor) == ([], cursor)
     assert again.requests <= 10

@@ -11,7 +11,7 @@ import pytest
 
 from controllers.sources import limits, port
 from controllers.sources.protocols import atlassian, jira
-from crds import connection, pendingtask
+from crds import access, connection, pendingtask
 from tests.sources.jira_server import Jira
 
 TLS = ssl.create_default_context()
@@ -322,7 +322,7 @@ async def test_an_issue_has_its_text_its_facts_and_its_files(cloud: bool) -> Non
         ]
         assert "role only" not in item.text
         assert [(file.name, file.media_type, file.body) for file in item.files] == [("app.log", "text/plain", b"log")]
-        assert item.access == port.Access(known=True, principals=frozenset({"group:jira-level:10100"}))
+        assert item.access == access.restricted(["group:jira-level:10100"])
         assert item.facts is not None
         nodes = {node.key: node for node in item.facts.nodes}
         assert dict(nodes["jira::JERV-1"].properties) == {

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.services
 
 
 class Replay:
-    """`rows` of a path, by page: (body, headers); every other path is an empty list."""
+    """`rows` of a path, by page: (body, headers); the repository is public, every other path is an empty list."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], tuple[Any, dict[str, str]]] = {}
@@ -41,6 +41,8 @@ class Replay:
 
     async def _answer(self, request: web.Request) -> web.Response:
         name = request.path.rpartition("/")[2]
+        if request.path.endswith(REPOSITORY):
+            return web.json_response({"private": False})
         if not request.path.endswith((f"{REPOSITORY}/issues", "/merge_requests")):
             return web.json_response([])
         body, headers = self.rows.get((name, request.query.get("page", "1")), ([], {}))

@@ -48,11 +48,16 @@ class Rig:
     now: datetime = datetime(2026, 11, 25, 12, tzinfo=UTC)
     uid: str = ""
     confirmed: str = ""
+    resync: str = ""
+    access: dict[str, Any] | None = None
+    generation: int = 1
 
     def connection(self) -> connection.Connection:
-        annotations = {labels.CONFIRM_DELETIONS: self.confirmed} if self.confirmed else {}
-        meta = {"name": "box", "namespace": "here", "uid": self.uid, "generation": 1, "annotations": annotations}
-        return connection.Connection.model_validate({"metadata": meta, "spec": SPEC})
+        wishes = {labels.CONFIRM_DELETIONS: self.confirmed, labels.RESYNC: self.resync}
+        annotations = {name: value for name, value in wishes.items() if value}
+        meta = {"name": "box", "namespace": "here", "uid": self.uid, "annotations": annotations}
+        spec = SPEC | ({"access": self.access} if self.access else {})
+        return connection.Connection.model_validate({"metadata": {**meta, "generation": self.generation}, "spec": spec})
 
     async def round(self, *, left: int | None = None) -> None:
         """A poll, with a sweep if one is due; `left`: the process dies at that write."""
@@ -279,6 +284,40 @@ async def test_a_few_leave_at_once_and_a_begun_task_stays() -> None:
         one.now += timedelta(hours=2)
         await one.round()
         assert one.world.documents == set(), "its document goes once it is made"
+
+
+async def test_who_may_see_mails_is_said_by_their_connection() -> None:
+    """The mailbox does not tell. Another word holds for what is known once the mailbox is read from its beginning."""
+    jana = {"visibility": "Restricted", "principals": ["user:jana@acme.cz"]}
+    async with rig(6) as one:
+
+        def told() -> dict[str, list[Any]]:
+            found: dict[str, list[Any]] = {}
+            for each in one.world.tasks.values():
+                found.setdefault(each["spec"]["sourceUrn"], []).append(each["spec"].get("access"))
+            return found
+
+        one.box.put(0, "INBOX")
+        await one.swept()
+        assert told() == {"email::m0": [None]}, "Unknown, which the knowledge base shows to nobody"
+        one.access, one.generation = jana, 2
+        one.box.put(1, "INBOX")
+        await one.round()
+        assert told() == {"email::m0": [None], "email::m1": [jana]}
+        one.resync = "now"
+        await one.round()
+        assert told() == {"email::m0": [None, jana], "email::m1": [jana]}
+        for _ in range(2):
+            one.access, one.generation, one.resync = {"visibility": "Unknown"}, one.generation + 1, one.resync + "!"
+            await one.round()
+            assert [each[-1] for each in told().values()] == [{"visibility": "Unknown"}] * 2
+        assert len(one.world.created) == 5
+        one.box.take(0)
+        one.box.take(1)
+        await one.swept()
+        await one.settle()
+        await one.round()
+        assert one.world.tasks == {}, "all tasks leave that were not begun"
 
 
 async def test_one_that_cannot_be_deleted_holds_up_no_other() -> None:

@@ -75,15 +75,17 @@ async def test_a_retry_is_for_what_is_stored_and_a_resync_for_the_rest(database:
     assigned, stored = assignments.Assignments(database), items.Items(database)
     one = port.Item("m1", "v1", pendingtask.Type.EMAIL, "email::m1", "Mail", "text")
     await stored.add("u", OWNER, one, {"content": "text"}, NOW)
-    await stored.failed(items.key("u", "m1", "v1"), "refused", LATER)
+    [waits] = await stored.waiting("u", 9, NOW)
+    await stored.failed(waits, "refused", LATER)
     await stored.add_failure("u", OWNER, port.Failure("m2", "", "no mail"), LATER)
     await assigned.want(mailbox(**{labels.RETRY: "a"}))
     claim = await taken(assigned, stored)
     state = await stored.summed("u", claim.state)
     assert [(one.title, one.reason, one.stored) for one in state.failed] == [("m2", "no mail", False)]
     assert (state.items, state.waiting_since) == ({"New": 1, "Indexing": 0, "Indexed": 0, "Failed": 1}, NOW)
-    assert [one.tries for one in await stored.waiting("u", 9, NOW)] == [0]
-    await stored.failed(items.key("u", "m1", "v1"), "refused again", LATER)
+    [waits] = await stored.waiting("u", 9, NOW)
+    assert waits.tries == 0
+    await stored.failed(waits, "refused again", LATER)
     await assigned.finish(claim, replace(state, polled_at=NOW), LATER)
     assert (await assigned.states())["u"][2].failed == state.failed
     await assigned.want(mailbox(**{labels.RETRY: "a", labels.RESYNC: "b"}))

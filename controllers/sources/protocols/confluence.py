@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -45,6 +45,8 @@ class Confluence:
         self._zone: tzinfo | None = None
         self._spaces: dict[str, str] = {}
         self._readers: dict[str, frozenset[str] | None] = {}
+        self._asked: set[str] = set()
+        """Ancestors whose readers were asked for; those of one that is not shown stay unknown."""
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """See `port.Source`."""
@@ -66,8 +68,12 @@ class Confluence:
         try:
             self._complain(await self._open())
             visible = frozenset(self._spaces.values())
-            async for found in self._search(f"{self._admitted()} ORDER BY created ASC", "space", self._ids_size):
-                yield port.Page(tuple(confluence_page.place(one) for one in found), within=visible)
+            asked = f"space,ancestors,{confluence_page.RESTRICTIONS}"
+            async for found in self._search(f"{self._admitted()} ORDER BY created ASC", asked, self._ids_size):
+                self._note_readers(found)
+                await self._learn_readers(found)
+                told = {confluence_page.place(one): confluence_page.may_read(one, self._readers) for one in found}
+                yield port.Page(tuple(told), within=visible, access=told)
             yield port.Page((), last=True, within=visible)
         finally:
             await self._api.close()
@@ -221,13 +227,20 @@ class Confluence:
         return {page: list(found.values()) for page, found in parts.items()}
 
     async def _learn_readers(self, pages: Sequence[Listed]) -> None:
-        """The restrictions of all ancestors; those of one that is not shown stay unknown."""
-        above = {str(one["id"]) for page in pages for one in page.get("ancestors") or ()} - self._readers.keys()
-        names = sorted(above)
+        """The restrictions of all ancestors."""
+        above = {str(one["id"]) for page in pages for one in page.get("ancestors") or ()}
+        names = sorted(above - self._readers.keys() - self._asked)
+        self._asked.update(names)
         for start in range(0, len(names), self._size):
             some = ", ".join(names[start : start + self._size])
             async for found in self._search(f"id in ({some})", confluence_page.RESTRICTIONS, self._size):
-                self._readers |= {str(one["id"]): confluence_page.readers(one) for one in found}
+                self._note_readers(found)
+
+    def _note_readers(self, pages: Sequence[Listed]) -> None:
+        for one in pages:
+            # Of a page whose readers are not all listed nothing is known.
+            with suppress(ValueError):
+                self._readers[str(one["id"])] = confluence_page.readers(one)
 
     async def _item(self, page: Listed, comments: Sequence[Listed], attached: Sequence[Listed]) -> port.Item:
         listed = [
@@ -241,7 +254,7 @@ class Confluence:
         ]
         files, lines = await atlassian.files(self._api, listed)
         pages = await self._titled(await asyncio.to_thread(confluence_page.links, page))
-        access = confluence_page.access(page, self._readers)
+        access = confluence_page.may_read(page, self._readers)
         # A large page takes seconds: the claims of other Connections are renewed meanwhile.
         return await asyncio.to_thread(confluence_page.item, page, comments, files, attached, lines, pages, access)
 

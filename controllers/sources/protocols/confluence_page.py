@@ -12,7 +12,7 @@ from typing import Any
 
 from controllers.sources import port
 from controllers.sources.protocols import atlassian, storage, window
-from crds import facts, mail, pendingtask
+from crds import access, facts, mail, pendingtask
 
 EXPAND = (
     "body.storage,version,space,ancestors,history,metadata.labels,"
@@ -43,7 +43,7 @@ def stamp(one: Raw) -> window.Stamp:
 
 def item(
     page: Raw, comments: Sequence[Raw], files: Sequence[mail.File], attached: Sequence[Raw], lines: Sequence[str],
-    pages: Mapping[tuple[str, str], str], access: port.Access,
+    pages: Mapping[tuple[str, str], str], may_read: access.Access,
 ) -> port.Item:  # fmt: skip
     """`comments` are all of them, `attached` all attachments, `lines` say what became of them; `pages` has the URNs of
     linked pages by (space, title)."""
@@ -63,7 +63,7 @@ def item(
         observed_at=atlassian.moment(page["version"]["when"]),
         place=place(page),
         facts=_facts(page, body, pages),
-        access=access,
+        access=may_read,
     )
 
 
@@ -75,32 +75,37 @@ def links(page: Raw) -> list[tuple[str, str]]:
 
 
 def readers(one: Raw) -> frozenset[str] | None:
-    """Whom a restriction of its own lets read it; None without one."""
+    """Whom a restriction of its own lets read it; None without one. Raises `ValueError` where they are not all
+    listed."""
     limits = ((one.get("restrictions") or {}).get("read") or {}).get("restrictions") or {}
     found = set()
     for kind in ("user", "group"):
-        for each in (limits.get(kind) or {}).get("results") or ():
+        part = limits.get(kind) or {}
+        listed = part.get("results") or ()
+        if (part.get("_links") or {}).get("next") or len(listed) >= int(part.get("limit") or len(listed) + 1):
+            raise ValueError("the list of readers may go on")
+        for each in listed:
             name = each.get("accountId") or each.get("id") or each.get("username") or each.get("name")
-            found.add(f"{kind}:{name}")
+            found.add(access.principal("user" if kind == "user" else "group", str(name)))
     return frozenset(found) or None
 
 
-def access(page: Raw, above: Mapping[str, frozenset[str] | None]) -> port.Access:
+def may_read(page: Raw, above: Mapping[str, frozenset[str] | None]) -> access.Access:
     """Who may read a page: everyone whom its restrictions and those of all ancestors (`above`, by id) let read it.
 
-    Members of groups are not known here: where two restrictions name different groups, the intersection is not either.
+    Members of groups are not known here, so what two restrictions have in common is known where both name users alone,
+    or one names nobody but those of the other. Unknown too: the restrictions of an ancestor that is not shown.
     """
-    levels = [readers(page)]
-    known = True
-    for one in page.get("ancestors") or ():
-        known = known and str(one["id"]) in above
-        levels.append(above.get(str(one["id"])))
+    try:
+        levels = [readers(page), *(above[str(one["id"])] for one in page.get("ancestors") or ())]
+    except (KeyError, ValueError):
+        return access.UNKNOWN
     limits = [level for level in levels if level is not None]
     if not limits:
-        return port.Access(known, frozenset({f"group:confluence-space:{page['space']['key']}"}))
+        return access.restricted([access.principal("group", f"confluence-space:{page['space']['key']}")])
     shared = frozenset.intersection(*limits)
-    mixed = len(set(limits)) > 1 and any(one.startswith("group:") for level in limits for one in level)
-    return port.Access(known and not mixed, shared)
+    groups = any(one.startswith("group:") for level in limits for one in level)
+    return access.UNKNOWN if groups and shared not in limits else access.restricted(shared)
 
 
 def _text(page: Raw, body: str, comments: Sequence[Raw], lines: Sequence[str]) -> str:

@@ -13,6 +13,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from controllers.sources import port, rest
 from controllers.sources.protocols import issue
+from crds import access
+from crds.access import Access
 
 Query = Mapping[str, str]
 
@@ -46,6 +48,10 @@ class Choice:
         )
 
 
+Readers = Mapping[str, Access]
+"""Who may read things of a repository, by their mark (# or !)."""
+
+
 class Host(Protocol):
     """What differs between hosts. Rows are objects of JSON; what is missing in one raises KeyError, TypeError or
     ValueError."""
@@ -71,6 +77,10 @@ class Host(Protocol):
 
     async def count(self, api: rest.Rest, listing: Listing, query: Query) -> int | None:
         """How many things a list has; None where the host does not say."""
+        ...
+
+    async def access(self, api: rest.Rest, repository: str) -> Readers:
+        """Who may read its lists."""
         ...
 
     async def comment_count(self, api: rest.Rest, repository: str) -> int | None:
@@ -104,6 +114,19 @@ class Host(Protocol):
     def rest_of(self, linked: issue.Linked) -> str:
         """Which client asks for the file: api or web."""
         ...
+
+
+async def repository(api: rest.Rest, path: str) -> Mapping[str, Any]:
+    """What a host says of a repository itself."""
+    found = (await api.get(path)).json
+    if not isinstance(found, Mapping):
+        raise port.Unreachable(f"{path} answered no object.")
+    return found
+
+
+def members(provider: str, repository: str) -> Access:
+    """Of what a host shows to the members of a repository alone: `group:github-repo:acme/shop`."""
+    return access.restricted([access.principal("group", f"{provider}-repo:{repository}")])
 
 
 def link(answer: rest.Answer) -> Query | None:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from controllers.sources import rest
 from controllers.sources.protocols import forge, github, issue
+from crds import access
 
 PAGE = 50
 """The most that a server gives unless its administrator allows more."""
@@ -61,6 +62,12 @@ class Gitea:
     async def count(self, api: rest.Rest, listing: forge.Listing, query: forge.Query) -> int | None:
         """X-Total-Count is in every answer."""
         return None
+
+    async def access(self, api: rest.Rest, repository: str) -> forge.Readers:
+        """Public, or for the members; so is one whose owner is not shown to everyone (internal)."""
+        row = await forge.repository(api, f"repos/{repository}")
+        public = row.get("private") is False and not row.get("internal")
+        return {"#": access.PUBLIC if public else forge.members(self.provider, repository)}
 
     async def comment_count(self, api: rest.Rest, repository: str) -> int | None:
         """See `forge.Host`."""

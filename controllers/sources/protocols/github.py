@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from controllers.sources import port, rest
 from controllers.sources.protocols import forge, issue
+from crds import access
 
 PAGE = 100
 _UPLOAD = re.compile(r"https?://[^\s/()<>\"']+/user-attachments/(?:assets|files)/[\w./%-]+")
@@ -58,6 +59,12 @@ class GitHub:
             return None if forge.link(answer) else len(answer.json)
         page = dict(parse_qsl(urlsplit(found[1]).query)).get("page", "")
         return int(page) if page.isdigit() else None
+
+    async def access(self, api: rest.Rest, repository: str) -> forge.Readers:
+        """Public, or for the members; so is one that is shown to all of an enterprise (internal)."""
+        row = await forge.repository(api, f"repos/{repository}")
+        public = row.get("private") is False and row.get("visibility", "public") == "public"
+        return {"#": access.PUBLIC if public else forge.members(self.provider, repository)}
 
     async def comment_count(self, api: rest.Rest, repository: str) -> int | None:
         """See `forge.Host`."""

@@ -13,9 +13,11 @@ from urllib.parse import quote, urlsplit
 
 from controllers.sources import rest
 from controllers.sources.protocols import forge, issue
+from crds import access
 
 PAGE = 100
 _UPLOAD = re.compile(r"/uploads/([0-9a-f]{32})/([^\s()<>\"'/]+)")
+_EVERYONE = ("enabled", "public")
 _STATES = {"open": "opened", "closed": "closed", "all": "all"}
 
 
@@ -51,6 +53,13 @@ class GitLab:
         """X-Total is in every answer of up to 10,000 things."""
         return None
 
+    async def access(self, api: rest.Rest, repository: str) -> forge.Readers:
+        """Public where the project and its issues or merge requests are; else for the members."""
+        row = await forge.repository(api, _project(repository))
+        levels = {"#": row.get("issues_access_level"), "!": row.get("merge_requests_access_level")}
+        shown = {mark for mark, level in levels.items() if row.get("visibility") == "public" and level in _EVERYONE}
+        return {mark: access.PUBLIC if mark in shown else forge.members(self.provider, repository) for mark in levels}
+
     async def comment_count(self, api: rest.Rest, repository: str) -> int | None:
         """See `forge.Host`."""
         return None
@@ -82,6 +91,7 @@ class GitLab:
             assignees=tuple(who for one in row.get("assignees") or () if (who := _person(one))),
             labels=tuple(str(one["name"]) if isinstance(one, dict) else str(one) for one in row.get("labels") or ()),
             branches=f"{row['source_branch']} -> {row['target_branch']}" if merge else "",
+            confidential=bool(row.get("confidential")),
             comments=None,  # the number that the list has leaves out some notes
         )
 
@@ -96,8 +106,8 @@ class GitLab:
         return path, {"per_page": str(PAGE), "order_by": "created_at", "sort": "asc"}
 
     def comment(self, row: Mapping[str, Any]) -> issue.Comment | None:
-        """None for a note of the system, such as a changed label."""
-        if row.get("system"):
+        """None for a note of the system, such as a changed label, and for an internal one, which fewer may read."""
+        if row.get("system") or row.get("internal") or row.get("confidential"):
             return None
         who = _person(row.get("author")) or issue.Person("ghost")
         return issue.Comment(

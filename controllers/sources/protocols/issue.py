@@ -17,6 +17,7 @@ from typing import Any
 
 from controllers.sources import port
 from crds import facts, mail, pendingtask
+from crds.access import Access
 
 TEXT_BYTES = 1 << 20
 """Of an item; what is behind it is cut, and the text says so."""
@@ -93,6 +94,8 @@ class Thing:
     branches: str = ""
     """Of a request to merge: `from -> to`."""
     comments: int | None = None
+    confidential: bool = False
+    """Fewer may read it than the others of its repository; the host does not say who."""
 
     @property
     def place(self) -> str:
@@ -141,6 +144,7 @@ def item(
     *,
     more: bool = False,
     before: str = "",
+    may_read: Access | None = None,
 ) -> port.Item:
     """`absent`: links of files that were not taken, and why. `more`: there are comments behind the last one. `before`:
     the stamp of the last look, where the host does not time what changed since then.
@@ -164,6 +168,7 @@ def item(
         observed_at=time(changed),
         place=thing.place,
         facts=made,
+        access=may_read,
     )
 
 

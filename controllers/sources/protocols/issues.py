@@ -4,7 +4,8 @@ A poll reads lists: the issues of a repository, its requests to merge, its comme
 time of the host's own less `OVERLAP`. What a list shows is compared with `seen` ({name: stamp}), so a page that shifts
 while it is read, equal times and late commits cost a second look and lose nothing: a list of several pages is read
 again until it shows nothing new, and only then the mark moves. The cursor is `{"of": HASH, "lists": {NAME: {"mark",
-"high", "seen", "next", "etag"}}, "counts": {REPOSITORY: N}}`; `next` is the page within an unfinished list.
+"high", "seen", "next", "etag"}}, "counts": {REPOSITORY: N}, "access":
+{REPOSITORY: HASH}}`; `next` is the page within an unfinished list.
 
 What differs between hosts is a `Host`: `controllers.sources.protocols.github`, `.gitlab`, `.gitea`.
 """
@@ -24,7 +25,7 @@ import structlog
 
 from controllers.sources import limits, port, rest
 from controllers.sources.protocols import forge, issue, progress
-from crds import connection, mail
+from crds import access, connection, mail
 
 log = structlog.get_logger("sources")
 
@@ -55,12 +56,15 @@ class Tracker:
         self._host, self._api, self._web, self._choice = host, api, web, choice
         self._repositories = tuple(dict.fromkeys(repositories))
         said = repr((url, self._repositories, choice))
+        self._readers: dict[str, forge.Readers] = {}
         self._of = hashlib.sha256(said.encode()).hexdigest()[:16]
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """See `port.Source`."""
         known = cursor if cursor.get("of") == self._of else {}
-        at = progress.At(self._of, dict(known.get("lists", {})), dict(known.get("counts", {})))
+        at = progress.At(
+            self._of, dict(known.get("lists", {})), dict(known.get("counts", {})), dict(known.get("access", {}))
+        )
         absent: list[rest.Absent] = []
         try:
             for repository in self._repositories:
@@ -100,6 +104,14 @@ class Tracker:
     async def _repository(self, repository: str, at: progress.At) -> AsyncGenerator[port.Batch]:
         """Issues first: the comments that come with them are not asked for again."""
         lists, taken = self._host.lists(repository, self._choice), progress.Taken()
+        self._readers[repository] = told = await self._host.access(self._api, repository)
+        told_before = at.access.get(repository)
+        at.access[repository] = said = hashlib.sha256(repr(sorted(told.items())).encode()).hexdigest()[:16]
+        if said != told_before:
+            # Others may read all of it now, which no thing of it has a time for: it is read from its beginning.
+            for one in lists:
+                if not one.comments:
+                    at.lists.pop(one.name, None)
         changes = [one for one in lists if one.comments]
         begun = [await self._begin(repository, one, at) for one in changes if not at.lists.get(one.name)]
         for listing in [one for one in lists if not one.comments] + changes:
@@ -263,7 +275,10 @@ class Tracker:
             cut = following is not None and (size > issue.TEXT_BYTES or pages >= MOST_COMMENT_PAGES)
             following = None if cut else following
         files, absent = await self._files(linked)
-        return issue.item(self._host.provider, thing, tuple(comments), files, absent, more=cut, before=before)
+        may_read = access.UNKNOWN if thing.confidential else self._readers[repository][thing.mark]
+        return issue.item(
+            self._host.provider, thing, tuple(comments), files, absent, more=cut, before=before, may_read=may_read
+        )
 
     async def _files(self, linked: Sequence[issue.Linked]) -> tuple[tuple[mail.File, ...], tuple[str, ...]]:
         taken: list[mail.File] = []

@@ -68,8 +68,9 @@ class Jira:
             self._complain(await self._open())
             jql = self._jql(window.Window("").since(self._filter.since), order="created")
             visible = frozenset(self._projects.values())
-            async for found in self._pages(jql, ["key"], self._ids_size):
-                yield port.Page(tuple(jira_issue.place(one) for one in found), within=visible)
+            async for found in self._pages(jql, ["security"], self._ids_size):
+                told = {jira_issue.place(one): jira_issue.readers(one) for one in found}
+                yield port.Page(tuple(told), within=visible, access=told)
             yield port.Page((), last=True, within=visible)
         finally:
             await self._api.close()

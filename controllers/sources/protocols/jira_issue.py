@@ -13,7 +13,7 @@ from typing import Any
 
 from controllers.sources import port
 from controllers.sources.protocols import adf, atlassian, window
-from crds import facts, mail, pendingtask
+from crds import access, facts, mail, pendingtask
 
 FIELDS = (
     "summary", "description", "issuetype", "status", "priority", "labels", "components", "created", "updated",
@@ -83,14 +83,15 @@ def item(
         observed_at=atlassian.moment(fields.get("updated")),
         place=place(issue),
         facts=_facts(issue, description, shown, custom, projects),
-        access=_access(fields, key),
+        access=readers(issue),
     )
 
 
-def _access(fields: Raw, key: str) -> port.Access:
-    level = fields.get("security")
-    name = f"group:jira-level:{level['id']}" if level else f"group:jira-project:{key.rpartition('-')[0]}"
-    return port.Access(known=True, principals=frozenset({name}))
+def readers(issue: Raw) -> access.Access:
+    """Who may read an issue that was asked for with `security`: its level, else its project."""
+    level = issue["fields"].get("security")
+    name = f"jira-level:{level['id']}" if level else f"jira-project:{issue['key'].rpartition('-')[0]}"
+    return access.restricted([access.principal("group", name)])
 
 
 def _joined(*parts: str) -> str:

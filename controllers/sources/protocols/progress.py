@@ -78,13 +78,15 @@ class At:
     of: str
     lists: dict[str, Any]
     counts: dict[str, int]
+    access: dict[str, str] = field(default_factory=dict)
+    """By repository: who may read it, as a hash."""
 
     def batch(self, name: str = "", state: Mapping[str, Any] | None = None, some: Some | None = None) -> port.Batch:
         """What was found, and the cursor behind it."""
         if state is not None:
             self.lists[name] = {**state, "seen": dict(state["seen"])}
         shown = "; ".join(f"{name}: {one.get('mark') or one.get('high')}" for name, one in sorted(self.lists.items()))
-        cursor = {"of": self.of, "lists": dict(self.lists), "counts": dict(self.counts)}
+        cursor = {"of": self.of, "lists": dict(self.lists), "counts": dict(self.counts), "access": dict(self.access)}
         return port.Batch(cursor, shown, tuple(some.items) if some else (), tuple(some.failures) if some else ())
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from crds import access
 from kb import api, client, errors, metrics, structure
 from kb.reading import commit as reading
 from kb.upkeep import check
@@ -147,6 +148,33 @@ async def test_repeated_it_changes_nothing(
     before, count = await kb.state(), fake.count()
     assert results(await served[0].git_commits(asked)) == ["Unchanged", "Unchanged"]
     assert (await kb.state(), fake.count()) == (before, count)
+
+
+async def test_who_may_see_commits(served: tuple[client.Client, httpx.AsyncClient]) -> None:
+    """Other readers of a known commit are a change, and a branch that has it no more says nothing about them."""
+    raw = served[1]
+    members = access.restricted(["group:dev", "user:jana"])
+
+    async def sees(*principals: str) -> bool:
+        sent_with = {access.HEADER: ", ".join(principals)} if principals else {}
+        asked = {"scope": scopes.SHOP.model_dump(by_alias=True), "query": MESSAGE, "maxResults": 5}
+        answer = await raw.post("/api/v1/retrieve", json=asked, headers=sent_with)
+        assert answer.status_code == 200
+        return FIRST in answer.text
+
+    kb_client = served[0]
+    assert results(await kb_client.git_commits(sent(commit()))) == ["Stored"]
+    assert (await sees(), await sees("group:dev")) == (True, False), "it is not known who may see it"
+    unsorted = {"visibility": "Restricted", "principals": list(members.principals[::-1])}
+    for told, result in ((unsorted, "Updated"), (unsorted, "Unchanged"), (None, "Unchanged")):
+        assert results(await kb_client.git_commits(sent(commit(), access=told))) == [result]
+    assert (await sees("group:dev"), await sees("user:petr")) == (True, False)
+    assert results(await kb_client.git_commits(sent(commit(), branch="next"))) == ["Updated"]
+    removed = sent(branch="next", removed=[FIRST])
+    assert results(await kb_client.git_commits(removed)) == ["Removed"]
+    assert (await sees("group:dev"), await sees("user:petr")) == (True, False)
+    assert results(await kb_client.git_commits(sent(commit(), access={"visibility": "Public"}))) == ["Updated"]
+    assert await sees("user:petr")
 
 
 async def test_a_forgotten_commit_leaves_nothing(

@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
+from crds.access import Access
 from kb import api
 from tests.sources.model import World
 
@@ -29,6 +30,8 @@ class Commits(World):
         self.sent: list[str] = []
         self.answers: list[tuple[str, bool]] = []
         self.largest = 0
+        self.access: dict[str, Access | None] = {}
+        """Who may see a commit, as it was told last."""
 
     def application(self) -> web.Application:
         made = super().application()
@@ -44,6 +47,7 @@ class Commits(World):
         have = self.branches.setdefault(f"{asked.scope.project_id}/{asked.branch}", [])
         if result == "Stored":
             self.sent += [one.hash for one in asked.commits]
+            self.access |= {one.hash: asked.access for one in asked.commits}
             have += [one.hash for one in asked.commits if one.hash not in have]
             have[:] = [one for one in have if one not in asked.removed]
         outcomes: list[dict[str, Any]] = [

@@ -21,7 +21,7 @@ from controllers.connection.credentials import Finding
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, sweep
 from controllers.sources.git import clone
 from controllers.sources.protocols import git
-from crds import connection, labels
+from crds import access, connection, labels
 from kb import client as kb
 from tests.sources import process
 from tests.sources.git.knowledge import KUBECONFIG, Commits
@@ -53,8 +53,10 @@ async def world() -> AsyncIterator[Commits]:
         yield one
 
 
-def conn(url: str, *, project: str = "storage", generation: int = 1, retry: str = "") -> connection.Connection:
-    spec = {"type": "Git", "clientId": "acme", "projectId": project, "url": url, "pollInterval": "10s"}
+def conn(
+    url: str, *, project: str = "storage", generation: int = 1, retry: str = "", **more: Any
+) -> connection.Connection:
+    spec = {"type": "Git", "clientId": "acme", "projectId": project, "url": url, "pollInterval": "10s", **more}
     meta = {"name": f"code-{project}", "namespace": "here", "uid": f"uid-{project}", "generation": generation}
     return connection.Connection.model_validate(
         {"metadata": {**meta, "annotations": {labels.RETRY: retry}}, "spec": spec}
@@ -161,6 +163,18 @@ async def test_commits_that_are_not_stored_hold_the_cursor_and_bad_ones_are_fail
     assert (state.reason, len(world.sent)) == ("", 50)
     assert (state.items or {})["Failed"] == 10
     assert {item.title for item in state.failed} == {f"Change {number}" for number in range(50, 60)}
+
+
+async def test_who_may_see_a_repository_is_said_by_its_connection(rig: Rig, made: Repository, world: Commits) -> None:
+    told = {"visibility": "Restricted", "principals": ["group:dev"]}
+    made.many(3)
+    await rig.round(conn(made.url, access=told))
+    made.commit("See https://example.com/why.", {"a": b"1"})
+    rig.now += timedelta(hours=2)
+    await rig.round(conn(made.url, access=told))
+    assert world.access == dict.fromkeys(log(made), access.restricted(["group:dev"]))
+    said = {task["spec"]["type"]: task["spec"].get("access") for task in world.tasks.values()}
+    assert said == {"GitProcessing": told, "LinkProcessing": None}, "a link leads to what is not of the repository"
 
 
 async def test_two_projects_on_one_repository_and_links_that_are_tasks(
