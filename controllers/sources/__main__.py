@@ -172,6 +172,7 @@ async def _run(config: settings.Settings) -> None:
         stored_here={connection.Type.MEETING: partial(meeting.Meetings, kept)},
         clones=git.opened(
             workspace,
+            assigned,
             plain=config.plaintext,
             # SSL_CERT_FILE where it is set (`caBundle` of the chart).
             authorities=ssl.get_default_verify_paths().cafile or "",

@@ -211,6 +211,12 @@ class Assignments:
             row = await self._rows.find_one({"namespace": namespace, "name": name, "wanted": True})
         return None if row is None else _claim(row)
 
+    async def alike(self, claim: Claim) -> list[Claim]:
+        """All other Connections of the type and the client, as they were claimed last. Raises `Unavailable`."""
+        wanted = {"_id": {"$ne": claim.uid}, "spec.type": claim.spec.type.value, "spec.clientId": claim.spec.client_id}
+        with trouble("list the Connections of a client"):
+            return [_claim(row) async for row in self._rows.find(wanted)]
+
     async def release(self, claim: Claim) -> None:
         """Give it back in the middle; it is due as before. Raises `Unavailable`."""
         with trouble("give a Connection back"):

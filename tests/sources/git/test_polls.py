@@ -25,7 +25,7 @@ from crds import connection, labels
 from kb import client as kb
 from tests.sources import process
 from tests.sources.git.knowledge import KUBECONFIG, Commits
-from tests.sources.git.making import Repository
+from tests.sources.git.making import Repository, daemon
 from tests.sources.git.test_repository import log
 
 pytestmark = pytest.mark.services
@@ -53,9 +53,13 @@ async def world() -> AsyncIterator[Commits]:
         yield one
 
 
-def conn(url: str, *, project: str = "storage", generation: int = 1, retry: str = "") -> connection.Connection:
+def conn(
+    url: str, *, project: str = "storage", generation: int = 1, retry: str = "", name: str = "", **chosen: Any
+) -> connection.Connection:
     spec = {"type": "Git", "clientId": "acme", "projectId": project, "url": url, "pollInterval": "10s"}
-    meta = {"name": f"code-{project}", "namespace": "here", "uid": f"uid-{project}", "generation": generation}
+    spec |= {"filter": chosen} if chosen else {}
+    name = name or project
+    meta = {"name": f"code-{name}", "namespace": "here", "uid": f"uid-{name}", "generation": generation}
     return connection.Connection.model_validate(
         {"metadata": {**meta, "annotations": {labels.RETRY: retry}}, "spec": spec}
     )
@@ -105,8 +109,9 @@ async def started(world: Commits, database: Any, tmp_path: Path) -> AsyncIterato
             return rig.now
 
         opens = git.opened(
-            clone.Workspace(tmp_path / "ws", 1 << 30), plain=True, authorities="", seconds=60, monotonic=time.monotonic
-        )
+            clone.Workspace(tmp_path / "ws", 1 << 30), assigned, plain=True, authorities="", seconds=60,
+            monotonic=time.monotonic,
+        )  # fmt: skip
         polls = poller.Poller(
             api, knowledge, assigned, stored, indexer.Indexer(api, stored, measured, wall=wall),
             sweep.Sweeper(knowledge, assigned, gone.Gone(database), measured, every=3600, wall=wall,
@@ -178,6 +183,41 @@ async def test_two_projects_on_one_repository_and_links_that_are_tasks(
     assert {task["spec"]["projectId"] for task in world.tasks.values() if "Git" in task["spec"]["type"]} == {
         "storage", "network",
     }  # fmt: skip
+
+
+async def test_what_one_connection_leaves_stays_while_another_has_it(
+    rig: Rig, made: Repository, world: Commits, tmp_path: Path
+) -> None:
+    """The knowledge base has one document of a commit, whichever Connections of a scope read it."""
+    made.many(4)
+    mirror = Repository(tmp_path / "mirror" / "acme" / "storage.git")
+    mirror.git("fetch", "-q", str(made.path), "+refs/heads/*:refs/heads/*")
+    made.point("topic", "main")
+    topic = made.commit("Topic", {"t": b"1"}, branch="topic")
+    with daemon(tmp_path / "srv") as here, daemon(tmp_path / "mirror") as there:
+        url = f"{here}/acme/storage.git"
+        both = [conn(url, include=["*"]), conn(f"{there}/acme/storage.git", name="mirror")]
+
+        async def polled() -> None:
+            rig.now += timedelta(hours=2)
+            for one in both:
+                await rig.assigned.want(one)
+            for _ in range(4):
+                await rig.round(both[0])
+
+        await polled()
+        assert world.branches == {"storage/main": log(made), "storage/topic": log(made, "topic")}
+        both[0] = conn(url, generation=2, exclude=["main"], include=["*"])
+        await polled()
+        assert world.branches == {"storage/main": log(mirror), "storage/topic": [*log(made), topic]}
+        # Both have it again; what neither has leaves, also where one hears of it before the other.
+        both[0] = conn(url, generation=3, include=["main"])
+        await polled()
+        assert world.branches == {"storage/main": log(mirror), "storage/topic": []}
+        for one in (made, mirror):
+            one.point("main", "main~2")
+            await polled()
+            assert world.branches["storage/main"] == log(mirror)
 
 
 async def test_a_branch_that_is_gone_takes_its_overview_along(rig: Rig, made: Repository, world: Commits) -> None:
