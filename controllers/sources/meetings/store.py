@@ -295,12 +295,11 @@ class Meetings:
 
     # -- the source's side -----------------------------------------------------------------------------------------
 
-    async def ready(self, namespace: str, name: str, after: str, limit: int) -> list[Row]:
+    async def ready(self, of: Place, after: str, limit: int) -> list[Row]:
         """Transcribed meetings of a Connection, whose correction has ended, by id."""
         settled = [one.value for one in Correction if one is not Correction.PENDING]
         wanted = {
-            "namespace": namespace,
-            "connection": name,
+            **_of(of),
             "state": State.TRANSCRIBED.value,
             "correction": {"$in": settled},
             "_id": {"$gt": after},
@@ -308,11 +307,10 @@ class Meetings:
         with trouble("list meetings"):
             return [row async for row in self._rows.find(wanted).sort("_id", ASCENDING).limit(limit)]
 
-    async def ids(self, namespace: str, name: str, states: Sequence[State], after: str, limit: int) -> list[str]:
+    async def ids(self, of: Place, states: Sequence[State], after: str, limit: int) -> list[str]:
         """Ids of a Connection's meetings in these states, in order."""
         wanted = {
-            "namespace": namespace,
-            "connection": name,
+            **_of(of),
             "state": {"$in": [one.value for one in states]},
             "_id": {"$gt": after},
         }
@@ -334,6 +332,11 @@ def owner(row: Row) -> scope.Scope:
 def shown(row: Row) -> meeting.Meeting:
     """The meeting as the API shows it."""
     return meeting.Meeting.model_validate({**row, "id": row["_id"], "bytes": row["offset"]})
+
+
+def _of(place: Place) -> dict[str, str]:
+    """The meetings of a Connection, and of an earlier one of the same name that had the same scope."""
+    return {"namespace": place.namespace, "connection": place.name, **place.owner.model_dump(by_alias=True)}
 
 
 def _claimed(row: Row) -> dict[str, Any]:
