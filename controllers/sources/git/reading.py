@@ -33,11 +33,11 @@ _MAKING_SECONDS = 10.0
 _UNCACHED = {"Cache-Control": "no-cache, max-age=0, must-revalidate"}
 REFS = routes.Route(
     "GET", "/api/v1/git/{connection}/info/refs", "The branches of a Git Connection (smart HTTP)",
-    raw_reply=True, runs=True, tokens=False, query=("service",),
+    raw_reply=True, runs=True, tokens=False, whole=True, query=("service",),
 )  # fmt: skip
 PACK = routes.Route(
     "POST", f"/api/v1/git/{{connection}}/{_SERVICE}", "Objects of a Git Connection (smart HTTP)",
-    raw_body=True, raw_reply=True, runs=True, tokens=False,
+    raw_body=True, raw_reply=True, runs=True, tokens=False, whole=True,
 )  # fmt: skip
 
 

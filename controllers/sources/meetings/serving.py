@@ -75,12 +75,13 @@ class Serving:
                     "/api/v1/meetings",
                     "Meetings of a namespace, the newest first.",
                     reply=meeting.Page,
+                    whole=True,
                     query=("namespace",),
                     optional=listing,
                 ),
                 self._list,
             ),
-            (route("GET", _ONE, "A meeting.", reply=kind), self._get),
+            (route("GET", _ONE, "A meeting.", reply=kind, whole=True), self._get),
             (route("DELETE", _ONE, "Forget a meeting, its recording and its transcript.", 204), self._delete),
             (
                 route("POST", f"{_ONE}/retry", "Transcribe a FAILED meeting again.", reply=kind, errors=_TAKEN),
@@ -99,7 +100,13 @@ class Serving:
                 self._append,
             ),
             (
-                route("GET", f"{_ONE}/transcript", "What was heard, and what is indexed.", reply=meeting.Told),
+                route(
+                    "GET",
+                    f"{_ONE}/transcript",
+                    "What was heard, and what is indexed.",
+                    reply=meeting.Told,
+                    whole=True,
+                ),
                 self._transcript,
             ),
             (

@@ -130,6 +130,16 @@ async def test_a_run_sees_its_own_connections_only(
         assert (await nobody.get(REFS)).status_code == 401
 
 
+async def test_a_run_on_behalf_of_somebody_gets_no_repository(
+    made: Repository, assigned: assignments.Assignments, make: Make
+) -> None:
+    """The knowledge base shows it no commits: who may see a repository is not known."""
+    await assigned.want(conn(made.url))
+    async with serving(make().served, token=run_token(principals=("user:jana",))) as client:
+        refs, pack = await client.get(REFS), await client.post("/api/v1/git/code/git-upload-pack")
+        assert [(one.status_code, one.json()["error"]["code"]) for one in (refs, pack)] == [(403, "forbidden")] * 2
+
+
 async def test_requests_that_are_none_and_too_many_of_them(
     made: Repository, assigned: assignments.Assignments, make: Make
 ) -> None:
