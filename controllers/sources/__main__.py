@@ -186,7 +186,13 @@ async def _run(config: settings.Settings) -> None:
     write = partial(print, flush=True)
     corrected = bool(config.correction_model)
     reads = reading.Reading(
-        assigned, workspace, polls.repository, measured, width=config.git_reads, seconds=config.git_read_seconds
+        assigned,
+        workspace,
+        polls.repository,
+        measured,
+        width=config.git_reads,
+        seconds=config.git_read_seconds,
+        wall=wall,
     )
     served = [
         *effects.Effects(does, entries, measured, write=write, wall=wall).served(),

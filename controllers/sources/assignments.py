@@ -136,12 +136,16 @@ class Assignments:
             await self._rows.create_index([("wanted", ASCENDING), ("pollAt", ASCENDING)])
             await self._items.create_index([("settled", ASCENDING), ("goneAt", ASCENDING)], sparse=True)
 
-    async def claim(self, owner: str, now: datetime, skip: Collection[str] = ()) -> Claim | None:
-        """The Connection that is due longest and that no process has; None: none. Raises `Unavailable`."""
+    async def claim(
+        self, owner: str, now: datetime, skip: Collection[str] = (), full: Collection[str] = ()
+    ) -> Claim | None:
+        """The Connection that is due longest and that no process has, none of `skip` and of no namespace that is
+        `full`; None: none. Raises `Unavailable`."""
         free = [{"until": {"$lt": now}}, {"until": None}]
         with trouble("claim a Connection"):
             row = await self._rows.find_one_and_update(
-                {"wanted": True, "pollAt": {"$lte": now}, "_id": {"$nin": list(skip)}, "$or": free},
+                {"wanted": True, "pollAt": {"$lte": now}, "_id": {"$nin": list(skip)}, "$or": free}
+                | ({"namespace": {"$nin": list(full)}} if full else {}),
                 {"$set": {"owner": owner, "until": now + self._lasts}, "$inc": {"fence": 1}},
                 sort=[("pollAt", ASCENDING)],
                 return_document=AFTER,
