@@ -339,6 +339,8 @@ class Poller:
         kind = claim.spec.type.value
         failures = list(batch.failures)
         for request in batch.commits:
+            # A process that was frozen writes nothing over its successor, whose commits may be the newer ones.
+            await self._assigned.renew(claim, self._wall())
             failures += await self._commit(claim, request)
         unknown = await self._items.unknown(claim.uid, batch.items)
         for found in unknown:

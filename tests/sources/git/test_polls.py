@@ -220,6 +220,30 @@ async def test_what_one_connection_leaves_stays_while_another_has_it(
             assert world.branches["storage/main"] == log(mirror)
 
 
+async def test_a_process_that_was_frozen_takes_no_commits_from_its_successor(
+    rig: Rig, made: Repository, world: Commits
+) -> None:
+    made.many(3)
+    one = conn(made.url)
+    await rig.round(one)
+    last = made.sha("main")
+    made.point("main", "main~1")
+    rig.now += timedelta(hours=1)
+    frozen = await rig.assigned.claim("frozen", rig.now)
+    assert frozen is not None
+    batches = (await rig.polls.source(frozen)).batches(frozen.cursor)
+    batch = await anext(batches)
+    assert [request.removed for request in batch.commits] == [[last]]
+    for at in ("main", last):
+        made.point("main", at)
+        rig.now += timedelta(hours=1)
+        await rig.round(one)
+    with pytest.raises(assignments.Lost):
+        await rig.polls._store(frozen, batch.commits[0].scope, batch)
+    await batches.aclose()
+    assert world.branches == {"storage/main": log(made)}
+
+
 async def test_a_branch_that_is_gone_takes_its_overview_along(rig: Rig, made: Repository, world: Commits) -> None:
     made.many(3)
     made.point("topic", "main")
