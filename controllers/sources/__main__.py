@@ -137,7 +137,7 @@ async def _run(config: settings.Settings) -> None:
     assigned, stored = assignments.Assignments(database, lasts=config.claim_seconds), items.Items(database)
     # Patient: commits are embedded while they are answered.
     knowledge = kb.Client(config.kb_url, http, token=config.kb_token, patient=True)
-    workspace = clone.Workspace(Path(config.workspace), config.git_clone_bytes)
+    workspace = clone.Workspace(Path(config.workspace), config.git_clone_bytes, config.git_workspace_bytes)
     owner = f"{config.identity or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     wall = partial(datetime.now, UTC)
     kept, recordings = meetings.Meetings(database), audio.Audio(database, wall=wall)

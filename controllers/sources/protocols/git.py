@@ -369,7 +369,7 @@ def opened(
 
     def opens(claim: assignments.Claim, credentials: Mapping[str, str], bucket: limits.Bucket) -> Repository:
         at = command.remote(claim.spec.url, credentials, plain=plain, authorities=authorities, seconds=seconds)
-        copy, alike = workspace.clone(claim.uid), partial(assigned.alike, claim)
+        copy, alike = workspace.clone(claim.uid, claim.namespace), partial(assigned.alike, claim)
         return Repository(copy, at, claim.spec, bucket, monotonic=monotonic, alike=alike)
 
     return opens

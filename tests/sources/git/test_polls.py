@@ -109,7 +109,7 @@ async def started(world: Commits, database: Any, tmp_path: Path) -> AsyncIterato
             return rig.now
 
         opens = git.opened(
-            clone.Workspace(tmp_path / "ws", 1 << 30), assigned, plain=True, authorities="", seconds=60,
+            clone.Workspace(tmp_path / "ws", 1 << 30, 1 << 30), assigned, plain=True, authorities="", seconds=60,
             monotonic=time.monotonic,
         )  # fmt: skip
         polls = poller.Poller(

@@ -60,7 +60,7 @@ Make = Callable[..., reading.Reading]
 @pytest.fixture
 def make(assigned: assignments.Assignments, tmp_path: Path) -> Make:
     def made(**more: Any) -> reading.Reading:
-        workspace = clone.Workspace(tmp_path / "ws", 1 << 30)
+        workspace = clone.Workspace(tmp_path / "ws", 1 << 30, 1 << 30)
         given = more.pop("opens", None)
 
         async def opens(claim: assignments.Claim) -> git.Repository:
