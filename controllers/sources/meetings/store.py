@@ -154,11 +154,17 @@ class Meetings:
 
     # -- the operator's side ---------------------------------------------------------------------------------------
 
-    async def waiting(self, limit: int, now: datetime) -> list[Row]:
-        """Recordings that are to be transcribed, the longest waiting first."""
+    async def queued(self, now: datetime) -> list[str]:
+        """The namespaces that have recordings to be transcribed."""
         with trouble("list meetings"):
-            due = {"state": State.UPLOADED.value, "retryAt": {"$lte": now}}
-            return [row async for row in self._rows.find(due).sort("createdAt", ASCENDING).limit(limit)]
+            found: list[str] = await self._rows.distinct("namespace", _due(now))
+        return sorted(found)
+
+    async def waiting(self, limit: int, now: datetime, namespace: str = "") -> list[Row]:
+        """Recordings that are to be transcribed, the longest waiting first; of all namespaces, or of one."""
+        wanted = {**_due(now), **({"namespace": namespace} if namespace else {})}
+        with trouble("list meetings"):
+            return [row async for row in self._rows.find(wanted).sort("createdAt", ASCENDING).limit(limit)]
 
     async def transcribing(self) -> list[Row]:
         """Those that a Job works on."""
@@ -351,6 +357,10 @@ def shown(row: Row) -> meeting.Meeting:
 def _of(place: Place) -> dict[str, str]:
     """The meetings of a Connection, and of an earlier one of the same name that had the same scope."""
     return {"namespace": place.namespace, "connection": place.name, **place.owner.model_dump(by_alias=True)}
+
+
+def _due(now: datetime) -> dict[str, Any]:
+    return {"state": State.UPLOADED.value, "retryAt": {"$lte": now}}
 
 
 def _claimed(row: Row) -> dict[str, Any]:
