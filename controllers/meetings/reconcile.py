@@ -45,6 +45,8 @@ class Transcriptions:
         self._api, self._meetings, self._template = api, meetings, template
         self._at_once, self._token, self._fence = at_once, token, fence
         self._metrics, self._wall, self._every = measured, wall, every
+        self._turns: dict[str, int] = {}
+        """By namespace: the number of its last turn."""
 
     async def run(self, may_act: asyncio.Event) -> None:
         """Look again and again once `may_act` is set, until cancelled."""
@@ -58,15 +60,20 @@ class Transcriptions:
 
     async def look(self) -> None:
         """Do what can be done now; one meeting whose Job is refused holds up no other. Raises `Unavailable`."""
-        running = 0
-        for row in await self._meetings.transcribing():
-            running += await self._guarded(row)
-        room = self._at_once - running
-        for row in await self._meetings.waiting(room, self._wall()) if room > 0 else []:
-            self._fence()
-            begun = await self._meetings.begin(row, self._template.run.namespace)
-            if begun is not None:
-                await self._guarded(begun)
+        running = [row["namespace"] for row in await self._meetings.transcribing() if await self._guarded(row)]
+        for _ in range(self._at_once - len(running)):
+            queued = await self._meetings.queued(self._wall())
+            if not queued:
+                return
+            # In turns: recordings last for hours, and one namespace may have many.
+            chosen = min(queued, key=lambda name: (running.count(name), self._turns.get(name, 0)))
+            self._turns[chosen] = 1 + max(self._turns.values(), default=0)
+            running.append(chosen)
+            for row in await self._meetings.waiting(1, self._wall(), chosen):
+                self._fence()
+                begun = await self._meetings.begin(row, self._template.run.namespace)
+                if begun is not None:
+                    await self._guarded(begun)
 
     async def _guarded(self, row: store.Row) -> bool:
         """Whether its Job still runs, or may."""

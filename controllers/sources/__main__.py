@@ -137,7 +137,7 @@ async def _run(config: settings.Settings) -> None:
     assigned, stored = assignments.Assignments(database, lasts=config.claim_seconds), items.Items(database)
     # Patient: commits are embedded while they are answered.
     knowledge = kb.Client(config.kb_url, http, token=config.kb_token, patient=True)
-    workspace = clone.Workspace(Path(config.workspace), config.git_clone_bytes)
+    workspace = clone.Workspace(Path(config.workspace), config.git_clone_bytes, config.git_workspace_bytes)
     owner = f"{config.identity or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     wall = partial(datetime.now, UTC)
     kept, recordings = meetings.Meetings(database), audio.Audio(database, wall=wall)
@@ -172,6 +172,7 @@ async def _run(config: settings.Settings) -> None:
         stored_here={connection.Type.MEETING: partial(meeting.Meetings, kept)},
         clones=git.opened(
             workspace,
+            assigned,
             plain=config.plaintext,
             # SSL_CERT_FILE where it is set (`caBundle` of the chart).
             authorities=ssl.get_default_verify_paths().cafile or "",
@@ -185,7 +186,13 @@ async def _run(config: settings.Settings) -> None:
     write = partial(print, flush=True)
     corrected = bool(config.correction_model)
     reads = reading.Reading(
-        assigned, workspace, polls.repository, measured, width=config.git_reads, seconds=config.git_read_seconds
+        assigned,
+        workspace,
+        polls.repository,
+        measured,
+        width=config.git_reads,
+        seconds=config.git_read_seconds,
+        wall=wall,
     )
     served = [
         *effects.Effects(does, entries, measured, write=write, wall=wall).served(),

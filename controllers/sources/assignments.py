@@ -136,12 +136,16 @@ class Assignments:
             await self._rows.create_index([("wanted", ASCENDING), ("pollAt", ASCENDING)])
             await self._items.create_index([("settled", ASCENDING), ("goneAt", ASCENDING)], sparse=True)
 
-    async def claim(self, owner: str, now: datetime, skip: Collection[str] = ()) -> Claim | None:
-        """The Connection that is due longest and that no process has; None: none. Raises `Unavailable`."""
+    async def claim(
+        self, owner: str, now: datetime, skip: Collection[str] = (), full: Collection[str] = ()
+    ) -> Claim | None:
+        """The Connection that is due longest and that no process has, none of `skip` and of no namespace that is
+        `full`; None: none. Raises `Unavailable`."""
         free = [{"until": {"$lt": now}}, {"until": None}]
         with trouble("claim a Connection"):
             row = await self._rows.find_one_and_update(
-                {"wanted": True, "pollAt": {"$lte": now}, "_id": {"$nin": list(skip)}, "$or": free},
+                {"wanted": True, "pollAt": {"$lte": now}, "_id": {"$nin": list(skip)}, "$or": free}
+                | ({"namespace": {"$nin": list(full)}} if full else {}),
                 {"$set": {"owner": owner, "until": now + self._lasts}, "$inc": {"fence": 1}},
                 sort=[("pollAt", ASCENDING)],
                 return_document=AFTER,
@@ -210,6 +214,12 @@ class Assignments:
         with trouble("look for a Connection"):
             row = await self._rows.find_one({"namespace": namespace, "name": name, "wanted": True})
         return None if row is None else _claim(row)
+
+    async def alike(self, claim: Claim) -> list[Claim]:
+        """All other Connections of the type and the client, as they were claimed last. Raises `Unavailable`."""
+        wanted = {"_id": {"$ne": claim.uid}, "spec.type": claim.spec.type.value, "spec.clientId": claim.spec.client_id}
+        with trouble("list the Connections of a client"):
+            return [_claim(row) async for row in self._rows.find(wanted)]
 
     async def release(self, claim: Claim) -> None:
         """Give it back in the middle; it is due as before. Raises `Unavailable`."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 
@@ -43,3 +44,14 @@ class Budget:
         finally:
             self._free += size
             self._freed.set()
+
+
+def full(holders: Iterable[str], width: int) -> list[str]:
+    """Of those who hold places, each named once per place, who may take no other one of `width` now: whoever holds
+    twice as many as are free. One alone gets about two thirds, and the next finds a place, however long those last.
+
+    Source: Choudhury, Hahne: "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches" (1998).
+    """
+    held = Counter(holders)
+    free = width - held.total()
+    return [name for name, count in held.items() if count >= 2 * free]

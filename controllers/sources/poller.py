@@ -96,6 +96,7 @@ class Poller:
         self._chance = chance or random.SystemRandom()
         self._buckets: dict[str, tuple[connection.RateLimit, limits.Bucket]] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
+        self._namespaces: dict[str, str] = {}
         self._noted: dict[str, Workspace] = {}
         """By uid: what the clone came to in the poll that runs."""
 
@@ -119,17 +120,20 @@ class Poller:
     async def _claim(self) -> bool:
         if len(self._busy) >= self._width:
             return False
-        claim = await self._assigned.claim(self._owner, self._wall(), tuple(self._busy))
+        # Sources that hang, of one namespace, leave places for those of others.
+        full = limits.full(self._namespaces.values(), self._width)
+        claim = await self._assigned.claim(self._owner, self._wall(), tuple(self._busy), full)
         if claim is None:
             return False
         work = asyncio.create_task(self._serve(claim), name=f"poll {claim.namespace}/{claim.name}")
-        self._busy[claim.uid] = work
+        self._busy[claim.uid], self._namespaces[claim.uid] = work, claim.namespace
         self._metrics.active.set(len(self._busy))
         work.add_done_callback(lambda _: self._done(claim.uid))
         return True
 
     def _done(self, uid: str) -> None:
         self._busy.pop(uid, None)
+        self._namespaces.pop(uid, None)
         self._metrics.active.set(len(self._busy))
 
     async def _serve(self, claim: assignments.Claim) -> None:
@@ -336,6 +340,8 @@ class Poller:
         kind = claim.spec.type.value
         failures = list(batch.failures)
         for request in batch.commits:
+            # A process that was frozen writes nothing over its successor, whose commits may be the newer ones.
+            await self._assigned.renew(claim, self._wall())
             told = request.model_copy(update={"access": claim.spec.access})
             failures += await self._commit(claim, told)
         items = [_told(claim.spec, one) for one in batch.items]

@@ -43,6 +43,8 @@ class Settings(BaseSettings):
     """Directory of the clones of Git Connections."""
     git_clone_bytes: Annotated[int, Field(ge=1 << 20)] = 2 << 30
     """Of one clone; a larger repository is not read."""
+    git_workspace_bytes: Annotated[int, Field(ge=1 << 20)] = 8 << 30
+    """Of all clones together, less than their volume has; a namespace gets at most twice what is free."""
     git_seconds: Annotated[float, Field(gt=0)] = 3600
     """Of one transfer from a Git server."""
     git_reads: Annotated[int, Field(ge=1, le=256)] = 4

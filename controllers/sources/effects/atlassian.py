@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from controllers.sources import rest
-from controllers.sources.effects import arguments, doing
+from controllers.sources.effects import arguments, doing, places
 from controllers.sources.http import problems
 
 PROPERTY = "jervis-effect"
@@ -46,8 +46,8 @@ def _groups(text: str) -> list[str]:
 
 
 class _Jira:
-    def __init__(self, api: rest.Rest, mark: str) -> None:
-        self._api, self._mark = api, mark
+    def __init__(self, api: rest.Rest, place: places.Place, mark: str) -> None:
+        self._api, self._place, self._mark = api, place, mark
         self._property = {"key": PROPERTY, "value": {"id": mark}}
 
     async def close(self) -> None:
@@ -55,19 +55,22 @@ class _Jira:
         await self._api.close()
 
     async def _noted(self, issue: str) -> doing.Before:
-        found = (await self._api.get(f"{_ISSUE}/{issue}", {"fields": "updated"})).json
-        return {"updated": str(found["fields"]["updated"])}
+        """Also whether its project is one of the Connection's: the key that it had before it was moved opens it."""
+        fields = (await self._api.get(f"{_ISSUE}/{issue}", {"fields": "updated,project"})).json["fields"]
+        self._place.admit(fields["project"], "issue")
+        return {"updated": str(fields["updated"])}
 
 
 class Comment(_Jira):
     """addComment."""
 
-    def __init__(self, api: rest.Rest, mark: str, asked: arguments.AddComment) -> None:
-        super().__init__(api, mark)
+    def __init__(self, api: rest.Rest, place: places.Place, mark: str, asked: arguments.AddComment) -> None:
+        super().__init__(api, place, mark)
         self._asked = asked
 
     async def prepare(self) -> doing.Before:
         """The issue is there; the id of its newest comment."""
+        await self._noted(self._asked.issue)
         rows = await self._newest(1)
         return {"last": str(rows[0]["id"]) if rows else "0"}
 
@@ -105,13 +108,15 @@ class Comment(_Jira):
 class Create(_Jira):
     """createIssue."""
 
-    def __init__(self, api: rest.Rest, project: str, mark: str, asked: arguments.CreateIssue) -> None:
-        super().__init__(api, mark)
+    def __init__(
+        self, api: rest.Rest, place: places.Place, project: str, mark: str, asked: arguments.CreateIssue
+    ) -> None:
+        super().__init__(api, place, mark)
         self._project, self._asked = project, asked
 
     async def prepare(self) -> doing.Before:
         """The project is there."""
-        await self._api.get(f"rest/api/3/project/{self._project}")
+        self._place.admit((await self._api.get(f"rest/api/3/project/{self._project}")).json, "repository")
         return {}
 
     async def send(self, before: doing.Before) -> doing.Result:
@@ -146,8 +151,8 @@ class Create(_Jira):
 class Update(_Jira):
     """updateIssue, without `state`: how an issue is closed is each project's own workflow."""
 
-    def __init__(self, api: rest.Rest, mark: str, asked: arguments.UpdateIssue) -> None:
-        super().__init__(api, mark)
+    def __init__(self, api: rest.Rest, place: places.Place, mark: str, asked: arguments.UpdateIssue) -> None:
+        super().__init__(api, place, mark)
         if asked.state is not None:
             raise problems.Invalid(
                 "Jira has no open and closed, but workflows",
@@ -187,8 +192,8 @@ class Update(_Jira):
 class Edit:
     """editPage: version N becomes version N+1, which Confluence takes once."""
 
-    def __init__(self, api: rest.Rest, spaces: tuple[str, ...], mark: str, asked: arguments.EditPage) -> None:
-        self._api, self._spaces, self._asked = api, spaces, asked
+    def __init__(self, api: rest.Rest, place: places.Place, mark: str, asked: arguments.EditPage) -> None:
+        self._api, self._place, self._asked = api, place, asked
         self._path, self._message = f"rest/api/content/{asked.page}", f"jervis-effect {mark}"
         self._body: dict[str, Any] = {}
 
@@ -199,13 +204,8 @@ class Edit:
     async def prepare(self) -> doing.Before:
         """The page is there, in a space of the Connection, and has the version that was read."""
         found = (await self._api.get(self._path, {"expand": "body.storage,version,space"})).json
-        space, number = str(found["space"]["key"]), int(found["version"]["number"])
-        if self._spaces and space not in self._spaces:
-            raise problems.Invalid(
-                f"page {self._asked.page} is in space {space!r}, which the Connection does not reach",
-                field="arguments.page",
-                remedy=f"Edit a page of: {', '.join(self._spaces)}.",
-            )
+        number = int(found["version"]["number"])
+        self._place.admit(found["space"], "page")
         if self._asked.version not in (None, number):
             raise problems.Conflict(
                 f"page {self._asked.page} has version {number}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from controllers.sources import port
@@ -19,12 +20,13 @@ from crds.connection import Type
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`api` is the address before every path; `names` the repositories, projects or spaces, none for
-    all."""
+    """`api` is the address before every path; `names` the repositories, projects or spaces, none for all but
+    `excluded`."""
 
     api: str
     names: tuple[str, ...]
     headers: Mapping[str, str]
+    excluded: tuple[str, ...] = ()
 
     def chosen(self, name: str, field: str) -> str:
         """The one that an argument names, or the only one. Raises `problems.Invalid`."""
@@ -37,6 +39,18 @@ class Place:
                 remedy=f"Name one of: {', '.join(self.names) or 'those that the Connection reads'}.",
             )
         return name
+
+    def admit(self, found: Mapping[str, Any], field: str) -> None:
+        """A project or a space as its host describes it: key, id and name count, without case, as they do when it is
+        read. What an argument names may have moved. Raises `problems.Invalid`."""
+        names = {str(found[one]).casefold() for one in ("key", "id", "name") if found.get(one)}
+        included, excluded = ({one.casefold() for one in some} for some in (self.names, self.excluded))
+        if names & excluded or (included and not names & included):
+            raise problems.Invalid(
+                f"it is in {found.get('key')!r}, which the Connection does not reach",
+                field=f"arguments.{field}",
+                remedy=f"Name one of: {', '.join(self.names) or 'those that the Connection reads'}.",
+            )
 
 
 def find(spec: connection.Spec, credentials: Mapping[str, str], *, plain: bool) -> Place:
@@ -52,14 +66,16 @@ def find(spec: connection.Spec, credentials: Mapping[str, str], *, plain: bool) 
     excluded = spec.filter.exclude if spec.filter else ()
     root, path = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", parts.path.strip("/").removesuffix(".git")
     api, name = _MADE[spec.type](root, path, bool(included))
-    names = tuple(one for one in (included or ((name,) if name else ())) if one not in excluded)
+    names = included or ((name,) if name else ())
+    if spec.type in _REPOSITORIES:
+        names = tuple(one for one in names if one not in excluded)
     if spec.type in _REPOSITORIES and not (names and all(_repository(one) for one in names)):
         raise port.Misconfigured(
             "spec.url and spec.filter.include name no repository.",
             field="spec.filter.include",
             remedy="Give the repository's address as spec.url, or the host's, and repositories as owner/name.",
         )
-    return Place(api, names, _headers(spec, credentials))
+    return Place(api, names, _headers(spec, credentials), excluded)
 
 
 def _github(root: str, path: str, included: bool) -> tuple[str, str]:

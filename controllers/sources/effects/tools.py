@@ -101,7 +101,7 @@ async def opened(
     where = _where(spec.type, place, asked)
     api = rest.Rest(place.api, place.headers, target.bucket, means.tls, monotonic=means.monotonic, wall=means.wall)
     try:
-        return _made(spec.type, asked, api, where, place.names, mark)
+        return _made(spec.type, asked, api, where, place, mark)
     except BaseException:
         await api.close()
         raise
@@ -133,20 +133,22 @@ def _where(kind: Type, place: places.Place, asked: pydantic.BaseModel) -> str:
 
 
 def _made(
-    kind: Type, asked: pydantic.BaseModel, api: rest.Rest, where: str, names: tuple[str, ...], mark: str
+    kind: Type, asked: pydantic.BaseModel, api: rest.Rest, where: str, place: places.Place, mark: str
 ) -> doing.Doing:
     jira = kind is Type.JIRA
     match asked:
         case arguments.AddComment():
-            return atlassian.Comment(api, mark, asked) if jira else trackers.Comment(kind, api, where, mark, asked)
+            if jira:
+                return atlassian.Comment(api, place, mark, asked)
+            return trackers.Comment(kind, api, where, mark, asked)
         case arguments.CreateIssue():
             if jira:
-                return atlassian.Create(api, where, mark, asked)
+                return atlassian.Create(api, place, where, mark, asked)
             return trackers.Create(kind, api, where, mark, asked)
         case arguments.UpdateIssue():
-            return atlassian.Update(api, mark, asked) if jira else trackers.Update(kind, api, where, mark, asked)
+            return atlassian.Update(api, place, mark, asked) if jira else trackers.Update(kind, api, where, mark, asked)
         case arguments.EditPage():
-            return atlassian.Edit(api, names, mark, asked)
+            return atlassian.Edit(api, place, mark, asked)
     raise AssertionError(f"{type(asked).__name__} belongs to no tool")
 
 

@@ -11,9 +11,10 @@ import fcntl
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from controllers.sources import port
@@ -56,10 +57,11 @@ def listed(at: command.Remote) -> Listed:
 
 
 class Clone:
-    """One Connection's, at `path`; at most `most` bytes. Methods block."""
+    """One Connection's, at `path`; at most `most` bytes. `crowded` says why it may not grow now, "": it may. Methods
+    block."""
 
-    def __init__(self, path: Path, most: int) -> None:
-        self.path, self._most = path, most
+    def __init__(self, path: Path, most: int, crowded: Callable[[], str] = lambda: "") -> None:
+        self.path, self._most, self._crowded = path, most, crowded
 
     def there(self) -> bool:
         """Whether it is made."""
@@ -141,7 +143,7 @@ class Clone:
     def _transfer(self, path: Path, at: command.Remote, wanted: bytes) -> None:
         def watch() -> str:
             size = taken(path)
-            return f"the clone is larger than {self._most >> 20} MiB" if size > self._most else ""
+            return f"the clone is larger than {self._most >> 20} MiB" if size > self._most else self._crowded()
 
         # Nothing of the remote is remembered in the clone: no name, no address, no FETCH_HEAD.
         arguments = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--force", "--stdin")
@@ -154,7 +156,8 @@ class Clone:
             raise port.Misconfigured(
                 f"The repository is not taken: {said}.",
                 field="spec.url",
-                remedy="Raise sources.settings.gitCloneBytes of the chart, and the size of the workspace volume.",
+                remedy="Raise sources.settings.gitCloneBytes or gitWorkspaceBytes of the chart, and the size of the"
+                " workspace volume.",
             )
 
     def _refs(self, path: Path) -> dict[str, str]:
@@ -180,14 +183,31 @@ class Clone:
 
 
 class Workspace:
-    """The directory of all clones, each of at most `most` bytes."""
+    """The directory of all clones, each of at most `most` bytes, and of `total` together: a volume that is full ends
+    the process, and with it the clones of all."""
 
-    def __init__(self, root: Path, most: int) -> None:
-        self._root, self._most = root, most
+    def __init__(self, root: Path, most: int, total: int) -> None:
+        self._root, self._most, self._total = root, most, total
+        self._namespaces: dict[str, str] = {}
 
-    def clone(self, uid: str) -> Clone:
-        """That of a Connection."""
-        return Clone(self._root / f"{uid}.git", self._most)
+    def clone(self, uid: str, namespace: str = "") -> Clone:
+        """That of a Connection; `namespace` is the Connection's, where it is known."""
+        if namespace:
+            self._namespaces[uid] = namespace
+        return Clone(self._root / f"{uid}.git", self._most, partial(self._crowded, uid))
+
+    def _crowded(self, uid: str) -> str:
+        """A namespace gets twice what is free, so that large repositories of one leave room for those of others."""
+        held: dict[str, int] = {}
+        for path in self._root.glob("*.git*"):
+            of = path.name.partition(".git")[0]
+            owner = self._namespaces.get(of, of)
+            held[owner] = held.get(owner, 0) + taken(path)
+        free = self._total - sum(held.values())
+        own = held.get(self._namespaces.get(uid, uid), 0)
+        if own < 2 * free:
+            return ""
+        return f"clones have {self._total >> 20} MiB, and those of its namespace {own >> 20} MiB of them already"
 
     def keep(self, uids: frozenset[str]) -> list[str]:
         """Delete what is of none of these Connections; the names of what went."""

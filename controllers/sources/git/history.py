@@ -12,6 +12,7 @@ import re
 import secrets
 import subprocess
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from types import TracebackType
@@ -36,12 +37,14 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _STATUS: dict[str, Literal["M", "A", "D", "R"]] = {"M": "M", "T": "M", "A": "A", "C": "A", "D": "D", "R": "R"}
 
 
-def between(clone: Path, new: str, old: str | None, since: datetime | None = None) -> list[str]:
-    """The commits of `new` that `old` has not, parents before children; always in the same order."""
+def between(
+    clone: Path, new: str, old: str | None, since: datetime | None = None, others: Sequence[str] = ()
+) -> list[str]:
+    """The commits of `new` that neither `old` nor `others` have, parents before children; always in the same order."""
     arguments = ["rev-list", "--reverse", "--topo-order"]
     if since is not None:
         arguments.append(f"--since={int(since.timestamp())}")
-    arguments += [new, *([f"^{old}"] if old else []), "--"]
+    arguments += [new, *([f"^{old}"] if old else []), *(f"^{one}" for one in others), "--"]
     return command.local(clone, *arguments).decode("ascii").split()
 
 

@@ -13,11 +13,12 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 import structlog
 from aiohttp import web
 
-from controllers.sources import assignments, metrics
+from controllers.sources import assignments, limits, metrics
 from controllers.sources.git import clone, command
 from controllers.sources.http import app, gate, problems, routes
 from controllers.sources.protocols import git
@@ -33,17 +34,17 @@ _MAKING_SECONDS = 10.0
 _UNCACHED = {"Cache-Control": "no-cache, max-age=0, must-revalidate"}
 REFS = routes.Route(
     "GET", "/api/v1/git/{connection}/info/refs", "The branches of a Git Connection (smart HTTP)",
-    raw_reply=True, runs=True, tokens=False, query=("service",),
+    raw_reply=True, runs=True, tokens=False, whole=True, query=("service",),
 )  # fmt: skip
 PACK = routes.Route(
     "POST", f"/api/v1/git/{{connection}}/{_SERVICE}", "Objects of a Git Connection (smart HTTP)",
-    raw_body=True, raw_reply=True, runs=True, tokens=False,
+    raw_body=True, raw_reply=True, runs=True, tokens=False, whole=True,
 )  # fmt: skip
 
 
 class Reading:
     """`opens` gives the repository of a Connection. `width` requests are answered at once, each for `seconds` at
-    most."""
+    most, and as many clones made; `wall` is UTC."""
 
     def __init__(
         self,
@@ -54,10 +55,12 @@ class Reading:
         *,
         width: int,
         seconds: float,
+        wall: Callable[[], datetime],
     ) -> None:
         self._assigned, self._workspace, self._opens, self._metrics = assigned, workspace, opens, measured
-        self._width, self._seconds = width, seconds
-        self._busy = 0
+        self._width, self._seconds, self._wall = width, seconds, wall
+        self._busy: list[str] = []
+        """The namespace of each request that is answered."""
         self._making: dict[str, asyncio.Task[str]] = {}
 
     @property
@@ -90,7 +93,7 @@ class Reading:
     ) -> web.StreamResponse:
         outcome = "failed"
         try:
-            async with self._slot():
+            async with self._slot(gate.run(request).namespace):
                 copy = await self._clone(request)
                 response = await self._stream(request, copy, arguments, body, kind, start)
             outcome = "ok"
@@ -105,14 +108,14 @@ class Reading:
             self._metrics.git_reads.labels(outcome).inc()
 
     @asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
-        if self._busy >= self._width:
-            raise problems.Crowded(f"{self._width} repositories are read at once already")
-        self._busy += 1
+    async def _slot(self, namespace: str) -> AsyncIterator[None]:
+        if len(self._busy) >= self._width or namespace in limits.full(self._busy, self._width):
+            raise problems.Crowded(f"{len(self._busy)} of {self._width} repositories are read at once already")
+        self._busy.append(namespace)
         try:
             yield
         finally:
-            self._busy -= 1
+            self._busy.remove(namespace)
 
     async def _clone(self, request: web.Request) -> clone.Clone:
         run, name = gate.run(request), request.match_info["connection"]
@@ -133,6 +136,13 @@ class Reading:
         """Return if the clone was just made; it is made once, however many ask."""
         making = self._making.get(claim.uid)
         if making is None:
+            failed = claim.state.workspace
+            left = (failed.retry_at - self._wall()).total_seconds() if failed and failed.retry_at else 0.0
+            if failed is not None and left > 0:
+                # The pauses of the polls hold for runs too: a server may lock a login that fails too often.
+                raise errors.Operational(f"the repository cannot be cloned: {failed.error}", retry_after=left)
+            if len(self._making) >= self._width:
+                raise problems.Crowded(f"{self._width} clones are made at once already")
             making = asyncio.create_task(self._made(claim), name=f"clone {claim.namespace}/{claim.name}")
             self._making[claim.uid] = making
             making.add_done_callback(lambda _: self._making.pop(claim.uid, None))

@@ -27,6 +27,12 @@ class Caller:
             return f"run {self.claims.attempt} of task {self.claims.task_uid} in {self.claims.namespace}"
         return self.grant.name if self.grant is not None else ""
 
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """As whom it reads; (): as nobody in particular, all of its scope."""
+        of = self.claims or self.grant
+        return of.principals if of is not None else ()
+
     def allows(self, where: scope.Scope, *, writing: bool) -> bool:
         """Whether it may act in `where`: a run in its own scope alone, a token within its bounds."""
         if self.claims is not None:
@@ -43,7 +49,7 @@ class Gate:
     def __init__(self, verifier: runtoken.Verifier | None, book: grants.Book | None) -> None:
         self._verifier, self._book = verifier, book
 
-    def enter(self, request: web.Request, *, runs: bool, tokens: bool) -> None:
+    def enter(self, request: web.Request, *, runs: bool, tokens: bool, whole: bool = False) -> None:
         """Who asks, for `caller`. Raises `problems.Unauthorized` or, where its kind may not call, `Forbidden`."""
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
         token = token.strip() if kind.lower() == "bearer" else ""
@@ -66,6 +72,12 @@ class Gate:
                 f"{found.name} may not call {request.method} {request.path}",
                 field="path",
                 remedy="See docs/effects.md for which tokens a path takes.",
+            )
+        if whole and found.principals:
+            raise problems.Forbidden(
+                f"{found.name} sees what its principals see, and who may see this is not known",
+                field="path",
+                remedy="Ask the knowledge base, or use a token without principals.",
             )
         request[_CALLER] = found
 

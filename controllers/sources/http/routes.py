@@ -19,7 +19,8 @@ class Route:
     """One operation. `body` and `reply` are wire models; `raw_body` and `raw_reply`: bytes travel instead.
 
     `runs`, `tokens`: whether run tokens and tokens of the file may call it. `open`: no token is asked for, the handler
-    authenticates the caller itself. `query` and `optional` are all its parameters, others are refused. `errors`: more
+    authenticates the caller itself. `whole`: it shows a scope as a whole, and is closed to callers that see what some
+    principals see. `query` and `optional` are all its parameters, others are refused. `errors`: more
     statuses, each with what it says.
     """
 
@@ -34,6 +35,7 @@ class Route:
     runs: bool = False
     tokens: bool = True
     open: bool = False
+    whole: bool = False
     query: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     errors: tuple[tuple[int, str], ...] = ()

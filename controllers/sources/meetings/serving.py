@@ -15,6 +15,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import pydantic
@@ -22,7 +23,7 @@ from aiohttp import web
 
 from controllers.sources.http import app, gate, problems, routes
 from controllers.sources.meetings import audio, metrics, store
-from crds import meeting
+from crds import grants, meeting
 
 T = TypeVar("T", bound=pydantic.BaseModel)
 TUS = {"Tus-Resumable": "1.0.0"}
@@ -75,12 +76,13 @@ class Serving:
                     "/api/v1/meetings",
                     "Meetings of a namespace, the newest first.",
                     reply=meeting.Page,
+                    whole=True,
                     query=("namespace",),
                     optional=listing,
                 ),
                 self._list,
             ),
-            (route("GET", _ONE, "A meeting.", reply=kind), self._get),
+            (route("GET", _ONE, "A meeting.", reply=kind, whole=True), self._get),
             (route("DELETE", _ONE, "Forget a meeting, its recording and its transcript.", 204), self._delete),
             (
                 route("POST", f"{_ONE}/retry", "Transcribe a FAILED meeting again.", reply=kind, errors=_TAKEN),
@@ -99,7 +101,13 @@ class Serving:
                 self._append,
             ),
             (
-                route("GET", f"{_ONE}/transcript", "What was heard, and what is indexed.", reply=meeting.Told),
+                route(
+                    "GET",
+                    f"{_ONE}/transcript",
+                    "What was heard, and what is indexed.",
+                    reply=meeting.Told,
+                    whole=True,
+                ),
                 self._transcript,
             ),
             (
@@ -122,16 +130,14 @@ class Serving:
 
     async def _create(self, request: web.Request) -> web.Response:
         draft = await app.read(request, meeting.Draft)
-        place = await self._meetings.place(draft.namespace, draft.connection)
-        if not gate.caller(request).allows(place.owner, writing=True):
-            # Whoever may not write there is not told what is there.
-            raise store.Unknown(f"No Connection {draft.connection!r} is yours to write to.", field="connection")
+        allows = partial(gate.caller(request).allows, writing=True)
+        place = await self._meetings.place(draft.namespace, draft.connection, allows)
         row = await self._meetings.create(draft, place, self._wall())
         self._metrics.meetings.labels(meeting.State.RECORDING.value).inc()
         return app.reply(store.shown(row), 201)
 
     async def _list(self, request: web.Request) -> web.Response:
-        query, allows = request.query, gate.caller(request).allows
+        query, caller = request.query, gate.caller(request)
         wanted: dict[str, Any] = {"namespace": query["namespace"]}
         if query.get("connection"):
             wanted["connection"] = query["connection"]
@@ -145,8 +151,11 @@ class Serving:
         text = query.get("limit", "100")
         if not (text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST_LISTED):
             raise problems.Invalid(f"limit {text!r} is no number from 1 to {_MOST_LISTED}", field="limit")
-        rows = await self._meetings.listed(wanted, int(text) + 1)
-        shown = tuple(store.shown(row) for row in rows[: int(text)] if allows(store.owner(row), writing=False))
+        clients = {one.client_id for one in caller.grant.scopes} if caller.grant is not None else set()
+        if clients and grants.EVERY not in clients:
+            wanted["clientId"] = {"$in": sorted(clients)}
+        rows = await self._meetings.listed(wanted, int(text) + 1, partial(caller.allows, writing=False))
+        shown = tuple(store.shown(row) for row in rows[: int(text)])
         return app.reply(meeting.Page(meetings=shown, truncated=len(rows) > int(text)))
 
     async def _get(self, request: web.Request) -> web.Response:
@@ -202,7 +211,7 @@ class Serving:
         """The meeting of the path, if the caller may."""
         row = await self._meetings.get(request.match_info["id"])
         if not gate.caller(request).allows(store.owner(row), writing=writing):
-            raise store.Unknown(f"There is no meeting {row['_id']!r}.", field="id")
+            raise store.absent(row["_id"])
         return row
 
     # -- the pod of its Job ----------------------------------------------------------------------------------------

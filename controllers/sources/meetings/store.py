@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -62,25 +62,25 @@ class Meetings:
 
     # -- the API's side --------------------------------------------------------------------------------------------
 
-    async def place(self, namespace: str, name: str) -> Place:
-        """The Connection of that name. Raises `Unknown`, `Unfit`."""
+    async def place(self, namespace: str, name: str, allows: Callable[[scope.Scope], bool] = lambda _: True) -> Place:
+        """The Connection of that name, where the caller may write. Raises `Unknown`, `Unfit`."""
         with trouble("look for a Connection"):
             row = await self._connections.find_one({"namespace": namespace, "name": name, "wanted": True})
-        if row is None:
+        spec = None if row is None else connection.Spec.model_validate(row["spec"])
+        # Whoever may not write there is not told what is there.
+        if row is None or spec is None or not allows(_scope(spec)):
             raise Unknown(
-                f"No Connection {name!r} in namespace {namespace!r} is polled.",
+                f"No Connection {name!r} in namespace {namespace!r} is polled and yours to write to.",
                 field="connection",
                 remedy="Name one of type Meeting that is Ready: kubectl get connections",
             )
-        spec = connection.Spec.model_validate(row["spec"])
         if spec.type is not connection.Type.MEETING:
             raise Unfit(
                 f"Connection {name!r} is of type {spec.type.value}.",
                 field="connection",
                 remedy="Name one of type Meeting.",
             )
-        owner = scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id)
-        return Place(row["_id"], namespace, name, owner)
+        return Place(row["_id"], namespace, name, _scope(spec))
 
     async def create(self, draft: meeting.Draft, place: Place, now: datetime) -> Row:
         """A new meeting without a recording. Raises `Unfit` for another client than the Connection's."""
@@ -114,14 +114,19 @@ class Meetings:
         with trouble("look for a meeting"):
             row: Row | None = await self._rows.find_one({"_id": meeting_id})
         if row is None:
-            raise Unknown(f"There is no meeting {meeting_id!r}.", field="id", remedy="GET /api/v1/meetings lists them.")
+            raise absent(meeting_id)
         return row
 
-    async def listed(self, wanted: Mapping[str, Any], limit: int) -> list[Row]:
-        """The newest first."""
+    async def listed(self, wanted: Mapping[str, Any], limit: int, allows: Callable[[scope.Scope], bool]) -> list[Row]:
+        """Those that the caller may see, the newest first."""
+        found: list[Row] = []
         with trouble("list meetings"):
-            rows = self._rows.find(dict(wanted)).sort([("createdAt", DESCENDING), ("_id", DESCENDING)]).limit(limit)
-            return [row async for row in rows]
+            async for row in self._rows.find(dict(wanted)).sort([("createdAt", DESCENDING), ("_id", DESCENDING)]):
+                if allows(owner(row)):
+                    found.append(row)
+                if len(found) == limit:
+                    break
+        return found
 
     async def retry(self, meeting_id: str) -> Row:
         """Have a failed one transcribed again. Raises `Unfit`, `Unknown`."""
@@ -149,11 +154,17 @@ class Meetings:
 
     # -- the operator's side ---------------------------------------------------------------------------------------
 
-    async def waiting(self, limit: int, now: datetime) -> list[Row]:
-        """Recordings that are to be transcribed, the longest waiting first."""
+    async def queued(self, now: datetime) -> list[str]:
+        """The namespaces that have recordings to be transcribed."""
         with trouble("list meetings"):
-            due = {"state": State.UPLOADED.value, "retryAt": {"$lte": now}}
-            return [row async for row in self._rows.find(due).sort("createdAt", ASCENDING).limit(limit)]
+            found: list[str] = await self._rows.distinct("namespace", _due(now))
+        return sorted(found)
+
+    async def waiting(self, limit: int, now: datetime, namespace: str = "") -> list[Row]:
+        """Recordings that are to be transcribed, the longest waiting first; of all namespaces, or of one."""
+        wanted = {**_due(now), **({"namespace": namespace} if namespace else {})}
+        with trouble("list meetings"):
+            return [row async for row in self._rows.find(wanted).sort("createdAt", ASCENDING).limit(limit)]
 
     async def transcribing(self) -> list[Row]:
         """Those that a Job works on."""
@@ -295,12 +306,11 @@ class Meetings:
 
     # -- the source's side -----------------------------------------------------------------------------------------
 
-    async def ready(self, namespace: str, name: str, after: str, limit: int) -> list[Row]:
+    async def ready(self, of: Place, after: str, limit: int) -> list[Row]:
         """Transcribed meetings of a Connection, whose correction has ended, by id."""
         settled = [one.value for one in Correction if one is not Correction.PENDING]
         wanted = {
-            "namespace": namespace,
-            "connection": name,
+            **_of(of),
             "state": State.TRANSCRIBED.value,
             "correction": {"$in": settled},
             "_id": {"$gt": after},
@@ -308,11 +318,10 @@ class Meetings:
         with trouble("list meetings"):
             return [row async for row in self._rows.find(wanted).sort("_id", ASCENDING).limit(limit)]
 
-    async def ids(self, namespace: str, name: str, states: Sequence[State], after: str, limit: int) -> list[str]:
+    async def ids(self, of: Place, states: Sequence[State], after: str, limit: int) -> list[str]:
         """Ids of a Connection's meetings in these states, in order."""
         wanted = {
-            "namespace": namespace,
-            "connection": name,
+            **_of(of),
             "state": {"$in": [one.value for one in states]},
             "_id": {"$gt": after},
         }
@@ -326,6 +335,15 @@ def job_name(meeting_id: str, attempt: int) -> str:
     return f"transcribe-{meeting_id}-{attempt}"
 
 
+def absent(meeting_id: str) -> Unknown:
+    """For one that there is not, or that the caller may not see."""
+    return Unknown(f"There is no meeting {meeting_id!r}.", field="id", remedy="GET /api/v1/meetings lists them.")
+
+
+def _scope(spec: connection.Spec) -> scope.Scope:
+    return scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id)
+
+
 def owner(row: Row) -> scope.Scope:
     """Whose meeting it is."""
     return scope.Scope(client_id=row["clientId"], project_id=row["projectId"], group_id=row["groupId"])
@@ -334,6 +352,15 @@ def owner(row: Row) -> scope.Scope:
 def shown(row: Row) -> meeting.Meeting:
     """The meeting as the API shows it."""
     return meeting.Meeting.model_validate({**row, "id": row["_id"], "bytes": row["offset"]})
+
+
+def _of(place: Place) -> dict[str, str]:
+    """The meetings of a Connection, and of an earlier one of the same name that had the same scope."""
+    return {"namespace": place.namespace, "connection": place.name, **place.owner.model_dump(by_alias=True)}
+
+
+def _due(now: datetime) -> dict[str, Any]:
+    return {"state": State.UPLOADED.value, "retryAt": {"$lte": now}}
 
 
 def _claimed(row: Row) -> dict[str, Any]:

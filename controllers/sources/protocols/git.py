@@ -17,6 +17,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -44,7 +45,8 @@ _TRACKERS: Mapping[str, Literal["github", "gitlab", "gitea"]] = {
 
 
 class Repository:
-    """One poll. `bucket` and `monotonic` say when the remote may be asked next; `sleep` waits for it."""
+    """One poll. `bucket` and `monotonic` say when the remote may be asked next; `sleep` waits for it. `alike`: the
+    client's other Git Connections, some of which may read the same repository."""
 
     def __init__(
         self,
@@ -55,14 +57,13 @@ class Repository:
         *,
         monotonic: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        alike: Callable[[], Awaitable[Sequence[assignments.Claim]]] | None = None,
     ) -> None:
-        self._clone, self._at, self._bucket = copy, at, bucket
+        self._clone, self._at, self._bucket, self._alike = copy, at, bucket, alike
         self._monotonic, self._sleep = monotonic, sleep
         self._filter = spec.filter or connection.Filter()
-        self._owner = scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id)
-        since = self._filter.since
-        said = "\0".join((spec.url, since.isoformat() if since else ""))
-        self._of = hashlib.sha256(said.encode()).hexdigest()[:16]
+        self._owner, self._url = _owner(spec), spec.url
+        self._of = _of(spec)
         self._repository = repository(spec.url)
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
@@ -202,7 +203,7 @@ class Repository:
         )
         left: list[str] = []
         if base is not None:
-            left = await asyncio.to_thread(history.between, self._clone.path, base, target)
+            left = await self._left(name, base, target)
         return self._batch(places, items=(item,), failures=failures, commits=self._leaving(default, name, left))
 
     async def _removed(self, name: str, places: dict[str, dict[str, Any]]) -> port.Batch:
@@ -214,10 +215,25 @@ class Repository:
             if sha is None:
                 continue
             if await asyncio.to_thread(self._clone.find, self._at, sha):
-                left |= dict.fromkeys(await asyncio.to_thread(history.between, self._clone.path, sha, None))
+                left |= dict.fromkeys(await self._left(name, sha, None))
             else:
                 failures = (_unknown(name, sha),)
         return self._batch(places, failures=failures, commits=self._leaving(self._repository, name, [*left]))
+
+    async def _left(self, name: str, old: str, new: str | None) -> list[str]:
+        """The commits of `old` that the branch has no more, here or where another Connection reads it: the knowledge
+        base has one document for all of them. What cannot be compared stays."""
+        others = []
+        for one in await self._alike() if self._alike is not None else ():
+            there = _owner(one.spec) == self._owner and _named(one.spec.url) == _named(self._url)
+            if there and one.cursor.get("of") == _of(one.spec):
+                at = one.cursor.get("branches", {}).get(name, {})
+                # Behind `to` it has let go of already.
+                others += [sha for sha in (at.get("to") or at.get("at"),) if sha]
+        for sha in others:
+            if not await asyncio.to_thread(self._clone.find, self._at, sha):
+                return []
+        return await asyncio.to_thread(history.between, self._clone.path, old, new, None, others)
 
     def _leaving(self, default: api.Repository, name: str, left: Sequence[str]) -> tuple[api.GitCommits, ...]:
         some = (left[start : start + MOST_REMOVED] for start in range(0, len(left), MOST_REMOVED))
@@ -298,6 +314,22 @@ def _mapped(one: api.Repository, default: str) -> api.Repository:
     return one.model_copy(update={"default_branch": default if fits else ""})
 
 
+def _named(url: str) -> str:
+    """The same for all repositories whose commits have the same URNs."""
+    return repository(url).source_urn("").casefold()
+
+
+def _owner(spec: connection.Spec) -> scope.Scope:
+    return scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id)
+
+
+def _of(spec: connection.Spec) -> str:
+    """What a cursor is a place in."""
+    since = spec.filter.since if spec.filter else None
+    said = "\0".join((spec.url, since.isoformat() if since else ""))
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
 def _place(branch: str) -> str:
     return f"branch/{branch}"
 
@@ -325,12 +357,19 @@ def _shown(places: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def opened(
-    workspace: clone.Workspace, *, plain: bool, authorities: str, seconds: float, monotonic: Callable[[], float]
+    workspace: clone.Workspace,
+    assigned: assignments.Assignments,
+    *,
+    plain: bool,
+    authorities: str,
+    seconds: float,
+    monotonic: Callable[[], float],
 ) -> Callable[[assignments.Claim, Mapping[str, str], limits.Bucket], Repository]:
     """What opens the repository of a Connection. It raises `Misconfigured`."""
 
     def opens(claim: assignments.Claim, credentials: Mapping[str, str], bucket: limits.Bucket) -> Repository:
         at = command.remote(claim.spec.url, credentials, plain=plain, authorities=authorities, seconds=seconds)
-        return Repository(workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=monotonic)
+        copy, alike = workspace.clone(claim.uid, claim.namespace), partial(assigned.alike, claim)
+        return Repository(copy, at, claim.spec, bucket, monotonic=monotonic, alike=alike)
 
     return opens

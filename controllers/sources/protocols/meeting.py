@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from controllers.sources import assignments, port
 from controllers.sources.meetings import store
-from crds import meeting, pendingtask
+from crds import meeting, pendingtask, scope
 from crds.meeting import State
 
 PAGE = 20
@@ -23,13 +23,15 @@ class Meetings:
     """One poll of one Connection."""
 
     def __init__(self, stored: store.Meetings, claim: assignments.Claim) -> None:
-        self._stored, self._namespace, self._name = stored, claim.namespace, claim.name
+        spec = claim.spec
+        owner = scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id)
+        self._stored, self._of = stored, store.Place(claim.uid, claim.namespace, claim.name, owner)
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """Transcribed meetings without a task. Raises `mongo.Unavailable`."""
         after, count = "", 0
         while True:
-            rows = await self._stored.ready(self._namespace, self._name, after, PAGE)
+            rows = await self._stored.ready(self._of, after, PAGE)
             items = []
             for row in rows:
                 told = await self._stored.told(row["_id"])
@@ -46,7 +48,7 @@ class Meetings:
         """The ids of all transcribed meetings. Raises `mongo.Unavailable`."""
         after = ""
         while True:
-            found = await self._stored.ids(self._namespace, self._name, (State.TRANSCRIBED, State.INDEXED), after, IDS)
+            found = await self._stored.ids(self._of, (State.TRANSCRIBED, State.INDEXED), after, IDS)
             last = len(found) < IDS
             yield port.Page(tuple(found), last=last)
             if last:

@@ -28,10 +28,17 @@ def run_token(
     audience: tuple[str, ...] = runtoken.AUDIENCE,
     now: datetime = NOW,
     keys: runtoken.Ring = KEYS,
+    principals: tuple[str, ...] = (),
 ) -> str:
     """A token of a run in `where`, valid for an hour."""
     run = runtoken.Run(
-        task_uid=uid, namespace=namespace, attempt=1, scope=where, mode=Mode.FOREGROUND, ceiling=Priority.P0
+        task_uid=uid,
+        namespace=namespace,
+        attempt=1,
+        scope=where,
+        mode=Mode.FOREGROUND,
+        ceiling=Priority.P0,
+        principals=principals,
     )
     return runtoken.Signer(lambda: keys, lambda: now).sign(run, timedelta(hours=1), audience)
 

@@ -20,11 +20,16 @@ pytestmark = pytest.mark.services
 TEXT = "One <b>\ntwo\n\nThree & four"
 
 
+def issue(project: str) -> dict[str, Any]:
+    place = {"key": project, "id": "10", "name": f"Project {project}"}
+    return {"fields": {"updated": "t0", "project": place}, "properties": {}}
+
+
 class Site:
     """One issue, one page; properties and versions as Atlassian keeps them."""
 
     def __init__(self) -> None:
-        self.issues: dict[str, dict[str, Any]] = {"ABC-1": {"fields": {"updated": "t0"}, "properties": {}}}
+        self.issues: dict[str, dict[str, Any]] = {"ABC-1": issue("ABC")}
         self.comments: list[dict[str, Any]] = []
         self.page = {"type": "page", "title": "Plan", "space": {"key": "OPS"}, "body": "<p>Old</p>"}
         self.versions: list[dict[str, Any]] = [{"number": 1, "message": ""}]
@@ -61,8 +66,8 @@ class Site:
         return {"id": "42"}
 
     def read(self, path: str, query: dict[str, str]) -> Any:
-        if path == "3/project/ABC":
-            return {"key": "ABC"}
+        if found := re.fullmatch(r"3/project/([A-Z]+)", path):
+            return {"key": found[1], "id": "10", "name": f"Project {found[1]}"}
         if path == "3/search/jql":
             assert query["jql"].startswith('project = "ABC" AND ')
             rows = [{"key": key, "self": key, **one} for key, one in self.issues.items()]
@@ -169,6 +174,38 @@ async def test_what_jira_does_not_take_is_named(
     with pytest.raises(problems.Invalid) as caught:
         await rig.effect(tool, connection="jira", **arguments)
     assert (caught.value.field, site.changes) == (field, [])
+
+
+@pytest.mark.parametrize("excluded", ["SECRET", "secret", "10", "project secret"])
+@pytest.mark.parametrize("included", [(), ("SECRET",), ("secret", "ABC")])
+async def test_what_the_connection_excludes_is_out_of_reach(
+    both: tuple[Rig, Site], excluded: str, included: tuple[str, ...]
+) -> None:
+    rig, site = both
+    site.issues["SECRET-1"], site.page["space"] = issue("SECRET"), {"key": "SECRET", "id": 10, "name": "Project SECRET"}
+    chosen = {"include": list(included), "exclude": [excluded]}
+    for name in ("jira", "wiki"):
+        rig.world.connect(name, **{**rig.world.connections[name]["spec"], "filter": chosen})
+    for key, (tool, connection, arguments) in enumerate(
+        (
+            ("addComment", "jira", {"issue": "SECRET-1", "text": "T"}),
+            ("createIssue", "jira", {"repository": "SECRET", "title": "T", "text": "T"}),
+            ("updateIssue", "jira", {"issue": "SECRET-1", "title": "T"}),
+            ("editPage", "wiki", {"page": "42", "text": "T"}),
+        )
+    ):
+        with pytest.raises(problems.Invalid):
+            await rig.effect(tool, f"k{key}", connection, **arguments)
+    assert site.changes == []
+
+
+async def test_an_issue_that_was_moved_is_where_it_is_now(both: tuple[Rig, Site]) -> None:
+    rig, site = both
+    site.issues["ABC-1"] = issue("HR")
+    for key, (tool, arguments) in enumerate((("addComment", {"text": "T"}), ("updateIssue", {"title": "T"}))):
+        with pytest.raises(problems.Invalid, match="'HR'") as caught:
+            await rig.effect(tool, f"k{key}", "jira", issue="ABC-1", **arguments)
+        assert (caught.value.field, site.changes) == ("arguments.issue", [])
 
 
 def test_lines_are_paragraphs_of_the_document_format() -> None:

@@ -137,7 +137,7 @@ def test_a_commit_that_the_clone_lacks_is_an_error(made: Repository) -> None:
 def test_a_clone_is_made_moved_and_refused(made: Repository, tmp_path: Path) -> None:
     made.commit("One", {"a": b"1"})
     made.commit("Topic", {"b": b"1"}, branch="a/b")
-    copy = clone.Workspace(tmp_path / "ws", 1 << 30).clone("uid")
+    copy = clone.Workspace(tmp_path / "ws", 1 << 30, 1 << 30).clone("uid")
     at = command.remote(made.url, {}, plain=False, authorities="", seconds=60)
     found = clone.listed(at)
     assert (dict(found.branches), found.default) == ({"main": made.sha("main"), "a/b": made.sha("a/b")}, "main")
@@ -150,10 +150,31 @@ def test_a_clone_is_made_moved_and_refused(made: Repository, tmp_path: Path) -> 
     copy.bring(at, found.branches, found.default)
     assert copy.current({"main": made.sha("main"), "a": made.sha("a")})
     assert "url" not in (copy.path / "config").read_text()
-    small = clone.Workspace(tmp_path / "small", 1 << 20).clone("uid")
+    small = clone.Workspace(tmp_path / "small", 1 << 20, 1 << 30).clone("uid")
     made.commit("Big", {"big": os.urandom(8 << 20)})
     found = clone.listed(at)
     with pytest.raises(port.Misconfigured, match="larger than 1 MiB"):
         small.bring(at, found.branches, found.default)
     assert (small.there(), [path.name for path in (tmp_path / "small").iterdir()]) == (False, ["uid.git.lock"])
-    assert clone.Workspace(tmp_path / "ws", 1 << 30).keep(frozenset()) == ["uid.git", "uid.git.lock"]
+    assert clone.Workspace(tmp_path / "ws", 1 << 30, 1 << 30).keep(frozenset()) == ["uid.git", "uid.git.lock"]
+
+
+def test_large_clones_of_one_namespace_leave_room_for_those_of_others(tmp_path: Path) -> None:
+    """A volume that is full ends the process for all of them."""
+    workspace = clone.Workspace(tmp_path / "ws", 1 << 30, 6 << 20)
+
+    def brought(uid: str, namespace: str, size: int) -> None:
+        one = Repository(tmp_path / f"{uid}.src")
+        one.commit("Large", {"large": os.urandom(size)})
+        at = command.remote(one.url, {}, plain=False, authorities="", seconds=60)
+        workspace.clone(uid, namespace).bring(at, {"main": one.sha("main")}, "main")
+
+    brought("first", "loud", 2 << 20)
+    with pytest.raises(port.Misconfigured, match="of its namespace") as caught:
+        brought("second", "loud", 2 << 20)
+    assert "gitWorkspaceBytes" in (caught.value.remedy or "")
+    assert not workspace.clone("second").there()
+    for number in range(2):
+        brought(f"other-{number}", "quiet", 1 << 19)
+        assert workspace.clone(f"other-{number}").there()
+    assert clone.taken(tmp_path / "ws") < 6 << 20

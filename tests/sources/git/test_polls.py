@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +25,7 @@ from crds import access, connection, labels
 from kb import client as kb
 from tests.sources import process
 from tests.sources.git.knowledge import KUBECONFIG, Commits
-from tests.sources.git.making import Repository
+from tests.sources.git.making import Repository, daemon
 from tests.sources.git.test_repository import log
 
 pytestmark = pytest.mark.services
@@ -54,10 +54,21 @@ async def world() -> AsyncIterator[Commits]:
 
 
 def conn(
-    url: str, *, project: str = "storage", generation: int = 1, retry: str = "", **more: Any
+    url: str,
+    *,
+    project: str = "storage",
+    generation: int = 1,
+    retry: str = "",
+    name: str = "",
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    **more: Any,
 ) -> connection.Connection:
     spec = {"type": "Git", "clientId": "acme", "projectId": project, "url": url, "pollInterval": "10s", **more}
-    meta = {"name": f"code-{project}", "namespace": "here", "uid": f"uid-{project}", "generation": generation}
+    chosen = {name: list(names) for name, names in (("include", include), ("exclude", exclude)) if names}
+    spec |= {"filter": chosen} if chosen else {}
+    name = name or project
+    meta = {"name": f"code-{name}", "namespace": "here", "uid": f"uid-{name}", "generation": generation}
     return connection.Connection.model_validate(
         {"metadata": {**meta, "annotations": {labels.RETRY: retry}}, "spec": spec}
     )
@@ -107,8 +118,9 @@ async def started(world: Commits, database: Any, tmp_path: Path) -> AsyncIterato
             return rig.now
 
         opens = git.opened(
-            clone.Workspace(tmp_path / "ws", 1 << 30), plain=True, authorities="", seconds=60, monotonic=time.monotonic
-        )
+            clone.Workspace(tmp_path / "ws", 1 << 30, 1 << 30), assigned, plain=True, authorities="", seconds=60,
+            monotonic=time.monotonic,
+        )  # fmt: skip
         polls = poller.Poller(
             api, knowledge, assigned, stored, indexer.Indexer(api, stored, measured, wall=wall),
             sweep.Sweeper(knowledge, assigned, gone.Gone(database), measured, every=3600, wall=wall,
@@ -192,6 +204,65 @@ async def test_two_projects_on_one_repository_and_links_that_are_tasks(
     assert {task["spec"]["projectId"] for task in world.tasks.values() if "Git" in task["spec"]["type"]} == {
         "storage", "network",
     }  # fmt: skip
+
+
+async def test_what_one_connection_leaves_stays_while_another_has_it(
+    rig: Rig, made: Repository, world: Commits, tmp_path: Path
+) -> None:
+    """The knowledge base has one document of a commit, whichever Connections of a scope read it."""
+    made.many(4)
+    mirror = Repository(tmp_path / "mirror" / "acme" / "storage.git")
+    mirror.git("fetch", "-q", str(made.path), "+refs/heads/*:refs/heads/*")
+    made.point("topic", "main")
+    topic = made.commit("Topic", {"t": b"1"}, branch="topic")
+    with daemon(tmp_path / "srv") as here, daemon(tmp_path / "mirror") as there:
+        url = f"{here}/acme/storage.git"
+        both = [conn(url, include=["*"]), conn(f"{there}/acme/storage.git", name="mirror")]
+
+        async def polled() -> None:
+            rig.now += timedelta(hours=2)
+            for one in both:
+                await rig.assigned.want(one)
+            for _ in range(4):
+                await rig.round(both[0])
+
+        await polled()
+        assert world.branches == {"storage/main": log(made), "storage/topic": log(made, "topic")}
+        both[0] = conn(url, generation=2, exclude=["main"], include=["*"])
+        await polled()
+        assert world.branches == {"storage/main": log(mirror), "storage/topic": [*log(made), topic]}
+        # Both have it again; what neither has leaves, also where one hears of it before the other.
+        both[0] = conn(url, generation=3, include=["main"])
+        await polled()
+        assert world.branches == {"storage/main": log(mirror), "storage/topic": []}
+        for one in (made, mirror):
+            one.point("main", "main~2")
+            await polled()
+            assert world.branches["storage/main"] == log(mirror)
+
+
+async def test_a_process_that_was_frozen_takes_no_commits_from_its_successor(
+    rig: Rig, made: Repository, world: Commits
+) -> None:
+    made.many(3)
+    one = conn(made.url)
+    await rig.round(one)
+    last = made.sha("main")
+    made.point("main", "main~1")
+    rig.now += timedelta(hours=1)
+    frozen = await rig.assigned.claim("frozen", rig.now)
+    assert frozen is not None
+    batches = (await rig.polls.source(frozen)).batches(frozen.cursor)
+    batch = await anext(batches)
+    assert [request.removed for request in batch.commits] == [[last]]
+    for at in ("main", last):
+        made.point("main", at)
+        rig.now += timedelta(hours=1)
+        await rig.round(one)
+    with pytest.raises(assignments.Lost):
+        await rig.polls._store(frozen, batch.commits[0].scope, batch)
+    await batches.aclose()
+    assert world.branches == {"storage/main": log(made)}
 
 
 async def test_a_branch_that_is_gone_takes_its_overview_along(rig: Rig, made: Repository, world: Commits) -> None:

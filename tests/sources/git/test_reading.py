@@ -8,6 +8,8 @@ import os
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,13 @@ import httpx
 import prometheus_client
 import pytest
 
-from controllers.sources import assignments, limits, metrics, mongo
+from controllers.sources import assignments, limits, metrics, mongo, port
 from controllers.sources.git import clone, command, reading
+from controllers.sources.http import problems
 from controllers.sources.protocols import git
+from controllers.sources.state import State, Workspace
 from crds import connection, scope
-from tests.sources.api.serving import ACME, run_token, serving
+from tests.sources.api.serving import ACME, NOW, run_token, serving
 from tests.sources.git.making import Repository
 
 pytestmark = pytest.mark.services
@@ -44,9 +48,9 @@ async def assigned() -> AsyncIterator[assignments.Assignments]:
     client.close()
 
 
-def conn(url: str, name: str = "code", **spec: Any) -> connection.Connection:
+def conn(url: str, name: str = "code", *, namespace: str = "team-a", **spec: Any) -> connection.Connection:
     said = {"type": "Git", "clientId": "acme", "projectId": "apollo", "url": url, **spec}
-    meta = {"name": name, "namespace": "team-a", "uid": f"uid-{name}", "generation": 1}
+    meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "generation": 1}
     return connection.Connection.model_validate({"metadata": meta, "spec": said})
 
 
@@ -56,7 +60,8 @@ Make = Callable[..., reading.Reading]
 @pytest.fixture
 def make(assigned: assignments.Assignments, tmp_path: Path) -> Make:
     def made(**more: Any) -> reading.Reading:
-        workspace = clone.Workspace(tmp_path / "ws", 1 << 30)
+        workspace = clone.Workspace(tmp_path / "ws", 1 << 30, 1 << 30)
+        given = more.pop("opens", None)
 
         async def opens(claim: assignments.Claim) -> git.Repository:
             at = command.remote(claim.spec.url, {}, plain=False, authorities="", seconds=60)
@@ -64,7 +69,9 @@ def make(assigned: assignments.Assignments, tmp_path: Path) -> Make:
             return git.Repository(workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=time.monotonic)
 
         measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-        return reading.Reading(assigned, workspace, opens, measured, **{"width": 4, "seconds": 60.0, **more})
+        return reading.Reading(
+            assigned, workspace, given or opens, measured, **{"width": 4, "seconds": 60.0, "wall": lambda: NOW, **more}
+        )
 
     return made
 
@@ -130,6 +137,16 @@ async def test_a_run_sees_its_own_connections_only(
         assert (await nobody.get(REFS)).status_code == 401
 
 
+async def test_a_run_on_behalf_of_somebody_gets_no_repository(
+    made: Repository, assigned: assignments.Assignments, make: Make
+) -> None:
+    """The knowledge base shows it no commits: who may see a repository is not known."""
+    await assigned.want(conn(made.url))
+    async with serving(make().served, token=run_token(principals=("user:jana",))) as client:
+        refs, pack = await client.get(REFS), await client.post("/api/v1/git/code/git-upload-pack")
+        assert [(one.status_code, one.json()["error"]["code"]) for one in (refs, pack)] == [(403, "forbidden")] * 2
+
+
 async def test_requests_that_are_none_and_too_many_of_them(
     made: Repository, assigned: assignments.Assignments, make: Make
 ) -> None:
@@ -156,6 +173,58 @@ async def test_requests_that_are_none_and_too_many_of_them(
     async with serving(make(width=0).served, token=run_token()) as client:
         full = await client.get(REFS)
         assert (full.status_code, "Retry-After" in full.headers) == (429, True)
+
+
+async def test_a_namespace_leaves_places_for_the_runs_of_others(
+    made: Repository, assigned: assignments.Assignments, make: Make
+) -> None:
+    reads = make(width=4)
+    await assigned.want(conn(made.url))
+    await assigned.want(conn(made.url, "theirs", namespace="team-b"))
+    async with AsyncExitStack() as held, serving(reads.served, token=run_token()) as client:
+        for _ in range(3):
+            await held.enter_async_context(reads._slot("team-a"))
+        assert (await client.get(REFS)).status_code == 429
+        other = {"Authorization": f"Bearer {run_token(namespace='team-b')}"}
+        found = await client.get(REFS.replace("/code/", "/theirs/"), headers=other)
+        assert found.status_code == 200
+
+
+async def test_runs_ask_a_server_no_more_often_than_the_polls_would(
+    assigned: assignments.Assignments, make: Make, tmp_path: Path
+) -> None:
+    """Each failed try is a failed login somewhere, and a thread of this process for as long as it takes."""
+    await assigned.want(conn(f"file://{tmp_path}/none"))
+    claim = await assigned.claim("me", NOW)
+    assert claim is not None
+    failed = Workspace(connection.WorkspaceState.CLONE_FAILED, 1, NOW + timedelta(minutes=5), "Authentication failed")
+    await assigned.note(claim, State(workspace=failed))
+    going, asked = asyncio.Event(), list[str]()
+
+    async def opens(claim: assignments.Claim) -> git.Repository:
+        asked.append(claim.name)
+        await going.wait()
+        raise port.Unreachable("away")
+
+    reads = make(width=2, opens=opens)
+    async with serving(reads.served, token=run_token()) as client:
+        found = await client.get(REFS)
+        assert (found.status_code, found.headers["Retry-After"], asked) == (503, "300", [])
+        assert "Authentication failed" in found.json()["error"]["message"]
+        for number in range(4):
+            await assigned.want(conn(f"file://{tmp_path}/{number}", f"c{number}"))
+        many = [asyncio.create_task(reads._make(await named(assigned, f"c{number}"))) for number in range(4)]
+        done, _ = await asyncio.wait(many, timeout=0.5)
+        assert [type(one.exception()) for one in done] == [problems.Crowded] * 2
+        assert len(asked) == 2
+        going.set()
+        await asyncio.wait(many)
+
+
+async def named(assigned: assignments.Assignments, name: str) -> assignments.Claim:
+    found = await assigned.named("team-a", name)
+    assert found is not None
+    return found
 
 
 async def test_a_replica_whose_clone_cannot_be_made_says_when_to_ask_again(

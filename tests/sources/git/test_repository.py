@@ -29,7 +29,7 @@ class Reading:
     def __init__(self, workspace: Path, url: str, credentials: dict[str, str] | None = None, **chosen: Any) -> None:
         spec = {"type": "Git", "clientId": "acme", "projectId": "storage", "url": url}
         self.spec = connection.Spec.model_validate({**spec, "filter": chosen} if chosen else spec)
-        self.clone = clone.Workspace(workspace, 1 << 30).clone("uid")
+        self.clone = clone.Workspace(workspace, 1 << 30, 1 << 30).clone("uid")
         self._credentials = credentials or {}
         self.cursor: port.Cursor = {}
         self.branches: dict[str, list[str]] = {}

@@ -149,7 +149,7 @@ async def transcribed(rig: Rig) -> str:
 @pytest.mark.services
 async def test_the_worker_corrects_once_and_has_the_connection_polled(rig: Rig) -> None:
     wires, one = Wires(), await transcribed(rig)
-    assert await rig.meetings.ready("team", "meetings", "", 10) == []
+    assert await rig.meetings.ready(await rig.meetings.place("team", "meetings"), "", 10) == []
     async with working(rig, wires) as work:
         assert await work.correct()
         assert not await work.correct()
@@ -160,7 +160,7 @@ async def test_the_worker_corrects_once_and_has_the_connection_polled(rig: Rig) 
     [asked] = wires.asked
     assert (asked["headers"]["X-Ollama-Priority"], asked["headers"]["X-Jervis-Mode"]) == ("3", "Background")
     assert "- Ada\n- Petra Svobodová\n\n" in asked["messages"][1]["content"]
-    [row] = await rig.meetings.ready("team", "meetings", "", 10)
+    [row] = await rig.meetings.ready(await rig.meetings.place("team", "meetings"), "", 10)
     assert (row["correction"], row["changes"]) == ("Done", 2)
     [place] = [row async for row in rig.database[assignments.CONNECTIONS].find({"name": "meetings"})]
     assert place["pollAt"] == store._EPOCH
@@ -180,7 +180,7 @@ async def test_a_model_that_is_away_is_asked_again_and_is_no_obstacle(rig: Rig) 
     told = await rig.meetings.told(one)
     assert told is not None
     assert told.corrected == ()
-    [row] = await rig.meetings.ready("team", "meetings", "", 10)
+    [row] = await rig.meetings.ready(await rig.meetings.place("team", "meetings"), "", 10)
     assert row["correction"] == "Failed"
     assert row["correctionReason"]
     assert len(wires.asked) >= worker.MOST_TRIES
@@ -194,5 +194,5 @@ async def test_a_model_that_is_not_there_or_says_nothing_is_no_obstacle(rig: Rig
         await transcribed(rig)
         async with working(rig, wires) as work:
             assert await work.correct()
-    rows = await rig.meetings.ready("team", "meetings", "", 10)
+    rows = await rig.meetings.ready(await rig.meetings.place("team", "meetings"), "", 10)
     assert [row["correction"] for row in rows] == ["Failed", "Failed"]

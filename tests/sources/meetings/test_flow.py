@@ -212,6 +212,32 @@ async def test_a_meeting_becomes_one_task_and_leaves_with_its_document(rig: Rig)
 
 
 @pytest.mark.services
+async def test_a_connection_of_another_client_does_not_inherit_meetings_by_its_name(rig: Rig) -> None:
+    """A namespace may have several clients, and a Connection may be deleted and made again."""
+    one = await uploaded(rig)
+    await rig.meetings.transcribed(await begun(rig, one), HEARD, False)
+    await rig.database[assignments.CONNECTIONS].delete_many({})
+    world, assigned = World(), assignments.Assignments(rig.database)
+
+    async def replaced(polls: poller.Poller, client: str, project: str) -> None:
+        spec = {"type": "Meeting", "clientId": client, "projectId": project, "url": "https://meetings.example.com"}
+        meta = {"name": "meetings", "namespace": "team", "uid": f"uid-{client}-{project}", "generation": 1}
+        conn = connection.Connection.model_validate({"metadata": meta, "spec": {**spec, "pollInterval": "10s"}})
+        await assigned.want(conn)
+        claim = await assigned.claim("me", rig.now)
+        assert claim is not None
+        await polls.serve(claim)
+        await assigned.drop(conn.metadata.uid)
+
+    async with world.serving(), polling(rig, world) as polls:
+        await replaced(polls, "other", "apollo")
+        await replaced(polls, "acme", "zeus")
+        assert (world.created, (await rig.row(one))["state"]) == ([], State.TRANSCRIBED)
+        await replaced(polls, "acme", "apollo")
+        assert world.created == [f"meeting::id:{one},title:Weekly"]
+
+
+@pytest.mark.services
 async def test_the_pod_hands_over_what_a_scripted_engine_says(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,8 @@ def book(folder: Path) -> grants.Book:
         f" scopes: [{{clientId: {client}}}]}}"
         for name, client, write in (("acme", "acme", "true"), ("reader", "acme", "false"), ("other", "other", "true"))
     ]
+    digest_ = hashlib.sha256(b"jana").hexdigest()
+    lines.append(f"- {{name: jana, sha256: {digest_}, scopes: [{{clientId: acme}}], principals: [user:jana]}}")
     path.write_text("tokens:\n" + "\n".join(lines))
     return grants.Book(path)
 
@@ -102,6 +104,39 @@ async def make(client: httpx.AsyncClient, **more: Any) -> str:
 async def part(client: httpx.AsyncClient, meeting_id: str, offset: int, body: Any, **headers: str) -> httpx.Response:
     sent = {**TYPE, "Upload-Offset": str(offset), **headers}
     return await client.patch(f"/api/v1/meetings/{meeting_id}/audio", content=body, headers=sent)
+
+
+async def test_what_others_have_in_a_namespace_is_neither_counted_nor_told(rig: Rig) -> None:
+    theirs = connection("theirs")
+    theirs["spec"]["clientId"] = "other"
+    await rig.database[assignments.CONNECTIONS].insert_one(theirs)
+    async with rig.client() as client, rig.client("other") as other:
+        one = await make(client)
+        rig.now += timedelta(seconds=1)
+        for _ in range(3):
+            await make(other, connection="theirs")
+        page = (await client.get("/api/v1/meetings?namespace=team&limit=2")).json()
+        assert ([row["id"] for row in page["meetings"]], page["truncated"]) == ([one], False)
+        page = (await other.get("/api/v1/meetings?namespace=team&limit=2")).json()
+        assert (len(page["meetings"]), page["truncated"]) == (2, True)
+        said = [
+            (await other.post("/api/v1/meetings", json={**DRAFT, "connection": name})).json()["error"]
+            for name in ("meetings", "mailbox", "nothing")
+        ]
+        assert [one["message"].replace("meetings", "nothing").replace("mailbox", "nothing") for one in said] == [
+            said[2]["message"]
+        ] * 3
+        absent = (await other.get(f"/api/v1/meetings/{'0' * 32}")).json()["error"]
+        hidden = (await other.get(f"/api/v1/meetings/{one}")).json()["error"]
+        assert hidden == {**absent, "message": absent["message"].replace("0" * 32, one)}
+
+
+async def test_a_token_of_somebody_is_shown_no_meetings(rig: Rig) -> None:
+    async with rig.client() as client, rig.client("jana") as jana:
+        one = await make(client)
+        for path in ("?namespace=team", f"/{one}", f"/{one}/transcript"):
+            said = await jana.get(f"/api/v1/meetings{path}")
+            assert (said.status_code, said.json()["error"]["code"]) == (403, "forbidden")
 
 
 async def test_parts_of_any_size_become_one_recording(rig: Rig) -> None:
