@@ -276,6 +276,16 @@ async def test_the_list_admits_what_the_poll_admits(forge: Forge, host: str) -> 
         assert await store.places(tracker(forge, host, **chosen)) == set(store.latest)
 
 
+@pytest.mark.parametrize("unit", ["a.", "a-b+", "a/", "a/b.c ", "```", "~~~", "#1.", "fixes ", "x#1/", "[", "\0", "\ud800"])
+def test_no_text_takes_a_time_that_grows_with_its_square(unit: str) -> None:
+    """With a pattern that does so the largest text takes hours."""
+    body = unit * (issue.TEXT_BYTES // len(unit))
+    at = "2026-11-26T12:00:00Z"
+    thing = issue.Thing("acme/shop", "#", 1, "issue", "Long", f"{body} fixes #2", "open", "", at, at)
+    found = issue.item("github", thing, (), ())
+    assert len(found.text.encode()) <= issue.TEXT_BYTES + 100
+
+
 def test_a_long_issue_is_cut_and_says_so() -> None:
     at = "2026-11-26T00:00:00Z"
     thing = issue.Thing("a/b", "#", 1, "issue", "Long", "x" * issue.TEXT_BYTES, "open", "", at, at)

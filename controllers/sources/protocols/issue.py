@@ -37,7 +37,8 @@ _REFERENCE = re.compile(
 )
 _PATH = re.compile(r"(?<![\w:/.@-])(?:[\w.-]+/)+[\w-][\w.-]*\.[A-Za-z][A-Za-z0-9]{0,7}\b(?!/)")
 _CODE = re.compile(r"```.*?```|~~~.*?~~~", re.DOTALL)
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+# Without the bound each letter of `a.a.a.a` would be a beginning that is followed to its end.
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://\S+", re.IGNORECASE)
 _PRIORITY = re.compile(r"^(?:priority|prio)\s*(?:::|[:/ -])\s*(.+)$", re.IGNORECASE)
 _KINDS = (
     (b"\x89PNG", "image/png"),

@@ -11,6 +11,7 @@ What differs between hosts is a `Host`: `controllers.sources.protocols.github`, 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -263,7 +264,10 @@ class Tracker:
             cut = following is not None and (size > issue.TEXT_BYTES or pages >= MOST_COMMENT_PAGES)
             following = None if cut else following
         files, absent = await self._files(linked)
-        return issue.item(self._host.provider, thing, tuple(comments), files, absent, more=cut, before=before)
+        # A large one takes seconds: the claims of other Connections are renewed meanwhile.
+        return await asyncio.to_thread(
+            issue.item, self._host.provider, thing, tuple(comments), files, absent, more=cut, before=before
+        )
 
     async def _files(self, linked: Sequence[issue.Linked]) -> tuple[tuple[mail.File, ...], tuple[str, ...]]:
         taken: list[mail.File] = []
