@@ -14,6 +14,7 @@ to other hosts without the credentials. The time is a parameter.
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -218,8 +219,13 @@ def _parsed(response: httpx.Response, body: bytes) -> Any:
     if not body.strip():
         return None
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError:
+            # Half a character at the end of a text that the source cut (RFC 8259 8.2): it becomes a question mark, and
+            # the page can be read. Whatever else is wrong stays so.
+            return orjson.loads(json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
         where = addresses.shown(str(response.request.url))[:200]
         raise port.Unreachable(f"{where} answered no JSON: {_said(body)}") from error
 
