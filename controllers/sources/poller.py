@@ -359,11 +359,13 @@ class Poller:
                 one = replace(found, urn=f"{found.urn}#{found.version[:12]}")
             try:
                 content = await self._content(owner, one)
-            except kb.Rejected as error:
-                why = f"The knowledge base does not store it: {error.message}"
-                failures.append(port.Failure(one.source_id, one.title, why, one.place))
+                await self._items.add(claim.uid, owner, one, content, self._wall(), claim.fence)
+            except (kb.Rejected, mongo.Refused, UnicodeEncodeError) as error:
+                said = error.message if isinstance(error, errors.Permanent) else str(error)
+                by = "The knowledge base does not store it: " if isinstance(error, kb.Rejected) else ""
+                title = one.title.encode(errors="replace").decode()
+                failures.append(port.Failure(one.source_id, title, f"{by}{said}", one.place))
                 continue
-            await self._items.add(claim.uid, owner, one, content, self._wall(), claim.fence)
             self._metrics.items.labels(kind, "found").inc()
         known = [one for one in batch.items if not any(one is new for new in unknown)]
         await self._items.found(claim.uid, known, claim.fence)

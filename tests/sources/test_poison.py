@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from controllers.sources import assignments, mongo
-from crds import connection
+from controllers.sources import assignments, mongo, port
+from crds import connection, facts, pendingtask
+from tests.sources import test_sweep
 
 pytestmark = pytest.mark.services
 DATABASE = f"jervis_poison_{os.getpid()}"
@@ -53,3 +55,52 @@ async def test_a_connection_that_this_version_does_not_understand_stops_no_other
     again = await assigned.claim("me", NOW + timedelta(hours=1), ["uid-mailbox"])
     assert again is not None
     assert again.name == "newer", "after an update of this process it is polled"
+
+
+class Three:
+    """A source with three things, of which the second is as it is given."""
+
+    def __init__(self, second: port.Item) -> None:
+        self._items = (thing("one"), second, thing("three"))
+
+    async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
+        if not cursor:
+            yield port.Batch({"at": 3}, "three things", self._items)
+
+    async def ids(self) -> AsyncGenerator[port.Page]:
+        yield port.Page(tuple(one.place for one in self._items), last=True)
+
+
+def thing(name: str, **changed: Any) -> port.Item:
+    made = port.Item(name, "v", pendingtask.Type.BUG_TRACKER, f"jira::{name}", f"Thing {name}", "text", place=name)
+    return replace(made, **changed)
+
+
+def known(**properties: Any) -> facts.Facts:
+    return facts.Facts(nodes=(facts.Node(key="jira::A-1", type="jira_issue", properties=properties),))
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"facts": known(labels=["y" * 1000] * 17_000)}, "too large"),
+        ({"facts": known(version=1 << 70)}, "8-byte ints"),
+        ({"text": "half \ud83d a character"}, "surrogates not allowed"),
+        ({"title": "half \ud83d a character"}, "surrogates not allowed"),
+        ({"urn": "jira::too-large"}, "etcdserver: request is too large"),
+    ],
+)
+async def test_what_can_never_be_kept_is_a_failure_and_all_others_are_tasks(
+    changed: dict[str, Any], reason: str
+) -> None:
+    async with test_sweep.rig(7000) as one:
+        one.polls._opens = {connection.Type.EMAIL: lambda *_: Three(thing("two", **changed))}
+        one.world.too_large = {"jira::too-large"}
+        await one.round()
+        state = (await one.assigned.states())[one.uid][2]
+        assert state.reason == ""
+        assert state.items is not None
+        assert (state.items["Failed"], state.items["Indexed"]) == (1, 2)
+        assert [failed.title for failed in state.failed] == [thing("two", **changed).title.replace("\ud83d", "?")]
+        assert reason in state.failed[0].reason
+        assert sorted(one.world.created) == ["jira::one", "jira::three"]
