@@ -82,6 +82,8 @@ class Rest:
         self._base = base.rstrip("/") + "/"
         self._headers, self._bucket = dict(headers), bucket
         self._monotonic, self._wall, self._sleep = monotonic, wall, sleep
+        self.date: datetime | None = None
+        """The time that the source gave with its last answer (RFC 9110 6.6.1)."""
         self._http = httpx.AsyncClient(
             verify=tls, timeout=httpx.Timeout(SECONDS, connect=10.0), trust_env=False, follow_redirects=False
         )
@@ -126,6 +128,7 @@ class Rest:
                     continue
                 body = await _read(response, LARGEST)
                 self._judge(response, body)
+                self.date = dated(response.headers) or self.date
                 return Answer(response.status_code, response.headers, _parsed(response, body))
         raise port.Unreachable(f"{addresses.shown(url)[:200]} redirects without an end.")
 
@@ -202,6 +205,14 @@ class Rest:
                     return max(0.0, float(response.headers[f"{prefix}Reset"]) - self._wall().timestamp())
                 except (KeyError, ValueError):
                     return None
+        return None
+
+
+def dated(headers: httpx.Headers) -> datetime | None:
+    """The time in `Date`, None where there is none."""
+    try:
+        return parsedate_to_datetime(headers.get("Date", "")).astimezone(UTC)
+    except ValueError:
         return None
 
 

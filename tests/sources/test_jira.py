@@ -352,6 +352,24 @@ async def test_an_issue_has_its_text_its_facts_and_its_files(cloud: bool) -> Non
         assert not any("UTF" in target or "b.html" in target for _, _, target in edges)
 
 
+@pytest.mark.parametrize("year", [2099, 9999])
+async def test_a_time_that_is_not_reached_yet_hides_no_change(year: int) -> None:
+    """Of an import, or of a clock that was wrong once."""
+    async with site().serving() as server:
+        server.now = datetime.now(UTC)
+        one, other = server.put(), server.put()
+        one.updated = datetime(year, 12, 31, 23, 59, 59, tzinfo=UTC)
+        server.touch(other)
+        server.index[one.id] = (one.key, one.updated)
+        items, _, cursor = await read(server)
+        assert sorted(keys(items)) == sorted([one.key, other.key])
+        server.now += timedelta(minutes=1)
+        server.touch(other, summary="Changed")
+        items, _, cursor = await read(server, cursor)
+        assert keys(items) == [other.key]
+        assert (await read(server, cursor))[:2] == ([], [])
+
+
 async def test_an_issue_that_cannot_be_read_is_a_failure() -> None:
     async with site().serving() as server:
         good, bad = server.put(), server.put(labels=5)

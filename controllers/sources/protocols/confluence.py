@@ -54,7 +54,7 @@ class Confluence:
             if self._filter.query:
                 # A query that is refused must not look like pages that cannot be read.
                 await self._api.get(_SEARCH, {"cql": self._admitted(), "limit": 1})
-            async for batch in self._changes(window.Window.read(cursor, self._of)):
+            async for batch in self._changes(window.Window.read(cursor, self._of, self._api.date)):
                 yield batch
             self._complain(absent)
         finally:

@@ -176,7 +176,9 @@ class Tracker:
                     if listing.comments and name not in seen.stamps and str(row.get("created_at", "")) >= mark:
                         taken.created += 1
                     seen.put(name, stamp, before, settled=_moment(changed) < _date(answer) - SETTLED)
-                    high = max(high, changed, key=_moment)
+                    if _moment(changed) <= _date(answer) + OVERLAP:
+                        # A time that the host's clock has not reached would hide all changes until then.
+                        high = max(high, changed, key=_moment)
                     here["high"] = high
                     if some.full:
                         yield at.batch(listing.name, {**here, "seen": seen.stored()}, some)

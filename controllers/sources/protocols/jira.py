@@ -54,7 +54,7 @@ class Jira:
         self._api = self._opens()
         try:
             absent = await self._open()
-            seen = window.Window.read(cursor, self._of)
+            seen = window.Window.read(cursor, self._of, self._api.date)
             async for batch in self._changes(seen):
                 yield batch
             self._complain(absent)
