@@ -17,6 +17,9 @@ FILES_BYTES = 16 << 20
 """Of all attachments of one thing."""
 BATCH = 50
 BATCH_BYTES = 16 << 20
+TEXT_CHARS = 4 << 20
+"""Of the text of one thing with all its comments."""
+CUT = "[The text is longer; the rest is left out.]"
 MOST_BAD = 3
 """If all of a batch fails and it has more things than this, the server fails and not they."""
 
@@ -106,6 +109,11 @@ async def files(api: rest.Rest, listed: Sequence[Mapping[str, Any]]) -> tuple[li
     return found, lines
 
 
+def bounded(text: str) -> str:
+    """The text, cut where it is too long; it says so."""
+    return text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS].rstrip()}\n\n{CUT}\n"
+
+
 def weight(item: port.Item) -> int:
     """Bytes of an item, about."""
     return len(item.text) + sum(len(one.body) for one in item.files)
@@ -115,7 +123,7 @@ def moment(text: object) -> datetime | None:
     """A time as Atlassian writes it, in UTC."""
     try:
         return datetime.fromisoformat(str(text)).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

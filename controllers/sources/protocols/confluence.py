@@ -177,7 +177,7 @@ class Confluence:
                 name = str(page["id"])
                 try:
                     item = await self._item(page, comments.get(name, []), attached.get(name, []))
-                except (KeyError, TypeError, ValueError, AttributeError) as error:
+                except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
                     log.exception("page not read", page=name)
                     where = confluence_page.place(page) if page.get("space") else ""
                     reason = f"This page cannot be read: {error!r}."

@@ -121,7 +121,7 @@ def _text(page: Raw, body: str, comments: Sequence[Raw], lines: Sequence[str]) -
         at = atlassian.rfc3339(made.get("createdDate") or one["version"]["when"])
         said = storage.read(str(((one.get("body") or {}).get("storage") or {}).get("value") or "")).text
         parts.append(f"Comment of {_name(made.get('createdBy')) or 'an unknown person'}, {at}:\n{said}")
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return atlassian.bounded("\n\n".join(part for part in parts if part) + "\n")
 
 
 def _name(value: Any) -> str:
@@ -140,7 +140,7 @@ def _facts(page: Raw, body: storage.Page, pages: Mapping[tuple[str, str], str]) 
         "authorName": _name(author),
     }
     known = {name: value for name, value in properties.items() if value not in ("", None)}
-    nodes = [facts.Node(key=own, type="confluence_page", properties=known, at="content")]
+    nodes = [facts.Node(key=own, type="confluence_page", properties=facts.fit(known), at="content")]
     found: dict[tuple[str, str], str] = {}
     account = author.get("accountId") or author.get("username") or author.get("userKey")
     if account:
@@ -165,6 +165,6 @@ def _facts(page: Raw, body: storage.Page, pages: Mapping[tuple[str, str], str]) 
     made = [
         facts.Relationship(source=own, type=relation, target=target, at=at)
         for (relation, target), at in found.items()
-        if target != own
+        if target != own and len(target) <= facts.KEY_CHARS
     ]
     return facts.Facts(nodes=tuple(nodes), relationships=tuple(made[: facts.MOST_RELATIONSHIPS]))

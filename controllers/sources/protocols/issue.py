@@ -279,7 +279,7 @@ def _mentioned(own: str, provider: str, thing: Thing, text: str) -> Iterator[tup
 
 def _node(key: str, kind: str, properties: Mapping[str, Any], at: str) -> facts.Node:
     known = {name: said for name, said in properties.items() if said not in ("", [])}
-    return facts.Node(key=key, type=kind, properties=known, at=at)
+    return facts.Node(key=key, type=kind, properties=facts.fit(known), at=at)
 
 
 def _user(who: Person) -> str:
