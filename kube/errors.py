@@ -17,7 +17,6 @@ import orjson
 
 from crds import errors
 
-
 _TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger than max")
 """What an apiserver says with 500 of an object above etcd's limit of 1.5 MiB, or above 2 MiB: for ever."""
 

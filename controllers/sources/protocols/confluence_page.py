@@ -43,10 +43,10 @@ def stamp(one: Raw) -> window.Stamp:
 
 def item(
     page: Raw, comments: Sequence[Raw], files: Sequence[mail.File], attached: Sequence[Raw], lines: Sequence[str],
-    pages: Mapping[tuple[str, str], str], access: port.Access,
+    pages: Mapping[tuple[str, str], str], access: port.Access, older: int = 0,
 ) -> port.Item:  # fmt: skip
-    """`comments` are all of them, `attached` all attachments, `lines` say what became of them; `pages` has the URNs of
-    linked pages by (space, title)."""
+    """`comments` are all of them but the `older` ones, `attached` all attachments, `lines` say what became of them;
+    `pages` has the URNs of linked pages by (space, title)."""
     body = storage.read(str(page["body"]["storage"]["value"]))
     said = [
         place(page), stamp(page), page["title"], sorted((str(one["id"]), stamp(one)) for one in comments),
@@ -58,7 +58,7 @@ def item(
         type=pendingtask.Type.WIKI,
         urn=urn(page),
         title=str(page["title"])[:200],
-        text=_text(page, body.text, comments, lines),
+        text=_text(page, body.text, comments, older, lines),
         files=tuple(files),
         observed_at=atlassian.moment(page["version"]["when"]),
         place=place(page),
@@ -103,7 +103,7 @@ def access(page: Raw, above: Mapping[str, frozenset[str] | None]) -> port.Access
     return port.Access(known and not mixed, shared)
 
 
-def _text(page: Raw, body: str, comments: Sequence[Raw], lines: Sequence[str]) -> str:
+def _text(page: Raw, body: str, comments: Sequence[Raw], older: int, lines: Sequence[str]) -> str:
     path = [str(one.get("title", "")) for one in page.get("ancestors") or ()]
     labels = ((page.get("metadata") or {}).get("labels") or {}).get("results") or ()
     head = {
@@ -116,6 +116,8 @@ def _text(page: Raw, body: str, comments: Sequence[Raw], lines: Sequence[str]) -
         "Attachments": ", ".join(lines),
     }
     parts = ["\n".join(f"{name}: {' '.join(str(said).split())}" for name, said in head.items() if said), body]
+    if older:
+        parts.append(f"[{older} older comments are left out: there are too many.]")
     for one in comments:
         made = one.get("history") or {}
         at = atlassian.rfc3339(made.get("createdDate") or one["version"]["when"])

@@ -61,8 +61,8 @@ def item(
     issue: Raw, comments: Sequence[Raw], files: Sequence[mail.File], lines: Sequence[str], custom: Custom,
     projects: frozenset[str], older: int = 0,
 ) -> port.Item:  # fmt: skip
-    """`comments` are all of them but the `older` ones; `lines` say what became of the attachments; `projects` are the keys of those that
-    the user sees."""
+    """`comments` are all of them but the `older` ones; `lines` say what became of the attachments; `projects` are the
+    keys of those that the user sees."""
     fields, key = issue["fields"], str(issue["key"])
     shown = [one for one in comments if not one.get("visibility")]
     description = _joined(adf.text(fields.get("description")), adf.text(fields.get("environment")))
