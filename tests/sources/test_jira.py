@@ -431,6 +431,23 @@ async def test_very_large_comments_are_read_up_to_a_bound_and_the_text_says_so(m
         assert sum("/comment" in path for path in server.requests) == 9, "pages of three"
 
 
+async def test_a_list_of_projects_without_an_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atlassian, "MOST_PLACES", 20)
+    async with site().serving() as server:
+
+        class Endless(list[dict[str, str]]):
+            def __len__(self) -> int:
+                return 1 << 30
+
+            def __getitem__(self, _: Any) -> Any:
+                return [{"id": "1", "key": "JERV", "name": "J"}] * 2
+
+        server._projects = Endless  # type: ignore[method-assign]
+        with pytest.raises(port.Misconfigured, match="more than 20 projects"):
+            await read(server)
+        assert sum("project/search" in path for path in server.requests) == 11
+
+
 async def test_a_text_has_a_bound_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atlassian, "TEXT_CHARS", 5000)
     async with site().serving() as server:

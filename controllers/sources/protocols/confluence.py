@@ -96,9 +96,11 @@ class Confluence:
         try:
             async for found in self._follow("api/v2/spaces", {"limit": 250}):
                 listed += found
+                atlassian.countable(listed, "spaces")
         except rest.Absent:
             async for found in self._follow("rest/api/space", {"limit": 200}):
                 listed += found
+                atlassian.countable(listed, "spaces")
         current = [one for one in listed if one.get("status", "current") == "current"]
         self._spaces = {
             str(one[name]).casefold(): str(one["key"]) for name in ("name", "key") for one in current if one.get(name)

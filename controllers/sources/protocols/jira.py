@@ -117,6 +117,7 @@ class Jira:
             while True:
                 page = await self._get("project/search", {"startAt": len(found), "maxResults": 50, "orderBy": "key"})
                 found += page["values"]
+                atlassian.countable(found, "projects")
                 if page.get("isLast", True) or not page["values"]:
                     break
         named = [
