@@ -14,9 +14,11 @@ from pydantic import Field
 from crds.model import Model
 
 MOST_NODES, MOST_RELATIONSHIPS = 64, 256
+KEY_CHARS, TEXT_CHARS, MOST_VALUES = 1024, 4000, 200
+"""Of a key, of a text in properties, of a list in properties; the knowledge base takes no more (kb.api.ingest)."""
 _OPEN: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "maxProperties": 50}
 
-Key = Annotated[str, Field(min_length=1, max_length=1024)]
+Key = Annotated[str, Field(min_length=1, max_length=KEY_CHARS)]
 _Type = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_ -]*$")]
 _Properties = Annotated[Mapping[str, Any], Field(json_schema_extra=_OPEN)]
 _Place = Annotated[str, Field(max_length=1024)]
@@ -62,3 +64,15 @@ class Facts(Model):
         Field(max_length=MOST_RELATIONSHIPS, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
     ] = ()
     """Relationships."""
+
+
+def fit(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Properties as the knowledge base takes them: longer texts and lists are cut. The item's own text has all."""
+
+    def cut(value: Any) -> Any:
+        return value[:TEXT_CHARS] if isinstance(value, str) else value
+
+    return {
+        name: [cut(one) for one in value[:MOST_VALUES]] if isinstance(value, list) else cut(value)
+        for name, value in properties.items()
+    }

@@ -6,7 +6,7 @@ Conflict       Operational  409: the object changed; read it again
 Expired        Operational  410: that place in the history is forgotten; list anew
 NotFound       Permanent    404
 AlreadyExists  Permanent    409 on creation
-Refused        Permanent    every other 4xx: the object is invalid; names the field
+Refused        Permanent    every other 4xx: the object is invalid; names the field; and what is too large for etcd
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from typing import Any
 import orjson
 
 from crds import errors
+
+_TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger than max")
+"""What an apiserver says with 500 of an object above etcd's limit of 1.5 MiB, or above 2 MiB: for ever."""
 
 
 class Unavailable(errors.Operational):
@@ -61,6 +64,8 @@ def refusal(verb: str, path: str, code: int, payload: bytes, retry_after: str | 
         return Forbidden(message)
     if code == 410:
         return Expired(message)
+    if code == 500 and any(said in message for said in _TOO_LARGE):
+        return Refused(message, remedy="Make the object smaller.")
     if code in (401, 408, 429) or code >= 500:
         wait = float(retry_after) if retry_after and retry_after.isdigit() else None
         return Unavailable(message, retry_after=wait)

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pydantic
+
 from controllers.sources.mongo import AFTER, ASCENDING, trouble
 from controllers.sources.state import Failed, State, Sweep, Workspace
 from crds import connection, errors, labels, leftovers
@@ -21,6 +23,8 @@ CONNECTIONS, ITEMS = "source_connections", leftovers.SOURCE_ITEMS
 GONE = "Gone"
 """State of items that left their source."""
 
+UNKNOWN = timedelta(minutes=15)
+"""Before a Connection that this version does not understand is looked at again."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -142,15 +146,34 @@ class Assignments:
         """The Connection that is due longest and that no process has, none of `skip` and of no namespace that is
         `full`; None: none. Raises `Unavailable`."""
         free = [{"until": {"$lt": now}}, {"until": None}]
-        with trouble("claim a Connection"):
-            row = await self._rows.find_one_and_update(
-                {"wanted": True, "pollAt": {"$lte": now}, "_id": {"$nin": list(skip)}, "$or": free}
-                | ({"namespace": {"$nin": list(full)}} if full else {}),
-                {"$set": {"owner": owner, "until": now + self._lasts}, "$inc": {"fence": 1}},
-                sort=[("pollAt", ASCENDING)],
-                return_document=AFTER,
+        wanted: dict[str, Any] = {"wanted": True, "pollAt": {"$lte": now}, "_id": {"$nin": list(skip)}, "$or": free}
+        wanted |= {"namespace": {"$nin": list(full)}} if full else {}
+        while True:
+            with trouble("claim a Connection"):
+                row = await self._rows.find_one_and_update(
+                    wanted,
+                    {"$set": {"owner": owner, "until": now + self._lasts}, "$inc": {"fence": 1}},
+                    sort=[("pollAt", ASCENDING)],
+                    return_document=AFTER,
+                )
+            if row is None:
+                return None
+            try:
+                return _claim(row)
+            except pydantic.ValidationError as error:
+                await self._put_off(row, now, error)
+
+    async def _put_off(self, row: Mapping[str, Any], now: datetime, error: pydantic.ValidationError) -> None:
+        """It was written by another version of Jervis: the others are polled meanwhile."""
+        first = error.errors(include_url=False, include_input=True)[0]
+        said = f"spec.{'.'.join(map(str, first['loc']))} {str(first['input'])[:100]!r} is not known to this version."
+        state = replace(_state(row), polled_at=now, failures=_state(row).failures + 1, reason="Misconfigured",
+                        message=f"{said} Update the sources process, or correct it.")  # fmt: skip
+        written = {"state": _said(state, int(row["generation"])), "owner": "", "until": None, "pollAt": now + UNKNOWN}
+        with trouble("put a Connection off"):
+            await self._rows.update_one(
+                {"_id": row["_id"], "fence": row["fence"]}, {"$set": written, "$inc": {"revision": 1}}
             )
-        return None if row is None else _claim(row)
 
     async def watch(self, now: datetime, seconds: float) -> Claim | None:
         """The mailbox that was not watched for the longest time, to be watched by nobody else for `seconds`; None:
@@ -164,7 +187,7 @@ class Assignments:
                 sort=[("watchUntil", ASCENDING)],
                 return_document=AFTER,
             )
-        return None if row is None else _claim(row)
+        return _known(row)
 
     async def watched(self, uid: str, now: datetime, until: datetime, *, news: bool) -> None:
         """A watch ended; the next one may begin at `until`. After `news` the Connection is due now. Raises
@@ -213,7 +236,7 @@ class Assignments:
         """A Connection as it is wanted and was claimed last, to look at; None: there is none. Raises `Unavailable`."""
         with trouble("look for a Connection"):
             row = await self._rows.find_one({"namespace": namespace, "name": name, "wanted": True})
-        return None if row is None else _claim(row)
+        return _known(row)
 
     async def alike(self, claim: Claim) -> list[Claim]:
         """All other Connections of the type and the client, as they were claimed last. Raises `Unavailable`."""
@@ -234,6 +257,14 @@ class Assignments:
             done = await self._rows.update_one({"_id": claim.uid, "fence": claim.fence}, {"$set": dict(values), **more})
         if not done.matched_count:
             raise Lost(f"Connection {claim.namespace}/{claim.name} is another process's now, or gone")
+
+
+def _known(row: Mapping[str, Any] | None) -> Claim | None:
+    """None too where this version does not understand it, which `claim` reports."""
+    try:
+        return None if row is None else _claim(row)
+    except pydantic.ValidationError:
+        return None
 
 
 def _claim(row: Mapping[str, Any]) -> Claim:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import bson.errors
 import pymongo
 import pymongo.errors
 from motor.motor_asyncio import AsyncIOMotorClient
@@ -16,8 +17,16 @@ Duplicate = pymongo.errors.DuplicateKeyError
 ASCENDING, DESCENDING, AFTER = pymongo.ASCENDING, pymongo.DESCENDING, pymongo.ReturnDocument.AFTER
 
 
+_TOO_LARGE = frozenset({10334, 17419, 17420})
+"""Codes of a server for a document above 16 MiB."""
+
+
 class Unavailable(errors.Operational):
     """MongoDB is away or busy."""
+
+
+class Refused(errors.Permanent):
+    """MongoDB can never take this: a document above 16 MiB, half a character, a number above 64 bits."""
 
 
 def client(uri: str, timeout: float = 5.0, *, listeners: Sequence[Any] = ()) -> Any:
@@ -39,5 +48,9 @@ def trouble(what: str) -> Iterator[None]:
     """MongoDB's errors as ours."""
     try:
         yield
+    except (pymongo.errors.DocumentTooLarge, bson.errors.BSONError, UnicodeEncodeError, OverflowError) as error:
+        raise Refused(f"It cannot be stored: {str(error)[:200]}") from error
     except pymongo.errors.PyMongoError as error:
+        if isinstance(error, pymongo.errors.OperationFailure) and error.code in _TOO_LARGE:
+            raise Refused(f"It cannot be stored: {str(error)[:200]}") from error
         raise Unavailable(f"MongoDB did not {what}: {error}") from error

@@ -324,7 +324,22 @@ class Poller:
 
     async def _commit(self, claim: assignments.Claim, request: api.GitCommits) -> list[port.Failure]:
         """Have commits known; those that can never be. Raises `kb.Unavailable` where they can be later."""
-        reply = await self._kb.git_commits(request)
+        try:
+            reply = await self._kb.git_commits(request)
+        except kb.Rejected as error:
+            if not request.commits or not (error.status == 413 or (error.field or "").startswith("commits")):
+                raise  # not because of a commit: a right, an address
+            if len(request.commits) == 1:
+                one = request.commits[0]
+                title = one.message.partition("\n")[0][:200]
+                return [port.Failure(f"commit:{one.hash}", title, error.message)]
+            # One of them is the cause: the others pass.
+            half = len(request.commits) // 2
+            parts = request.commits[:half], request.commits[half:]
+            asked = [request.model_copy(update={"commits": part, "removed": []}) for part in parts]
+            if request.removed:
+                asked.append(request.model_copy(update={"commits": []}))
+            return [failure for part in asked for failure in await self._commit(claim, part)]
         titles = {one.hash: one.message.partition("\n")[0][:200] for one in request.commits}
         failed = []
         for one in reply.outcomes:
@@ -353,11 +368,13 @@ class Poller:
                 one = replace(found, urn=f"{found.urn}#{found.version[:12]}")
             try:
                 content = await self._content(owner, one)
-            except kb.Rejected as error:
-                why = f"The knowledge base does not store it: {error.message}"
-                failures.append(port.Failure(one.source_id, one.title, why, one.place))
+                await self._items.add(claim.uid, owner, one, content, self._wall(), claim.fence)
+            except (kb.Rejected, mongo.Refused, UnicodeEncodeError) as error:
+                said = error.message if isinstance(error, errors.Permanent) else str(error)
+                by = "The knowledge base does not store it: " if isinstance(error, kb.Rejected) else ""
+                title = one.title.encode(errors="replace").decode()
+                failures.append(port.Failure(one.source_id, title, f"{by}{said}", one.place))
                 continue
-            await self._items.add(claim.uid, owner, one, content, self._wall(), claim.fence)
             self._metrics.items.labels(kind, "found").inc()
         known = [one for one in items if not any(one is new for new in unknown)]
         await self._items.found(claim.uid, known, claim.fence)

@@ -14,6 +14,7 @@ to other hosts without the credentials. The time is a parameter.
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -81,6 +82,8 @@ class Rest:
         self._base = base.rstrip("/") + "/"
         self._headers, self._bucket = dict(headers), bucket
         self._monotonic, self._wall, self._sleep = monotonic, wall, sleep
+        self.date: datetime | None = None
+        """The time that the source gave with its last answer (RFC 9110 6.6.1)."""
         self._http = httpx.AsyncClient(
             verify=tls, timeout=httpx.Timeout(SECONDS, connect=10.0), trust_env=False, follow_redirects=False
         )
@@ -125,6 +128,7 @@ class Rest:
                     continue
                 body = await _read(response, LARGEST)
                 self._judge(response, body)
+                self.date = dated(response.headers) or self.date
                 return Answer(response.status_code, response.headers, _parsed(response, body))
         raise port.Unreachable(f"{addresses.shown(url)[:200]} redirects without an end.")
 
@@ -204,6 +208,14 @@ class Rest:
         return None
 
 
+def dated(headers: httpx.Headers) -> datetime | None:
+    """The time in `Date`, None where there is none."""
+    try:
+        return parsedate_to_datetime(headers.get("Date", "")).astimezone(UTC)
+    except ValueError:
+        return None
+
+
 async def _read(response: httpx.Response, most: int) -> bytes:
     parts, size = [], 0
     async for part in response.aiter_bytes():
@@ -218,8 +230,13 @@ def _parsed(response: httpx.Response, body: bytes) -> Any:
     if not body.strip():
         return None
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError:
+            # Half a character at the end of a text that the source cut (RFC 8259 8.2): it becomes a question mark, and
+            # the page can be read. Whatever else is wrong stays so.
+            return orjson.loads(json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
         where = addresses.shown(str(response.request.url))[:200]
         raise port.Unreachable(f"{where} answered no JSON: {_said(body)}") from error
 

@@ -164,6 +164,8 @@ class World:
         self.tasks: dict[str, dict[str, Any]] = {}
         self.documents: set[str] = set()
         self.refuses: set[str] = set()
+        self.too_large: set[str] = set()
+        """URNs of tasks that etcd does not take; the answer is that of an apiserver."""
         self.created: list[str] = []
         self.deleted: list[str] = []
         """URNs of tasks and documents that were deleted, in order."""
@@ -215,6 +217,9 @@ class World:
     async def _create(self, request: web.Request) -> web.Response:
         raw = await request.json()
         name = raw["metadata"]["name"]
+        if raw["spec"]["sourceUrn"] in self.too_large:
+            said = {"kind": "Status", "status": "Failure", "message": "etcdserver: request is too large", "code": 500}
+            return web.json_response(said, status=500)
         if name in self.tasks:
             return web.json_response(
                 {"kind": "Status", "reason": "AlreadyExists", "message": "it is there"}, status=409

@@ -250,6 +250,37 @@ async def test_who_may_read_it(cloud: bool) -> None:
         assert await told(server) == {f"OPS/{name}": said for name, said in found.items()}, "the list says the same"
 
 
+async def test_of_very_many_comments_the_newest_are_read_and_the_text_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confluence, "PARTS_BYTES", 50_000)
+    async with site().serving() as server:
+        full, other = server.put(), server.put()
+        for number in range(20):
+            server.now += timedelta(minutes=1)
+            server.put(kind="comment", parent=full.id, body=f"<p>Comment {number:02}{'x' * 10_000}</p>")
+        server.put(kind="comment", parent=other.id, body="<p>Alone</p>")
+        items, failures, _ = await read(server, size=3)
+        assert failures == []
+        found = {one.source_id: one.text for one in items}
+        kept = [line[:10] for line in found[str(full.id)].splitlines() if line.endswith("xxx")]
+        assert kept == [f"Comment {number:02}" for number in range(16, 20)]
+        assert "[16 older comments are left out: there are too many.]" in found[str(full.id)]
+        assert "Alone" in found[str(other.id)]
+        assert "left out" not in found[str(other.id)]
+
+
+async def test_links_and_titles_of_any_length_are_no_failure() -> None:
+    async with site().serving() as server:
+        key = f'<ac:parameter ac:name="key">{"K" * 2000}-1</ac:parameter>'
+        link = f'<a href="https://h/wiki/spaces/{"S" * 2000}/pages/5/T">t</a>'
+        body = f'<ac:structured-macro ac:name="jira">{key}</ac:structured-macro>{link}'
+        server.put(title="T" * 5000, body=body)
+        [item], failures, _ = await read(server)
+        assert failures == []
+        assert item.facts is not None
+        assert len(item.facts.nodes[0].properties["title"]) == 4000
+        assert [edge.type for edge in item.facts.relationships] == ["written_by"]
+
+
 async def test_a_page_has_its_text_its_facts_and_its_files() -> None:
     async with site(zone="Europe/Prague").serving() as server:
         top, other = server.put(title="Handbook"), server.put(title="Plan")

@@ -217,6 +217,20 @@ async def test_pages_in_a_circle_and_a_list_that_never_holds_still(forge: Forge,
 
 
 @pytest.mark.parametrize("host", HOSTS)
+async def test_a_time_that_is_not_reached_yet_hides_no_change(forge: Forge, host: str) -> None:
+    """Of an import, or of a clock that was wrong once."""
+    store = Store()
+    forge.create("One")
+    forge.create("Other")
+    forge.entries[1].updated = forge.now.replace(year=2099)
+    assert await store.poll(tracker(forge, host)) == 2
+    forge.tick(3600)
+    forge.change(2, "Changed")
+    assert await store.poll(tracker(forge, host)) == 1
+    assert store.latest[place(host, 2, False)].title.endswith("Changed")
+
+
+@pytest.mark.parametrize("host", HOSTS)
 async def test_a_repository_that_is_not_shown_any_more_is_no_empty_one(forge: Forge, host: str) -> None:
     forge.create("One")
     store = Store()
@@ -319,6 +333,18 @@ async def test_the_list_admits_what_the_poll_admits(forge: Forge, host: str) -> 
         await store.poll(tracker(forge, host, **chosen))
         assert {one.title.partition(" ")[2] for one in store.latest.values()} == titles
         assert await store.places(tracker(forge, host, **chosen)) == set(store.latest)
+
+
+@pytest.mark.parametrize(
+    "unit", ["a.", "a-b+", "a/", "a/b.c ", "```", "~~~", "#1.", "fixes ", "x#1/", "[", "\0", "\ud800"]
+)
+def test_no_text_takes_a_time_that_grows_with_its_square(unit: str) -> None:
+    """With a pattern that does so the largest text takes hours."""
+    body = unit * (issue.TEXT_BYTES // len(unit))
+    at = "2026-11-26T12:00:00Z"
+    thing = issue.Thing("acme/shop", "#", 1, "issue", "Long", f"{body} fixes #2", "open", "", at, at)
+    found = issue.item("github", thing, (), ())
+    assert len(found.text.encode()) <= issue.TEXT_BYTES + 100
 
 
 def test_a_long_issue_is_cut_and_says_so() -> None:

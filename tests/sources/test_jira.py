@@ -12,6 +12,7 @@ import pytest
 from controllers.sources import limits, port
 from controllers.sources.protocols import atlassian, jira
 from crds import access, connection, pendingtask
+from kb import api
 from tests.sources.jira_server import Jira
 
 TLS = ssl.create_default_context()
@@ -350,6 +351,110 @@ async def test_an_issue_has_its_text_its_facts_and_its_files(cloud: bool) -> Non
             (comments[0].key, "comments_on", "jira::JERV-1"), (comments[0].key, "written_by", "user:acc-1"),
         }  # fmt: skip
         assert not any("UTF" in target or "b.html" in target for _, _, target in edges)
+
+
+@pytest.mark.parametrize("year", [2099, 9999])
+async def test_a_time_that_is_not_reached_yet_hides_no_change(year: int) -> None:
+    """Of an import, or of a clock that was wrong once."""
+    async with site().serving() as server:
+        server.now = datetime.now(UTC)
+        one, other = server.put(), server.put()
+        one.updated = datetime(year, 12, 31, 23, 59, 59, tzinfo=UTC)
+        server.touch(other)
+        server.index[one.id] = (one.key, one.updated)
+        items, _, cursor = await read(server)
+        assert sorted(keys(items)) == sorted([one.key, other.key])
+        server.now += timedelta(minutes=1)
+        server.touch(other, summary="Changed")
+        items, _, cursor = await read(server, cursor)
+        assert keys(items) == [other.key]
+        assert (await read(server, cursor))[:2] == ([], [])
+
+
+async def test_an_issue_of_any_size_is_a_task_whose_facts_the_knowledge_base_takes() -> None:
+    async with site().serving() as server:
+        long = "/".join(["folder"] * 300) + "/Store.kt"
+        one = server.put(
+            summary="S" * 5000,
+            description=f"See {long} and src/Store.kt",
+            labels=[f"label-{number}" for number in range(300)],
+            components=[{"name": "c" * 5000}],
+            assignee={"accountId": "a" * 2000, "displayName": "Long"},
+            customfield_1=[{"name": "Sprint " * 500}],
+            issuelinks=[{"type": {"outward": "blocks " * 40}, "outwardIssue": {"key": "JERV-9"}}],
+        )
+        server.custom = [{"id": "customfield_1", "schema": {"custom": "com.pyxis.greenhopper.jira:gh-sprint"}}]
+        server.comment(one, "From an import", created="9999-12-31T23:59:59.000-1200")
+        [item], failures, _ = await read(server)
+        assert failures == []
+        assert item.facts is not None
+        for node in item.facts.nodes:
+            api.GivenNode.model_validate(node.wire())
+        for edge in item.facts.relationships:
+            api.GivenRelationship.model_validate(edge.wire())
+        targets = [edge.target for edge in item.facts.relationships]
+        assert "file:src/Store.kt" in targets
+        assert not any(target.startswith("file:folder") for target in targets)
+        assert len(item.facts.nodes[0].properties["labels"]) == 200
+        assert "label-299" in item.text, "what the facts leave out is in the text"
+
+
+@pytest.mark.parametrize("cloud", [True, False])
+async def test_of_very_many_comments_the_newest_are_read_and_the_text_says_so(
+    cloud: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jira, "MOST_COMMENTS", 10)
+    async with site(cloud=cloud).serving() as server:
+        one = server.put()
+        for number in range(25):
+            server.comment(one, f"Comment {number:03}")
+        [item], _, _ = await read(server)
+        said = [line for line in item.text.splitlines() if line.startswith("Comment 0")]
+        assert said == [f"Comment {number:03}" for number in range(15, 25)]
+        assert "[15 older comments are left out: there are too many.]" in item.text
+        assert sum("/comment" in path for path in server.requests) == 4, "pages of three"
+        server.comment(one, "Comment 025")
+        assert item.version != (await read(server))[0][0].version
+
+
+async def test_very_large_comments_are_read_up_to_a_bound_and_the_text_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jira, "COMMENT_BYTES", 65_000)
+    async with site().serving() as server:
+        one = server.put()
+        for number in range(25):
+            server.comment(one, f"Comment {number:03}" + "x" * 10_000)
+        [item], _, _ = await read(server)
+        assert [line[:11] for line in item.text.splitlines() if line.startswith("Comment 0")] == [
+            f"Comment {number:03}" for number in range(19, 25)
+        ]
+        assert "[19 older comments are left out: there are too many.]" in item.text
+        assert sum("/comment" in path for path in server.requests) == 9, "pages of three"
+
+
+async def test_a_list_of_projects_without_an_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atlassian, "MOST_PLACES", 20)
+    async with site().serving() as server:
+
+        class Endless(list[dict[str, str]]):
+            def __len__(self) -> int:
+                return 1 << 30
+
+            def __getitem__(self, _: Any) -> Any:
+                return [{"id": "1", "key": "JERV", "name": "J"}] * 2
+
+        server._projects = Endless  # type: ignore[method-assign]
+        with pytest.raises(port.Misconfigured, match="more than 20 projects"):
+            await read(server)
+        assert sum("project/search" in path for path in server.requests) == 11
+
+
+async def test_a_text_has_a_bound_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atlassian, "TEXT_CHARS", 5000)
+    async with site().serving() as server:
+        server.put(description="word " * 2000)
+        [item], _, _ = await read(server)
+        assert len(item.text) < 5100
+        assert item.text.endswith("[The text is longer; the rest is left out.]\n")
 
 
 async def test_an_issue_that_cannot_be_read_is_a_failure() -> None:

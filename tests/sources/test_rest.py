@@ -109,6 +109,19 @@ async def test_an_answer_is_read_up_to_a_bound_and_must_be_json() -> None:
         await api.close()
 
 
+async def test_half_a_character_of_one_text_does_not_make_a_page_unreadable() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        text = {"half": '{"a": ["\\ud83d", "x\\udc00y", "\\ud83d\\ude00", "\\\\ud83d"]}', "deep": "[" * 100_000}
+        return web.Response(text=text[request.path.strip("/")], content_type="application/json")
+
+    async with served(handler) as url:
+        api = client(url)
+        assert (await api.get("half")).json == {"a": ["?", "x?y", "\N{GRINNING FACE}", "\\ud83d"]}
+        with pytest.raises(port.Unreachable, match="no JSON"):
+            await api.get("deep")
+        await api.close()
+
+
 async def test_requests_wait_for_their_bucket_and_a_server_that_is_away_is_unreachable() -> None:
     slept: list[float] = []
 

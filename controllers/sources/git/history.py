@@ -259,7 +259,7 @@ def _decode(raw: bytes, encoding: str) -> str:
     for one in (encoding, "utf-8"):
         try:
             return raw.decode(one)
-        except (LookupError, UnicodeDecodeError):
+        except (LookupError, ValueError):  # some codecs raise more than UnicodeDecodeError
             continue
     return raw.decode("latin-1")
 

@@ -12,6 +12,7 @@ from datetime import datetime
 
 import structlog
 
+from controllers.sources import mongo
 from controllers.sources.meetings import correction, metrics, store
 from crds import errors, meeting, priority, scope
 from kb import client as kb
@@ -73,6 +74,10 @@ class Worker:
         row = await self._meetings.correct(self._wall())
         if row is None:
             return False
+        if int(row["correctTries"]) > MOST_TRIES:
+            # Each of them ended this process, or in an error of ours.
+            await self._end(row, None, f"It was tried {MOST_TRIES} times, and never came to an end.")
+            return True
         told = await self._meetings.told(row["_id"])
         if told is None:
             await self._end(row, None, "The transcript is gone.")
@@ -98,7 +103,10 @@ class Worker:
         except errors.Permanent as error:
             await self._end(claimed, None, error.message)
         else:
-            await self._end(claimed, made)
+            try:
+                await self._end(claimed, made)
+            except mongo.Refused as error:
+                await self._end(claimed, None, f"The corrected transcript is too large. {error.message}")
         return True
 
     async def _end(self, row: store.Row, told: meeting.Told | None, reason: str = "") -> None:

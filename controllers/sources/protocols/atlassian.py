@@ -17,6 +17,11 @@ FILES_BYTES = 16 << 20
 """Of all attachments of one thing."""
 BATCH = 50
 BATCH_BYTES = 16 << 20
+TEXT_CHARS = 4 << 20
+"""Of the text of one thing with all its comments."""
+CUT = "[The text is longer; the rest is left out.]"
+MOST_PLACES = 20_000
+"""Projects or spaces that the user sees; a list without an end ends there."""
 MOST_BAD = 3
 """If all of a batch fails and it has more things than this, the server fails and not they."""
 
@@ -106,6 +111,21 @@ async def files(api: rest.Rest, listed: Sequence[Mapping[str, Any]]) -> tuple[li
     return found, lines
 
 
+def bounded(text: str) -> str:
+    """The text, cut where it is too long; it says so."""
+    return text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS].rstrip()}\n\n{CUT}\n"
+
+
+def countable(found: Sequence[Any], what: str) -> None:
+    """Raises `Misconfigured` where a list of projects or spaces is longer than can be held."""
+    if len(found) > MOST_PLACES:
+        raise port.Misconfigured(
+            f"The source lists more than {MOST_PLACES} {what}.",
+            field="spec.secretRef",
+            remedy="Use an account that sees fewer of them.",
+        )
+
+
 def weight(item: port.Item) -> int:
     """Bytes of an item, about."""
     return len(item.text) + sum(len(one.body) for one in item.files)
@@ -115,7 +135,7 @@ def moment(text: object) -> datetime | None:
     """A time as Atlassian writes it, in UTC."""
     try:
         return datetime.fromisoformat(str(text)).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

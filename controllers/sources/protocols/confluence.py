@@ -11,12 +11,14 @@ Source: developer.atlassian.com "Search content" (v1, both products), "Spaces" (
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import orjson
 import structlog
 
 from controllers.sources import limits, port, rest
@@ -27,6 +29,8 @@ log = structlog.get_logger("sources")
 
 LIST, IDS, DETAILS = 100, 200, 25
 """Things of a page: changes, places, contents. Confluence may answer fewer."""
+PARTS_BYTES = 32 << 20
+"""Of the comments of pages that are fetched together; of more the newest are read."""
 _PAGES = "type in (page, blogpost)"
 _ALL = "type in (page, blogpost, comment, attachment)"
 _SEARCH = "rest/api/content/search"
@@ -56,7 +60,7 @@ class Confluence:
             if self._filter.query:
                 # A query that is refused must not look like pages that cannot be read.
                 await self._api.get(_SEARCH, {"cql": self._admitted(), "limit": 1})
-            async for batch in self._changes(window.Window.read(cursor, self._of)):
+            async for batch in self._changes(window.Window.read(cursor, self._of, self._api.date)):
                 yield batch
             self._complain(absent)
         finally:
@@ -98,9 +102,11 @@ class Confluence:
         try:
             async for found in self._follow("api/v2/spaces", {"limit": 250}):
                 listed += found
+                atlassian.countable(listed, "spaces")
         except rest.Absent:
             async for found in self._follow("rest/api/space", {"limit": 200}):
                 listed += found
+                atlassian.countable(listed, "spaces")
         current = [one for one in listed if one.get("status", "current") == "current"]
         self._spaces = {
             str(one[name]).casefold(): str(one["key"]) for name in ("name", "key") for one in current if one.get(name)
@@ -175,15 +181,15 @@ class Confluence:
             wanted = [one for one in names[start : start + DETAILS] if one.isdigit()]
             found, bad = await atlassian.apart(self._details, wanted)
             ids = [str(one["id"]) for one in found]
-            comments = await self._parts("comment", ids, "body.storage,version,history,container")
-            attached = await self._parts("attachment", ids, "version,container,metadata,extensions")
+            comments, older = await self._parts("comment", ids, "body.storage,version,history,container")
+            attached, _ = await self._parts("attachment", ids, "version,container,metadata,extensions")
             await self._learn_readers(found)
             items, failures, size = list[port.Item](), list[port.Failure](), 0
             for page in found:
                 name = str(page["id"])
                 try:
-                    item = await self._item(page, comments.get(name, []), attached.get(name, []))
-                except (KeyError, TypeError, ValueError, AttributeError) as error:
+                    item = await self._item(page, comments.get(name, []), older.get(name, 0), attached.get(name, []))
+                except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
                     log.exception("page not read", page=name)
                     where = confluence_page.place(page) if page.get("space") else ""
                     reason = f"This page cannot be read: {error!r}."
@@ -216,15 +222,24 @@ class Confluence:
         where = confluence_page.place(found[0]) if found else ""
         return port.Failure(name, str(found[0]["title"])[:200] if found else "", reason, where)
 
-    async def _parts(self, kind: str, ids: Sequence[str], expand: str) -> dict[str, list[Listed]]:
-        """Comments or attachments of pages, by page, oldest first."""
+    async def _parts(
+        self, kind: str, ids: Sequence[str], expand: str
+    ) -> tuple[dict[str, list[Listed]], dict[str, int]]:
+        """Comments or attachments of pages, by page, oldest first; and how many older ones are left out."""
         parts: dict[str, dict[str, Listed]] = {}
+        sizes, older = Counter[str](), Counter[str]()
         if ids:
             cql = f"type = {kind} AND container in ({', '.join(ids)}) ORDER BY created ASC"
             async for some in self._search(cql, expand, self._size):
                 for one in some:
-                    parts.setdefault(_page_of(one), {})[str(one["id"])] = one
-        return {page: list(found.values()) for page, found in parts.items()}
+                    page = _page_of(one)
+                    parts.setdefault(page, {})[str(one["id"])] = one
+                    sizes[page] += len(orjson.dumps(one))
+                while sizes.total() > PARTS_BYTES:
+                    page = max(sizes, key=lambda name: sizes[name])
+                    sizes[page] -= len(orjson.dumps(parts[page].pop(next(iter(parts[page])))))
+                    older[page] += 1
+        return {page: list(found.values()) for page, found in parts.items()}, older
 
     async def _learn_readers(self, pages: Sequence[Listed]) -> None:
         """The restrictions of all ancestors."""
@@ -242,7 +257,9 @@ class Confluence:
             with suppress(ValueError):
                 self._readers[str(one["id"])] = confluence_page.readers(one)
 
-    async def _item(self, page: Listed, comments: Sequence[Listed], attached: Sequence[Listed]) -> port.Item:
+    async def _item(
+        self, page: Listed, comments: Sequence[Listed], older: int, attached: Sequence[Listed]
+    ) -> port.Item:
         listed = [
             {
                 "name": one.get("title", ""),
@@ -256,7 +273,9 @@ class Confluence:
         pages = await self._titled(await asyncio.to_thread(confluence_page.links, page))
         access = confluence_page.may_read(page, self._readers)
         # A large page takes seconds: the claims of other Connections are renewed meanwhile.
-        return await asyncio.to_thread(confluence_page.item, page, comments, files, attached, lines, pages, access)
+        return await asyncio.to_thread(
+            confluence_page.item, page, comments, files, attached, lines, pages, access, older
+        )
 
     async def _titled(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """URNs of pages that are linked to by their title, of those that the user sees."""

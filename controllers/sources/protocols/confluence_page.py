@@ -43,10 +43,10 @@ def stamp(one: Raw) -> window.Stamp:
 
 def item(
     page: Raw, comments: Sequence[Raw], files: Sequence[mail.File], attached: Sequence[Raw], lines: Sequence[str],
-    pages: Mapping[tuple[str, str], str], may_read: access.Access,
+    pages: Mapping[tuple[str, str], str], may_read: access.Access, older: int = 0,
 ) -> port.Item:  # fmt: skip
-    """`comments` are all of them, `attached` all attachments, `lines` say what became of them; `pages` has the URNs of
-    linked pages by (space, title)."""
+    """`comments` are all of them but the `older` ones, `attached` all attachments, `lines` say what became of them;
+    `pages` has the URNs of linked pages by (space, title)."""
     body = storage.read(str(page["body"]["storage"]["value"]))
     said = [
         place(page), stamp(page), page["title"], sorted((str(one["id"]), stamp(one)) for one in comments),
@@ -58,7 +58,7 @@ def item(
         type=pendingtask.Type.WIKI,
         urn=urn(page),
         title=str(page["title"])[:200],
-        text=_text(page, body.text, comments, lines),
+        text=_text(page, body.text, comments, older, lines),
         files=tuple(files),
         observed_at=atlassian.moment(page["version"]["when"]),
         place=place(page),
@@ -108,7 +108,7 @@ def may_read(page: Raw, above: Mapping[str, frozenset[str] | None]) -> access.Ac
     return access.UNKNOWN if groups and shared not in limits else access.restricted(shared)
 
 
-def _text(page: Raw, body: str, comments: Sequence[Raw], lines: Sequence[str]) -> str:
+def _text(page: Raw, body: str, comments: Sequence[Raw], older: int, lines: Sequence[str]) -> str:
     path = [str(one.get("title", "")) for one in page.get("ancestors") or ()]
     labels = ((page.get("metadata") or {}).get("labels") or {}).get("results") or ()
     head = {
@@ -121,12 +121,14 @@ def _text(page: Raw, body: str, comments: Sequence[Raw], lines: Sequence[str]) -
         "Attachments": ", ".join(lines),
     }
     parts = ["\n".join(f"{name}: {' '.join(str(said).split())}" for name, said in head.items() if said), body]
+    if older:
+        parts.append(f"[{older} older comments are left out: there are too many.]")
     for one in comments:
         made = one.get("history") or {}
         at = atlassian.rfc3339(made.get("createdDate") or one["version"]["when"])
         said = storage.read(str(((one.get("body") or {}).get("storage") or {}).get("value") or "")).text
         parts.append(f"Comment of {_name(made.get('createdBy')) or 'an unknown person'}, {at}:\n{said}")
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return atlassian.bounded("\n\n".join(part for part in parts if part) + "\n")
 
 
 def _name(value: Any) -> str:
@@ -145,7 +147,7 @@ def _facts(page: Raw, body: storage.Page, pages: Mapping[tuple[str, str], str]) 
         "authorName": _name(author),
     }
     known = {name: value for name, value in properties.items() if value not in ("", None)}
-    nodes = [facts.Node(key=own, type="confluence_page", properties=known, at="content")]
+    nodes = [facts.Node(key=own, type="confluence_page", properties=facts.fit(known), at="content")]
     found: dict[tuple[str, str], str] = {}
     account = author.get("accountId") or author.get("username") or author.get("userKey")
     if account:
@@ -170,6 +172,6 @@ def _facts(page: Raw, body: storage.Page, pages: Mapping[tuple[str, str], str]) 
     made = [
         facts.Relationship(source=own, type=relation, target=target, at=at)
         for (relation, target), at in found.items()
-        if target != own
+        if target != own and len(target) <= facts.KEY_CHARS
     ]
     return facts.Facts(nodes=tuple(nodes), relationships=tuple(made[: facts.MOST_RELATIONSHIPS]))

@@ -271,7 +271,7 @@ def links(where: api.Repository, commit: api.Commit) -> Iterable[port.Item]:
     seen: set[str] = set()
     for match in _URL.finditer(text):
         url = match[0].rstrip(_AFTER).partition("#")[0]
-        if url in seen or len(url) > _URL_CHARS or not urlsplit(url).hostname or "@" in urlsplit(url).netloc:
+        if url in seen or len(url) > _URL_CHARS or not _usable(url):
             continue
         if len(seen) >= MOST_LINKS:
             return
@@ -294,6 +294,14 @@ def links(where: api.Repository, commit: api.Commit) -> Iterable[port.Item]:
             text=source.model_dump_json(by_alias=True, exclude_defaults=True, indent=2),
             observed_at=commit.date,
         )
+
+
+def _usable(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and "@" not in parts.netloc
+    except ValueError:
+        return False
 
 
 def repository(url: str) -> api.Repository:

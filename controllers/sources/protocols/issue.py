@@ -40,7 +40,8 @@ _REFERENCE = re.compile(
 )
 _PATH = re.compile(r"(?<![\w:/.@-])(?:[\w.-]{1,200}/){1,50}[\w-][\w.-]{0,200}\.[A-Za-z][A-Za-z0-9]{0,7}\b(?!/)")
 _CODE = re.compile(r"```.*?```|~~~.*?~~~", re.DOTALL)
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://\S+", re.IGNORECASE)
+# Without the bound each letter of `a.a.a.a` would be a beginning that is followed to its end.
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://\S+", re.IGNORECASE)
 _PRIORITY = re.compile(r"^(?:priority|prio)\s*(?:::|[:/ -])\s*(.+)$", re.IGNORECASE)
 _KINDS = (
     (b"\x89PNG", "image/png"),
@@ -285,7 +286,7 @@ def _mentioned(own: str, provider: str, thing: Thing, text: str) -> Iterator[tup
 
 def _node(key: str, kind: str, properties: Mapping[str, Any], at: str) -> facts.Node:
     known = {name: said for name, said in properties.items() if said not in ("", [])}
-    return facts.Node(key=key, type=kind, properties=known, at=at)
+    return facts.Node(key=key, type=kind, properties=facts.fit(known), at=at)
 
 
 def _user(who: Person) -> str:

@@ -12,6 +12,7 @@ What differs between hosts is a `Host`: `controllers.sources.protocols.github`, 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -187,7 +188,9 @@ class Tracker:
                     if listing.comments and name not in seen.stamps and str(row.get("created_at", "")) >= mark:
                         taken.created += 1
                     seen.put(name, stamp, before, settled=_moment(changed) < _date(answer) - SETTLED)
-                    high = max(high, changed, key=_moment)
+                    if _moment(changed) <= _date(answer) + OVERLAP:
+                        # A time that the host's clock has not reached would hide all changes until then.
+                        high = max(high, changed, key=_moment)
                     here["high"] = high
                     if some.full:
                         yield at.batch(listing.name, {**here, "seen": seen.stored()}, some)
@@ -276,8 +279,17 @@ class Tracker:
             following = None if cut else following
         files, absent = await self._files(linked)
         may_read = access.UNKNOWN if thing.confidential else self._readers[repository][thing.mark]
-        return issue.item(
-            self._host.provider, thing, tuple(comments), files, absent, more=cut, before=before, may_read=may_read
+        # A large one takes seconds: the claims of other Connections are renewed meanwhile.
+        return await asyncio.to_thread(
+            issue.item,
+            self._host.provider,
+            thing,
+            tuple(comments),
+            files,
+            absent,
+            more=cut,
+            before=before,
+            may_read=may_read,
         )
 
     async def _files(self, linked: Sequence[issue.Linked]) -> tuple[tuple[mail.File, ...], tuple[str, ...]]:

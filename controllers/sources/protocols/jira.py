@@ -17,6 +17,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 from urllib.parse import quote
 
+import orjson
 import structlog
 
 from controllers.sources import limits, port, rest
@@ -27,6 +28,8 @@ log = structlog.get_logger("sources")
 
 LIST, IDS, COMMENTS = 100, 1000, 100
 """Things of a page: changes, places, comments. Jira may answer fewer."""
+MOST_COMMENTS, COMMENT_BYTES = 5000, 16 << 20
+"""Of an issue: the newest are read."""
 RESTARTS = 5
 Listed = Mapping[str, Any]
 
@@ -54,7 +57,7 @@ class Jira:
         self._api = self._opens()
         try:
             absent = await self._open()
-            seen = window.Window.read(cursor, self._of)
+            seen = window.Window.read(cursor, self._of, self._api.date)
             async for batch in self._changes(seen):
                 yield batch
             self._complain(absent)
@@ -115,6 +118,7 @@ class Jira:
             while True:
                 page = await self._get("project/search", {"startAt": len(found), "maxResults": 50, "orderBy": "key"})
                 found += page["values"]
+                atlassian.countable(found, "projects")
                 if page.get("isLast", True) or not page["values"]:
                     break
         named = [
@@ -239,7 +243,7 @@ class Jira:
                     items.append(await self._item(issue))
                     taken = jira_issue.stamp(issue)
                     size += atlassian.weight(items[-1])
-                except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+                except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
                     log.exception("issue not read", issue=name)
                     bad[name] = f"This issue cannot be read: {error!r}."
             if name in bad:
@@ -283,7 +287,7 @@ class Jira:
     async def _item(self, issue: Listed) -> port.Item:
         assert self._custom is not None
         fields = issue["fields"]
-        comments = await self._comments(issue)
+        comments, older = await self._comments(issue)
         listed = [
             {
                 "name": one.get("filename", ""),
@@ -297,28 +301,38 @@ class Jira:
         ]
         files, lines = await atlassian.files(self._api, listed)
         visible = frozenset(self._projects.values())
-        return await asyncio.to_thread(jira_issue.item, issue, comments, files, lines, self._custom, visible)
+        return await asyncio.to_thread(jira_issue.item, issue, comments, files, lines, self._custom, visible, older)
 
-    async def _comments(self, issue: Listed) -> list[Listed]:
-        """All of them, oldest first."""
+    async def _comments(self, issue: Listed) -> tuple[list[Listed], int]:
+        """(the newest of them, oldest first; how many older ones are left out)."""
         first = issue["fields"].get("comment") or {}
         found = {str(one["id"]): one for one in first.get("comments") or ()}
-        if len(found) < int(first.get("total") or 0):
-            found, start = {}, 0
-            while True:
+        total = int(first.get("total") or 0)
+        if len(found) < total:
+            found, start, size = {}, max(0, total - MOST_COMMENTS), 0
+            for _ in range(2 * MOST_COMMENTS):
                 asked = {"startAt": start, "maxResults": COMMENTS, "orderBy": "created"}
                 page = await self._get(f"issue/{issue['id']}/comment", asked)
-                found |= {str(one["id"]): one for one in page["comments"]}
+                for one in page["comments"]:
+                    found[str(one["id"])] = one
+                    size += _size(one)
+                while size > COMMENT_BYTES and len(found) > 1:
+                    size -= _size(found.pop(next(iter(found))))
                 start += len(page["comments"])
                 if not page["comments"] or start >= int(page["total"]):
                     break
-        return sorted(found.values(), key=lambda one: (window.milliseconds(one["created"]), int(one["id"])))
+        said = sorted(found.values(), key=lambda one: (window.milliseconds(one["created"]), int(one["id"])))
+        return said, max(0, total - len(found))
 
     async def _get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
         return (await self._api.get(f"rest/api/{self._version}/{path}", params)).json
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
         return (await self._api.request("POST", f"rest/api/{self._version}/{path}", json=body)).json
+
+
+def _size(comment: Listed) -> int:
+    return len(orjson.dumps(comment))
 
 
 def _from(jql: str) -> str:

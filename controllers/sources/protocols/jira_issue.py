@@ -59,14 +59,14 @@ def stamp(issue: Raw) -> window.Stamp:
 
 def item(
     issue: Raw, comments: Sequence[Raw], files: Sequence[mail.File], lines: Sequence[str], custom: Custom,
-    projects: frozenset[str],
+    projects: frozenset[str], older: int = 0,
 ) -> port.Item:  # fmt: skip
-    """`comments` are all of them; `lines` say what became of the attachments; `projects` are the keys of those that
-    the user sees."""
+    """`comments` are all of them but the `older` ones; `lines` say what became of the attachments; `projects` are the
+    keys of those that the user sees."""
     fields, key = issue["fields"], str(issue["key"])
     shown = [one for one in comments if not one.get("visibility")]
     description = _joined(adf.text(fields.get("description")), adf.text(fields.get("environment")))
-    body = _text(issue, description, shown, len(comments) - len(shown), lines, custom)
+    body = _text(issue, description, shown, len(comments) - len(shown), older, lines, custom)
     said = [
         key, fields.get("updated"), sorted((str(one["id"]), str(one.get("updated"))) for one in comments),
         [str(one.get("id")) for one in (issue.get("changelog") or {}).get("histories") or ()][:1],
@@ -146,7 +146,7 @@ def _properties(issue: Raw, custom: Custom) -> dict[str, Any]:
 
 
 def _text(
-    issue: Raw, description: str, comments: Sequence[Raw], hidden: int, lines: Sequence[str], custom: Custom
+    issue: Raw, description: str, comments: Sequence[Raw], hidden: int, older: int, lines: Sequence[str], custom: Custom
 ) -> str:
     names = {"key": "Key", "summary": "Summary", "issueType": "Type", "duedate": "Due"}
     head = []
@@ -157,6 +157,8 @@ def _text(
     if lines:
         head.append(f"Attachments: {', '.join(lines)}")
     parts = ["\n".join(head), description]
+    if older:
+        parts.append(f"[{older} older comments are left out: there are too many.]")
     for one in comments:
         at = atlassian.rfc3339(one.get("created"))
         parts.append(
@@ -164,7 +166,7 @@ def _text(
         )
     if hidden:
         parts.append(f"[{hidden} comments are shown to a role or a group only and are left out.]")
-    return _joined(*parts) + "\n"
+    return atlassian.bounded(_joined(*parts) + "\n")
 
 
 def _links(issue: Raw) -> Iterator[tuple[str, str, str, str]]:
@@ -199,16 +201,18 @@ def _facts(
     properties = _properties(issue, custom)
     if description:
         properties["description"] = description[:_DESCRIPTION_CHARS]
-    nodes = {own: facts.Node(key=own, type="jira_issue", properties=properties, at="fields")}
+    nodes = {own: facts.Node(key=own, type="jira_issue", properties=facts.fit(properties), at="fields")}
     made: dict[tuple[str, str, str], facts.Relationship] = {}
 
     def relate(source: str, relation: str, target: str, at: str) -> None:
-        if source != target and (source, relation, target) not in made and len(made) < facts.MOST_RELATIONSHIPS:
+        if source == target or max(len(source), len(target)) > facts.KEY_CHARS:
+            return
+        if (source, relation, target) not in made and len(made) < facts.MOST_RELATIONSHIPS:
             made[source, relation, target] = facts.Relationship(source=source, type=relation, target=target, at=at)
 
     def node(key: str, kind: str, values: Mapping[str, Any], at: str) -> None:
-        if len(nodes) < facts.MOST_NODES:
-            nodes.setdefault(key, facts.Node(key=key, type=kind, properties=values, at=at))
+        if len(nodes) < facts.MOST_NODES and len(key) <= facts.KEY_CHARS:
+            nodes.setdefault(key, facts.Node(key=key, type=kind, properties=facts.fit(values), at=at))
 
     for name, relation in (("assignee", "assigned_to"), ("reporter", "reported_by")):
         who = _user(fields.get(name))

@@ -1,6 +1,7 @@
 """The cursor of a source that is searched by the time of the last change, to the minute. Pure.
 
-    mark      the latest time of a change that the server listed: never a clock of ours
+    mark      the latest time of a change that the server listed: never a clock of ours, and never a time that the
+              server's own clock has not reached, which an import or a clock that was wrong once may have left
     recent    (milliseconds, version) of what was taken since `OVERLAP` before the mark
 
 Each poll asks again for everything since `OVERLAP` before the mark, because a search index shows changes late and in
@@ -19,6 +20,9 @@ from controllers.sources import port
 OVERLAP = timedelta(minutes=15)
 _KEPT = int(OVERLAP.total_seconds() * 1000) + 60_000
 FIRST = datetime(1970, 1, 2, tzinfo=UTC)
+AHEAD = timedelta(minutes=5)
+"""Clocks of one site's servers may differ by that."""
+LAST = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000)
 Stamp = tuple[int, int]
 """(milliseconds of the change, number of the version or 0)."""
 
@@ -32,14 +36,17 @@ class Window:
     recent: dict[str, Stamp] = field(default_factory=dict)
     begun: int = 0
     """The mark at the beginning of this poll."""
+    latest: int = LAST
+    """The mark is never behind it."""
 
     @classmethod
-    def read(cls, cursor: port.Cursor, of: str) -> Window:
-        """That of a cursor, an empty one where the cursor is of something else."""
+    def read(cls, cursor: port.Cursor, of: str, now: datetime | None = None) -> Window:
+        """That of a cursor, an empty one where the cursor is of something else. `now` is the server's time."""
+        latest = LAST if now is None else int((now + AHEAD).timestamp() * 1000)
         if cursor.get("of") != of:
-            return cls(of)
+            return cls(of, latest=latest)
         mark, recent = int(cursor["mark"]), {name: (at[0], at[1]) for name, at in cursor["recent"].items()}
-        return cls(of, mark, recent, mark)
+        return cls(of, min(mark, latest), recent, min(mark, latest), latest)
 
     def since(self, first: datetime | None) -> datetime:
         """From when on is asked; `first` is that of the filter."""
@@ -56,7 +63,8 @@ class Window:
     def take(self, name: str, stamp: Stamp, listed: Stamp) -> None:
         """It was taken as of `stamp`, and listed as of `listed`: the mark follows the list."""
         self.recent[name] = max(stamp, listed)
-        self.mark = max(self.mark, listed[0])
+        if listed[0] <= self.latest:
+            self.mark = max(self.mark, listed[0])
 
     def batch(self, items: Iterable[port.Item] = (), failures: Iterable[port.Failure] = ()) -> port.Batch:
         """With the cursor as it is now."""

@@ -32,6 +32,8 @@ class Commits(World):
         self.largest = 0
         self.access: dict[str, Access | None] = {}
         """Who may see a commit, as it was told last."""
+        self.poison: set[str] = set()
+        """Commits for which a request is refused."""
 
     def application(self) -> web.Application:
         made = super().application()
@@ -43,6 +45,9 @@ class Commits(World):
         raw = await request.read()
         self.largest = max(self.largest, len(raw))
         asked = api.GitCommits.model_validate_json(raw)
+        if self.poison & {one.hash for one in asked.commits}:
+            problem = {"code": "invalid", "message": "commits.0: this is no usable commit", "field": "commits.0"}
+            return web.json_response({"error": problem}, status=422)
         result, retryable = self.answers.pop(0) if self.answers else ("Stored", False)
         have = self.branches.setdefault(f"{asked.scope.project_id}/{asked.branch}", [])
         if result == "Stored":

@@ -87,6 +87,8 @@ def test_symlinks_submodules_and_pointers_are_told_and_not_followed(made: Reposi
         ("Příliš".encode("iso-8859-2"), "ISO-8859-2", "Příliš"),
         (b"caf\xe9", "", "café"),
         (b"caf\xe9", "no-such-encoding", "café"),
+        (b"caf\xe9", "undefined", "café"),
+        (b"caf\xe9", "idna", "café"),
         (b"bell \x07 \x1b[31m", "", "bell \N{REPLACEMENT CHARACTER} \N{REPLACEMENT CHARACTER}[31m"),
     ],
 )

@@ -189,6 +189,34 @@ async def test_who_may_see_a_repository_is_said_by_its_connection(rig: Rig, made
     assert said == {"GitProcessing": told, "LinkProcessing": None}, "a link leads to what is not of the repository"
 
 
+async def test_a_link_that_is_no_address_stops_no_commit(rig: Rig, made: Repository, world: Commits) -> None:
+    made.many(1)
+    one = conn(made.url)
+    await rig.round(one)
+    made.commit("See http://ex℀mple.com/x and https://example.com/why.", {"a": b"1"})
+    rig.now += timedelta(hours=2)
+    await rig.round(one)
+    assert (await rig.assigned.states())["uid-storage"][2].message == ""
+    assert world.branches == {"storage/main": log(made)}
+    links = [task["spec"]["sourceUrn"] for task in world.tasks.values() if task["spec"]["type"] == "LinkProcessing"]
+    assert links == ["link::https://example.com/why"]
+
+
+async def test_commits_that_the_knowledge_base_refuses_are_failures_and_the_others_pass(
+    rig: Rig, made: Repository, world: Commits
+) -> None:
+    made.many(60)
+    poison = log(made)[7]
+    world.poison = {poison}
+    one = conn(made.url)
+    await rig.round(one)
+    state = (await rig.assigned.states())["uid-storage"][2]
+    assert (state.reason, (state.items or {})["Failed"]) == ("", 1)
+    assert [item.title for item in state.failed] == ["Change 7"]
+    assert "no usable commit" in state.failed[0].reason
+    assert sorted(world.sent) == sorted(set(log(made)) - {poison})
+
+
 async def test_two_projects_on_one_repository_and_links_that_are_tasks(
     rig: Rig, made: Repository, world: Commits
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -134,7 +135,7 @@ async def working(rig: Rig, wires: Wires) -> AsyncIterator[worker.Worker]:
         yield worker.Worker(rig.meetings, knowledge, route, "qwen2.5:7b", measured, wall=lambda: rig.now)
 
 
-async def transcribed(rig: Rig) -> str:
+async def transcribed(rig: Rig, heard: Transcript = HEARD) -> str:
     """A meeting whose transcript waits for its correction."""
     place = await rig.meetings.place("team", "meetings")
     draft = meeting.Draft(namespace="team", connection="meetings", title="Weekly", participants=("Ada",))
@@ -142,7 +143,7 @@ async def transcribed(rig: Rig) -> str:
     await rig.database["meetings"].update_one({"_id": row["_id"]}, {"$set": {"state": "UPLOADED"}})
     begun = await rig.meetings.begin(await rig.meetings.get(row["_id"]), "jervis")
     assert begun is not None
-    await rig.meetings.transcribed(begun, HEARD, True)
+    await rig.meetings.transcribed(begun, heard, True)
     return str(row["_id"])
 
 
@@ -196,3 +197,34 @@ async def test_a_model_that_is_not_there_or_says_nothing_is_no_obstacle(rig: Rig
             assert await work.correct()
     rows = await rig.meetings.ready(await rig.meetings.place("team", "meetings"), "", 10)
     assert [row["correction"] for row in rows] == ["Failed", "Failed"]
+
+
+@pytest.mark.services
+async def test_a_correction_that_mongodb_cannot_take_is_no_obstacle(rig: Rig) -> None:
+    """A transcript of eight megabytes, and the corrected one beside it, are more than a document may have."""
+    long = tuple(Segment(start=at, end=at + 1, text="x" * 20_000) for at in range(430))
+    wires, one = Wires(), await transcribed(rig, HEARD.model_copy(update={"segments": (*HEARD.segments, *long)}))
+    async with working(rig, wires) as work:
+        assert await work.correct()
+        rig.now += timedelta(hours=1)
+        assert not await work.correct(), "the model is not asked for it without an end"
+    told = await rig.meetings.told(one)
+    assert told is not None
+    assert (told.corrected, len(told.transcript.segments)) == ((), 430 + len(HEARD.segments))
+    [row] = await rig.meetings.ready("team", "meetings", "", 10)
+    assert row["correction"] == "Failed"
+    assert "cannot be stored" in row["correctionReason"]
+
+
+@pytest.mark.services
+async def test_a_correction_that_ended_the_process_each_time_is_given_up(rig: Rig) -> None:
+    wires, one = Wires(), await transcribed(rig)
+    for _ in range(worker.MOST_TRIES):
+        assert await rig.meetings.correct(rig.now) is not None
+        rig.now += timedelta(hours=1)
+    async with working(rig, wires) as work:
+        assert await work.correct()
+    assert wires.asked == []
+    [row] = await rig.meetings.ready("team", "meetings", "", 10)
+    assert (row["_id"], row["correction"]) == (one, "Failed")
+    assert f"{worker.MOST_TRIES} times" in row["correctionReason"]

@@ -1,0 +1,106 @@
+"""One thing that can never be handled, and what becomes of the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controllers.sources import assignments, mongo, port
+from crds import connection, facts, pendingtask
+from tests.sources import test_sweep
+
+pytestmark = pytest.mark.services
+DATABASE = f"jervis_poison_{os.getpid()}"
+NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[Any]:
+    client = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
+    yield client[DATABASE]
+    await client.drop_database(DATABASE)
+    client.close()
+
+
+def mailbox(name: str) -> connection.Connection:
+    spec = {"type": "Email", "clientId": "acme", "url": "imaps://mail.example", "pollInterval": "5m"}
+    meta = {"name": name, "namespace": "here", "uid": f"uid-{name}", "generation": 1}
+    return connection.Connection.model_validate({"metadata": meta, "spec": spec})
+
+
+async def test_a_connection_that_this_version_does_not_understand_stops_no_other(database: Any) -> None:
+    assigned = assignments.Assignments(database)
+    await assigned.prepare()
+    for name in ("newer", "mailbox"):
+        await assigned.want(mailbox(name))
+    rows = database[assignments.CONNECTIONS]
+    await rows.update_one({"_id": "uid-newer"}, {"$set": {"spec.type": "Telegraph"}})
+    claimed = await assigned.claim("me", NOW)
+    assert claimed is not None
+    assert claimed.name == "mailbox"
+    assert await assigned.claim("me", NOW) is None
+    assert await assigned.claim("me", NOW + timedelta(seconds=50)) is None, "it is not asked for without an end"
+    await rows.update_one({"_id": "uid-newer"}, {"$set": {"state.failures": 0}})
+    assert [await assigned.watch(NOW, 60) for _ in range(3)] == [None] * 3
+    assert await assigned.named("here", "newer") is None
+    state = (await assigned.states())["uid-newer"][2]
+    assert state.reason == "Misconfigured"
+    assert "Telegraph" in state.message
+    await rows.update_one({"_id": "uid-newer"}, {"$set": {"spec.type": "Email"}})
+    again = await assigned.claim("me", NOW + timedelta(hours=1), ["uid-mailbox"])
+    assert again is not None
+    assert again.name == "newer", "after an update of this process it is polled"
+
+
+class Three:
+    """A source with three things, of which the second is as it is given."""
+
+    def __init__(self, second: port.Item) -> None:
+        self._items = (thing("one"), second, thing("three"))
+
+    async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
+        if not cursor:
+            yield port.Batch({"at": 3}, "three things", self._items)
+
+    async def ids(self) -> AsyncGenerator[port.Page]:
+        yield port.Page(tuple(one.place for one in self._items), last=True)
+
+
+def thing(name: str, **changed: Any) -> port.Item:
+    made = port.Item(name, "v", pendingtask.Type.BUG_TRACKER, f"jira::{name}", f"Thing {name}", "text", place=name)
+    return replace(made, **changed)
+
+
+def known(**properties: Any) -> facts.Facts:
+    return facts.Facts(nodes=(facts.Node(key="jira::A-1", type="jira_issue", properties=properties),))
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"facts": known(labels=["y" * 1000] * 17_000)}, "too large"),
+        ({"facts": known(version=1 << 70)}, "8-byte ints"),
+        ({"text": "half \ud83d a character"}, "surrogates not allowed"),
+        ({"title": "half \ud83d a character"}, "surrogates not allowed"),
+        ({"urn": "jira::too-large"}, "etcdserver: request is too large"),
+    ],
+)
+async def test_what_can_never_be_kept_is_a_failure_and_all_others_are_tasks(
+    changed: dict[str, Any], reason: str
+) -> None:
+    async with test_sweep.rig(7000) as one:
+        one.polls._opens = {connection.Type.EMAIL: lambda *_: Three(thing("two", **changed))}
+        one.world.too_large = {"jira::too-large"}
+        await one.round()
+        state = (await one.assigned.states())[one.uid][2]
+        assert state.reason == ""
+        assert state.items is not None
+        assert (state.items["Failed"], state.items["Indexed"]) == (1, 2)
+        assert [failed.title for failed in state.failed] == [thing("two", **changed).title.replace("\ud83d", "?")]
+        assert reason in state.failed[0].reason
+        assert sorted(one.world.created) == ["jira::one", "jira::three"]
