@@ -330,9 +330,9 @@ class Poller:
             if not request.commits or not (error.status == 413 or (error.field or "").startswith("commits")):
                 raise  # not because of a commit: a right, an address
             if len(request.commits) == 1:
-                one = request.commits[0]
-                title = one.message.partition("\n")[0][:200]
-                return [port.Failure(f"commit:{one.hash}", title, error.message)]
+                commit = request.commits[0]
+                title = commit.message.partition("\n")[0][:200]
+                return [port.Failure(f"commit:{commit.hash}", title, error.message)]
             # One of them is the cause: the others pass.
             half = len(request.commits) // 2
             parts = request.commits[:half], request.commits[half:]

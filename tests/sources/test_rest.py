@@ -50,6 +50,9 @@ def client(base: str, per_minute: int = 6000, **more: Any) -> rest.Rest:
         (400, {}, port.Misconfigured, None),
         (429, {"Retry-After": "Thu, 26 Nov 2026 12:02:00 GMT"}, rest.Untouched, 120.0),
         (429, {"Retry-After": "soon"}, rest.Untouched, None),
+        (403, {"RateLimit-Remaining": "0", "RateLimit-Reset": str(NOW.timestamp() + 90)}, rest.Untouched, 90.0),
+        (408, {}, port.Unreachable, None),
+        (500, {}, rest.Broken, None),
         (503, {}, port.Unreachable, None),
     ],
 )
@@ -107,6 +110,22 @@ async def test_an_answer_is_read_up_to_a_bound_and_must_be_json() -> None:
         with pytest.raises(port.Unreachable, match="no JSON"):
             await api.get("x")
         await api.close()
+
+
+async def test_a_secondary_limit_of_github_names_no_time_and_costs_a_minute() -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.json_response({"message": "You have exceeded a secondary Rate Limit."}, status=403)
+
+    async with served(handler) as url:
+        api = client(url)
+        with pytest.raises(rest.Untouched) as found:
+            await api.get("x")
+        await api.close()
+    assert found.value.retry_after == 60.0
+
+
+def test_the_port_of_a_scheme_need_not_be_named() -> None:
+    assert client("https://host.example").url("https://host.example:443/x") == "https://host.example:443/x"
 
 
 async def test_half_a_character_of_one_text_does_not_make_a_page_unreadable() -> None:
