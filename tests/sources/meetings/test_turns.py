@@ -43,7 +43,8 @@ async def test_one_recording_does_not_wait_for_all_of_another_namespace(rig: Rig
         runs.Template("jervis", "i", "Never", "a", "http://kb", "http://r", "mongodb://m", "model"),
         "http://s", "i", "scripted", "small",
     )  # fmt: skip
-    application, loaded = web.Application(), kubernetes.Configuration()  # type: Any, Any
+    application = web.Application()
+    loaded: Any = kubernetes.Configuration()
     application.router.add_route("*", "/{path:.*}", answer)
     async with listening(application) as loaded.host:
         session = kube.session(loaded)
