@@ -211,7 +211,7 @@ async def test_a_correction_that_mongodb_cannot_take_is_no_obstacle(rig: Rig) ->
     told = await rig.meetings.told(one)
     assert told is not None
     assert (told.corrected, len(told.transcript.segments)) == ((), 430 + len(HEARD.segments))
-    [row] = await rig.meetings.ready("team", "meetings", "", 10)
+    [row] = await rig.meetings.ready(await rig.meetings.place("team", "meetings"), "", 10)
     assert row["correction"] == "Failed"
     assert "cannot be stored" in row["correctionReason"]
 
@@ -225,6 +225,6 @@ async def test_a_correction_that_ended_the_process_each_time_is_given_up(rig: Ri
     async with working(rig, wires) as work:
         assert await work.correct()
     assert wires.asked == []
-    [row] = await rig.meetings.ready("team", "meetings", "", 10)
+    [row] = await rig.meetings.ready(await rig.meetings.place("team", "meetings"), "", 10)
     assert (row["_id"], row["correction"]) == (one, "Failed")
     assert f"{worker.MOST_TRIES} times" in row["correctionReason"]
