@@ -1,8 +1,8 @@
 """A real Gitea for the tests of sources and for the demonstration, built from its Go module.
 
 `python -m hack.gitea` prints its directory. Beside the program are the templates and options that it serves from
-STATIC_ROOT_PATH. Its driver of SQLite is C. It
-takes minutes, once: it is kept in the user's cache like the cluster's tools.
+STATIC_ROOT_PATH. Its driver of SQLite is C. It takes minutes,
+once: it is kept in the user's cache like the cluster's tools.
 """
 
 from __future__ import annotations
@@ -65,6 +65,11 @@ def place() -> Path:
     """The directory with the program `gitea`, `templates` and `options`, or where it will be. Raises errors.Missing."""
     files = [SOURCE / "go.mod", SOURCE / "go.sum"]
     return binaries.cache() / "tools" / f"gitea-{binaries.digest(files, f'{binaries.go_version()}{_TAGS}')}"
+
+
+def pending_seconds() -> float:
+    """What its build takes, 0 when the cache has it."""
+    return 0.0 if place().exists() else SECONDS
 
 
 def directory(report: progress.Progress) -> Path:

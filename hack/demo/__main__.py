@@ -17,6 +17,7 @@ from rich.console import Console
 from hack.cluster import errors as cluster_errors
 from hack.cluster import layout, progress
 from hack.demo import (
+    arriving,
     connected,
     context,
     diagnosis,
@@ -79,7 +80,7 @@ def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progres
     commits = inputs.history(wanted.checkout)
     if not commits:
         said.say("no Git history here (an unpacked archive, or nothing committed yet): going on without commits")
-    first = [*inputs.mails(wanted.checkout, now), inputs.issue(wanted.checkout), *commits]
+    first = [*inputs.mails(wanted.checkout, now), inputs.issue(wanted.checkout, now), *commits]
     question = inputs.question(wanted.checkout)
     expected: list[expectation.Expectation] = []
     seen: watch.Seen = {}
@@ -103,7 +104,7 @@ def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progres
         said.say("connections are shown on the local cluster alone: a cluster of yours does not reach the servers")
     else:
         try:
-            connected.shown(console, cluster, wanted, there, run)
+            arriving.Showing(console, cluster, wanted, run).show(there)
         except errors.Failure:
             diagnosis.explain(console, cluster)
             raise
@@ -120,8 +121,7 @@ def _installed(wanted: settings.Settings, cluster: kubectl.Kubectl, said: progre
             release.install(wanted, cluster, said)
         return None
     place = layout.from_environment()
-    release.namespace(cluster)
-    cluster.apply([connected.authority(servers.authority(place).pair.certificate.read_text())])
+    connected.trust(cluster, place)
     with futures.ThreadPoolExecutor(1) as beside:
         starting = beside.submit(servers.start, place)
         with said.step("installing the chart"):

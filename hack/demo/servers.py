@@ -24,13 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from hack import dovecot, gitea
-from hack.cluster import certificates, netns, process
+from hack.cluster import certificates, lifecycle, netns, process
 from hack.cluster.layout import Layout
 from hack.demo import errors
 
 IMAPS, HTTPS = 993, 3000
 USER = "platform"
-NAMES = ("dovecot", "gitea")
 _FOLDERS = Path("/var/lib/jervis-cluster")  # in reach of users without rights, which a checkout may be not
 _NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--")
 _SECONDS = 60.0
@@ -117,7 +116,7 @@ def start(place: Layout) -> Servers:
 
 def stop(place: Layout) -> None:
     """Stop both and forget what is in them."""
-    for name in NAMES:
+    for name in lifecycle.GUESTS:
         _daemon(place, name).stop()
     shutil.rmtree(_folder(place), ignore_errors=True)
 

@@ -11,13 +11,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import httpx
 import pymongo
 import pytest
 
 from hack.cluster import layout, progress
-from hack.demo import context, kubectl, release, settings
+from hack.demo import connected, context, kubectl, release, settings
 from tests.e2e import site as sites
 from tests.e2e.simulator import Simulator
 from tests.e2e.waiting import until
@@ -55,8 +56,12 @@ def site(request: pytest.FixtureRequest) -> Iterator[sites.Site]:
         for command in (("hack.cluster", "up"), ("hack.image",)) if wanted.local else ():
             subprocess.run([sys.executable, "-m", *command], stdout=subprocess.DEVNULL, check=True)
         cluster = kubectl.Kubectl(kubectl.find(report), wanted.kubeconfig, NAMESPACE)
+        more: dict[str, Any] = VALUES
+        if wanted.local:
+            connected.trust(cluster, layout.from_environment())
+            more = release.overlaid(VALUES, connected.values())
         with report.step(f"installing the chart into {NAMESPACE}"):
-            release.install(wanted, cluster, report, VALUES)
+            release.install(wanted, cluster, report, more)
         cluster.run("wait", "--for=condition=Ready", "gpubackends", "--all", "--timeout=60s", seconds=90)
         cluster.run("delete", "pendingtasks", "--all", "--ignore-not-found", seconds=120)
     place = layout.environment_of(layout.from_environment())
