@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+import urllib.request
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from rich.console import Console
 
@@ -87,11 +89,13 @@ class Showing:
     def _until(self, source: str, right: Callable[[list[str]], bool]) -> None:
         """Until the sourceUrns in the knowledge base that begin with `source` are right."""
         deadline = time.monotonic() + self.wanted.timeout
-        owner = ("--client", self.client, "--project", settings.PROJECT)
+        owner = {"clientId": self.client, "projectId": settings.PROJECT, "source": source}
         with forward.opened(self.cluster, submit.KB_READ, submit.KB_PORT) as url:
-            asked = ("documents", "list", *owner, "--source", source, "--url", url, "-o", "json")
+            asked = f"{url}/api/v1/documents?{urlencode(owner)}"
+            direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             while True:
-                found = [one["sourceUrn"] for one in json.loads(plugin.known(self.cluster, *asked))["documents"]]
+                with direct.open(asked, timeout=30) as answer:
+                    found = [one["sourceUrn"] for one in json.load(answer)["documents"]]
                 if right(found):
                     return
                 if time.monotonic() > deadline:
