@@ -24,10 +24,14 @@ from tests.e2e.simulator import Simulator
 from tests.e2e.waiting import until
 
 NAMESPACE = "jervis-e2e"
+DATABASE = "jervis_e2e"
 JOINS = {"jervis.dev/e2e": "tenant"}
 """Labels of namespaces whose tasks the operator of this installation processes as well."""
 # Nobody watches: what the demonstration slows down for the eye runs at full speed here.
 VALUES = {
+    # Beside a demonstration: releases that share MongoDB have a database each (charts/jervis/README.md).
+    "mongodb": {"database": DATABASE},
+    "kb": {"settings": {"index": "e2e"}},
     "operator": {"settings": {"idleSeconds": 1}},
     "watchNamespaceSelector": {"matchLabels": JOINS},
     "simulator": {
@@ -66,7 +70,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[sites.Site]:
         cluster.run("delete", "pendingtasks", "--all", "--ignore-not-found", seconds=120)
     place = layout.environment_of(layout.from_environment())
     with pymongo.MongoClient[sites.Document](wanted.mongodb_uri or place["JERVIS_TEST_MONGODB_URI"]) as mongo:
-        yield sites.Site(cluster, wanted, mongo["jervis"])
+        yield sites.Site(cluster, wanted, mongo[DATABASE])
     if not os.environ.get("JERVIS_E2E_KEEP"):
         with terminal(), report.step(f"removing {NAMESPACE}"):
             release.remove(wanted, cluster, report)
