@@ -100,17 +100,19 @@ def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progres
         if items is shots:
             with forward.opened(cluster, submit.KB_READ, submit.KB_PORT) as url:
                 report.pictures(console, cluster, [seen[submit.name(item, run)] for item in shots], url)
+    made: dict[str, list[str]] = {}
     if there is None:
         said.say("connections are shown on the local cluster alone: a cluster of yours does not reach the servers")
     else:
         try:
-            arriving.Showing(console, cluster, wanted, run).show(there)
+            made = arriving.Showing(console, cluster, wanted, run).show(there)
         except errors.Failure:
             diagnosis.explain(console, cluster)
             raise
     asked = seen[submit.name(question, run)]
     report.show(console, cluster, wanted, submit.selector(run), question.content, asked)
-    said.say(f"{len(expected)} tasks ended as expected in {time.monotonic() - began:.0f} s")
+    count = len(expected) + sum(map(len, made.values()))
+    said.say(f"{count} tasks ended as expected in {time.monotonic() - began:.0f} s")
     return 0
 
 
