@@ -45,6 +45,8 @@ COMPONENTS = (
     "coredns",
 )
 ALL = (*COMPONENTS, *services.NAMES)
+GUESTS = ("dovecot", "gitea")
+"""Servers of the demonstration in the namespace (`hack.demo.servers`), which goes with the cluster."""
 _STORE = etcd.Addresses("http://127.0.0.1:2379", "http://127.0.0.1:2380")
 
 
@@ -133,6 +135,8 @@ def replace_predecessor(layout: Layout, report: progress.Progress) -> None:
 def halt(layout: Layout) -> None:
     """Stop every process of the cluster and undo namespace, mounts and control groups; its content stays."""
     daemons = {daemon.name: daemon for daemon in _daemons(layout)}
+    for name in GUESTS:
+        process.Daemon(name, layout.daemons).stop()
     for name in reversed(COMPONENTS[1:]):
         daemons[name].stop()
     for identity in [*containerd.shims(layout), *cgroups.members(layout.cgroup)]:

@@ -26,11 +26,16 @@ CLUSTER = {
     "runc": "runc",
     "util-linux": "nsenter",
 }
-SERVERS = {  # tests of the sources
+SOURCES = {  # what the demonstration connects: a mailbox, and a Gitea whose driver of SQLite is C
     "dovecot-imapd": "dovecot",
+    "gcc": "gcc",
+    "git": "git",
+    "libc6-dev": "/usr/include/stdio.h",
+}
+SERVERS = {  # tests of the sources
+    **SOURCES,
     "dovecot-lmtpd": "/usr/lib/dovecot/lmtp",
     "dovecot-pop3d": "/usr/lib/dovecot/pop3",
-    "git": "git",
     "openssh-server": "/usr/sbin/sshd",
     "espeak-ng": "espeak-ng",  # it speaks recordings
 }

@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent import futures
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from rich.console import Console
 from hack.cluster import errors as cluster_errors
 from hack.cluster import layout, progress
 from hack.demo import (
+    arriving,
+    connected,
     context,
     diagnosis,
     errors,
@@ -27,6 +30,7 @@ from hack.demo import (
     relay,
     release,
     report,
+    servers,
     services,
     settings,
     submit,
@@ -63,20 +67,20 @@ def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progres
     asked_url = wanted.ollama_url
     wanted = services.ensure(wanted, cluster, said)
     wanted = relay.ensure(wanted, layout.from_environment(), said)
-    with said.step("installing the chart"):
-        release.install(wanted, cluster, said)
+    there = _installed(wanted, cluster, said)
     backends = [gpu["metadata"]["name"] for gpu in cluster.items("gpubackends")]
     cluster.run("wait", "--for=condition=Ready", "gpubackends", "--all", "--timeout=60s", seconds=90)
     said.say(f"language models: {'SIMULATED' if wanted.simulated else asked_url} ({', '.join(backends)} Ready)")
     if removed := submit.clear(cluster):
         said.say(f"removed {removed} tasks of earlier runs")
+    connected.clear(cluster)
 
     now = datetime.now(UTC)
     run = f"{now:%H%M%S}"
     commits = inputs.history(wanted.checkout)
     if not commits:
         said.say("no Git history here (an unpacked archive, or nothing committed yet): going on without commits")
-    first = [*inputs.mails(wanted.checkout, now), inputs.issue(wanted.checkout), *commits]
+    first = [*inputs.mails(wanted.checkout, now), inputs.issue(wanted.checkout, now), *commits]
     question = inputs.question(wanted.checkout)
     expected: list[expectation.Expectation] = []
     seen: watch.Seen = {}
@@ -96,10 +100,35 @@ def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progres
         if items is shots:
             with forward.opened(cluster, submit.KB_READ, submit.KB_PORT) as url:
                 report.pictures(console, cluster, [seen[submit.name(item, run)] for item in shots], url)
+    made: dict[str, list[str]] = {}
+    if there is None:
+        said.say("connections are shown on the local cluster alone: a cluster of yours does not reach the servers")
+    else:
+        try:
+            made = arriving.Showing(console, cluster, wanted, run).show(there)
+        except errors.Failure:
+            diagnosis.explain(console, cluster)
+            raise
     asked = seen[submit.name(question, run)]
     report.show(console, cluster, wanted, submit.selector(run), question.content, asked)
-    said.say(f"{len(expected)} tasks ended as expected in {time.monotonic() - began:.0f} s")
+    count = len(expected) + sum(map(len, made.values()))
+    said.say(f"{count} tasks ended as expected in {time.monotonic() - began:.0f} s")
     return 0
+
+
+def _installed(wanted: settings.Settings, cluster: kubectl.Kubectl, said: progress.Progress) -> servers.Servers | None:
+    """The release, and on the local cluster the servers of `connected`, which start meanwhile."""
+    if not wanted.local:
+        with said.step("installing the chart"):
+            release.install(wanted, cluster, said)
+        return None
+    place = layout.from_environment()
+    connected.trust(cluster, place)
+    with futures.ThreadPoolExecutor(1) as beside:
+        starting = beside.submit(servers.start, place)
+        with said.step("installing the chart"):
+            release.install(wanted, cluster, said, connected.values())
+        return starting.result()
 
 
 def _expected(items: Sequence[inputs.Item], run: str, wanted: settings.Settings) -> list[expectation.Expectation]:
@@ -109,6 +138,7 @@ def _expected(items: Sequence[inputs.Item], run: str, wanted: settings.Settings)
 
 def _down(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progress) -> int:
     relay.remove(layout.from_environment())
+    servers.stop(layout.from_environment())
     cluster = _cluster(wanted, said)
     if cluster.attempt("version", "--request-timeout=5s").returncode != 0:
         said.say("no cluster answers: nothing to remove")

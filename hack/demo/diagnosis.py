@@ -1,4 +1,4 @@
-"""What a person needs when a task did not end as expected: the table, the pods, the events, the operator's log."""
+"""What a person needs when a task did not end as expected: the table, the pods, the events, the logs."""
 
 from __future__ import annotations
 
@@ -43,5 +43,7 @@ def explain(console: Console, kubectl: Kubectl) -> None:
 def _questions() -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "pods", ("get", "pods", "-o", "wide")
     yield "backends", ("get", "gpubackends", "-o", "wide")
+    yield "connections", ("get", "connections", "-o", "wide")
     yield "events", ("get", "events", "--sort-by=.lastTimestamp")
-    yield "log", ("logs", "deployment/jervis-operator", f"--tail={_LINES}")
+    for name in ("operator", "sources"):
+        yield "log", ("logs", f"deployment/jervis-{name}", f"--tail={_LINES}")

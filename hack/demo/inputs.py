@@ -84,9 +84,11 @@ def screenshot(checkout: Path, now: datetime, name: str) -> str:
     return _filled(checkout / FOLDER / f"{name}.txt", now)
 
 
-def issue(checkout: Path) -> Item:
-    """A bug that is assigned to the team."""
-    read = jira.read(json.loads((checkout / FOLDER / "jira-issue.json").read_text()))
+def issue(checkout: Path, now: datetime) -> Item:
+    """A bug that is assigned to the team, made two hours ago: the same text a second time would be no news."""
+    given = json.loads((checkout / FOLDER / "jira-issue.json").read_text())
+    given["fields"]["created"] = (now - timedelta(hours=2)).isoformat(timespec="milliseconds")
+    read = jira.read(given)
     story = "a bug assigned to the team: the agent works on it"
     return Item("jira-jerv-142", story, pendingtask.Type.BUG_TRACKER, read.text, _COMPLETED, read.urn)
 

@@ -12,12 +12,13 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+from hack import gitea
 from hack.cluster import binaries, errors, external, layout, lifecycle, ownership, prerequisites, progress
 from hack.cluster import steps as planned
 from hack.image import build, debian
 from hack.image.store import Store
 
-_PACKAGES = prerequisites.CLUSTER | prerequisites.IMAGE
+_PACKAGES = prerequisites.CLUSTER | prerequisites.IMAGE | prerequisites.SOURCES
 _JAVA = ("mongodb", "tika")  # Java and Maven come as Debian packages
 _ENVIRONMENT = ".venv/.ready"
 _RUNTIME_SECONDS, _START_SECONDS, _LOAD_SECONDS, _SHOW_SECONDS = 2.0, 10.0, 35.0, 60.0
@@ -59,7 +60,8 @@ def local(place: layout.Layout, environment: Mapping[str, str], report: progress
     cluster = planned.Step(
         "cluster", lambda: lifecycle.up(place, report), _START_SECONDS, (packages.name, *(one.name for one in builds))
     )
-    steps = [packages, *builds, cluster, _environment(report)]
+    forge = planned.Step("gitea", lambda: gitea.directory(report), gitea.pending_seconds(), (packages.name,))
+    steps = [packages, *builds, forge, cluster, _environment(report)]
     if shutil.which("helm") is None:
         helm = binaries.HELM
         steps.append(planned.Step("helm", lambda: binaries.directory(helm, report), helm.pending_seconds()))
@@ -83,7 +85,7 @@ def announcement(steps: list[planned.Step], packages: list[str]) -> str:
         lines += [f"  {step.name:<20} {_minutes(step.seconds)}" for step in pending]
     if packages:
         lines.append(f"Installed as root by apt-get: {' '.join(packages)}")
-    return "\n".join([*lines, "Then the cluster starts, the chart is installed, and ten tasks run.", ""])
+    return "\n".join([*lines, "Then the cluster starts, the chart is installed, and tasks run.", ""])
 
 
 def _images(place: layout.Layout, targets: list[str], report: progress.Progress) -> list[planned.Step]:

@@ -68,7 +68,7 @@ def install(
 
     Raises errors.Refused with Helm's words.
     """
-    _namespace(cluster)
+    namespace(cluster)
     owner = _owner(cluster)
     owns_crds = owner in (None, f"{wanted.namespace}/{settings.RELEASE}")
     if not owns_crds:
@@ -125,8 +125,8 @@ def remove(wanted: settings.Settings, cluster: kubectl.Kubectl, report: progress
         cluster.run("delete", "crd", *_CRDS, "--ignore-not-found", seconds=120)
 
 
-def _namespace(cluster: kubectl.Kubectl) -> None:
-    """The restricted pod security level is enforced, as on a cluster that cares."""
+def namespace(cluster: kubectl.Kubectl) -> None:
+    """Make it. The restricted pod security level is enforced, as on a cluster that cares."""
     manifest = {
         "apiVersion": "v1",
         "kind": "Namespace",

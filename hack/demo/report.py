@@ -62,6 +62,7 @@ def _next(asked: pendingtask.PendingTask) -> list[tuple[str, str]]:
         (f"kubectl describe pt {name}", "conditions and events of one task"),
         (f"kubectl jervis result {name}", "this answer again"),
         (f'kubectl jervis ask "..." --client {CLIENT} --wait', "a question of your own"),
+        ("kubectl jervis connections", "what is polled"),
         ("kubectl get gpu -o wide", "the backends"),
         ("kubectl apply -f examples/demo/first-mail.yaml", "your first task: see docs/first-task.md"),
         ("make demo OLLAMA_URL=http://HOST:11434", "the same with a real Ollama"),

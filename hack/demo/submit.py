@@ -36,9 +36,9 @@ def spec(item: inputs.Item) -> dict[str, Any]:
     return given
 
 
-def manifest(item: inputs.Item, run: str) -> dict[str, Any]:
+def manifest(item: inputs.Item, run: str, client: str = settings.CLIENT) -> dict[str, Any]:
     """The PendingTask object."""
-    owner = {"clientId": settings.CLIENT, "projectId": settings.PROJECT, "correlationId": f"demo-{run}"}
+    owner = {"clientId": client, "projectId": settings.PROJECT, "correlationId": f"demo-{run}"}
     return {
         "apiVersion": API_VERSION,
         "kind": "PendingTask",

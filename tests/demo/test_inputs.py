@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from email import message_from_bytes, policy
 from pathlib import Path
 from typing import Any
@@ -67,8 +67,9 @@ def test_screenshots_come_with_the_same_words() -> None:
 
 
 def test_an_issue_is_read() -> None:
-    issue = inputs.issue(ROOT)
+    issue = inputs.issue(ROOT, NOW)
     assert issue.source_urn == "jira::JERV-142"
+    assert inputs.issue(ROOT, NOW + timedelta(hours=1)).content != issue.content, "a run of another hour is news"
     lines = issue.content.splitlines()
     assert "Assignee: Platform Team <platform-team@example.com>" in lines
     assert "- The connection pool is configured in gateway/pool.yaml with maxIdleSeconds 3600." in lines
@@ -133,7 +134,7 @@ def test_no_history_is_no_error(tmp_path: Path) -> None:
 
 
 def test_every_item_is_a_valid_task() -> None:
-    items = [*inputs.mails(ROOT, NOW), *inputs.screenshots(ROOT, NOW), inputs.issue(ROOT), *inputs.history(ROOT)]
+    items = [*inputs.mails(ROOT, NOW), *inputs.screenshots(ROOT, NOW), inputs.issue(ROOT, NOW), *inputs.history(ROOT)]
     items.append(inputs.question(ROOT))
     names = set()
     for item in items:

@@ -26,6 +26,8 @@ def test_the_cluster_waits_for_its_programs_and_the_images_for_containerd_alone(
     assert found["runtime"].needs == ("Debian packages",)
     assert not found["kubernetes"].needs, "compiling begins at once"
     assert not found["Python environment"].needs
+    assert "gitea" not in found["cluster"].needs, "it is built beside the cluster, which does not wait for it"
+    assert found["gitea"].needs == ("Debian packages",), "a compiler of C is one of them"
 
 
 def test_another_checkout_s_cluster_is_stopped_when_this_one_can_start(

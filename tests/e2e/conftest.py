@@ -11,22 +11,27 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import httpx
 import pymongo
 import pytest
 
 from hack.cluster import layout, progress
-from hack.demo import context, kubectl, release, settings
+from hack.demo import connected, context, kubectl, release, settings
 from tests.e2e import site as sites
 from tests.e2e.simulator import Simulator
 from tests.e2e.waiting import until
 
 NAMESPACE = "jervis-e2e"
+DATABASE = "jervis_e2e"
 JOINS = {"jervis.dev/e2e": "tenant"}
 """Labels of namespaces whose tasks the operator of this installation processes as well."""
 # Nobody watches: what the demonstration slows down for the eye runs at full speed here.
 VALUES = {
+    # Beside a demonstration: releases that share MongoDB have a database each (charts/jervis/README.md).
+    "mongodb": {"database": DATABASE},
+    "kb": {"settings": {"index": "e2e"}},
     "operator": {"settings": {"idleSeconds": 1}},
     "watchNamespaceSelector": {"matchLabels": JOINS},
     "simulator": {
@@ -55,13 +60,17 @@ def site(request: pytest.FixtureRequest) -> Iterator[sites.Site]:
         for command in (("hack.cluster", "up"), ("hack.image",)) if wanted.local else ():
             subprocess.run([sys.executable, "-m", *command], stdout=subprocess.DEVNULL, check=True)
         cluster = kubectl.Kubectl(kubectl.find(report), wanted.kubeconfig, NAMESPACE)
+        more: dict[str, Any] = VALUES
+        if wanted.local:
+            connected.trust(cluster, layout.from_environment())
+            more = release.overlaid(VALUES, connected.values())
         with report.step(f"installing the chart into {NAMESPACE}"):
-            release.install(wanted, cluster, report, VALUES)
+            release.install(wanted, cluster, report, more)
         cluster.run("wait", "--for=condition=Ready", "gpubackends", "--all", "--timeout=60s", seconds=90)
         cluster.run("delete", "pendingtasks", "--all", "--ignore-not-found", seconds=120)
     place = layout.environment_of(layout.from_environment())
     with pymongo.MongoClient[sites.Document](wanted.mongodb_uri or place["JERVIS_TEST_MONGODB_URI"]) as mongo:
-        yield sites.Site(cluster, wanted, mongo["jervis"])
+        yield sites.Site(cluster, wanted, mongo[DATABASE])
     if not os.environ.get("JERVIS_E2E_KEEP"):
         with terminal(), report.step(f"removing {NAMESPACE}"):
             release.remove(wanted, cluster, report)

@@ -21,10 +21,10 @@ _WORKED_ON = [*_QUALIFIED, "ReadyForGpu", "DispatchedGpu", "Orchestrating", "Com
 @pytest.fixture(scope="module")
 def worked(site: Site, owner: str) -> dict[str, PendingTask]:
     """The demonstration's input at its end: what arrived, then the question about it."""
-    checkout = site.wanted.checkout
+    checkout, now = site.wanted.checkout, datetime.now(UTC)
     items = [
-        *inputs.mails(checkout, datetime.now(UTC)),
-        inputs.issue(checkout),
+        *inputs.mails(checkout, now),
+        inputs.issue(checkout, now),
         *inputs.history(checkout),
     ]
     ended: dict[str, PendingTask] = {}

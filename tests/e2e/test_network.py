@@ -29,7 +29,7 @@ from tests.e2e.test_kill import local_only, running, work
 from tests.e2e.waiting import until
 
 _TEST = "network"
-_COMPONENTS = ("operator", "router", "kb", "ollama-gpu", "ollama-cpu")
+_COMPONENTS = ("operator", "router", "kb", "ollama-gpu", "ollama-cpu", "sources")
 _HOOKS = ("test", "wait-for-crds")
 _TOOLS, _TEAM = f"{NAMESPACE}-tools", f"{NAMESPACE}-team"
 _PORTS = (53, 80, 443, 8080, 8529, 9090, 9091, 11430, 11434, 27017, 50051)

@@ -1,15 +1,9 @@
-"""A real Dovecot on loopback: one process tree of ours, mailboxes in a folder, any number of users.
-
-Source: Dovecot 2.3 documentation, "Quick configuration" and "Static password database".
-"""
+"""A real Dovecot on loopback: one process tree of ours, mailboxes in a folder, any number of users."""
 
 from __future__ import annotations
 
 import contextlib
 import imaplib
-import os
-import pwd
-import shutil
 import smtplib
 import subprocess
 import tempfile
@@ -17,78 +11,12 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from hack import dovecot as settings
 from hack.cluster import certificates
 from tests import ports
 
 PASSWORD = "word-of-the-test"
 _START_SECONDS = 20.0
-_CONFIG = """
-base_dir = {folder}/run
-state_dir = {folder}/state
-log_path = {folder}/log
-protocols = imap pop3 lmtp
-ssl = {ssl}
-{certificate}
-disable_plaintext_auth = no
-default_internal_user = dovecot
-default_login_user = dovenull
-default_internal_group = dovecot
-first_valid_uid = 1
-auth_failure_delay = 0
-service anvil {{
-  unix_listener anvil-auth-penalty {{
-    mode = 0
-  }}
-}}
-mail_location = maildir:{folder}/mail/%u
-passdb {{
-  driver = static
-  args = password={password}
-}}
-userdb {{
-  driver = static
-  args = uid={uid} gid={gid} home={folder}/mail/%u
-}}
-namespace inbox {{
-  inbox = yes
-  separator = /
-  mailbox Trash {{
-    special_use = \\Trash
-    auto = create
-  }}
-}}
-service imap-login {{
-  inet_listener imap {{
-    address = 127.0.0.1
-    port = {port}
-  }}
-  inet_listener imaps {{
-    address = 127.0.0.1
-    port = {secure}
-  }}
-}}
-service pop3-login {{
-  inet_listener pop3 {{
-    address = 127.0.0.1
-    port = {pop3}
-  }}
-  inet_listener pop3s {{
-    address = 127.0.0.1
-    port = {pop3s}
-  }}
-}}
-service lmtp {{
-  inet_listener lmtp {{
-    address = 127.0.0.1
-    port = {lmtp}
-  }}
-}}
-service stats {{
-  unix_listener stats-writer {{
-    mode = 0666
-  }}
-}}
-"""
 
 
 class Dovecot:
@@ -141,30 +69,14 @@ def mail(number: int, text: str = "ASK", *, subject: str = "", more: str = "", s
 @contextlib.contextmanager
 def running(*, tls: bool = False) -> Iterator[Dovecot]:
     """A Dovecot that is gone afterwards. It needs root, as its master process does."""
-    owner = pwd.getpwnam("mail")
     # Not pytest's folder: that is root's alone, and mails belong to a user without rights.
     with tempfile.TemporaryDirectory(prefix="dovecot-") as name:
         folder = Path(name)
-        folder.chmod(0o711)
-        for part in ("run", "state", "mail"):
-            (folder / part).mkdir()
-        os.chown(folder / "mail", owner.pw_uid, owner.pw_gid)
         free = [ports.free() for _ in range(5)]
-        lines, authority = "", None
-        if tls:
-            authority, certificate, key = _certificates(folder / "tls")
-            lines = f"ssl_cert = <{certificate}\nssl_key = <{key}"
-        config = folder / "dovecot.conf"
-        config.write_text(
-            _CONFIG.format(
-                folder=folder, port=free[0], secure=free[1], pop3=free[2], pop3s=free[3], lmtp=free[4],
-                password=PASSWORD, uid=owner.pw_uid, gid=owner.pw_gid,
-                ssl="yes" if tls else "no", certificate=lines,
-            )
-        )  # fmt: skip
-        program = shutil.which("dovecot", path=f"/usr/sbin:/usr/local/sbin:{os.environ.get('PATH', '')}")
-        assert program, "dovecot is missing: make mailserver"
-        child = subprocess.Popen([program, "-F", "-c", str(config)], cwd=folder)
+        authority, pair = _certificates(folder / "tls") if tls else (None, None)
+        names = ("imap", "imaps", "pop3", "pop3s", "lmtp")
+        config = settings.prepare(folder, "127.0.0.1", dict(zip(names, free, strict=True)), password=PASSWORD, tls=pair)
+        child = subprocess.Popen([settings.program(), "-F", "-c", str(config)], cwd=folder)
         place = Dovecot(folder, free, authority)
         try:
             _wait(place, child)
@@ -174,11 +86,10 @@ def running(*, tls: bool = False) -> Iterator[Dovecot]:
             child.wait(20)
 
 
-def _certificates(folder: Path) -> tuple[Path, Path, Path]:
-    """(the authority, a certificate for localhost, its key)."""
+def _certificates(folder: Path) -> tuple[Path, certificates.Pair]:
+    """(the authority, a certificate for localhost with its key)."""
     made = certificates.Authority(folder)
-    pair = made.issue("localhost", "/CN=localhost", ["localhost"])
-    return made.pair.certificate, pair.certificate, pair.key
+    return made.pair.certificate, made.issue("localhost", "/CN=localhost", ["localhost"])
 
 
 def _wait(place: Dovecot, child: subprocess.Popen[bytes]) -> None:

@@ -1,6 +1,6 @@
 """A real Gitea on loopback with SQLite: one process of a user without rights, gone after the tests.
 
-It refuses to run as root. Source: docs.gitea.com, "Configuration Cheat Sheet".
+It refuses to run as root.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import shutil
 import subprocess
 import tempfile
 import time
@@ -23,43 +22,6 @@ from tests import ports
 
 _START_SECONDS = 60.0
 _USER = "nobody"
-_CONFIG = """
-APP_NAME = test
-RUN_MODE = prod
-RUN_USER = {user}
-WORK_PATH = {folder}
-[server]
-HTTP_ADDR = 127.0.0.1
-HTTP_PORT = {port}
-ROOT_URL = http://gitea.example/
-STATIC_ROOT_PATH = {folder}/static
-APP_DATA_PATH = {folder}/data
-OFFLINE_MODE = true
-DISABLE_SSH = true
-[database]
-DB_TYPE = sqlite3
-PATH = {folder}/data/gitea.db
-[repository]
-ROOT = {folder}/repositories
-[security]
-INSTALL_LOCK = true
-SECRET_KEY = of-the-test
-INTERNAL_TOKEN = eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJuYmYiOjE1MDAwMDAwMDB9.Zm9yLXRoZS10ZXN0LW9ubHktbm90aGluZy1lbHNl
-[oauth2]
-JWT_SECRET = b2YtdGhlLXRlc3Qtb2YtdGhlLXRlc3Qtb2YtdGhlLXQ
-[indexer]
-ISSUE_INDEXER_TYPE = db
-[queue]
-TYPE = channel
-[cron]
-ENABLED = false
-[service]
-DISABLE_REGISTRATION = true
-[log]
-MODE = file
-LEVEL = warn
-ROOT_PATH = {folder}/log
-"""
 
 
 class Gitea:
@@ -148,29 +110,11 @@ class Gitea:
 @contextlib.contextmanager
 def running() -> Iterator[Gitea]:
     """A Gitea with the administrator `ada`. `make gitea` builds it."""
-    built = gitea.place()
-    assert built.exists(), "Gitea is missing: make gitea"
     user = _USER if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
     # Not pytest's folder: that is root's alone.
     with tempfile.TemporaryDirectory(prefix="gitea-") as name:
         folder, port = Path(name), ports.free()
-        folder.chmod(0o711)
-        try:
-            os.link(built / "gitea", folder / "gitea")
-        except OSError:
-            shutil.copyfile(built / "gitea", folder / "gitea")
-            (folder / "gitea").chmod(0o755)
-        for part in ("templates", "options"):
-            shutil.copytree(built / part, folder / "static" / part)
-        (folder / "static" / "public").mkdir()
-        for path in ("data", "repositories", "log", "custom"):
-            (folder / path).mkdir()
-            if os.getuid() == 0:
-                shutil.chown(folder / path, user)
-        (folder / "app.ini").write_text(_CONFIG.format(folder=folder, port=port, user=user))
-        if os.getuid() == 0:
-            shutil.chown(folder, user)
-            shutil.chown(folder / "app.ini", user)
+        gitea.lay_out(folder, "127.0.0.1", port, user=user, root="http://gitea.example/")
         one = Gitea(folder, port, user)
         one.run("migrate")
         said = one.run(

@@ -1,0 +1,46 @@
+"""A real Dovecot and a real Gitea: what is put there arrives by itself, once, and what changes there changes here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+
+from hack.cluster import layout
+from hack.demo import arriving, connected, planted, servers
+from tests.e2e.site import Site
+
+
+@pytest.fixture
+def there(site: Site) -> Iterator[servers.Servers]:
+    """Both, empty. A demonstration that is up loses its own."""
+    if not site.wanted.local:
+        pytest.skip("the servers run beside the local cluster")
+    place = layout.from_environment()
+    connected.clear(site.kubectl)
+    try:
+        yield servers.start(place)
+    finally:
+        connected.clear(site.kubectl)
+        servers.stop(place)
+
+
+def test_what_is_at_the_sources_arrives_once_and_follows_them(site: Site, owner: str, there: servers.Servers) -> None:
+    # It waits for each task and for each document, and asks who is on call before and after the mail is deleted.
+    owner = f"{owner}-connections"
+    console = Console(file=sys.stdout, width=160, force_terminal=False)
+    shown = arriving.Showing(console, site.kubectl, site.wanted, owner.removeprefix("e2e-"), owner)
+    made = shown.show(there)
+    assert {urn: len(names) for urn, names in made.items()} == {
+        urn: 2 if urn == planted.urn(1) else 1 for urn in planted.stories()
+    }
+    tasks = [task for task in site.kubectl.tasks() if task.spec.client_id == owner and task.spec.source_urn]
+    # Once each, in all the polls until now.
+    assert sorted(task.metadata.name for task in tasks) == sorted(name for names in made.values() for name in names)
+    ready = {
+        one["metadata"]["name"]: [each["reason"] for each in one["status"]["conditions"] if each["type"] == "Ready"]
+        for one in site.kubectl.items("connections")
+    }
+    assert ready == {"mailbox": ["Polled"], "issues": ["Polled"], "repository": ["Polled"]}
