@@ -127,7 +127,8 @@ class _Forge(site.Site):
             if self.provider != "gitea":
                 one.updated = server.now  # docs/connections.md: else it leaves with the next change of its issue
         elif what == "close":
-            one.closed, one.updated = not one.closed, server.now
+            one.closed = not one.closed
+            server.change(one.number, f"Closed {said}")
         elif what == "delete":
             del server.entries[one.number]
 

@@ -271,8 +271,8 @@ async def run(protocol: str, algorithm: str, seed: int, real: Any) -> Outcome:
                 await rig.step(one, number)
             await rig.quiet()
             live = made.live()
-            twice = tuple(sorted(urn for (urn, _), count in world.made.items() if count > made.came[urn]))
-            wrong = tuple(sorted(urn for urn in set(world.deleted) if urn in made.came and urn not in made.away))
+            twice = tuple(sorted({urn for urn, said, count in world.counted() if count > max(1, made.came[urn, said])}))
+            wrong = tuple(sorted(set(world.deleted) & made.known - made.away))
             return Outcome(
                 protocol, algorithm, seed, made.events, rig.kills, made.bucket.count, time.perf_counter() - begun,
                 _differing(world.held(), live), twice, wrong,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from aiohttp import web
@@ -26,8 +26,7 @@ class Knowledge(Commits):
 
     def __init__(self) -> None:
         super().__init__()
-        self.made: Counter[tuple[str, str]] = Counter()
-        """Tasks by URN and content."""
+        self._made: Counter[tuple[str, str]] = Counter()
         self._texts: dict[str, tuple[int, str]] = {}
 
     def held(self) -> dict[str, frozenset[str]]:
@@ -35,6 +34,11 @@ class Knowledge(Commits):
         found = {urn: frozenset(_TOKEN.findall(self._texts[urn][1])) for urn in self.documents}
         commits = {f"{branch}:{sha}": frozenset[str]() for branch, shas in self.branches.items() for sha in shas}
         return found | commits
+
+    def counted(self) -> Iterator[tuple[str, frozenset[str], int]]:
+        """URN, tokens, and how many tasks with one and the same content were made."""
+        for (urn, text), count in self._made.items():
+            yield urn, frozenset(_TOKEN.findall(text)), count
 
     def _step(self, one: dict[str, Any]) -> None:
         before = one["status"]["phase"]
@@ -48,8 +52,7 @@ class Knowledge(Commits):
         answer = await super()._create(request)
         if answer.status == 201:
             raw = await request.json()
-            digest = hashlib.sha256(_said(raw).encode()).hexdigest()
-            self.made[raw["spec"]["sourceUrn"], digest] += 1
+            self._made[raw["spec"]["sourceUrn"], _said(raw)] += 1
         return answer
 
     async def _commits(self, request: web.Request) -> web.Response:

@@ -42,8 +42,8 @@ class Meetings(site.Site):
 
     @property
     def url(self) -> str:
-        """None is needed."""
-        return ""
+        """None is asked."""
+        return "https://meetings.example"
 
     async def change(self, dice: random.Random, number: int) -> None:
         """See `Site`."""

@@ -45,14 +45,14 @@ class Window(_Simple):
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """See `port.Source`."""
         begun, start = self._wall(), 0
-        since = datetime.fromisoformat(cursor["at"]) if cursor else datetime(1970, 1, 1, tzinfo=UTC)
+        since = datetime.fromisoformat(cursor["at"]) if "at" in cursor else datetime(1970, 1, 1, tzinfo=UTC)
         # The time is written in UTC, and the source reads it in the zone of its user.
         since = since.astimezone(UTC).replace(tzinfo=self._site.query_zone())
         while True:
             rows = sorted((row for row in self._ask() if row.changed >= since), key=lambda row: row.changed)
             if not rows[start:]:
                 break
-            yield _batch(cursor, rows[start : start + PAGE])
+            yield _batch({**cursor}, rows[start : start + PAGE])
             start += PAGE
         yield port.Batch({"at": begun.isoformat()}, "")
 

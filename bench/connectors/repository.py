@@ -84,7 +84,7 @@ class Repository(site.Site):
         before = self._branches.get(branch)
         known = self._readme.get(before or "", "")
         shown = said if readme or not known else known
-        files: dict[bytes | str, bytes | None] = {"README.md": f"Read {shown}\n".encode(), f"f{said}": b"text\n"}
+        files: dict[bytes | str, bytes | None] = {"README.md": f"Read {shown}\n".encode(), f"file-{said[1:-1]}.txt": b"text\n"}
         sha = self._bare.commit("A change", files, branch=branch, parents=(before,) if before else ())
         self._branches[branch], self._readme[sha] = sha, shown
         # A commit is older than its push.

@@ -60,9 +60,9 @@ class Site:
         self.events = 0
         self.away: set[str] = set()
         """URNs of what was not there at some time after it first came."""
-        self.came: Counter[str] = Counter()
-        """How often each URN came."""
-        self._there: set[str] = set()
+        self.came: Counter[tuple[str, frozenset[str]]] = Counter()
+        """How often each URN came with these tokens, or came to have them."""
+        self._there: dict[str, frozenset[str]] = {}
 
     @property
     def now(self) -> datetime:
@@ -111,10 +111,15 @@ class Site:
         return both()
 
     def _noted(self) -> None:
-        there = set(self.live())
-        self.away |= self._there - there
-        self.came.update(there - self._there)
+        there = self.live()
+        self.away |= self._there.keys() - there.keys()
+        self.came.update(there.items() - self._there.items())
         self._there = there
+
+    @property
+    def known(self) -> frozenset[str]:
+        """URNs of everything that ever was there."""
+        return frozenset(urn for urn, _ in self.came)
 
     def faults(self, fault: tuple[int, str] | None) -> None:
         """What the requests from now on meet."""

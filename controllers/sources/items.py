@@ -75,7 +75,8 @@ class Items:
         keys = {key(uid, one.source_id, one.version): one for one in found}
         with trouble("look for items"):
             there = {"_id": {"$in": list(keys)}, "$or": [{"state": {"$ne": GONE}}, {"returned": {"$exists": True}}]}
-            known = {row["_id"] async for row in self._rows.find(there, {"_id": 1})}
+            rows = self._rows.find(there, {"superseded": 1})
+            known = {row["_id"] async for row in rows if not (keys[row["_id"]].recurs and row.get("superseded"))}
         return [one for at, one in keys.items() if at not in known]
 
     async def found(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
@@ -119,10 +120,20 @@ class Items:
         }
         item_id = key(uid, one.source_id, one.version)
         with trouble("keep an item"):
+            if one.editable:
+                # First: after a kill in between it is repeated. What came back in an older version stays away.
+                others = {"connection": uid, "sourceId": one.source_id, "_id": {"$ne": item_id}}
+                older = {"$set": {"superseded": True}, "$unset": {"returned": ""}}
+                await self._rows.update_many({**others, "type": {"$exists": True}}, older)
             done = await self._rows.update_one({"_id": item_id}, {"$setOnInsert": row}, upsert=True)
             if done.upserted_id is None:
                 again = {"_id": item_id, "state": GONE, "returned": {"$exists": False}}
-                await self._rows.update_one(again, {"$set": {"returned": row}})
+                await self._rows.update_one(again, {"$set": {"returned": row}, "$unset": {"superseded": ""}})
+                if one.recurs:
+                    back = {"_id": item_id, "state": {"$ne": GONE}, "superseded": True}
+                    await self._rows.update_one(
+                        back, {"$set": row, "$unset": {"superseded": "", "task": "", "retryAt": ""}}
+                    )
                 await self.found(uid, [one], fence)
             if one.editable:
                 # It could not be read once; now it can.

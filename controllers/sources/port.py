@@ -16,7 +16,8 @@ from crds import connection, errors, facts, mail, pendingtask
 from kb import api
 
 Cursor = Mapping[str, Any]
-"""JSON that only the protocol reads; {} before the first poll."""
+"""JSON that only the protocol reads; {} before the first poll. `{"rewound": CURSOR}` has to be read from the beginning,
+because a person asked for it."""
 
 
 class Rejected(errors.Permanent):
@@ -70,6 +71,8 @@ class Item:
     """What its fields say; where they change, `version` does."""
     access: Access | None = None
     """None: the protocol does not ask."""
+    recurs: bool = False
+    """The same version may come back after another one, and is new again then."""
 
 
 @dataclass(frozen=True, slots=True)

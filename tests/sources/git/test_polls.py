@@ -197,6 +197,46 @@ async def test_a_branch_that_is_gone_takes_its_overview_along(rig: Rig, made: Re
     assert [urn.endswith("@topic:overview") for urn in left] == [True]
 
 
+async def test_a_branch_that_is_forced_back_has_the_overview_of_what_it_is_now(
+    rig: Rig, made: Repository, world: Commits
+) -> None:
+    first = made.commit("First", {"README.md": b"Old words"})
+    one = conn(made.url)
+    texts = []
+    for step in ("old", "new", "old", "new"):
+        if step == "old":
+            made.point("main", first)
+        else:
+            made.commit("Second", {"README.md": b"New words"})
+        rig.now += timedelta(hours=2)
+        await rig.round(one)
+        await rig.round(one)
+        world.work()
+        texts.append([step.title() in task["spec"]["content"] for task in world.tasks.values()])
+    assert texts == [[True], [False, True], [True, False, True], [False, True, False, True]]
+
+
+async def test_a_resync_after_a_forced_push_removes_what_left(rig: Rig, made: Repository, world: Commits) -> None:
+    made.many(3)
+    made.point("topic", "main")
+    made.commit("Topic", {"t": b"1"}, branch="topic")
+    before = log(made)
+
+    def asked(resync: str = "") -> connection.Connection:
+        one = conn(made.url)
+        meta = one.metadata.model_copy(update={"annotations": {labels.RESYNC: resync}})
+        spec = one.spec.model_copy(update={"filter": connection.Filter(include=("*",))})
+        return one.model_copy(update={"metadata": meta, "spec": spec})
+
+    await rig.round(asked())
+    assert len(world.branches["storage/topic"]) == 4
+    made.point("main", "main~2")
+    made.git("update-ref", "-d", "refs/heads/topic")
+    await rig.round(asked("now"))
+    assert world.branches == {"storage/main": before[:1], "storage/topic": []}
+    assert len(world.tasks) == 2, "what is known makes no second task"
+
+
 async def test_a_process_that_is_killed_again_and_again_loses_no_commit_and_stores_none_twice(
     world: Commits, database: Any, made: Repository, tmp_path: Path
 ) -> None:
