@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.sources import assignments, port
@@ -123,8 +123,13 @@ class Items:
             if one.editable:
                 # First: after a kill in between it is repeated. What came back in an older version stays away.
                 others = {"connection": uid, "sourceId": one.source_id, "_id": {"$ne": item_id}}
+                others["type"] = {"$exists": True}
                 older = {"$set": {"superseded": True}, "$unset": {"returned": ""}}
-                await self._rows.update_many({**others, "type": {"$exists": True}}, older)
+                await self._rows.update_many(others, older)
+                # Of two versions the later one becomes the later task, whatever the clocks of two processes say.
+                last = await self._rows.find_one(others, {"found": 1}, sort=[("found", DESCENDING)])
+                if last is not None:
+                    row["found"] = max(now, last["found"] + timedelta(milliseconds=1))
             done = await self._rows.update_one({"_id": item_id}, {"$setOnInsert": row}, upsert=True)
             if done.upserted_id is None:
                 again = {"_id": item_id, "state": GONE, "returned": {"$exists": False}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -46,6 +46,14 @@ async def test_an_older_version_that_came_back_while_it_left_becomes_no_task_aft
     await left.drop(old)
     waiting = await stored.waiting("uid", 10, NOW)
     assert [dict(one.content) for one in waiting] == [{"content": "v2"}]
+
+
+async def test_the_newer_version_becomes_the_later_task_whatever_the_clocks_say(database: Any) -> None:
+    stored = items.Items(database)
+    for number, version in enumerate(("c", "b", "a")):
+        at = NOW - timedelta(seconds=10 * number)
+        await stored.add("uid", OWNER, item(version), {"content": version}, at, number)
+    assert [one.content["content"] for one in await stored.waiting("uid", 10, NOW)] == ["c", "b", "a"]
 
 
 async def test_a_version_that_recurs_is_new_after_another_one_and_only_then(database: Any) -> None:
