@@ -2,7 +2,7 @@
 
 The cursor is `{"of": HASH, "branches": {name: {"at": SHA}}}`: everything that the branch has at that commit is taken.
 While more is read, it has `"to"`, the commit that is read up to, and `"n"`, how many of the commits between the two are
-taken; their order follows from the two. `"was"` are, after a resync, the commits up to which it was read before. A
+taken; their order follows from the two. `"was"` are commits up to which it was read before a forced push, its end or a resync. A
 branch that was at a commit which it has no more (a forced push), and one that is gone, lose their commits in the
 knowledge base. Requests of `git-commits` are safe to repeat, so a kill repeats a batch and loses none.
 
@@ -80,7 +80,9 @@ class Repository:
         if odd:
             yield self._batch(places, failures=odd)
         for name in sorted(set(places) - set(chosen)):
-            yield await self._removed(name, places)
+            async with aclosing(self._removed(name, places)) as batches:
+                async for batch in batches:
+                    yield batch
         default = _mapped(self._repository, found.default)
         for name in sorted(chosen, key=lambda one: (one != found.default, one)):
             async with aclosing(self._branch(default, name, chosen[name], places)) as batches:
@@ -160,7 +162,7 @@ class Repository:
     async def _branch(
         self, default: api.Repository, name: str, sha: str, places: dict[str, dict[str, Any]]
     ) -> AsyncGenerator[port.Batch]:
-        while places.get(name, {}).get("at") != sha or "to" in places[name]:
+        while places.get(name) != {"at": sha}:
             state = places.get(name, {})
             base, target, done = state.get("at"), state.get("to"), int(state.get("n", 0))
             if target is None or not await asyncio.to_thread(self._clone.find, self._at, target):
@@ -168,9 +170,15 @@ class Repository:
             failures: tuple[port.Failure, ...] = ()
             if base is not None and not await asyncio.to_thread(self._clone.find, self._at, base):
                 failures, base = (_unknown(name, base),), None
+            was = list(state.get("was", ()))
+            if done == 0 and base is not None and not await asyncio.to_thread(self._grew, base, target):
+                # First: after a kill the branch may have again what was removed.
+                was.append(base)
+                base = await asyncio.to_thread(history.common, self._clone.path, base, target)
+                places[name] = {"at": base, "was": was}
+                yield self._batch(places)
             places[name] = {"at": base, "to": target, "n": done}
             if done == 0:
-                was = [*([base] if base else ()), *state.get("was", ())]
                 yield await self._begun(default, name, was, target, places, failures)
             since = self._filter.since
             shas = await asyncio.to_thread(history.between, self._clone.path, target, base, since)
@@ -185,6 +193,9 @@ class Repository:
                     yield self._batch(places, commits=(request,), items=tuple(items))
             places[name] = {"at": target}
             yield self._batch(places)
+
+    def _grew(self, base: str, target: str) -> bool:
+        return history.ancestor(self._clone.path, base, target)
 
     async def _begun(
         self,
@@ -225,10 +236,14 @@ class Repository:
                 failures = (_unknown(name, sha),)
         return [*left], failures
 
-    async def _removed(self, name: str, places: dict[str, dict[str, Any]]) -> port.Batch:
+    async def _removed(self, name: str, places: dict[str, dict[str, Any]]) -> AsyncGenerator[port.Batch]:
         """The branch is gone, or not chosen any more: so are its commits."""
-        left, failures = await self._since(name, _taken(places.pop(name)), None)
-        return self._batch(places, failures=failures, commits=self._leaving(self._repository, name, left))
+        was = _taken(places[name])
+        places[name] = {"was": was}
+        yield self._batch(places)
+        left, failures = await self._since(name, was, None)
+        del places[name]
+        yield self._batch(places, failures=failures, commits=self._leaving(self._repository, name, left))
 
     def _leaving(self, default: api.Repository, name: str, left: Sequence[str]) -> tuple[api.GitCommits, ...]:
         some = (left[start : start + MOST_REMOVED] for start in range(0, len(left), MOST_REMOVED))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import AsyncIterator
@@ -235,6 +236,38 @@ async def test_a_resync_after_a_forced_push_removes_what_left(rig: Rig, made: Re
     await rig.round(asked("now"))
     assert world.branches == {"storage/main": before[:1], "storage/topic": []}
     assert len(world.tasks) == 2, "what is known makes no second task"
+
+
+@pytest.mark.parametrize("end", ["forced", "gone"])
+async def test_commits_that_come_back_after_a_kill_between_their_removal_and_the_cursor_are_there(
+    rig: Rig, made: Repository, world: Commits, end: str
+) -> None:
+    made.many(3)
+    made.point("topic", "main")
+    whole = log(made)
+    one = conn(made.url)
+    one = one.model_copy(update={"spec": one.spec.model_copy(update={"filter": connection.Filter(include=("*",))})})
+    await rig.round(one)
+    if end == "forced":
+        made.point("topic", "main~2")
+    else:
+        made.git("update-ref", "-d", "refs/heads/topic")
+    rig.now += timedelta(minutes=1)
+    claim = await rig.assigned.claim("me", rig.now)
+    assert claim is not None
+    source = await rig.polls.source(claim)
+    left = whole[1:] if end == "forced" else whole
+    async with contextlib.aclosing(source.batches(claim.cursor)) as batches:
+        async for batch in batches:
+            for request in batch.commits:
+                await rig.polls._commit(claim, request)
+            if world.branches["storage/topic"] == [sha for sha in whole if sha not in left]:
+                break  # killed
+            await rig.assigned.advance(claim, batch.cursor, rig.now)
+    made.point("topic", "main")
+    rig.now += timedelta(hours=2)
+    await rig.round(one)
+    assert world.branches == {"storage/main": whole, "storage/topic": whole}
 
 
 async def test_a_process_that_is_killed_again_and_again_loses_no_commit_and_stores_none_twice(
