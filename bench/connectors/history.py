@@ -133,7 +133,7 @@ class Rig:
         }  # fmt: skip
         spec = {
             "type": self.site.type.value, "clientId": "acme", "projectId": repository.PROJECT, "url": self.site.url,
-            "pollInterval": "10s", "maxInFlightTasks": 1000, "filter": self.site.filter,
+            "pollInterval": "10s", "maxInFlightTasks": 1000, "filter": dict(self.site.filter),
         }  # fmt: skip
         return connection.Connection.model_validate({"metadata": meta, "spec": spec})
 

@@ -83,9 +83,8 @@ class Mailbox(site.Site):
 
     def _new(self, number: int) -> None:
         said = knowledge.token(number)
-        raw = (
-            f"From: ada@acme.example\r\nMessage-ID: <m{number}@acme.example>\r\nSubject: Mail {said}\r\n\r\nText {said}\r\n"
-        ).encode()
+        head = f"From: ada@acme.example\r\nMessage-ID: <m{number}@acme.example>\r\nSubject: Mail {said}\r\n"
+        raw = f"{head}\r\nText {said}\r\n".encode()
         self.box.mails[number] = raw, self._now
         self._items[number] = mails.item(hashlib.sha256(raw).hexdigest(), raw, self._now)
 

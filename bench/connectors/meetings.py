@@ -110,7 +110,6 @@ class Meetings(site.Site):
         return lambda claim: meeting.Meetings(stored, claim)
 
 
-
 class _Store(store.Meetings):
     """Reads meet the faults and are counted."""
 

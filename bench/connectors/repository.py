@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 
 from bench.connectors import knowledge, site
 from controllers.sources import assignments, port
@@ -27,7 +28,7 @@ class Repository(site.Site):
     is not there for one poll, and events fall between two writes of the process."""
 
     type, by_writes = connection.Type.GIT, True
-    filter = {"include": ["*"]}
+    filter = MappingProxyType({"include": ["*"]})
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -84,7 +85,8 @@ class Repository(site.Site):
         before = self._branches.get(branch)
         known = self._readme.get(before or "", "")
         shown = said if readme or not known else known
-        files: dict[bytes | str, bytes | None] = {"README.md": f"Read {shown}\n".encode(), f"file-{said[1:-1]}.txt": b"text\n"}
+        files: dict[bytes | str, bytes | None] = {"README.md": f"Read {shown}\n".encode()}
+        files[f"file-{said[1:-1]}.txt"] = b"text\n"
         sha = self._bare.commit("A change", files, branch=branch, parents=(before,) if before else ())
         self._branches[branch], self._readme[sha] = sha, shown
         # A commit is older than its push.
@@ -108,8 +110,9 @@ class Repository(site.Site):
     def live(self) -> dict[str, frozenset[str]]:
         """See `Site`."""
         found = {self._urn(name): frozenset({self._readme[sha]}) for name, sha in self._branches.items()}
-        commits = {f"{PROJECT}/{name}:{sha}": frozenset[str]() for name in self._branches for sha in self._commits(name)}
-        return found | commits
+        for name in self._branches:
+            found |= {f"{PROJECT}/{name}:{sha}": frozenset() for sha in self._commits(name)}
+        return found
 
     def _urn(self, branch: str) -> str:
         return f"git::{git.repository(self.url).path}@{branch}:overview"
@@ -153,4 +156,3 @@ class Repository(site.Site):
             return found
 
         return opens
-

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from types import MappingProxyType
 from typing import Any
 
 from controllers.sources import assignments, limits, port
@@ -78,7 +79,7 @@ class Site:
         """For `spec.url`."""
         raise NotImplementedError
 
-    filter: Mapping[str, Any] = {}
+    filter: Mapping[str, Any] = MappingProxyType({})
 
     def serving(self) -> contextlib.AbstractAsyncContextManager[Any]:
         """While it answers."""

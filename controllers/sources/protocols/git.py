@@ -2,9 +2,9 @@
 
 The cursor is `{"of": HASH, "branches": {name: {"at": SHA}}}`: everything that the branch has at that commit is taken.
 While more is read, it has `"to"`, the commit that is read up to, and `"n"`, how many of the commits between the two are
-taken; their order follows from the two. `"was"` are commits up to which it was read before a forced push, its end or a resync. A
-branch that was at a commit which it has no more (a forced push), and one that is gone, lose their commits in the
-knowledge base. Requests of `git-commits` are safe to repeat, so a kill repeats a batch and loses none.
+taken; their order follows from the two. `"was"` are commits up to which it was read before a forced push, its end or a
+resync. A branch that was at a commit which it has no more (a forced push), and one that is gone, lose their commits in
+the knowledge base. Requests of `git-commits` are safe to repeat, so a kill repeats a batch and loses none.
 
 Source: seed 001 "GitContinuousIndexer"; seed 000 "Workspace Retry with Exponential Backoff".
 """
