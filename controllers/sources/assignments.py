@@ -35,6 +35,12 @@ def wished(conn: connection.Connection) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
+def beginning(cursor: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The cursor of a source that is read from its beginning. It keeps the one before: what was taken and is not there
+    any more has to leave."""
+    return cursor if not cursor or "rewound" in cursor else {"rewound": cursor}
+
+
 class Lost(errors.Operational):
     """The claim ended: another process has the Connection, or it is gone."""
 
@@ -211,8 +217,10 @@ class Assignments:
         await self._write(claim, {"cursor": json.dumps(cursor, sort_keys=True), "until": until})
 
     async def rewind(self, claim: Claim, wish: str) -> None:
-        """Read the source from its beginning, once for this wish. Raises `Lost`, `Unavailable`."""
-        await self._write(claim, {"cursor": "{}", "rewound": wish})
+        """Read the source from its beginning, once for this wish: behind `beginning(claim.cursor)`. Raises `Lost`,
+        `Unavailable`."""
+        cursor = json.dumps(beginning(claim.cursor), sort_keys=True)
+        await self._write(claim, {"cursor": cursor, "rewound": wish})
 
     async def note(self, claim: Claim, state: State) -> None:
         """Write the state of a poll that goes on. Raises `Lost`, `Unavailable`."""

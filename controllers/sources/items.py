@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.sources import assignments, port
@@ -78,8 +78,12 @@ class Items:
         keys = {key(uid, one.source_id, one.version): one for one in found}
         with trouble("look for items"):
             there = {"_id": {"$in": list(keys)}, "$or": [{"state": {"$ne": GONE}}, {"returned": {"$exists": True}}]}
-            shown = {"access": 1, "returned.access": 1}
-            known = {row["_id"]: row.get("returned", row) async for row in self._rows.find(there, shown)}
+            shown = {"superseded": 1, "access": 1, "returned.access": 1}
+            known = {
+                row["_id"]: row.get("returned", row)
+                async for row in self._rows.find(there, shown)
+                if not (keys[row["_id"]].recurs and row.get("superseded"))
+            }
         return [one for at, one in keys.items() if at not in known or known[at].get("access", "") != mark(one.access)]
 
     async def found(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
@@ -126,10 +130,25 @@ class Items:
         }
         item_id = key(uid, one.source_id, one.version)
         with trouble("keep an item"):
+            if one.editable:
+                # First: after a kill in between it is repeated. What came back in an older version stays away.
+                others = {"connection": uid, "sourceId": one.source_id, "_id": {"$ne": item_id}}
+                others["type"] = {"$exists": True}
+                older = {"$set": {"superseded": True}, "$unset": {"returned": ""}}
+                await self._rows.update_many(others, older)
+                # Of two versions the later one becomes the later task, whatever the clocks of two processes say.
+                last = await self._rows.find_one(others, {"found": 1}, sort=[("found", DESCENDING)])
+                if last is not None:
+                    row["found"] = max(now, last["found"] + timedelta(milliseconds=1))
             done = await self._rows.update_one({"_id": item_id}, {"$setOnInsert": row}, upsert=True)
             if done.upserted_id is None:
                 again = {"_id": item_id, "state": GONE, "$or": [{"returned": None}, _others(one, "returned.access")]}
-                await self._rows.update_one(again, {"$set": {"returned": row}})
+                await self._rows.update_one(again, {"$set": {"returned": row}, "$unset": {"superseded": ""}})
+                if one.recurs:
+                    back = {"_id": item_id, "state": {"$ne": GONE}, "superseded": True}
+                    await self._rows.update_one(
+                        back, {"$set": row, "$unset": {"superseded": "", "task": "", "retryAt": ""}}
+                    )
                 await self._readers(item_id, one, row)
                 await self.found(uid, [one], fence)
             await self._tell(uid, one)

@@ -17,7 +17,8 @@ from crds.access import Access
 from kb import api
 
 Cursor = Mapping[str, Any]
-"""JSON that only the protocol reads; {} before the first poll."""
+"""JSON that only the protocol reads; {} before the first poll. `{"rewound": CURSOR}` has to be read from the beginning,
+because a person asked for it."""
 
 
 class Rejected(errors.Permanent):
@@ -62,6 +63,8 @@ class Item:
     access: Access | None = None
     """Who may read it there; where it alone changes, `version` does not. None: the protocol does not ask, and
     `spec.access` of the Connection counts."""
+    recurs: bool = False
+    """The same version may come back after another one, and is new again then."""
 
 
 @dataclass(frozen=True, slots=True)

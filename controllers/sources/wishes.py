@@ -27,5 +27,5 @@ async def begun(claim: assignments.Claim, assigned: assignments.Assignments, sto
         # In this order: a kill between the two repeats both.
         await stored.forget_unread(claim.uid)
         await assigned.rewind(claim, resync)
-        claim = replace(claim, cursor={}, rewound=resync)
+        claim = replace(claim, cursor=assignments.beginning(claim.cursor), rewound=resync)
     return claim

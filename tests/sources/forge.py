@@ -90,12 +90,10 @@ class Forge:
         self.entries[number].updated = self.now
         return made
 
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[Forge]:
-        """On loopback: GitHub's API at /api/v3, GitLab's at /api/v4."""
-        application = web.Application(middlewares=[self._around])
+    def routes(self) -> dict[str, Any]:
+        """GitHub's API is at /api/v3, GitLab's at /api/v4."""
         hub, lab = f"/api/v3/repos/{REPOSITORY}", "/api/v4/projects/{project}"
-        for path, answer in {
+        return {
             hub: self._hub_repository,
             lab: self._lab_project,
             f"{hub}/issues": self._hub_issues,
@@ -107,7 +105,13 @@ class Forge:
             f"{lab}/{{kind}}/{{number}}/notes": self._lab_notes,
             f"{lab}/uploads/{{path:.+}}": self._file,
             "/user-attachments/{path:.+}": self._file,
-        }.items():
+        }
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[Forge]:
+        """On loopback."""
+        application = web.Application(middlewares=[self._around])
+        for path, answer in self.routes().items():
             application.router.add_get(path, answer)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await runner.setup()

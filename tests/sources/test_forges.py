@@ -156,6 +156,25 @@ async def test_what_is_unchanged_costs_few_requests(forge: Forge, host: str) -> 
 
 
 @pytest.mark.parametrize("host", HOSTS)
+async def test_what_follows_a_full_page_is_seen_though_that_page_is_unchanged(forge: Forge, host: str) -> None:
+    small: forge_port.Host = protocols.github.GitHub(page=7) if host == "GitHub" else protocols.gitlab.GitLab(page=7)
+    store = Store()
+
+    async def poll() -> int:
+        one = tracker(forge, host)
+        one._host = small
+        return await store.poll(one)
+
+    for number in range(7):
+        forge.create(f"Issue {number}")
+    forge.tick(60)
+    assert [await poll() for _ in range(4)] == [7, 0, 0, 0]
+    forge.create("The first one of a second page")
+    forge.tick(60)
+    assert await poll() == 1
+
+
+@pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize(
     ("status", "headers", "body", "pause"),
     [

@@ -51,7 +51,7 @@ async def test_a_resync_that_is_interrupted_goes_on_where_it_was(database: Any) 
     assert await assigned.claim("me", NOW) is None, "nothing is asked"
     await assigned.want(mailbox(**{labels.RESYNC: "a"}))
     claim = await taken(assigned, stored)
-    assert (claim.cursor, claim.rewound, claim.state.resynced) == ({}, "a", "")
+    assert (claim.cursor, claim.rewound, claim.state.resynced) == ({"rewound": {"at": 9}}, "a", "")
     await assigned.advance(claim, {"at": 4}, NOW)
     await assigned.release(claim)
     claim = await taken(assigned, stored)

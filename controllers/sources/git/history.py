@@ -53,6 +53,14 @@ def ancestor(clone: Path, old: str, new: str) -> bool:
     return not command.local(clone, "rev-list", "--max-count=1", old, f"^{new}", "--")
 
 
+def common(clone: Path, one: str, other: str) -> str | None:
+    """A commit that both have, with all before it; None: there is none."""
+    try:
+        return command.local(clone, "merge-base", one, other).decode("ascii").strip()
+    except command.Failed:
+        return None
+
+
 class Reader:
     """Reads commits of one clone one by one; two processes of Git live as long as this. Not for two threads."""
 

@@ -2,9 +2,9 @@
 
 The cursor is `{"of": HASH, "branches": {name: {"at": SHA}}}`: everything that the branch has at that commit is taken.
 While more is read, it has `"to"`, the commit that is read up to, and `"n"`, how many of the commits between the two are
-taken; their order follows from the two. A branch that was at a commit which it has no more (a forced push), and one
-that is gone, lose their commits in the knowledge base. Requests of `git-commits` are safe to repeat, so a kill repeats
-a batch and loses none.
+taken; their order follows from the two. `"was"` are commits up to which it was read before a forced push, its end or a
+resync. A branch that was at a commit which it has no more (a forced push), and one that is gone, lose their commits in
+the knowledge base. Requests of `git-commits` are safe to repeat, so a kill repeats a batch and loses none.
 
 Source: seed 001 "GitContinuousIndexer"; seed 000 "Workspace Retry with Exponential Backoff".
 """
@@ -68,8 +68,7 @@ class Repository:
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """See `port.Source`. Raises `port.Uncloned` where there is no clone and none could be made."""
-        known = cursor.get("branches", {}) if cursor.get("of") == self._of else {}
-        places: dict[str, dict[str, Any]] = {name: dict(at) for name, at in known.items()}
+        places = self._places(cursor)
         if await asyncio.to_thread(self._clone.there):
             found, chosen, absent, odd = await self._brought(places)
         else:
@@ -82,7 +81,9 @@ class Repository:
         if odd:
             yield self._batch(places, failures=odd)
         for name in sorted(set(places) - set(chosen)):
-            yield await self._removed(name, places)
+            async with aclosing(self._removed(name, places)) as batches:
+                async for batch in batches:
+                    yield batch
         default = _mapped(self._repository, found.default)
         for name in sorted(chosen, key=lambda one: (one != found.default, one)):
             async with aclosing(self._branch(default, name, chosen[name], places)) as batches:
@@ -94,6 +95,13 @@ class Repository:
                 field="spec.filter.include",
                 remedy="Correct spec.filter.include, or leave it out to take the default branch.",
             )
+
+    def _places(self, cursor: port.Cursor) -> dict[str, dict[str, Any]]:
+        before = cursor.get("rewound", {})
+        if before.get("of") == self._of:
+            return {name: {"was": _taken(at)} for name, at in before["branches"].items()}
+        known = cursor.get("branches", {}) if cursor.get("of") == self._of else {}
+        return {name: dict(at) for name, at in known.items()}
 
     async def bring(self) -> None:
         """Have the clone as the remote is now. Raises `Rejected`, `Misconfigured`, `Unreachable`."""
@@ -155,7 +163,7 @@ class Repository:
     async def _branch(
         self, default: api.Repository, name: str, sha: str, places: dict[str, dict[str, Any]]
     ) -> AsyncGenerator[port.Batch]:
-        while places.get(name, {}).get("at") != sha or "to" in places[name]:
+        while places.get(name) != {"at": sha}:
             state = places.get(name, {})
             base, target, done = state.get("at"), state.get("to"), int(state.get("n", 0))
             if target is None or not await asyncio.to_thread(self._clone.find, self._at, target):
@@ -163,9 +171,16 @@ class Repository:
             failures: tuple[port.Failure, ...] = ()
             if base is not None and not await asyncio.to_thread(self._clone.find, self._at, base):
                 failures, base = (_unknown(name, base),), None
+            was = list(state.get("was", ()))
+            if done == 0 and base is not None and not await asyncio.to_thread(self._grew, base, target):
+                # First: after a kill the branch may have again what was removed.
+                was.append(base)
+                base = await asyncio.to_thread(history.common, self._clone.path, base, target)
+                places[name] = {"at": base, "was": was}
+                yield self._batch(places)
             places[name] = {"at": base, "to": target, "n": done}
             if done == 0:
-                yield await self._begun(default, name, base, target, places, failures)
+                yield await self._begun(default, name, was, target, places, failures)
             since = self._filter.since
             shas = await asyncio.to_thread(history.between, self._clone.path, target, base, since)
             with history.Reader(self._clone.path) as reader:
@@ -180,16 +195,19 @@ class Repository:
             places[name] = {"at": target}
             yield self._batch(places)
 
+    def _grew(self, base: str, target: str) -> bool:
+        return history.ancestor(self._clone.path, base, target)
+
     async def _begun(
         self,
         default: api.Repository,
         name: str,
-        base: str | None,
+        was: Sequence[str],
         target: str,
         places: Mapping[str, Any],
         failures: tuple[port.Failure, ...],
     ) -> port.Batch:
-        """The overview of what the branch is now, and the commits that it has no more."""
+        """The overview of what the branch is now, and the commits that it had at `was` and has no more."""
         is_default = name == default.default_branch
         about = await asyncio.to_thread(overview.of, self._clone.path, target, default.path, name, default=is_default)
         item = port.Item(
@@ -200,25 +218,33 @@ class Repository:
             title=f"{default.path}, branch {name}"[:200],
             text=about.text,
             place=_place(name),
+            recurs=True,  # a forced push to an older commit
         )
-        left: list[str] = []
-        if base is not None:
-            left = await self._left(name, base, target)
-        return self._batch(places, items=(item,), failures=failures, commits=self._leaving(default, name, left))
+        left, unknown = await self._since(name, was, target)
+        commits = self._leaving(default, name, left)
+        return self._batch(places, items=(item,), failures=(*failures, *unknown), commits=commits)
 
-    async def _removed(self, name: str, places: dict[str, dict[str, Any]]) -> port.Batch:
-        """The branch is gone, or not chosen any more: so are its commits."""
-        state = places.pop(name)
+    async def _since(
+        self, name: str, was: Sequence[str], target: str | None
+    ) -> tuple[list[str], tuple[port.Failure, ...]]:
+        """The commits that the branch had at one of `was` and does not have at `target`."""
         left: dict[str, None] = {}
         failures: tuple[port.Failure, ...] = ()
-        for sha in (state.get("at"), state.get("to")):
-            if sha is None:
-                continue
+        for sha in was:
             if await asyncio.to_thread(self._clone.find, self._at, sha):
-                left |= dict.fromkeys(await self._left(name, sha, None))
+                left |= dict.fromkeys(await self._left(name, sha, target))
             else:
                 failures = (_unknown(name, sha),)
-        return self._batch(places, failures=failures, commits=self._leaving(self._repository, name, [*left]))
+        return [*left], failures
+
+    async def _removed(self, name: str, places: dict[str, dict[str, Any]]) -> AsyncGenerator[port.Batch]:
+        """The branch is gone, or not chosen any more: so are its commits."""
+        was = _taken(places[name])
+        places[name] = {"was": was}
+        yield self._batch(places)
+        left, failures = await self._since(name, was, None)
+        del places[name]
+        yield self._batch(places, failures=failures, commits=self._leaving(self._repository, name, left))
 
     async def _left(self, name: str, old: str, new: str | None) -> list[str]:
         """The commits of `old` that the branch has no more, here or where another Connection reads it: the knowledge
@@ -338,6 +364,11 @@ def _of(spec: connection.Spec) -> str:
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
+def _taken(state: Mapping[str, Any]) -> list[str]:
+    """The commits up to which a branch was read, or is being read."""
+    return [sha for sha in (state.get("at"), state.get("to"), *state.get("was", ())) if sha is not None]
+
+
 def _place(branch: str) -> str:
     return f"branch/{branch}"
 
@@ -359,7 +390,7 @@ def _unknown(name: str, sha: str) -> port.Failure:
 
 def _shown(places: Mapping[str, Mapping[str, Any]]) -> str:
     def at(state: Mapping[str, Any]) -> str:
-        return f"{state['n']} commits towards {state['to'][:12]}" if "to" in state else str(state["at"])[:12]
+        return f"{state['n']} commits towards {state['to'][:12]}" if "to" in state else str(state.get("at", ""))[:12]
 
     return "; ".join(f"{name}: {at(state)}" for name, state in sorted(places.items()))
 

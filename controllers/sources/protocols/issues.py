@@ -169,6 +169,7 @@ class Tracker:
                 if answer.status == 304:
                     return
                 rows, pages = _rows(answer, listing.path), pages + 1
+                full = len(rows) >= int(query.get("per_page") or query.get("limit") or 1)
                 asked_at = asked_at or _written(_date(answer) - OVERLAP)
                 here = {"mark": mark, "high": high, "next": dict(query)}
                 some = progress.Some()
@@ -210,7 +211,8 @@ class Tracker:
         kept = self._kept(seen.stored(), high, listing)
         new: dict[str, Any] = {"mark": high, "seen": kept}
         again = {**listing.query, **self._from(high)}
-        if etag and pages == 1 and not news and _said(again) == _said(first):
+        # What follows a full page does not change it.
+        if etag and pages == 1 and not full and not news and _said(again) == _said(first):
             new["etag"] = [_said(first), etag]
         if new != at.lists.get(listing.name):
             yield at.batch(listing.name, new)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -308,6 +309,78 @@ async def test_a_branch_that_is_gone_takes_its_overview_along(rig: Rig, made: Re
     assert world.branches == {"storage/main": log(made), "storage/topic": []}
     left = [row["urn"] async for row in rig.polls._items._rows.find({"state": "Gone"})]
     assert [urn.endswith("@topic:overview") for urn in left] == [True]
+
+
+async def test_a_branch_that_is_forced_back_has_the_overview_of_what_it_is_now(
+    rig: Rig, made: Repository, world: Commits
+) -> None:
+    first = made.commit("First", {"README.md": b"Old words"})
+    one = conn(made.url)
+    texts = []
+    for step in ("old", "new", "old", "new"):
+        if step == "old":
+            made.point("main", first)
+        else:
+            made.commit("Second", {"README.md": b"New words"})
+        rig.now += timedelta(hours=2)
+        await rig.round(one)
+        await rig.round(one)
+        world.work()
+        texts.append([step.title() in task["spec"]["content"] for task in world.tasks.values()])
+    assert texts == [[True], [False, True], [True, False, True], [False, True, False, True]]
+
+
+async def test_a_resync_after_a_forced_push_removes_what_left(rig: Rig, made: Repository, world: Commits) -> None:
+    made.many(3)
+    made.point("topic", "main")
+    made.commit("Topic", {"t": b"1"}, branch="topic")
+    before = log(made)
+
+    def asked(resync: str = "") -> connection.Connection:
+        one = conn(made.url)
+        meta = one.metadata.model_copy(update={"annotations": {labels.RESYNC: resync}})
+        spec = one.spec.model_copy(update={"filter": connection.Filter(include=("*",))})
+        return one.model_copy(update={"metadata": meta, "spec": spec})
+
+    await rig.round(asked())
+    assert len(world.branches["storage/topic"]) == 4
+    made.point("main", "main~2")
+    made.git("update-ref", "-d", "refs/heads/topic")
+    await rig.round(asked("now"))
+    assert world.branches == {"storage/main": before[:1], "storage/topic": []}
+    assert len(world.tasks) == 2, "what is known makes no second task"
+
+
+@pytest.mark.parametrize("end", ["forced", "gone"])
+async def test_commits_that_come_back_after_a_kill_between_their_removal_and_the_cursor_are_there(
+    rig: Rig, made: Repository, world: Commits, end: str
+) -> None:
+    made.many(3)
+    made.point("topic", "main")
+    whole = log(made)
+    one = conn(made.url)
+    one = one.model_copy(update={"spec": one.spec.model_copy(update={"filter": connection.Filter(include=("*",))})})
+    await rig.round(one)
+    if end == "forced":
+        made.point("topic", "main~2")
+    else:
+        made.git("update-ref", "-d", "refs/heads/topic")
+    rig.now += timedelta(minutes=1)
+    claim = await rig.assigned.claim("me", rig.now)
+    assert claim is not None
+    source = await rig.polls.source(claim)
+    left = whole[1:] if end == "forced" else whole
+    async with contextlib.aclosing(source.batches(claim.cursor)) as batches:
+        async for batch in batches:
+            for request in batch.commits:
+                await rig.polls._commit(claim, request)
+            if world.branches["storage/topic"] == [sha for sha in whole if sha not in left]:
+                break  # killed
+            await rig.assigned.advance(claim, batch.cursor, rig.now)
+    made.point("topic", "main")
+    rig.now += timedelta(hours=2)
+    await rig.round(one)
+    assert world.branches == {"storage/main": whole, "storage/topic": whole}
 
 
 async def test_a_process_that_is_killed_again_and_again_loses_no_commit_and_stores_none_twice(

@@ -1,0 +1,1 @@
+"""What the sources process holds after long histories of a source, beside what three simpler algorithms hold."""
