@@ -73,7 +73,8 @@ class Replica:
         self._wall = lambda: rig.now + timedelta(seconds=20 * number)
         self._number, self._site, self._algorithm = number, rig.site, rig.algorithm
         self.assigned, stored = assignments.Assignments(self.database), items.Items(self.database)
-        self._opens = rig.site.opens(self.assigned) if rig.algorithm in (OURS, "believed") else None
+        real = rig.algorithm in (OURS, "believed")
+        self._opens: Callable[[assignments.Claim], port.Source] | None = rig.site.opens(self.assigned) if real else None
         sweeps = sweep.Sweeper(
             rig.knowledge, self.assigned, gone.Gone(self.database), rig.measured, every=60, wall=self._wall,
             monotonic=lambda: 0.0, chance=random.Random(number),
