@@ -33,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, default=0, help="of the first one; the others follow")
     run.add_argument("--references", type=int, help="histories that the references get too; all of them")
     run.add_argument("--protocols", nargs="+", choices=list(history.PROTOCOLS), default=list(history.PROTOCOLS))
+    run.add_argument("--algorithms", nargs="+", choices=history.ALGORITHMS, default=history.ALGORITHMS)
     run.add_argument("--table", action="store_true", help="print a table instead of JSON")
     merge = commands.add_parser("merge", help="add the documents of several runs up")
     merge.add_argument("files", nargs="+", type=Path)
@@ -47,7 +48,7 @@ async def _run(options: argparse.Namespace) -> dict[str, Any]:
         for number in range(options.histories):
             seed = options.seed + number
             for protocol in options.protocols:
-                for algorithm in history.ALGORITHMS:
+                for algorithm in options.algorithms:
                     if algorithm == history.OURS or number < most:
                         outcomes.append(await history.run(protocol, algorithm, seed, database))
             sys.stderr.write(f"{number + 1} of {options.histories} histories of each protocol\n")
