@@ -34,6 +34,7 @@ SERVERS = {  # tests of the sources
     "openssh-server": "/usr/sbin/sshd",
     "espeak-ng": "espeak-ng",  # it speaks recordings
 }
+BENCH = {"isync": "mbsync", "offlineimap3": "offlineimap"}  # programs beside which mailboxes are measured
 BROWSER = {"chromium": "chromium"}  # tests of the pages
 IMAGE = {"buildah": "buildah", "debootstrap": "debootstrap"}
 _TESSDATA = "/usr/share/tesseract-ocr/5/tessdata"
