@@ -14,6 +14,7 @@ from email import errors as mail_errors
 from email import message_from_bytes
 from email.message import EmailMessage, MIMEPart
 from email.policy import EmailPolicy
+from typing import Any
 
 from crds import invitation, pendingtask
 
@@ -74,10 +75,20 @@ class Mail:
 
 
 class _Bounded(EmailPolicy):
-    """The default policy with headers of a bounded length: `email` parses them in time that grows faster than they do.
-    `seen` has the characters of those that were read until now."""
+    """The default policy with headers of a bounded length: `email` parses them in time that grows faster than they do,
+    and again each time that it looks at one. `seen` has the characters of those that were read until now, `parsed`
+    the headers of this mail."""
 
     seen: list[int] = []  # noqa: RUF012  # policies take their settings as class attributes
+    parsed: dict[tuple[str, str], Any] = {}  # noqa: RUF012
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        """As `EmailPolicy`, once for each value."""
+        at = name, value
+        found = self.parsed.get(at)
+        if found is None:
+            found = self.parsed[at] = super().header_fetch_parse(name, value)
+        return found
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         """Raises `UnreadableError` once there are too many."""
@@ -91,7 +102,7 @@ class _Bounded(EmailPolicy):
 def read(raw: bytes) -> Mail:
     """Parse a message (RFC 5322, RFC 2045). Raises `UnreadableError`."""
     try:
-        message = message_from_bytes(raw, policy=_Bounded(seen=[0]))  # type: ignore[call-overload]  # its stub has no field of ours
+        message = message_from_bytes(raw, policy=_Bounded(seen=[0], parsed={}))  # type: ignore[call-overload]  # its stub has no fields of ours
         assert isinstance(message, EmailMessage)
         headers = {name: said for name in _HEADERS if (said := _header(message, name))}
         part = message.get_body(preferencelist=("plain", "html"))

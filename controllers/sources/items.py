@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from controllers.sources import assignments, port
+from controllers.sources import assignments, mongo, port
 from controllers.sources.mongo import ASCENDING, DESCENDING, trouble
 from controllers.sources.state import Failed, State
 from crds import connection, scope
@@ -55,6 +55,21 @@ def _said(one: port.Item) -> str:
     return hashlib.sha256(repr((one.title, one.text, files, *facts)).encode()).hexdigest()[:32]
 
 
+class Names:
+    """The things that are stored under some names: by name the digests of what they say."""
+
+    def __init__(self, found: dict[str, set[str]]) -> None:
+        self._found = found
+
+    def another(self, one: port.Item) -> bool:
+        """Whether another thing has its name; the same text and files that came another way are no other thing."""
+        return bool(self._found.get(one.source_id, set()) - {_said(one)})
+
+    def take(self, one: port.Item) -> None:
+        """It is stored as well."""
+        self._found.setdefault(one.source_id, set()).add(_said(one))
+
+
 class Items:
     """`database` is one of `mongo.client`."""
 
@@ -80,54 +95,70 @@ class Items:
 
     async def found(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
         """Note where they were found under claim `fence`; what is not stored is left out. Raises `Unavailable`."""
-        with trouble("note the places of items"):
-            for one in some:
-                if one.place:
-                    await self._rows.update_one(
-                        {"_id": key(uid, one.source_id, one.version)},
-                        {"$addToSet": {"places": one.place}, "$max": {"seen": fence}},
-                    )
+        noted = [
+            mongo.UpdateOne(
+                {"_id": key(uid, one.source_id, one.version)},
+                {"$addToSet": {"places": one.place}, "$max": {"seen": fence}},
+            )
+            for one in some
+            if one.place
+        ]
+        if noted:
+            with trouble("note the places of items"):
+                await self._rows.bulk_write(noted, ordered=False)
 
-    async def named(self, owner: scope.Scope, one: port.Item) -> bool:
-        """Whether another thing of the same name is stored for `owner`, by any Connection; the same text and files that
-        came another way are no other thing. Raises `Unavailable`."""
-        other = {"sourceId": one.source_id, "scope": owner.model_dump(by_alias=True), "said": {"$ne": _said(one)}}
-        with trouble("look for an item"):
-            return await self._rows.find_one(other, {"_id": 1}) is not None
+    async def names(self, owner: scope.Scope, some: Sequence[port.Item]) -> Names:
+        """The things that are stored for `owner` under the names of `some`, by any Connection. Raises `Unavailable`."""
+        found: dict[str, set[str]] = {}
+        wanted = {"sourceId": {"$in": [one.source_id for one in some]}, "scope": owner.model_dump(by_alias=True)}
+        said = {"$ifNull": ["$said", ""]}
+        # Two of each are enough to tell that there is another one.
+        each = {"_id": "$sourceId", "least": {"$min": said}, "most": {"$max": said}}
+        if some:
+            with trouble("look for items"):
+                async for row in self._rows.aggregate([{"$match": wanted}, {"$group": each}]):
+                    found[row["_id"]] = {row["least"], row["most"]}
+        return Names(found)
 
     async def add(
-        self, uid: str, owner: scope.Scope, one: port.Item, content: Mapping[str, Any], now: datetime, fence: int = 0
+        self,
+        uid: str,
+        owner: scope.Scope,
+        some: Sequence[tuple[port.Item, Mapping[str, Any]]],
+        now: datetime,
+        fence: int = 0,
     ) -> None:
-        """Keep a new item of `owner`; one that is there already stays as it is. One that comes back while its task or
-        document still leaves becomes new after that. Raises `Unavailable`."""
-        row = {
-            "connection": uid,
-            "scope": owner.model_dump(by_alias=True),
-            "sourceId": one.source_id,
-            "type": one.type.value,
-            "urn": one.urn,
-            "title": one.title,
-            "content": dict(content),
-            "said": _said(one),
-            "observedAt": one.observed_at,
-            "found": now,
-            "state": NEW,
-            "tries": 0,
-            "reason": "",
-            "nonce": str(int(now.timestamp() * 1000)),
-            **_place(one.place, fence),
-        }
-        item_id = key(uid, one.source_id, one.version)
-        with trouble("keep an item"):
-            done = await self._rows.update_one({"_id": item_id}, {"$setOnInsert": row}, upsert=True)
-            if done.upserted_id is None:
-                again = {"_id": item_id, "state": GONE, "returned": {"$exists": False}}
-                await self._rows.update_one(again, {"$set": {"returned": row}})
-                await self.found(uid, [one], fence)
-            if one.editable:
-                # It could not be read once; now it can.
-                unread = {"_id": key(uid, one.source_id, ""), "state": FAILED, "type": {"$exists": False}}
-                await self._rows.delete_one(unread)
+        """Keep new items of `owner`, each with its content; one that is there already stays as it is. One that comes
+        back while its task or document still leaves becomes new after that. Raises `Unavailable`."""
+        if not some:
+            return
+        keys = [key(uid, one.source_id, one.version) for one, _ in some]
+        rows = [_row(uid, owner, one, content, now, fence) for one, content in some]
+        with trouble("keep items"):
+            done = await self._rows.bulk_write(
+                [
+                    mongo.UpdateOne({"_id": at}, {"$setOnInsert": row}, upsert=True)
+                    for at, row in zip(keys, rows, strict=True)
+                ],
+                ordered=False,
+            )
+            there = [at for at in range(len(some)) if at not in (done.upserted_ids or {})]
+            if there:
+                await self._rows.bulk_write(
+                    [
+                        mongo.UpdateOne(
+                            {"_id": keys[at], "state": GONE, "returned": {"$exists": False}},
+                            {"$set": {"returned": rows[at]}},
+                        )
+                        for at in there
+                    ],
+                    ordered=False,
+                )
+                await self.found(uid, [some[at][0] for at in there], fence)
+            # They could not be read once; now they can.
+            unread = [key(uid, one.source_id, "") for one, _ in some if one.editable]
+            if unread:
+                await self._rows.delete_many({"_id": {"$in": unread}, "state": FAILED, "type": {"$exists": False}})
 
     async def add_failure(self, uid: str, owner: scope.Scope, one: port.Failure, now: datetime, fence: int = 0) -> None:
         """Keep that there is something of which no task can be made. Raises `Unavailable`."""
@@ -227,6 +258,28 @@ class Items:
     async def _set(self, item_id: str, values: Mapping[str, Any]) -> None:
         with trouble("write an item"):
             await self._rows.update_one({"_id": item_id, "state": {"$ne": GONE}}, {"$set": dict(values)})
+
+
+def _row(
+    uid: str, owner: scope.Scope, one: port.Item, content: Mapping[str, Any], now: datetime, fence: int
+) -> dict[str, Any]:
+    return {
+        "connection": uid,
+        "scope": owner.model_dump(by_alias=True),
+        "sourceId": one.source_id,
+        "type": one.type.value,
+        "urn": one.urn,
+        "title": one.title,
+        "content": dict(content),
+        "said": _said(one),
+        "observedAt": one.observed_at,
+        "found": now,
+        "state": NEW,
+        "tries": 0,
+        "reason": "",
+        "nonce": str(int(now.timestamp() * 1000)),
+        **_place(one.place, fence),
+    }
 
 
 def _place(place: str, fence: int) -> dict[str, Any]:

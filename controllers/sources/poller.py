@@ -337,19 +337,26 @@ class Poller:
         for request in batch.commits:
             failures += await self._commit(claim, request)
         unknown = await self._items.unknown(claim.uid, batch.items)
-        for found in unknown:
-            one = found
-            if not found.editable and await self._items.named(owner, found):
-                # Two mails with one Message-ID are two mails, whatever mailboxes they came to; one may be forged.
-                one = replace(found, urn=f"{found.urn}#{found.version[:12]}")
-            try:
-                content = await self._content(owner, one)
-            except kb.Rejected as error:
-                why = f"The knowledge base does not store it: {error.message}"
-                failures.append(port.Failure(one.source_id, one.title, why, one.place))
-                continue
-            await self._items.add(claim.uid, owner, one, content, self._wall(), claim.fence)
-            self._metrics.items.labels(kind, "found").inc()
+        names = await self._items.names(owner, [one for one in unknown if not one.editable])
+        ready: list[tuple[port.Item, dict[str, Any]]] = []
+        try:
+            for found in unknown:
+                one = found
+                if not found.editable and names.another(found):
+                    # Two mails with one Message-ID are two mails, whatever mailboxes they came to; one may be forged.
+                    one = replace(found, urn=f"{found.urn}#{found.version[:12]}")
+                try:
+                    content = await self._content(owner, one)
+                except kb.Rejected as error:
+                    why = f"The knowledge base does not store it: {error.message}"
+                    failures.append(port.Failure(one.source_id, one.title, why, one.place))
+                    continue
+                names.take(one)
+                ready.append((one, content))
+        finally:
+            # Also when the knowledge base is away: what it has taken is not sent a second time.
+            await self._items.add(claim.uid, owner, ready, self._wall(), claim.fence)
+            self._metrics.items.labels(kind, "found").inc(len(ready))
         known = [one for one in batch.items if not any(one is new for new in unknown)]
         await self._items.found(claim.uid, known, claim.fence)
         for failure in failures:

@@ -74,7 +74,7 @@ async def test_a_wish_during_a_poll_is_another_poll(database: Any) -> None:
 async def test_a_retry_is_for_what_is_stored_and_a_resync_for_the_rest(database: Any) -> None:
     assigned, stored = assignments.Assignments(database), items.Items(database)
     one = port.Item("m1", "v1", pendingtask.Type.EMAIL, "email::m1", "Mail", "text")
-    await stored.add("u", OWNER, one, {"content": "text"}, NOW)
+    await stored.add("u", OWNER, [(one, {"content": "text"})], NOW)
     await stored.failed(items.key("u", "m1", "v1"), "refused", LATER)
     await stored.add_failure("u", OWNER, port.Failure("m2", "", "no mail"), LATER)
     await assigned.want(mailbox(**{labels.RETRY: "a"}))
