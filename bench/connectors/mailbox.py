@@ -109,7 +109,7 @@ def fill(place: dovecot.Dovecot, count: int, size: int) -> int:
 
 async def ours(place: dovecot.Dovecot, folder: Path, *, tasks: bool, profile: str = "") -> dict[str, Any]:
     """Read the mailbox by the sources' code in a process of its own, with a MongoDB of its own."""
-    wire = outside.Outside({"username": USER, "password": dovecot.PASSWORD})
+    wire = outside.Outside({"mailbox": {"username": USER, "password": dovecot.PASSWORD}})
     with outside.mongodb(folder) as uri:
         async with wire.serving():
             given = polling.Settings(uri, str(wire.kubeconfig(folder)), wire.url, place.url, tasks, profile)

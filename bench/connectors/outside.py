@@ -24,14 +24,20 @@ _START_SECONDS = 60.0
 
 class Outside(Commits):
     """Every task is done as soon as it is created, and all that is kept of it is its name. `twice`: names that were
-    created again; a repeated request after a kill would be one."""
+    created again; a repeated request after a kill would be one. `secrets` are by name. `appeared[urn]` is when a thing
+    came to its source, `lags` the seconds from then until its task."""
 
-    def __init__(self, secret: Mapping[str, str]) -> None:
+    def __init__(self, secrets: Mapping[str, Mapping[str, str]]) -> None:
         super().__init__()
         self.names: set[str] = set()
         self.twice = 0
         self.by_connection: Counter[str] = Counter()
-        self._secret = {key: base64.b64encode(value.encode()).decode() for key, value in secret.items()}
+        self.appeared: dict[str, float] = {}
+        self.lags: dict[str, list[float]] = {}
+        self._secrets = {
+            name: {key: base64.b64encode(value.encode()).decode() for key, value in one.items()}
+            for name, one in secrets.items()
+        }
 
     def application(self) -> web.Application:
         """Secrets beside what `Commits` answers."""
@@ -45,19 +51,23 @@ class Outside(Commits):
         path.write_text(KUBECONFIG.format(url=self.url))
         return path
 
-    async def _login(self, _: web.Request) -> web.Response:
-        return web.json_response({"kind": "Secret", "data": self._secret})
+    async def _login(self, request: web.Request) -> web.Response:
+        return web.json_response({"kind": "Secret", "data": self._secrets[request.match_info["name"]]})
 
     async def _list(self, _: web.Request) -> web.Response:
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
 
     async def _create(self, request: web.Request) -> web.Response:
-        meta = (await request.json())["metadata"]
+        body = await request.json()
+        meta, urn = body["metadata"], body["spec"]["sourceUrn"]
         if meta["name"] in self.names:
             self.twice += 1
             return web.json_response({"kind": "Status", "reason": "AlreadyExists", "message": "there"}, status=409)
         self.names.add(meta["name"])
-        self.by_connection[meta["annotations"]["jervis.dev/connection"]] += 1
+        name = meta["annotations"]["jervis.dev/connection"]
+        self.by_connection[name] += 1
+        if (since := self.appeared.pop(urn, None)) is not None:
+            self.lags.setdefault(name, []).append(time.monotonic() - since)
         return web.json_response({"metadata": {"name": meta["name"], "uid": meta["name"]}}, status=201)
 
 

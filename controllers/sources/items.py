@@ -203,17 +203,26 @@ class Items:
                     found += [_stored(row) async for row in rows.limit(limit - len(found))]
         return found
 
-    async def indexing(self, item_id: str) -> None:
-        """Its task is being created. Raises `Unavailable`."""
-        await self._set(item_id, {"state": INDEXING})
+    async def indexing(self, some: Sequence[Stored]) -> None:
+        """Their tasks are being created. Raises `Unavailable`."""
+        with trouble("write items"):
+            await self._rows.update_many(
+                {"_id": {"$in": [one.id for one in some]}, "state": {"$ne": GONE}}, {"$set": {"state": INDEXING}}
+            )
 
-    async def indexed(self, item_id: str, task: str) -> None:
-        """Its task exists: the content is not needed here any more. Raises `Unavailable`."""
-        with trouble("write an item"):
-            await self._rows.update_one(
+    async def indexed(self, tasks: Mapping[str, str]) -> None:
+        """By item the name of the task, which exists: the content is not needed here any more. Raises
+        `Unavailable`."""
+        done = [
+            mongo.UpdateOne(
                 {"_id": item_id, "state": {"$ne": GONE}},
                 {"$set": {"state": INDEXED, "task": task, "reason": ""}, "$unset": {"content": "", "retryAt": ""}},
             )
+            for item_id, task in tasks.items()
+        ]
+        if done:
+            with trouble("write items"):
+                await self._rows.bulk_write(done, ordered=False)
 
     async def failed(self, item_id: str, reason: str, retry_at: datetime) -> None:
         """Its task was refused. Raises `Unavailable`."""
@@ -254,10 +263,6 @@ class Items:
             oldest = await self._rows.find_one(waiting, {"found": 1}, sort=[("found", ASCENDING)])
         since = oldest and oldest["found"]
         return replace(so_far, items=await self.counts(uid), failed=failed, waiting_since=since)
-
-    async def _set(self, item_id: str, values: Mapping[str, Any]) -> None:
-        with trouble("write an item"):
-            await self._rows.update_one({"_id": item_id, "state": {"$ne": GONE}}, {"$set": dict(values)})
 
 
 def _row(
