@@ -1,1 +1,1 @@
-"""Benchmarks of sources against real servers: mailboxes beside other programs, and a soak of all of them."""
+"""What the sources process holds after long histories of a source, beside what three simpler algorithms hold."""

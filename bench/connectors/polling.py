@@ -45,6 +45,7 @@ class Settings:
     url: str
     tasks: bool = True
     profile: str = ""
+    database: str = "bench"
 
 
 class Stored(indexer.Indexer):
@@ -129,7 +130,7 @@ async def wired(given: Settings) -> AsyncIterator[Polls]:
     """As the sources process has it."""
     calls, commands, wall = Calls(), Commands(), partial(datetime.now, UTC)
     store, tls = mongo.client(given.mongodb, 60.0, listeners=[calls]), authorities.context()
-    database, measured = store["bench"], metrics.Metrics(prometheus_client.CollectorRegistry())
+    database, measured = store[given.database], metrics.Metrics(prometheus_client.CollectorRegistry())
     assigned, stored = assignments.Assignments(database), items.Items(database)
     loaded = kube.configuration(given.kubeconfig)
     async with kube.session(loaded) as session, httpx.AsyncClient(trust_env=False) as http:

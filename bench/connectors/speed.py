@@ -1,6 +1,6 @@
 """The first read of a mailbox beside offlineimap3 and mbsync, and one that finds nothing new.
 
-    python -m bench.connectors.mailbox --mails 100000 --bytes 4096
+    python -m bench.connectors.speed --mails 100000 --bytes 4096
 
 A real Dovecot on loopback; the mails are written into its Maildir and indexed before anything is measured. Rows:
 
@@ -107,17 +107,20 @@ def fill(place: dovecot.Dovecot, count: int, size: int) -> int:
     return total
 
 
-async def ours(place: dovecot.Dovecot, folder: Path, *, tasks: bool, profile: str = "") -> dict[str, Any]:
-    """Read the mailbox by the sources' code in a process of its own, with a MongoDB of its own."""
+async def ours(
+    place: dovecot.Dovecot, folder: Path, mongodb: str, *, database: str = "bench", tasks: bool, profile: str = ""
+) -> dict[str, Any]:
+    """Read the mailbox by the sources' code in a process of its own."""
     wire = outside.Outside({"mailbox": {"username": USER, "password": dovecot.PASSWORD}})
-    with outside.mongodb(folder) as uri:
-        async with wire.serving():
-            given = polling.Settings(uri, str(wire.kubeconfig(folder)), wire.url, place.url, tasks, profile)
-            child = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "bench.connectors.polling", json.dumps(dataclasses.asdict(given)), cwd=ROOT,
-                stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)},
-            )  # fmt: skip
-            said, _ = await child.communicate()
+    async with wire.serving():
+        given = polling.Settings(
+            mongodb, str(wire.kubeconfig(folder)), wire.url, place.url, tasks, profile, database
+        )  # fmt: skip
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "bench.connectors.polling", json.dumps(dataclasses.asdict(given)), cwd=ROOT,
+            stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        said, _ = await child.communicate()
     assert child.returncode == 0, f"the polls ended with {child.returncode}"
     found = json.loads(said)
     return {
@@ -169,7 +172,9 @@ async def compare(given: argparse.Namespace) -> dict[str, Any]:
             for name, found in rows.items():
                 with tempfile.TemporaryDirectory(prefix="bench-mailbox-") as at:
                     if name in ("stored", "tasks"):
-                        found.append(await ours(place, Path(at), tasks=name == "tasks", profile=given.profile))
+                        with outside.mongodb(Path(at)) as uri:
+                            tasks = name == "tasks"
+                            found.append(await ours(place, Path(at), uri, tasks=tasks, profile=given.profile))
                     else:
                         found.append(await asyncio.to_thread(other, place, Path(at), name))
                 assert found[-1]["items"] == given.mails, f"{name}: {found[-1]}"
@@ -204,7 +209,7 @@ def _against(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> int:
     """Measure; 0 when every target is met."""
-    parser = argparse.ArgumentParser(prog="python -m bench.connectors.mailbox", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.connectors.speed", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     every = ("stored", "tasks", "mbsync", "offlineimap3")
     parser.add_argument("--mails", type=int, default=100_000)
