@@ -6,10 +6,35 @@ import base64
 import random
 from collections.abc import Callable
 
-_WORDS = (
-    "rack invoice valve meeting tomorrow storage replaced please confirm delivery pump schedule release branch "
-    "customer answer question cable temperature report budget access garden Příloha zpráva Größe château"
-).split()
+_WORDS = [
+    "rack",
+    "invoice",
+    "valve",
+    "meeting",
+    "tomorrow",
+    "storage",
+    "replaced",
+    "please",
+    "confirm",
+    "delivery",
+    "pump",
+    "schedule",
+    "release",
+    "branch",
+    "customer",
+    "answer",
+    "question",
+    "cable",
+    "temperature",
+    "report",
+    "budget",
+    "access",
+    "garden",
+    "Příloha",
+    "zpráva",
+    "Größe",
+    "château",
+]
 
 
 def ordinary(number: int, size: int) -> bytes:
@@ -43,13 +68,13 @@ def ordinary(number: int, size: int) -> bytes:
     if kind < 9:
         other = _text(dice, left // 2)
         second = f"--{edge}\nContent-Type: text/html; charset=utf-8\n\n<html><body><p>{other}</p></body></html>\n"
-        return f"{head}Content-Type: multipart/alternative; boundary=\"{edge}\"\n\n{first}{second}--{edge}--\n".encode()
+        return f'{head}Content-Type: multipart/alternative; boundary="{edge}"\n\n{first}{second}--{edge}--\n'.encode()
     file = base64.encodebytes(dice.randbytes(left // 3)).decode()
     second = (
         f'--{edge}\nContent-Type: application/pdf; name="f{number}.pdf"\nContent-Transfer-Encoding: base64\n'
         f'Content-Disposition: attachment; filename="f{number}.pdf"\n\n{file}'
     )
-    return f"{head}Content-Type: multipart/mixed; boundary=\"{edge}\"\n\n{first}{second}--{edge}--\n".encode()
+    return f'{head}Content-Type: multipart/mixed; boundary="{edge}"\n\n{first}{second}--{edge}--\n'.encode()
 
 
 def _text(dice: random.Random, size: int) -> str:

@@ -179,7 +179,7 @@ def main(arguments: list[str]) -> int:
     if profile is not None:
         profile.disable()
         profile.dump_stats(given.profile)
-    print(json.dumps(found))  # noqa: T201  # the answer of this process
+    print(json.dumps(found))  # the answer of this process
     return 0
 
 

@@ -118,9 +118,7 @@ class Sites:
 
 def sample(pid: int) -> dict[str, float]:
     """MiB, file descriptors and threads of a process."""
-    said = dict(
-        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line
-    )
+    said = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     return {
         "rss_mib": int(said["VmRSS"].split()[0]) / 1024, "peak_mib": int(said["VmHWM"].split()[0]) / 1024,
         "threads": int(said["Threads"]), "fds": len(os.listdir(f"/proc/{pid}/fd")),
@@ -171,7 +169,7 @@ async def soak(minutes: float, folder: Path) -> dict[str, Any]:
                 child.terminate()
                 code = await child.wait()
                 lines = (folder / "sources.log").read_text().splitlines()
-                print(f"sources ended with {code}", *lines[-5:], sep="\n", file=sys.stderr)  # noqa: T201
+                print(f"sources ended with {code}", *lines[-5:], sep="\n", file=sys.stderr)
 
 
 async def _run(
@@ -196,7 +194,7 @@ async def _run(
         if time.monotonic() - sampled >= EVERY:
             sampled = time.monotonic()
             samples.append({"at": round(at, 1), **sample(pid)})
-            print(json.dumps({**samples[-1], **sites.wire.by_connection}), file=sys.stderr, flush=True)  # noqa: T201
+            print(json.dumps({**samples[-1], **sites.wire.by_connection}), file=sys.stderr, flush=True)
         await asyncio.sleep(max(0.0, begun + at + 1.0 - time.monotonic()))
     states = await assigned.states()
     store.close()
@@ -232,7 +230,7 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="bench-soak-") as at:
         Path(at).chmod(0o711)
         found = asyncio.run(soak(given.minutes, Path(at)))
-    print(json.dumps(found, indent=1))  # noqa: T201  # the answer
+    print(json.dumps(found, indent=1))  # the answer
     return 1 if found["made_twice"] or any(found["without_task"].values()) or found["failing"] else 0
 
 
