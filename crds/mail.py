@@ -5,6 +5,7 @@ The command line and the sources make tasks of mails; both must make the same on
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import mimetypes
 import re
@@ -12,8 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from email import errors as mail_errors
 from email import message_from_bytes
+from email.headerregistry import HeaderRegistry
 from email.message import EmailMessage, MIMEPart
 from email.policy import EmailPolicy
+from typing import Any
 
 from crds import invitation, pendingtask
 
@@ -21,6 +24,9 @@ _HEADERS = ("From", "To", "Cc", "Date", "Message-ID", "In-Reply-To", "References
 _HEADER_CHARS = 4096
 _HEAD_CHARS = 1 << 20
 """Of all headers of a mail, those of its parts included."""
+_LINES = 2_000_000
+"""32 MiB of base64 are 450,000."""
+_PARTS = 2000
 _URN_CHARS = 900
 UNKNOWN_TYPE = "application/octet-stream"
 _TYPE = re.compile(r"^[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+$")
@@ -35,6 +41,14 @@ _BROKEN = (
     mail_errors.MessageError, LookupError, ValueError, RecursionError, AttributeError, TypeError, AssertionError,
 )  # fmt: skip
 """What the parser of the standard library raises for some headers and parts."""
+
+
+_header_class = functools.lru_cache(128)(HeaderRegistry().__getitem__)
+"""The registry makes a class for each header that it is asked for."""
+
+
+def _header_object(name: str, value: str) -> Any:
+    return _header_class(name.lower())(name, value)
 
 
 class UnreadableError(ValueError):
@@ -74,10 +88,29 @@ class Mail:
 
 
 class _Bounded(EmailPolicy):
-    """The default policy with headers of a bounded length: `email` parses them in time that grows faster than they do.
-    `seen` has the characters of those that were read until now."""
+    """The default policy with headers of a bounded length: `email` parses them in time that grows faster than they do,
+    and again each time that it looks at one. `seen` has the characters of those that were read until now, `parsed`
+    the headers of this mail, `parts` how many it has."""
 
     seen: list[int] = []  # noqa: RUF012  # policies take their settings as class attributes
+    parsed: dict[tuple[str, str], Any] = {}  # noqa: RUF012
+    parts: list[int] = []  # noqa: RUF012
+
+    def message_factory(self, policy: _Bounded) -> EmailMessage:  # type: ignore[override]  # the stub knows attributes
+        """One more part. Raises `UnreadableError` once there are too many: the time for each is a tenth of a
+        millisecond or more, and a mail of 32 MiB has room for a million."""
+        self.parts[0] += 1
+        if self.parts[0] > _PARTS:
+            raise UnreadableError(f"it has more than {_PARTS} parts")
+        return EmailMessage(policy=policy)
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        """As `EmailPolicy`, once for each value."""
+        at = name, value
+        found = self.parsed.get(at)
+        if found is None:
+            found = self.parsed[at] = super().header_fetch_parse(name, value)
+        return found
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         """Raises `UnreadableError` once there are too many."""
@@ -90,8 +123,11 @@ class _Bounded(EmailPolicy):
 
 def read(raw: bytes) -> Mail:
     """Parse a message (RFC 5322, RFC 2045). Raises `UnreadableError`."""
+    if raw.count(b"\n") + raw.count(b"\r") - raw.count(b"\r\n") > _LINES:
+        raise UnreadableError(f"it has more than {_LINES} lines")
     try:
-        message = message_from_bytes(raw, policy=_Bounded(seen=[0]))  # type: ignore[call-overload]  # its stub has no field of ours
+        rules = _Bounded(header_factory=_header_object, seen=[0], parsed={}, parts=[0])  # type: ignore[call-overload]  # its stub has no fields of ours
+        message = message_from_bytes(raw, policy=rules)
         assert isinstance(message, EmailMessage)
         headers = {name: said for name in _HEADERS if (said := _header(message, name))}
         part = message.get_body(preferencelist=("plain", "html"))

@@ -38,7 +38,8 @@ def wished(conn: connection.Connection) -> dict[str, str]:
 def beginning(cursor: Mapping[str, Any]) -> Mapping[str, Any]:
     """The cursor of a source that is read from its beginning. It keeps the one before: what was taken and is not there
     any more has to leave."""
-    return cursor if not cursor or "rewound" in cursor else {"rewound": cursor}
+    before = {name: value for name, value in cursor.items() if name != "rewound"}
+    return {"rewound": before} if before else cursor
 
 
 class Lost(errors.Operational):

@@ -7,7 +7,7 @@ is there. Source: seed 000 "Continuous Indexers".
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -46,8 +46,7 @@ class Indexer:
             found = await self._items.waiting(claim.uid, min(room, PAGE), self._wall())
             if not found:
                 return True
-            for one in found:
-                room -= await self._create(claim, one)
+            room -= await self._several(claim, found)
         return not await self._items.waiting(claim.uid, 1, self._wall())
 
     async def _unfinished(self, claim: assignments.Claim) -> int:
@@ -58,9 +57,22 @@ class Indexer:
             count += len(found)
         return count
 
-    async def _create(self, claim: assignments.Claim, one: items.Stored) -> bool:
-        body = task(claim, one)
-        await self._items.indexing(one, body["metadata"]["name"])
+    async def _several(self, claim: assignments.Claim, some: Sequence[items.Stored]) -> int:
+        """How many have a task now."""
+        bodies = [(one, task(claim, one)) for one in some]
+        await self._items.indexing([(one, body["metadata"]["name"]) for one, body in bodies])
+        made: list[tuple[items.Stored, str]] = []
+        try:
+            for one, body in bodies:
+                if await self._create(claim, one, body):
+                    made.append((one, body["metadata"]["name"]))
+        finally:
+            # A kill before this write repeats the creations, which meet the tasks that are there.
+            await self._items.indexed(made)
+            self._metrics.items.labels(claim.spec.type.value, "indexed").inc(len(made))
+        return len(made)
+
+    async def _create(self, claim: assignments.Claim, one: items.Stored, body: dict[str, Any]) -> bool:
         try:
             await self._api.create(kube.TASKS, claim.namespace, body)
         except kube.AlreadyExists:
@@ -71,8 +83,6 @@ class Indexer:
             self._metrics.items.labels(claim.spec.type.value, "refused").inc()
             log.info("no task of an item", connection=claim.name, item=one.id, reason=error.message)
             return False
-        await self._items.indexed(one, body["metadata"]["name"])
-        self._metrics.items.labels(claim.spec.type.value, "indexed").inc()
         return True
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controllers.sources import assignments, port
+from controllers.sources import assignments, mongo, port
 from controllers.sources.mongo import ASCENDING, DESCENDING, trouble
 from controllers.sources.state import Failed, State
 from crds import connection, scope
@@ -58,6 +58,21 @@ def _said(one: port.Item) -> str:
     return hashlib.sha256(repr((one.title, one.text, files, *facts)).encode()).hexdigest()[:32]
 
 
+class Names:
+    """The things that are stored under some names: by name the digests of what they say."""
+
+    def __init__(self, found: dict[str, set[str]]) -> None:
+        self._found = found
+
+    def another(self, one: port.Item) -> bool:
+        """Whether another thing has its name; the same text and files that came another way are no other thing."""
+        return bool(self._found.get(one.source_id, set()) - {_said(one)})
+
+    def take(self, one: port.Item) -> None:
+        """It is stored as well."""
+        self._found.setdefault(one.source_id, set()).add(_said(one))
+
+
 class Items:
     """`database` is one of `mongo.client`."""
 
@@ -89,45 +104,68 @@ class Items:
     async def found(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
         """Note where they were found under claim `fence`, and who may read them; what is not stored is left out.
         Raises `Unavailable`."""
-        with trouble("note the places of items"):
-            for one in some:
-                await self._tell(uid, one)
-                if one.place:
-                    await self._rows.update_one(
-                        {"_id": key(uid, one.source_id, one.version)},
-                        {"$addToSet": {"places": one.place}, "$max": {"seen": fence}},
-                    )
+        await self._tell(uid, some)
+        noted = [
+            mongo.UpdateOne(
+                {"_id": key(uid, one.source_id, one.version)},
+                {"$addToSet": {"places": one.place}, "$max": {"seen": fence}},
+            )
+            for one in some
+            if one.place
+        ]
+        if noted:
+            with trouble("note the places of items"):
+                await self._rows.bulk_write(noted, ordered=False)
 
-    async def named(self, owner: scope.Scope, one: port.Item) -> bool:
-        """Whether another thing of the same name is stored for `owner`, by any Connection; the same text and files that
-        came another way are no other thing. Raises `Unavailable`."""
-        other = {"sourceId": one.source_id, "scope": owner.model_dump(by_alias=True), "said": {"$ne": _said(one)}}
-        with trouble("look for an item"):
-            return await self._rows.find_one(other, {"_id": 1}) is not None
+    async def names(self, owner: scope.Scope, some: Sequence[port.Item]) -> Names:
+        """The things that are stored for `owner` under the names of `some`, by any Connection. Raises `Unavailable`."""
+        found: dict[str, set[str]] = {}
+        wanted = {"sourceId": {"$in": [one.source_id for one in some]}, "scope": owner.model_dump(by_alias=True)}
+        said = {"$ifNull": ["$said", ""]}
+        # Two of each are enough to tell that there is another one.
+        each = {"_id": "$sourceId", "least": {"$min": said}, "most": {"$max": said}}
+        if some:
+            with trouble("look for items"):
+                async for row in self._rows.aggregate([{"$match": wanted}, {"$group": each}]):
+                    found[row["_id"]] = {row["least"], row["most"]}
+        return Names(found)
+
+    async def keep(
+        self,
+        uid: str,
+        owner: scope.Scope,
+        some: Sequence[tuple[port.Item, Mapping[str, Any]]],
+        now: datetime,
+        fence: int = 0,
+    ) -> None:
+        """`add` for several, those that never change in one write. Raises `Unavailable`, `mongo.Refused`."""
+        plain = [(one, content) for one, content in some if not one.editable]
+        rest = [(one, content) for one, content in some if one.editable]
+        if plain:
+            with trouble("keep items"):
+                done = await self._rows.bulk_write(
+                    [
+                        mongo.UpdateOne(
+                            {"_id": key(uid, one.source_id, one.version)},
+                            {"$setOnInsert": _row(uid, owner, one, content, now, fence)},
+                            upsert=True,
+                        )
+                        for one, content in plain
+                    ],
+                    ordered=False,
+                )
+            new = done.upserted_ids or {}
+            rest += [pair for at, pair in enumerate(plain) if at not in new]
+            await self._tell(uid, [one for at, (one, _) in enumerate(plain) if at in new])
+        for one, content in rest:
+            await self.add(uid, owner, one, content, now, fence)
 
     async def add(
         self, uid: str, owner: scope.Scope, one: port.Item, content: Mapping[str, Any], now: datetime, fence: int = 0
     ) -> None:
         """Keep a new item of `owner`; one that is there already stays as it is, unless others may read it now. One that
         comes back while its task or document still leaves becomes new after that. Raises `Unavailable`."""
-        row = {
-            "connection": uid,
-            "scope": owner.model_dump(by_alias=True),
-            "sourceId": one.source_id,
-            "type": one.type.value,
-            "urn": one.urn,
-            "title": one.title,
-            "content": dict(content),
-            "said": _said(one),
-            "observedAt": one.observed_at,
-            "found": now,
-            "state": NEW,
-            "tries": 0,
-            "reason": "",
-            "nonce": str(int(now.timestamp() * 1000)),
-            "access": mark(one.access),
-            **_place(one.place, fence),
-        }
+        row = _row(uid, owner, one, content, now, fence)
         item_id = key(uid, one.source_id, one.version)
         with trouble("keep an item"):
             if one.editable:
@@ -151,16 +189,22 @@ class Items:
                     )
                 await self._readers(item_id, one, row)
                 await self.found(uid, [one], fence)
-            await self._tell(uid, one)
+            await self._tell(uid, [one])
             if one.editable:
                 # It could not be read once; now it can.
                 unread = {"_id": key(uid, one.source_id, ""), "state": FAILED, "type": {"$exists": False}}
                 await self._rows.delete_one(unread)
 
-    async def _tell(self, uid: str, one: port.Item) -> None:
-        """Note at all versions who may read it."""
-        versions = {"connection": uid, "sourceId": one.source_id, "type": {"$exists": True}, **_others(one)}
-        await self._rows.update_many(versions, {"$set": {"access": mark(one.access)}})
+    async def _tell(self, uid: str, some: Sequence[port.Item]) -> None:
+        """Note at all of their versions who may read them."""
+        by_readers: dict[str, list[port.Item]] = {}
+        for one in some:
+            by_readers.setdefault(mark(one.access), []).append(one)
+        for told, alike in by_readers.items():
+            names = {"$in": [one.source_id for one in alike]}
+            versions = {"connection": uid, "sourceId": names, "type": {"$exists": True}, **_others(alike[0])}
+            with trouble("note who may read items"):
+                await self._rows.update_many(versions, {"$set": {"access": told}})
 
     async def _readers(self, item_id: str, one: port.Item, row: Mapping[str, Any]) -> None:
         """Others may read it than when it was stored: it becomes new, and its task stays known."""
@@ -219,18 +263,24 @@ class Items:
                     found += [_stored(row) async for row in rows.limit(limit - len(found))]
         return found
 
-    async def indexing(self, one: Stored, task: str) -> None:
-        """Its task of that name is being created. Raises `Unavailable`."""
-        with trouble("write an item"):
-            await self._rows.update_one(_same(one), {"$set": {"state": INDEXING, "task": task}})
+    async def indexing(self, tasks: Sequence[tuple[Stored, str]]) -> None:
+        """Their tasks of these names are being created. Raises `Unavailable`."""
+        written = [mongo.UpdateOne(_same(one), {"$set": {"state": INDEXING, "task": task}}) for one, task in tasks]
+        with trouble("write items"):
+            await self._rows.bulk_write(written, ordered=False)
 
-    async def indexed(self, one: Stored, task: str) -> None:
-        """Its task exists: the content is not needed here any more. Raises `Unavailable`."""
-        with trouble("write an item"):
-            await self._rows.update_one(
+    async def indexed(self, tasks: Sequence[tuple[Stored, str]]) -> None:
+        """Their tasks exist: the contents are not needed here any more. Raises `Unavailable`."""
+        written = [
+            mongo.UpdateOne(
                 _same(one),
                 {"$set": {"state": INDEXED, "task": task, "reason": ""}, "$unset": {"content": "", "retryAt": ""}},
             )
+            for one, task in tasks
+        ]
+        if written:
+            with trouble("write items"):
+                await self._rows.bulk_write(written, ordered=False)
 
     async def failed(self, one: Stored, reason: str, retry_at: datetime) -> None:
         """Its task was refused. Raises `Unavailable`."""
@@ -287,6 +337,29 @@ def _others(one: port.Item, name: str = "access") -> dict[str, Any]:
 def _same(one: Stored) -> dict[str, Any]:
     """The row, if nothing made it new since."""
     return {"_id": one.id, "state": {"$ne": GONE}, "nonce": one.nonce or None}
+
+
+def _row(
+    uid: str, owner: scope.Scope, one: port.Item, content: Mapping[str, Any], now: datetime, fence: int
+) -> dict[str, Any]:
+    return {
+        "connection": uid,
+        "scope": owner.model_dump(by_alias=True),
+        "sourceId": one.source_id,
+        "type": one.type.value,
+        "urn": one.urn,
+        "title": one.title,
+        "content": dict(content),
+        "said": _said(one),
+        "observedAt": one.observed_at,
+        "found": now,
+        "state": NEW,
+        "tries": 0,
+        "reason": "",
+        "nonce": str(int(now.timestamp() * 1000)),
+        "access": mark(one.access),
+        **_place(one.place, fence),
+    }
 
 
 def _place(place: str, fence: int) -> dict[str, Any]:

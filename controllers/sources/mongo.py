@@ -14,6 +14,7 @@ from motor.motor_asyncio import AsyncIOMotorClient
 from crds import errors
 
 Duplicate = pymongo.errors.DuplicateKeyError
+UpdateOne = pymongo.UpdateOne
 ASCENDING, DESCENDING, AFTER = pymongo.ASCENDING, pymongo.DESCENDING, pymongo.ReturnDocument.AFTER
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -361,26 +361,46 @@ class Poller:
             failures += await self._commit(claim, told)
         items = [_told(claim.spec, one) for one in batch.items]
         unknown = await self._items.unknown(claim.uid, items)
-        for found in unknown:
-            one = found
-            if not found.editable and await self._items.named(owner, found):
-                # Two mails with one Message-ID are two mails, whatever mailboxes they came to; one may be forged.
-                one = replace(found, urn=f"{found.urn}#{found.version[:12]}")
-            try:
-                content = await self._content(owner, one)
-                await self._items.add(claim.uid, owner, one, content, self._wall(), claim.fence)
-            except (kb.Rejected, mongo.Refused, UnicodeEncodeError) as error:
-                said = error.message if isinstance(error, errors.Permanent) else str(error)
-                by = "The knowledge base does not store it: " if isinstance(error, kb.Rejected) else ""
-                title = one.title.encode(errors="replace").decode()
-                failures.append(port.Failure(one.source_id, title, f"{by}{said}", one.place))
-                continue
-            self._metrics.items.labels(kind, "found").inc()
+        names = await self._items.names(owner, [one for one in unknown if not one.editable])
+        ready: list[tuple[port.Item, dict[str, Any]]] = []
+        try:
+            for found in unknown:
+                one = found
+                if not found.editable and names.another(found):
+                    # Two mails with one Message-ID are two mails, whatever mailboxes they came to; one may be forged.
+                    one = replace(found, urn=f"{found.urn}#{found.version[:12]}")
+                try:
+                    content = await self._content(owner, one)
+                except (kb.Rejected, UnicodeEncodeError) as error:
+                    failures.append(_refused(one, error))
+                    continue
+                names.take(one)
+                ready.append((one, content))
+        finally:
+            # Also when the knowledge base is away: what it has taken is not sent a second time.
+            failures += await self._keep(claim, owner, ready)
         known = [one for one in items if not any(one is new for new in unknown)]
         await self._items.found(claim.uid, known, claim.fence)
         for failure in failures:
             await self._items.add_failure(claim.uid, owner, failure, self._wall(), claim.fence)
             self._metrics.items.labels(kind, "unusable").inc()
+
+    async def _keep(
+        self, claim: assignments.Claim, owner: scope.Scope, ready: Sequence[tuple[port.Item, Mapping[str, Any]]]
+    ) -> list[port.Failure]:
+        """Store items with their contents; those that MongoDB can never take."""
+        failures = []
+        try:
+            await self._items.keep(claim.uid, owner, ready, self._wall(), claim.fence)
+        except (mongo.Refused, UnicodeEncodeError):
+            # One of them is the cause: the others pass.
+            for one, content in ready:
+                try:
+                    await self._items.add(claim.uid, owner, one, content, self._wall(), claim.fence)
+                except (mongo.Refused, UnicodeEncodeError) as error:
+                    failures.append(_refused(one, error))
+        self._metrics.items.labels(claim.spec.type.value, "found").inc(len(ready) - len(failures))
+        return failures
 
     async def _content(self, owner: scope.Scope, one: port.Item) -> dict[str, Any]:
         """The part of the task's spec that holds the text, or names it where it is too large for an object."""
@@ -432,6 +452,12 @@ def _told(spec: connection.Spec, one: port.Item) -> port.Item:
     """With the access of the Connection where the source tells nothing. What a link leads to is not of the source."""
     linked = one.type is pendingtask.Type.LINK
     return one if spec.access is None or one.access is not None or linked else replace(one, access=spec.access)
+
+
+def _refused(one: port.Item, error: Exception) -> port.Failure:
+    said = error.message if isinstance(error, errors.Permanent) else str(error)
+    by = "The knowledge base does not store it: " if isinstance(error, kb.Rejected) else ""
+    return port.Failure(one.source_id, one.title.encode(errors="replace").decode(), f"{by}{said}", one.place)
 
 
 def _decoded(data: Mapping[str, str]) -> dict[str, str]:

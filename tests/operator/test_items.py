@@ -20,7 +20,7 @@ import kube
 from controllers.connection import decide
 from controllers.connection.credentials import Finding
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, port, sweep
-from crds import connection, pendingtask, scope
+from crds import connection, mail, pendingtask, scope
 from kb import client as kb
 from tests.operator.conftest import Space, database_name
 from tests.operator.test_polling import connect
@@ -146,7 +146,7 @@ async def test_a_refused_task_is_tried_until_it_is_accepted(stage: Stage, space:
     elsewhere = f"{space.name}-later"
     claim = dataclasses.replace(claim, namespace=elsewhere)
     for number in range(2):
-        await stage.items.add(stage.uid, OWNER, item(number), {"content": "Text"}, stage.now)
+        await stage.items.add(stage.uid, OWNER, [(item(number), {"content": "Text"})], stage.now)
     for _ in range(9):
         assert await stage.indexer().run(claim)
         count, why = await stage.items.refused(stage.uid)
@@ -163,7 +163,7 @@ async def test_a_refused_task_is_tried_until_it_is_accepted(stage: Stage, space:
 async def test_a_mail_with_the_message_id_of_another_connections_mail_has_a_urn_of_its_own(stage: Stage) -> None:
     real, forged = item(1), dataclasses.replace(item(1), version="w", text="Other words")
     same = dataclasses.replace(real, version="with other Received headers")
-    await stage.items.add("another Connection", OWNER, real, {"content": real.text}, stage.now)
+    await stage.items.add("another Connection", OWNER, [(real, {"content": real.text})], stage.now)
 
     class Both(Unlisted):
         async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
@@ -177,7 +177,46 @@ async def test_a_mail_with_the_message_id_of_another_connections_mail_has_a_urn_
         await until(ended, "a poll has ended")
     rows = stage.database[assignments.ITEMS].find({"connection": stage.uid})
     assert sorted([row["urn"] async for row in rows]) == ["email::1@x", "email::1@x#w"]
-    assert not await stage.items.named(scope.Scope(client_id="other"), forged)
+    assert not (await stage.items.names(scope.Scope(client_id="other"), [forged])).another(forged)
+
+
+async def test_two_mails_of_one_batch_with_one_message_id_have_two_urns(stage: Stage) -> None:
+    real = dataclasses.replace(item(1), editable=False)
+    same = dataclasses.replace(real, version="with other Received headers")
+    forged = dataclasses.replace(real, version="w", text="Other words")
+
+    class Three(Unlisted):
+        async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
+            yield port.Batch({"at": 1}, "1", (real, forged, same))
+
+    async def ended() -> bool:
+        return (await stage.assigned.states())[stage.uid][2].succeeded_at is not None
+
+    async with stage.polling(Three()):
+        await until(ended, "a poll has ended")
+    rows = stage.database[assignments.ITEMS].find({"connection": stage.uid})
+    found = {row["said"]: row["urn"] async for row in rows}
+    assert sorted(found.values())[0] == "email::1@x"
+    assert len(found) == 2
+    assert await stage.items.backlog(stage.uid) + (await stage.items.counts(stage.uid))["Indexed"] == 3
+
+
+async def test_what_came_before_a_file_that_cannot_be_stored_now_is_kept(stage: Stage) -> None:
+    filed = dataclasses.replace(item(2), files=(mail.File("a.pdf", "application/pdf", b"x"),))
+
+    class Some(Unlisted):
+        async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
+            assert cursor == {}
+            yield port.Batch({"at": 1}, "1", (item(1), filed, item(3)))
+
+    async def ended() -> bool:
+        return (await stage.assigned.states())[stage.uid][2].polled_at is not None
+
+    async with stage.polling(Some()):
+        await until(ended, "a poll has ended")
+    assert (await stage.assigned.states())[stage.uid][2].reason == "KnowledgeBaseAway"
+    rows = stage.database[assignments.ITEMS].find({"connection": stage.uid})
+    assert [row["sourceId"] async for row in rows] == ["1@x"]
 
 
 async def test_nothing_is_fetched_while_no_task_is_accepted_and_the_status_says_why(stage: Stage) -> None:

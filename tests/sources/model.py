@@ -48,6 +48,8 @@ class _Collection:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
+        if name == "bulk_write":
+            return self._several
         if not name.startswith(("update", "replace", "delete", "find_one_and")):
             return found
 
@@ -56,6 +58,18 @@ class _Collection:
             return await found(*arguments, **options)
 
         return write
+
+    async def _several(self, writes: Any, **options: Any) -> Any:
+        """The server may have made some of them."""
+        left = self._owner.left
+        if left is not None and left < len(writes):
+            if left > 0:
+                await self._real.bulk_write(writes[:left], **options)
+            self._owner.left = -1
+            raise KilledError
+        if left is not None:
+            self._owner.left = left - len(writes)
+        return await self._real.bulk_write(writes, **options)
 
 
 class Box:

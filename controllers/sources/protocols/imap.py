@@ -25,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 import imapclient
 import structlog
-from imapclient import exceptions, response_parser
+from imapclient import datetime_util, exceptions, response_parser
 
 from controllers.sources import limits, port
 from controllers.sources.protocols import mails
@@ -323,11 +323,15 @@ class _Session:
 
     def behind(self, last: int, since: datetime | None) -> list[int]:
         """UIDs larger than `last` of mails that arrived on the day of `since` or later."""
-        criteria: list[Any] = ["UID", f"{last + 1}:*"]
+        criteria = ["UID", f"{last + 1}:*"]
         if since is not None:
-            criteria += ["SINCE", since.astimezone(UTC).date()]
+            criteria += ["SINCE", datetime_util.format_criteria_date(since.astimezone(UTC)).decode()]
+        # Not by the library: of 100,000 UIDs it takes 20 MiB.
+        answer, data = self._client._imap.uid("SEARCH", *criteria)
+        if answer != "OK":
+            raise imaplib.IMAP4.error(f"SEARCH: {data!r}")
         # n:* always has the last mail, also when that is before n (RFC 3501 6.4.8).
-        return sorted(uid for uid in self._client.search(criteria) if uid > last)
+        return sorted(uid for line in data if line for uid in map(int, line.split()) if uid > last)
 
     def present(self, count: int, since: datetime | None) -> list[int]:
         """UIDs of all mails of the folder that arrived on the day of `since` or later. Raises `ValueError` where the
