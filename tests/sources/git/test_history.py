@@ -97,6 +97,11 @@ def test_messages_of_any_encoding(made: Repository, raw: bytes, encoding: str, t
     assert found.message == text
 
 
+def test_a_long_message_is_cut(made: Repository) -> None:
+    [found] = read(made, made.commit("m" * 20_000, {"a": b"1"}))
+    assert found.message == "m" * 16_384
+
+
 def test_a_large_text_is_cut_and_says_so_and_the_next_commit_is_whole(made: Repository) -> None:
     large = b"".join(b"line %d\n" % n for n in range(60_000))  # below the size from which a file is binary
     first = made.commit("Large", {"a.txt": large, "b.txt": large, "c.txt": large, "d.txt": large, "e.txt": large})
