@@ -275,6 +275,8 @@ class Settings(BaseSettings):
     """Between two probes of a reachable GPU backend."""
     probe_loopback: bool = False
     """A GPU backend may be at a loopback address: for an operator outside of a cluster."""
+    connection_hosts: Names = ()
+    """Hosts that Connections may name, `*.example.com` for all below it; none: every host."""
     connection_file_urls: bool = False
     """Git Connections may have a file:// URL, a path in the pod that reads it."""
     lease_seconds: Annotated[float, Field(ge=lease.SHORTEST_DURATION)] = 8

@@ -8,7 +8,6 @@ poll is cut after `MOST_BATCHES`, so that a large mailbox does not keep small on
 from __future__ import annotations
 
 import asyncio
-import base64
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -21,7 +20,7 @@ import structlog
 
 import kube
 from controllers import backoff
-from controllers.sources import assignments, indexer, items, limits, metrics, mongo, port, sweep, wishes
+from controllers.sources import assignments, hosts, indexer, items, limits, metrics, mongo, port, secrets, sweep, wishes
 from controllers.sources.protocols import git
 from controllers.sources.state import State, Workspace
 from crds import connection, errors, pendingtask, scope
@@ -42,6 +41,7 @@ AGAIN = backoff.Doubling(first=10.0, cap=900.0)
 SUCCEEDED = "Succeeded"
 _REASONS: Mapping[type[errors.JervisError], str] = {
     port.Rejected: "CredentialsRejected",
+    hosts.Refused: "HostNotAllowed",
     port.Misconfigured: "Misconfigured",
     port.Unreachable: "Unreachable",
     kb.Unavailable: "KnowledgeBaseAway",
@@ -84,7 +84,9 @@ class Poller:
         chance: random.Random | None = None,
         stored_here: Mapping[connection.Type, Callable[[assignments.Claim], port.Source]] = MappingProxyType({}),
         clones: Clones | None = None,
+        read: secrets.Reader | None = None,
     ) -> None:
+        self._secrets = read or secrets.Reader(api)
         self._clones = clones
         self._api, self._kb, self._assigned, self._items = api, knowledge, assigned, stored
         self._sweeper = sweeps
@@ -213,9 +215,13 @@ class Poller:
 
     def _failed(self, claim: assignments.Claim, error: errors.JervisError) -> tuple[str, State]:
         workspace = self._noted.get(claim.uid, claim.state.workspace)
+        cause = error.cause if isinstance(error, port.Uncloned) else error
+        cause.message = self._secrets.hidden(cause.message)
         if isinstance(error, port.Uncloned):
-            error = error.cause
-            workspace = self._uncloned(workspace, error)
+            workspace = self._uncloned(workspace, cause)
+        error = cause
+        if isinstance(error, port.Rejected):
+            self._secrets.refused(claim.namespace, claim.spec.secret_ref)
         reason = next((said for kind, said in _REASONS.items() if isinstance(error, kind)), "PollFailed")
         remedy = f" {error.remedy}" if isinstance(error, errors.Permanent) and error.remedy else ""
         log.info("source not polled", connection=claim.name, reason=reason, cause=error.message)
@@ -267,6 +273,8 @@ class Poller:
             await self._store(claim, _owner(claim), batch)
 
         ended = await self._sweeper.run(claim, await self.source(claim), poll, store)
+        if ended is not None:
+            ended = replace(ended, message=self._secrets.hidden(ended.message))
         return replace(state, cursor=at.state.cursor, sweep=ended or state.sweep)
 
     async def source(self, claim: assignments.Claim) -> port.Source:
@@ -333,7 +341,7 @@ class Poller:
 
     async def _store(self, claim: assignments.Claim, owner: scope.Scope, batch: port.Batch) -> None:
         kind = claim.spec.type.value
-        failures = list(batch.failures)
+        failures = [replace(one, reason=self._secrets.hidden(one.reason)) for one in batch.failures]
         for request in batch.commits:
             failures += await self._commit(claim, request)
         unknown = await self._items.unknown(claim.uid, batch.items)
@@ -376,17 +384,7 @@ class Poller:
         return {**content, **({"attachments": files} if files else {}), **facts}
 
     async def _credentials(self, claim: assignments.Claim) -> dict[str, str]:
-        reference = claim.spec.secret_ref
-        if reference is None:
-            return {}
-        try:
-            found = await self._api.get(kube.SECRETS, claim.namespace, reference.name)
-        except (kube.NotFound, kube.Forbidden) as error:
-            raise port.Misconfigured(
-                f"Secret {reference.name!r} of namespace {claim.namespace!r} cannot be read: {error.message}",
-                remedy="Create it, and add its name to rbac.connectionSecrets of the chart.",
-            ) from error
-        return _decoded(found.get("data") or {})
+        return await self._secrets.read(claim.namespace, claim.spec.secret_ref)
 
     def _bucket(self, claim: assignments.Claim) -> limits.Bucket:
         wanted = claim.spec.rate_limit or connection.RateLimit()
@@ -399,12 +397,3 @@ class Poller:
 
 def _owner(claim: assignments.Claim) -> scope.Scope:
     return scope.Scope(client_id=claim.spec.client_id, project_id=claim.spec.project_id, group_id=claim.spec.group_id)
-
-
-def _decoded(data: Mapping[str, str]) -> dict[str, str]:
-    """The values of a Secret that are text."""
-    found = {}
-    for key, value in data.items():
-        with suppress(ValueError):
-            found[key] = base64.b64decode(value).decode()
-    return found

@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from controllers.sources import assignments, limits, port
+from controllers.sources import assignments, hosts, limits, port
 from controllers.sources.git import clone, command, history, overview
 from crds import connection, pendingtask, scope
 from crds.connection import WorkspaceState
@@ -325,12 +325,20 @@ def _shown(places: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def opened(
-    workspace: clone.Workspace, *, plain: bool, authorities: str, seconds: float, monotonic: Callable[[], float]
+    workspace: clone.Workspace,
+    *,
+    plain: bool,
+    authorities: str,
+    seconds: float,
+    monotonic: Callable[[], float],
+    reached: hosts.Hosts = hosts.LOCAL,
 ) -> Callable[[assignments.Claim, Mapping[str, str], limits.Bucket], Repository]:
     """What opens the repository of a Connection. It raises `Misconfigured`."""
 
     def opens(claim: assignments.Claim, credentials: Mapping[str, str], bucket: limits.Bucket) -> Repository:
-        at = command.remote(claim.spec.url, credentials, plain=plain, authorities=authorities, seconds=seconds)
+        at = command.remote(
+            claim.spec.url, credentials, plain=plain, authorities=authorities, seconds=seconds, reached=reached
+        )
         return Repository(workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=monotonic)
 
     return opens
