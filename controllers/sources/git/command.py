@@ -2,7 +2,7 @@
 
 Credentials travel in the environment of the commands that need them (RFC 7617) or, for ssh, in files of a directory
 that lives as long as the command; neither in arguments nor in the configuration of a clone. Redirects are refused: they
-would carry the header to another host. A command goes to an address that was judged before: `controllers.sources.hosts`.
+would carry the header to another host. A command goes to an address that was judged before, see `hosts`.
 
 Source: git-config(1), git(1) "Environment Variables", ssh_config(5).
 """
