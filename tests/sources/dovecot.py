@@ -40,6 +40,7 @@ service anvil {{
     mode = 0
   }}
 }}
+{oauth}
 mail_location = maildir:{folder}/mail/%u
 passdb {{
   driver = static
@@ -91,6 +92,23 @@ service stats {{
 """
 
 
+_OAUTH = """
+auth_mechanisms = plain login {mechanisms}
+passdb {{
+  driver = oauth2
+  mechanisms = {mechanisms}
+  args = {folder}/oauth2.conf
+}}
+"""
+_INTROSPECTION = """
+introspection_mode = post
+introspection_url = {url}
+username_attribute = email
+active_attribute = active
+active_value = true
+"""
+
+
 class Dovecot:
     """`url` for imap://, `secure` for imaps:// with the authority of `authority`; `pop3`, `pop3s`, `lmtp` are ports."""
 
@@ -139,8 +157,11 @@ def mail(number: int, text: str = "ASK", *, subject: str = "", more: str = "", s
 
 
 @contextlib.contextmanager
-def running(*, tls: bool = False) -> Iterator[Dovecot]:
-    """A Dovecot that is gone afterwards. It needs root, as its master process does."""
+def running(
+    *, tls: bool = False, introspection: str = "", mechanisms: str = "xoauth2 oauthbearer"
+) -> Iterator[Dovecot]:
+    """A Dovecot that is gone afterwards. It needs root, as its master process does. `introspection`: the URL (RFC 7662)
+    at which it asks about access tokens, which come by `mechanisms`."""
     owner = pwd.getpwnam("mail")
     # Not pytest's folder: that is root's alone, and mails belong to a user without rights.
     with tempfile.TemporaryDirectory(prefix="dovecot-") as name:
@@ -154,12 +175,15 @@ def running(*, tls: bool = False) -> Iterator[Dovecot]:
         if tls:
             authority, certificate, key = _certificates(folder / "tls")
             lines = f"ssl_cert = <{certificate}\nssl_key = <{key}"
+        if introspection:
+            (folder / "oauth2.conf").write_text(_INTROSPECTION.format(url=introspection))
         config = folder / "dovecot.conf"
         config.write_text(
             _CONFIG.format(
                 folder=folder, port=free[0], secure=free[1], pop3=free[2], pop3s=free[3], lmtp=free[4],
                 password=PASSWORD, uid=owner.pw_uid, gid=owner.pw_gid,
                 ssl="yes" if tls else "no", certificate=lines,
+                oauth=_OAUTH.format(folder=folder, mechanisms=mechanisms) if introspection else "",
             )
         )  # fmt: skip
         program = shutil.which("dovecot", path=f"/usr/sbin:/usr/local/sbin:{os.environ.get('PATH', '')}")

@@ -21,6 +21,7 @@ import ssl
 from array import array
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -459,7 +460,8 @@ class _Session:
                     self._client.idle_done()
                 self._client.logout()
             except (imaplib.IMAP4.error, OSError, EOFError):
-                self._client.shutdown()
+                with suppress(OSError):  # a handshake that failed took the socket along
+                    self._client.shutdown()
 
 
 def _flags(flags: Sequence[bytes]) -> frozenset[bytes]:
