@@ -25,7 +25,7 @@ GOOD = "access-token-of-the-test"
 class Introspection(BaseHTTPRequestHandler):
     """The good token is ada's."""
 
-    def do_POST(self) -> None:  # noqa: N802  # the library's name
+    def do_POST(self) -> None:  # the library's name
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
         active = form.get("token") == [GOOD]
         body = json.dumps({"active": active, **({"email": "ada"} if active else {})}).encode()
