@@ -70,7 +70,7 @@ def accepted(
     """Whether it may be polled; `found` is about its credentials, `file_urls` allows file:// for Git. `hosts` may be
     named, none for every host."""
     stopped = found.ok is False or found.stops or conn.spec.suspend
-    return not stopped and _problem(conn, file_urls, hosts) is None and polled(conn.spec)
+    return not stopped and not any(_problems(conn, file_urls, hosts)) and polled(conn.spec)
 
 
 def patch(
@@ -92,7 +92,7 @@ def patch(
     else:
         said_of = conditions.make(SENDING, sending.ok, sending.reason, sending.message, now=now, generation=generation)
         listed = conditions.put(listed, said_of)
-    for one in _conditions(conn, found, now, _problem(conn, file_urls, hosts), state):
+    for one in _conditions(conn, found, now, _problems(conn, file_urls, hosts), state):
         listed = conditions.put(listed, one)
     said = [(c.type, c.status, c.reason, c.message) for c in listed]
     before = [(c.type, c.status, c.reason, c.message) for c in conn.status.conditions]
@@ -147,7 +147,7 @@ def _whole(at: datetime | None) -> datetime | None:
 
 
 def _conditions(
-    conn: connection.Connection, found: Finding, now: datetime, problem: tuple[str, str] | None, state: State | None
+    conn: connection.Connection, found: Finding, now: datetime, problems: tuple[str, str], state: State | None
 ) -> tuple[conditions.Condition, ...]:
     generation = conn.metadata.generation
 
@@ -157,8 +157,11 @@ def _conditions(
     credentials = make("CredentialsValid", found.ok, found.reason, found.message)
     if found.ok is False or found.stops:
         return credentials, make("Ready", False, found.reason, found.message)
-    if problem:
-        return credentials, make("Ready", False, *problem)
+    wrong, unlisted = problems
+    if wrong:
+        return credentials, make("Ready", False, "InvalidURL", wrong)
+    if unlisted:
+        return credentials, make("Ready", False, "HostNotAllowed", unlisted)
     if conn.spec.suspend:
         return credentials, make("Ready", False, "Suspended", "spec.suspend is true; set it to false to go on.")
     if state is not None and polled(conn.spec):
@@ -237,11 +240,13 @@ def _deletions(conn: connection.Connection, state: State, now: datetime) -> tupl
     return (made,)
 
 
-def _problem(conn: connection.Connection, file_urls: bool, hosts: Sequence[str]) -> tuple[str, str] | None:
-    """(reason, message) of what keeps its addresses from being called."""
+def _problems(conn: connection.Connection, file_urls: bool, hosts: Sequence[str]) -> tuple[str, str]:
+    """(what is wrong with the URL, which host is not listed); "" for nothing."""
     wrong = _url_problem(conn, file_urls)
-    if wrong:
-        return "InvalidURL", wrong
+    return wrong, "" if wrong else _host_problem(conn, hosts)
+
+
+def _host_problem(conn: connection.Connection, hosts: Sequence[str]) -> str:
     named = {"spec.url": conn.spec.url, **({"spec.smtp.url": conn.spec.smtp.url} if conn.spec.smtp else {})}
     for field, url in named.items():
         host = urlsplit(url).hostname or ""
@@ -250,8 +255,8 @@ def _problem(conn: connection.Connection, file_urls: bool, hosts: Sequence[str])
                 f"{field}: host {host!r} is not among those that Connections may name."
                 " An administrator adds it to sources.settings.allowedHosts of the chart."
             )
-            return "HostNotAllowed", text[:1024]
-    return None
+            return text[:1024]
+    return ""
 
 
 def _url_problem(conn: connection.Connection, file_urls: bool) -> str:

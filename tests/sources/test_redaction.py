@@ -54,6 +54,8 @@ class Echo:
     def __init__(self) -> None:
         self.http, self.imap, self.pop3, self.smtp = "", 0, 0, 0
         self.heard: list[str] = []
+        self.tag = ""
+        """Of the client's last AUTHENTICATE, to which its next line belongs."""
 
     async def answer(self, request: web.Request) -> web.Response:
         status, body = int(request.path.split("/")[1]), (await request.text())
@@ -84,8 +86,11 @@ class Echo:
         if kind == "imap":
             tag, _, rest = line.partition(" ")
             if rest.startswith("CAPABILITY"):
-                return f"* CAPABILITY IMAP4rev1 AUTH=XOAUTH2\r\n{tag} OK\r\n"
-            return f"{tag} NO {said}\r\n" if rest else f"* BAD {said}\r\n"
+                return f"* CAPABILITY IMAP4rev1 AUTH=XOAUTH2\r\n{tag} OK done\r\n"
+            if rest.startswith("AUTHENTICATE"):
+                self.tag = tag
+                return "+ \r\n"
+            return f"{tag if rest else self.tag} NO {said}\r\n"
         if kind == "pop3":
             return "+OK\r\n" if line.startswith("USER") else f"-ERR {said}\r\n"
         if line.upper().startswith("EHLO"):
