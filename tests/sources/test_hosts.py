@@ -151,8 +151,9 @@ def opened(url: str, one: hosts.Hosts, kind: str = "Email", **more: Any) -> Any:
     ("url", "kind"),
     [
         ("imap://bad.example:1", "Email"), ("imaps://bad.example:1", "Email"), ("pop3://bad.example:1", "Email"),
-        ("pop3s://bad.example:1", "Email"), ("https://bad.example/a/b", "GitHub"), ("https://bad.example/a/b", "GitLab"),
-        ("https://bad.example/a/b", "Gitea"), ("https://bad.example", "Jira"), ("https://bad.example", "Confluence"),
+        ("pop3s://bad.example:1", "Email"), ("https://bad.example/a/b", "GitHub"),
+        ("https://bad.example/a/b", "GitLab"), ("https://bad.example/a/b", "Gitea"),
+        ("https://bad.example", "Jira"), ("https://bad.example", "Confluence"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("allowed", [(), ("other.example",)])

@@ -1,4 +1,4 @@
-"""Servers that repeat what they were sent: no credential of any protocol is in logs, MongoDB, status, metrics, answers."""
+"""Servers that repeat what they were sent: no credential is in logs, MongoDB, status, metrics or answers."""
 
 from __future__ import annotations
 
@@ -124,12 +124,10 @@ def cases(echo: Echo) -> dict[str, tuple[dict[str, Any], dict[str, str]]]:
         "git": ({"type": "Git", "url": f"{echo.http}/500/git/r.git"}, login),
         "git-refused": ({"type": "Git", "url": f"{echo.http}/403/git/r.git"}, {"token": "token-repeated-git"}),
     }
-    for kind in ("GitHub", "GitLab", "Gitea"):
+    for kind in ("GitLab", "Gitea"):
         for status in (200, 401, 403, 422, 500):
             url = f"{echo.http}/{status}"
             spec = {"type": kind, "url": url, "filter": {"include": ["o/r"]}}
-            if kind == "GitHub":
-                continue
             made[f"{kind.lower()}-{status}"] = spec, {"token": f"token-repeated-{kind}-{status}"}
     for kind in ("Jira", "Confluence"):
         for status in (200, 401, 500):
@@ -147,8 +145,8 @@ def cases(echo: Echo) -> dict[str, tuple[dict[str, Any], dict[str, str]]]:
 
 
 SECRETS = (
-    "pass word/repeated+0", "token-repeated-", "client-secret-repeated", "refresh-token-repeated", "good-refresh-repeated",
-    "access-of-oauth-repeated", "repeated",
+    "pass word/repeated+0", "token-repeated-", "client-secret-repeated", "refresh-token-repeated",
+    "good-refresh-repeated", "access-of-oauth-repeated", "repeated",
 )  # fmt: skip
 
 
