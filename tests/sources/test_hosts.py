@@ -17,8 +17,9 @@ from aiohttp import web
 from controllers.sources import hosts, limits, port, protocols, rest
 from controllers.sources.effects import mail
 from controllers.sources.git import clone, command
-from controllers.sources.oauth import exchange, grant
+from controllers.sources.oauth import exchange, grant, tokens
 from crds import addresses, authorities, connection
+from hack.cluster import certificates
 from tests.controllers.notices import smtp
 from tests.sources import dovecot
 from tests.sources.git import making
@@ -247,3 +248,33 @@ async def test_git_calls_the_address_that_was_judged(tmp_path: Path) -> None:
         url = f"{server.url.replace('127.0.0.1', 'git.example')}/acme/storage.git"
         found = await asyncio.to_thread(listed, url, username="ada", password="secret")
         assert found.branches == wanted
+
+
+async def test_an_authority_of_the_secret_is_trusted_by_git_and_rest(tmp_path: Path) -> None:
+    made = making.Repository(tmp_path / "srv" / "acme" / "storage.git")
+    made.many(3)
+    authority = certificates.Authority(tmp_path / "authority")
+    pair = authority.issue("git", "/CN=localhost", ("localhost",))
+    served_by = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served_by.load_cert_chain(pair.certificate, pair.key)
+    pem = authority.pair.certificate.read_text()
+    async with making.Http(tmp_path / "srv", "oauth2:access").serving(served_by) as server:
+
+        def listed(**secret: str) -> clone.Listed:
+            url = f"{server.url}/acme/storage.git"
+            at = command.remote(url, {tokens.ACCESS: "access", **secret}, plain=False, authorities="", seconds=20)
+            return clone.listed(at)
+
+        with pytest.raises(port.Unreachable, match="certificate"):
+            await asyncio.to_thread(listed)
+        assert server.seen == [], "nothing is sent to a server that is not trusted"
+        assert (await asyncio.to_thread(listed, **{"ca.crt": pem})).branches == {"main": made.sha("main")}
+        with pytest.raises(port.Misconfigured, match="no certificates"):
+            await asyncio.to_thread(listed, **{"ca.crt": "none"})
+        client = rest.Rest(
+            server.url, {}, limits.Bucket(6000, 100), hosts.trusted(authorities.context(), pem),
+            monotonic=lambda: 0.0, wall=lambda: NOW,
+        )  # fmt: skip
+        with pytest.raises(port.Rejected):  # the login is asked for: the certificate was taken
+            await client.get("x")
+        await client.close()
