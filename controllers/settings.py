@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from datetime import timedelta
 from email.utils import parseaddr
 from typing import Annotated, Any
@@ -24,7 +25,7 @@ from controllers.notices import mailer
 from controllers.notices import reconcile as notifier
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import job, observed
-from crds import errors, pendingtask, scope, values
+from crds import addresses, errors, pendingtask, scope, values
 from kube import lease
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -275,6 +276,8 @@ class Settings(BaseSettings):
     """Between two probes of a reachable GPU backend."""
     probe_loopback: bool = False
     """A GPU backend may be at a loopback address: for an operator outside of a cluster."""
+    connection_hosts: Names = ()
+    """Hosts that Connections may name, `*.example.com` for all below it; none: every host."""
     connection_file_urls: bool = False
     """Git Connections may have a file:// URL, a path in the pod that reads it."""
     lease_seconds: Annotated[float, Field(ge=lease.SHORTEST_DURATION)] = 8
@@ -285,6 +288,14 @@ class Settings(BaseSettings):
     log_level: str = "info"
     tracing: bool = False
     """One OpenTelemetry trace per task, sent as the standard OTEL_ variables say."""
+
+    @field_validator("connection_hosts")
+    @classmethod
+    def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for one in value:
+            if not re.fullmatch(addresses.HOST_NAME, one):
+                raise ValueError(f"{one!r} is no name of a host in small letters, nor *. and one")
+        return value
 
     @field_validator("notice_networks")
     @classmethod
@@ -301,7 +312,7 @@ class Settings(BaseSettings):
             raise ValueError("a password is sent over TLS only: set notice_mail_security to starttls or tls")
         return self
 
-    @field_validator("team", "job_image_pull_secrets", "notice_networks", mode="before")
+    @field_validator("team", "job_image_pull_secrets", "notice_networks", "connection_hosts", mode="before")
     @classmethod
     def _list(cls, value: Any) -> Any:
         if not isinstance(value, str):

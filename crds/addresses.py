@@ -69,3 +69,14 @@ def never_called(text: str, *, loopback: bool = False) -> str:
     if address.is_unspecified or (address.version == 4 and (address in _THIS_NETWORK or address.is_reserved)):
         return "no address of a server"
     return ""
+
+
+HOST_NAME = r"(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*|[0-9a-f:]*:[0-9a-f:.]*"
+"""A pattern of `listed`: a name in small letters, `*.` and a name, or an IP address."""
+
+
+def listed(host: str, names: Sequence[str]) -> bool:
+    """Whether one of `names` stands for the host; without names, every host is. `*.example.com` stands for all names
+    below example.com and not for itself. Case does not count, nor the dot at the end of a name."""
+    asked = host.lower().rstrip(".")
+    return not names or any(asked.endswith(one[1:]) if one.startswith("*.") else asked == one for one in names)

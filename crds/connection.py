@@ -104,7 +104,7 @@ class Smtp(Model):
     ]
     """Address that mails come from."""
     secret_ref: SecretRef | None = None
-    """Login at the mail server, keys username and password; by default that of the Connection."""
+    """Login at the mail server, keys username and password or those of OAuth; by default that of the Connection."""
 
 
 class Spec(Model):
@@ -196,7 +196,8 @@ class Spec(Model):
     ]
     """Address of the source."""
     secret_ref: SecretRef | None = None
-    """Credentials for the source: keys username and password, or token; for ssh:// ssh-privatekey and known_hosts."""
+    """Credentials for the source: keys username and password, or token; for ssh:// ssh-privatekey and known_hosts; for
+    OAuth provider, client_id and refresh_token. ca.crt has authorities that are trusted beside the others."""
     poll_interval: Annotated[
         str,
         Field(

@@ -31,6 +31,7 @@ service anvil {{
     mode = 0
   }}
 }}
+{more}
 mail_location = maildir:{folder}/mail/%u
 passdb {{
   driver = static
@@ -67,10 +68,16 @@ def program() -> str:
 
 
 def prepare(
-    folder: Path, address: str, ports: Mapping[str, int], *, password: str, tls: certificates.Pair | None
+    folder: Path,
+    address: str,
+    ports: Mapping[str, int],
+    *,
+    password: str,
+    tls: certificates.Pair | None,
+    more: str = "",
 ) -> Path:
     """Lay out `folder` and return the path of its configuration. `ports` of imap, imaps, pop3, pop3s, lmtp; one that is
-    left out is not listened on."""
+    left out is not listened on. `more` stands before the password."""
     folder.chmod(0o711)  # mails belong to a user without rights
     for part in ("run", "state", "mail"):
         (folder / part).mkdir()
@@ -79,7 +86,7 @@ def prepare(
     config = folder / "dovecot.conf"
     config.write_text(
         _CONFIG.format(
-            folder=folder, password=password, uid=owner.pw_uid, gid=owner.pw_gid, ssl="yes" if tls else "no",
+            folder=folder, password=password, more=more, uid=owner.pw_uid, gid=owner.pw_gid, ssl="yes" if tls else "no",
             certificate=f"ssl_cert = <{tls.certificate}\nssl_key = <{tls.key}" if tls else "",
             protocols=" ".join(sorted({name.removesuffix("s") for name in ports})),
             services="\n".join(_service(name, ours, address, ports) for name, ours in _SERVICES.items()),

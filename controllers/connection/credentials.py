@@ -13,6 +13,11 @@ ANONYMOUS = frozenset({Type.GIT, Type.MEETING})
 
 _LOGIN = frozenset({"username", "password"})
 _TOKEN = frozenset({"token"})
+_REFRESHED = frozenset({"client_id", "refresh_token"})
+_APP = frozenset({"app_id", "installation_id", "private_key"})
+_SIGNS = _APP | {"provider", "token_url", "refresh_token"}
+"""A Secret with one of these keys is meant for OAuth."""
+_APPS = frozenset({Type.GITHUB, Type.GIT})
 _WAYS = {
     Type.EMAIL: (_LOGIN,),
     Type.GITHUB: (_TOKEN,),
@@ -66,8 +71,11 @@ def unreadable(name: str, namespace: str) -> Finding:
 
 def of_login(name: str, keys: Iterable[str]) -> Finding:
     """`keys` are those of the Secret for spec.smtp."""
-    if frozenset(keys) >= _LOGIN:
+    there = frozenset(keys)
+    if there >= _LOGIN:
         return Finding(None, "NotTried", f"Secret {name!r} has the keys; the first mail tries them.")
+    if there & _SIGNS:
+        return _of_oauth(name, there, Type.EMAIL, "spec.smtp.secretRef")
     text = f"Secret {name!r} lacks 'username' and 'password', which spec.smtp needs; add them, or correct"
     return Finding(False, "SecretKeyMissing", f"{text} spec.smtp.secretRef.")
 
@@ -76,10 +84,28 @@ def of_keys(spec: Spec, keys: Iterable[str]) -> Finding:
     """`keys` are those of the Secret that spec.secretRef names."""
     assert spec.secret_ref is not None
     name, wanted, there = spec.secret_ref.name, spec.secret_ref.key, frozenset(keys)
+    if there & _SIGNS and not wanted:
+        return _of_oauth(name, there, spec.type, "spec.secretRef")
     ways = (frozenset({wanted}),) if wanted else _WAYS.get(spec.type, _USUAL)
     if any(way <= there for way in ways):
         return Finding(None, "NotTried", f"Secret {name!r} has the keys; no call has tried them yet.")
     needed = " or ".join(" and ".join(repr(key) for key in sorted(way)) for way in ways)
     field = "spec.secretRef.key" if wanted else "spec.secretRef"
     text = f"Secret {name!r} lacks {needed}, which {spec.type.value} needs; add it there, or correct {field}."
+    return Finding(False, "SecretKeyMissing", text)
+
+
+def _of_oauth(name: str, there: frozenset[str], kind: Type, field: str) -> Finding:
+    """Of a Secret for OAuth: a refresh token, or a GitHub App where its tokens are of use."""
+    app = kind in _APPS and bool(there & _APP)
+    needed = sorted(_APP if app else _REFRESHED | ({"username"} if kind is Type.EMAIL else set()))
+    lacking = [key for key in needed if key not in there]
+    if not there & {"provider", "token_url"}:
+        lacking.append("provider")
+    if not lacking:
+        return Finding(None, "NotTried", f"Secret {name!r} has the keys for OAuth; no call has tried them yet.")
+    text = (
+        f"Secret {name!r} lacks {' and '.join(map(repr, lacking))}, which OAuth of {kind.value} needs; add it there,"
+        f" or correct {field}. docs/connections.md, OAuth, has the keys of each provider."
+    )
     return Finding(False, "SecretKeyMissing", text)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 from controllers.connection.credentials import Finding
 from controllers.sources.state import BROKEN, HELD, Failed, State, Workspace
-from crds import conditions, connection
+from crds import addresses, conditions, connection
 from crds.connection import Type, WorkspaceState
 
 SCHEMES = {
@@ -64,10 +64,13 @@ def late_at(conn: connection.Connection, state: State) -> datetime | None:
     return state.succeeded_at + timedelta(seconds=2 * connection.seconds(conn.spec.poll_interval)) + GRACE
 
 
-def accepted(conn: connection.Connection, found: Finding, *, file_urls: bool = False) -> bool:
-    """Whether it may be polled; `found` is about its credentials, `file_urls` allows file:// for Git."""
+def accepted(
+    conn: connection.Connection, found: Finding, *, file_urls: bool = False, hosts: Sequence[str] = ()
+) -> bool:
+    """Whether it may be polled; `found` is about its credentials, `file_urls` allows file:// for Git. `hosts` may be
+    named, none for every host."""
     stopped = found.ok is False or found.stops or conn.spec.suspend
-    return not stopped and not _url_problem(conn, file_urls) and polled(conn.spec)
+    return not stopped and not any(_problems(conn, file_urls, hosts)) and polled(conn.spec)
 
 
 def patch(
@@ -76,6 +79,7 @@ def patch(
     now: datetime,
     *,
     file_urls: bool = False,
+    hosts: Sequence[str] = (),
     state: State | None = None,
     sending: Finding | None = None,
 ) -> dict[str, Any]:
@@ -88,7 +92,7 @@ def patch(
     else:
         said_of = conditions.make(SENDING, sending.ok, sending.reason, sending.message, now=now, generation=generation)
         listed = conditions.put(listed, said_of)
-    for one in _conditions(conn, found, now, _url_problem(conn, file_urls), state):
+    for one in _conditions(conn, found, now, _problems(conn, file_urls, hosts), state):
         listed = conditions.put(listed, one)
     said = [(c.type, c.status, c.reason, c.message) for c in listed]
     before = [(c.type, c.status, c.reason, c.message) for c in conn.status.conditions]
@@ -143,7 +147,7 @@ def _whole(at: datetime | None) -> datetime | None:
 
 
 def _conditions(
-    conn: connection.Connection, found: Finding, now: datetime, problem: str, state: State | None
+    conn: connection.Connection, found: Finding, now: datetime, problems: tuple[str, str], state: State | None
 ) -> tuple[conditions.Condition, ...]:
     generation = conn.metadata.generation
 
@@ -153,8 +157,11 @@ def _conditions(
     credentials = make("CredentialsValid", found.ok, found.reason, found.message)
     if found.ok is False or found.stops:
         return credentials, make("Ready", False, found.reason, found.message)
-    if problem:
-        return credentials, make("Ready", False, "InvalidURL", problem)
+    wrong, unlisted = problems
+    if wrong:
+        return credentials, make("Ready", False, "InvalidURL", wrong)
+    if unlisted:
+        return credentials, make("Ready", False, "HostNotAllowed", unlisted)
     if conn.spec.suspend:
         return credentials, make("Ready", False, "Suspended", "spec.suspend is true; set it to false to go on.")
     if state is not None and polled(conn.spec):
@@ -231,6 +238,25 @@ def _deletions(conn: connection.Connection, state: State, now: datetime) -> tupl
         "DeletionsApplied", ok, last.outcome, text[:1024], now=now, generation=conn.metadata.generation
     )
     return (made,)
+
+
+def _problems(conn: connection.Connection, file_urls: bool, hosts: Sequence[str]) -> tuple[str, str]:
+    """(what is wrong with the URL, which host is not listed); "" for nothing."""
+    wrong = _url_problem(conn, file_urls)
+    return wrong, "" if wrong else _host_problem(conn, hosts)
+
+
+def _host_problem(conn: connection.Connection, hosts: Sequence[str]) -> str:
+    named = {"spec.url": conn.spec.url, **({"spec.smtp.url": conn.spec.smtp.url} if conn.spec.smtp else {})}
+    for field, url in named.items():
+        host = urlsplit(url).hostname or ""
+        if host and not addresses.listed(host, hosts):
+            text = (
+                f"{field}: host {host!r} is not among those that Connections may name."
+                " An administrator adds it to sources.settings.allowedHosts of the chart."
+            )
+            return text[:1024]
+    return ""
 
 
 def _url_problem(conn: connection.Connection, file_urls: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -36,12 +36,13 @@ class Connections:
         leadership: lease.Lease,
         admitted: admission.Admission | None = None,
         file_urls: bool = False,
+        hosts: Sequence[str] = (),
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
         self._api, self._work, self._metrics, self._lease = api, work, measured, leadership
         self._wall, self._monotonic, self._file_urls = wall, monotonic, file_urls
-        self._admission = admitted
+        self._hosts, self._admission = tuple(hosts), admitted
         self._known: dict[str, connection.Connection] = {}
         self._failures: dict[str, int] = {}
         self._unreadable: dict[str, unreadable.Unreadable] = {}
@@ -138,7 +139,15 @@ class Connections:
         self._failures[uid] = 0 if found.ok is not False else self._failures.get(uid, 0) + 1
         sending = await self._sending(conn, found)
         state = await self._poll(conn, found)
-        patch = decide.patch(conn, found, self._wall(), file_urls=self._file_urls, state=state, sending=sending)
+        patch = decide.patch(
+            conn,
+            found,
+            self._wall(),
+            file_urls=self._file_urls,
+            hosts=self._hosts,
+            state=state,
+            sending=sending,
+        )
         if patch:
             await self._write(conn, patch)
         late = state and decide.late_at(conn, state)
@@ -154,7 +163,7 @@ class Connections:
         """Have it polled or not; what that came to until now. Raises `Operational`."""
         if self.polling is None:
             return None
-        if decide.accepted(conn, found, file_urls=self._file_urls):
+        if decide.accepted(conn, found, file_urls=self._file_urls, hosts=self._hosts):
             await self.polling.want(conn)
         else:
             await self.polling.rest(conn.metadata.uid)

@@ -115,6 +115,7 @@ class Wiring:
             measured=to.metrics,
             leadership=to.lease,
             file_urls=self._config.connection_file_urls,
+            hosts=self._config.connection_hosts,
             admitted=self.admission,
             wall=wall,
             monotonic=self._monotonic,

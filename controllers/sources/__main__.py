@@ -26,12 +26,15 @@ import kube
 from controllers.sources import (
     assignments,
     gone,
+    hosts,
     indexer,
     items,
     metrics,
     mongo,
     poller,
     protocols,
+    redact,
+    secrets,
     settings,
     sweep,
     watching,
@@ -44,6 +47,7 @@ from controllers.sources.meetings import audio, worker
 from controllers.sources.meetings import metrics as meeting_metrics
 from controllers.sources.meetings import serving as meeting_serving
 from controllers.sources.meetings import store as meetings
+from controllers.sources.oauth import exchange, tokens, vault
 from controllers.sources.protocols import git, meeting
 from crds import authorities, connection, errors, grants, keyring, runtoken
 from kb import client as kb
@@ -66,18 +70,20 @@ def main() -> int:
             name = ".".join(str(part) for part in problem["loc"]).upper()
             print(f"sources: setting {settings.PREFIX}{name}: {problem['msg']}", file=sys.stderr)  # noqa: T201
         return 2
+    hidden = redact.Secrets()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),
+            hidden.processor,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[config.log_level]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     try:
-        asyncio.run(_run(config))
+        asyncio.run(_run(config, hidden))
     except errors.Permanent as error:
         print(f"sources: {error.message} {error.remedy or ''}", file=sys.stderr)  # noqa: T201
         return 2
@@ -117,7 +123,7 @@ class Health:
         return web.Response(body=body, headers={"Content-Type": exposition.CONTENT_TYPE_LATEST})
 
 
-async def _run(config: settings.Settings) -> None:
+async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
@@ -147,6 +153,16 @@ async def _run(config: settings.Settings) -> None:
         config.router_url, models, mode="Background", token=router.token_file(config.router_token_file)
     )
     corrects = worker.Worker(kept, knowledge, route, config.correction_model, of_meetings, wall=wall)
+    reached = hosts.Hosts(config.allowed_hosts, loopback=config.loopback)
+    kept_tokens = vault.Vault(database)
+    access = tokens.Tokens(
+        kept_tokens,
+        exchange.Exchange(reached, tls, wall=wall),
+        plain=config.plaintext,
+        wall=wall,
+        monotonic=time.monotonic,
+    )
+    read = secrets.Reader(api, access, hidden)
     polls = poller.Poller(
         api,
         knowledge,
@@ -162,7 +178,7 @@ async def _run(config: settings.Settings) -> None:
             wall=wall,
             monotonic=time.monotonic,
         ),
-        protocols.table(plain=config.plaintext, tls=tls, monotonic=time.monotonic, wall=wall),
+        protocols.table(plain=config.plaintext, tls=tls, monotonic=time.monotonic, wall=wall, reached=reached),
         measured,
         owner=owner,
         width=config.at_once,
@@ -178,12 +194,19 @@ async def _run(config: settings.Settings) -> None:
             authorities=ssl.get_default_verify_paths().cafile or "",
             seconds=config.git_seconds,
             monotonic=time.monotonic,
+            reached=reached,
         ),
+        read=read,
     )
     entries = ledger.Ledger(database, lasts=2 * config.effect_seconds)
-    means = tools.Means(load=knowledge.fetch, tls=tls, plain=config.plaintext, wall=wall, monotonic=time.monotonic)
-    does = performer.Performer(entries, targets.Targets(api), means, seconds=config.effect_seconds, wall=wall)
-    write = partial(print, flush=True)
+    means = tools.Means(
+        load=knowledge.fetch, tls=tls, plain=config.plaintext, wall=wall, monotonic=time.monotonic, reached=reached
+    )
+    does = performer.Performer(entries, targets.Targets(api, read), means, seconds=config.effect_seconds, wall=wall)
+
+    def write(line: str) -> None:
+        print(hidden.hidden(line), flush=True)  # noqa: T201  # the audit is standard output
+
     corrected = bool(config.correction_model)
     reads = reading.Reading(
         assigned,
@@ -193,6 +216,7 @@ async def _run(config: settings.Settings) -> None:
         width=config.git_reads,
         seconds=config.git_read_seconds,
         wall=wall,
+        hidden=hidden.hidden,
     )
     served = [
         *effects.Effects(does, entries, measured, write=write, wall=wall).served(),
@@ -201,7 +225,9 @@ async def _run(config: settings.Settings) -> None:
     ]
     calls = app.build(served, _gate(config), max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
     runners.append(await _listen(calls, config.api_host, config.api_port))
-    prepared = (assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare)
+    prepared = (
+        assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare, kept_tokens.prepare
+    )  # fmt: skip
     watches = watching.Watcher(assigned, polls.source, measured, most=config.idle_connections, wall=wall)
     work = _work(prepared, (polls.run, watches.run, corrects.run), health)
     loops = (health.tick(), work, _tidy(assigned, workspace), ended.wait())

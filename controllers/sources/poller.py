@@ -8,7 +8,6 @@ poll is cut after `MOST_BATCHES`, so that a large mailbox does not keep small on
 from __future__ import annotations
 
 import asyncio
-import base64
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -22,7 +21,7 @@ import structlog
 
 import kube
 from controllers import backoff
-from controllers.sources import assignments, indexer, items, limits, metrics, mongo, port, sweep, wishes
+from controllers.sources import assignments, hosts, indexer, items, limits, metrics, mongo, port, secrets, sweep, wishes
 from controllers.sources.protocols import git
 from controllers.sources.state import State, Workspace
 from crds import connection, errors, pendingtask, scope
@@ -43,6 +42,7 @@ AGAIN = backoff.Doubling(first=10.0, cap=900.0)
 SUCCEEDED = "Succeeded"
 _REASONS: Mapping[type[errors.JervisError], str] = {
     port.Rejected: "CredentialsRejected",
+    hosts.Refused: "HostNotAllowed",
     port.Misconfigured: "Misconfigured",
     port.Unreachable: "Unreachable",
     kb.Unavailable: "KnowledgeBaseAway",
@@ -85,7 +85,9 @@ class Poller:
         chance: random.Random | None = None,
         stored_here: Mapping[connection.Type, Callable[[assignments.Claim], port.Source]] = MappingProxyType({}),
         clones: Clones | None = None,
+        read: secrets.Reader | None = None,
     ) -> None:
+        self._secrets = read or secrets.Reader(api)
         self._clones = clones
         self._api, self._kb, self._assigned, self._items = api, knowledge, assigned, stored
         self._sweeper = sweeps
@@ -220,9 +222,13 @@ class Poller:
 
     def _failed(self, claim: assignments.Claim, error: errors.JervisError) -> tuple[str, State]:
         workspace = self._noted.get(claim.uid, claim.state.workspace)
+        cause = error.cause if isinstance(error, port.Uncloned) else error
+        cause.message = self._secrets.hidden(cause.message)
         if isinstance(error, port.Uncloned):
-            error = error.cause
-            workspace = self._uncloned(workspace, error)
+            workspace = self._uncloned(workspace, cause)
+        error = cause
+        if isinstance(error, port.Rejected):
+            self._secrets.refused(claim.namespace, claim.spec.secret_ref)
         reason = next((said for kind, said in _REASONS.items() if isinstance(error, kind)), "PollFailed")
         remedy = f" {error.remedy}" if isinstance(error, errors.Permanent) and error.remedy else ""
         log.info("source not polled", connection=claim.name, reason=reason, cause=error.message)
@@ -272,6 +278,8 @@ class Poller:
 
         store = partial(self._store, claim, _owner(claim))
         ended = await self._sweeper.run(claim, await self.source(claim), poll, store)
+        if ended is not None:
+            ended = replace(ended, message=self._secrets.hidden(ended.message))
         return replace(state, cursor=at.state.cursor, sweep=ended or state.sweep)
 
     async def source(self, claim: assignments.Claim) -> port.Source:
@@ -353,7 +361,7 @@ class Poller:
 
     async def _store(self, claim: assignments.Claim, owner: scope.Scope, batch: port.Batch) -> None:
         kind = claim.spec.type.value
-        failures = list(batch.failures)
+        failures = [replace(one, reason=self._secrets.hidden(one.reason)) for one in batch.failures]
         for request in batch.commits:
             # A process that was frozen writes nothing over its successor, whose commits may be the newer ones.
             await self._assigned.renew(claim, self._wall())
@@ -423,17 +431,7 @@ class Poller:
         return {**content, **({"attachments": files} if files else {}), **facts, **told}
 
     async def _credentials(self, claim: assignments.Claim) -> dict[str, str]:
-        reference = claim.spec.secret_ref
-        if reference is None:
-            return {}
-        try:
-            found = await self._api.get(kube.SECRETS, claim.namespace, reference.name)
-        except (kube.NotFound, kube.Forbidden) as error:
-            raise port.Misconfigured(
-                f"Secret {reference.name!r} of namespace {claim.namespace!r} cannot be read: {error.message}",
-                remedy="Create it, and add its name to rbac.connectionSecrets of the chart.",
-            ) from error
-        return _decoded(found.get("data") or {})
+        return await self._secrets.read(claim.namespace, claim.spec.secret_ref)
 
     def _bucket(self, claim: assignments.Claim) -> limits.Bucket:
         wanted = claim.spec.rate_limit or connection.RateLimit()
@@ -458,12 +456,3 @@ def _refused(one: port.Item, error: Exception) -> port.Failure:
     said = error.message if isinstance(error, errors.Permanent) else str(error)
     by = "The knowledge base does not store it: " if isinstance(error, kb.Rejected) else ""
     return port.Failure(one.source_id, one.title.encode(errors="replace").decode(), f"{by}{said}", one.place)
-
-
-def _decoded(data: Mapping[str, str]) -> dict[str, str]:
-    """The values of a Secret that are text."""
-    found = {}
-    for key, value in data.items():
-        with suppress(ValueError):
-            found[key] = base64.b64decode(value).decode()
-    return found

@@ -8,12 +8,14 @@
                                      of it, where the server certainly did nothing
 
 An answer is read up to `LARGEST` bytes. Redirects are followed within the host that was asked; `download` follows those
-to other hosts without the credentials. The time is a parameter.
+to other hosts without the credentials, where `hosts` allows them. What a server repeats of the credentials is in no
+message. The time is a parameter.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -27,7 +29,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import orjson
 
-from controllers.sources import limits, port
+from controllers.sources import hosts, limits, port, redact
 from crds import addresses
 
 SECONDS = 60.0
@@ -36,6 +38,8 @@ LARGEST = 32 << 20
 """Bytes of an answer."""
 _REDIRECTS = 5
 _SAID_CHARS = 300
+_LOOKED_AT = 16 << 10
+"""Bytes of an answer of which the beginning is shown: what is cut must not be a part of a token."""
 _PERMISSION = "Give the user or the token of spec.secretRef the right to read it."
 
 
@@ -78,14 +82,20 @@ class Rest:
         monotonic: Callable[[], float],
         wall: Callable[[], datetime],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        reached: hosts.Hosts = hosts.LOCAL,
     ) -> None:
         self._base = base.rstrip("/") + "/"
         self._headers, self._bucket = dict(headers), bucket
         self._monotonic, self._wall, self._sleep = monotonic, wall, sleep
         self.date: datetime | None = None
         """The time that the source gave with its last answer (RFC 9110 6.6.1)."""
+        self._sent_values = redact.Secrets()
+        self._sent_values.keep(_values(headers))
         self._http = httpx.AsyncClient(
-            verify=tls, timeout=httpx.Timeout(SECONDS, connect=10.0), trust_env=False, follow_redirects=False
+            transport=hosts.Transport(reached, tls),
+            timeout=httpx.Timeout(SECONDS, connect=10.0),
+            trust_env=False,
+            follow_redirects=False,
         )
 
     async def close(self) -> None:
@@ -129,7 +139,7 @@ class Rest:
                 body = await _read(response, LARGEST)
                 self._judge(response, body)
                 self.date = dated(response.headers) or self.date
-                return Answer(response.status_code, response.headers, _parsed(response, body))
+                return Answer(response.status_code, response.headers, self._parsed(response, body))
         raise port.Unreachable(f"{addresses.shown(url)[:200]} redirects without an end.")
 
     async def download(self, path: str, most: int) -> bytes:
@@ -169,7 +179,7 @@ class Rest:
         if status < 400:
             return
         where = f"{response.request.method} {addresses.shown(str(response.request.url)).partition('?')[0][:200]}"
-        said = f"{where} answered {status}: {_said(body)}"
+        said = f"{where} answered {status}: {self._said(body)}"
         pause = self._pause(response)
         if status == 500 and pause is None:
             raise Broken(said)
@@ -186,6 +196,24 @@ class Rest:
         if status in (404, 410):
             raise Absent(said, field="spec.url", remedy=f"Correct the address or the filter. {_PERMISSION}")
         raise port.Misconfigured(said, field="spec", remedy="Correct spec.url or spec.filter.")
+
+    def _said(self, body: bytes) -> str:
+        text = self._sent_values.hidden(body[:_LOOKED_AT].decode("utf-8", "replace"))
+        return " ".join(text.split())[:_SAID_CHARS] or "nothing"
+
+    def _parsed(self, response: httpx.Response, body: bytes) -> Any:
+        if not body.strip():
+            return None
+        try:
+            try:
+                return orjson.loads(body)
+            except orjson.JSONDecodeError:
+                # Half a character at the end of a text that the source cut (RFC 8259 8.2): it becomes a question mark,
+                # and the page can be read. Whatever else is wrong stays so.
+                return orjson.loads(json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8", "replace"))
+        except (ValueError, RecursionError) as error:
+            where = addresses.shown(str(response.request.url))[:200]
+            raise port.Unreachable(f"{where} answered no JSON: {self._said(body)}") from error
 
     def _pause(self, response: httpx.Response) -> float | None:
         """Seconds by Retry-After, or by the reset of an exhausted limit as GitHub, GitLab and Atlassian tell it."""
@@ -226,26 +254,19 @@ async def _read(response: httpx.Response, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _parsed(response: httpx.Response, body: bytes) -> Any:
-    if not body.strip():
-        return None
-    try:
-        try:
-            return orjson.loads(body)
-        except orjson.JSONDecodeError:
-            # Half a character at the end of a text that the source cut (RFC 8259 8.2): it becomes a question mark, and
-            # the page can be read. Whatever else is wrong stays so.
-            return orjson.loads(json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError) as error:
-        where = addresses.shown(str(response.request.url))[:200]
-        raise port.Unreachable(f"{where} answered no JSON: {_said(body)}") from error
-
-
 def _host(url: str) -> tuple[str, str, int | None]:
     parts = urlsplit(url)
     port_ = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
     return parts.scheme, (parts.hostname or "").lower(), port_
 
 
-def _said(body: bytes) -> str:
-    return " ".join(body[: 4 * _SAID_CHARS].decode("utf-8", "replace").split())[:_SAID_CHARS] or "nothing"
+def _values(headers: Mapping[str, str]) -> dict[str, str]:
+    """What the headers carry of a Secret: tokens, and the password of HTTP Basic."""
+    found = {}
+    for name, value in headers.items():
+        if name.lower() in ("authorization", "private-token"):
+            kind, _, found[name] = value.rpartition(" ")
+            if kind == "Basic":
+                user, _, found["password"] = base64.b64decode(found[name]).decode().partition(":")
+                found["username"] = user
+    return found

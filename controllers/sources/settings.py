@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from crds import addresses
+
 PREFIX = "JERVIS_SOURCES_"
+HostName = Annotated[
+    str, StringConstraints(to_lower=True, min_length=1, max_length=253, pattern=f"^({addresses.HOST_NAME})$")
+]
 
 
 class Settings(BaseSettings):
@@ -39,6 +44,10 @@ class Settings(BaseSettings):
     """Between two looks for items that left their source."""
     plaintext: bool = False
     """Allow imap:// and pop3:// without TLS, and a login at http:// repositories: the password travels readable."""
+    allowed_hosts: Annotated[tuple[HostName, ...], Field(max_length=500)] = ()
+    """Hosts that Connections may name, `*.example.com` for all below it, as JSON; none: every host."""
+    loopback: bool = False
+    """Sources may be at a loopback address: for a process outside of a cluster."""
     workspace: str = "/var/lib/jervis/git"
     """Directory of the clones of Git Connections."""
     git_clone_bytes: Annotated[int, Field(ge=1 << 20)] = 2 << 30

@@ -30,7 +30,8 @@ PROCESSES = {
     ),
     "kb": ("kb.settings", "JERVIS_KB_", ("kb",), set[str]()),
     "sources": (
-        "controllers.sources.settings", "JERVIS_SOURCES_", ("sources",), {"kubeconfig", "metrics_host", "api_host"},
+        "controllers.sources.settings", "JERVIS_SOURCES_", ("sources",),
+        {"kubeconfig", "metrics_host", "api_host", "loopback"},
     ),
     "ollama-gpu": (
         "tests.fakes.ollama.settings", "FAKE_OLLAMA_", ("simulator", "gpu"), {"script", "faults", "ready_file"},

@@ -190,6 +190,33 @@ def test_what_is_wrong_with_a_secret_names_its_namespace() -> None:
     assert "helm get notes" in credentials.unreadable("s", "team-a").message
 
 
+def test_what_oauth_lacks_is_named() -> None:
+    found = credentials.of_keys(conn(**SECRET).spec, ["client_id", "client_secret", "provider"])
+    assert "lacks 'refresh_token', which OAuth of Jira needs" in found.message
+    smtp = credentials.of_login("s", ["provider", "client_id", "refresh_token"])
+    assert (smtp.ok, smtp.reason) == (False, "SecretKeyMissing")
+    assert "lacks 'username'" in smtp.message
+    assert "spec.smtp.secretRef" in smtp.message
+
+
+def test_a_host_has_to_be_listed_where_there_is_a_list() -> None:
+    smtp = {"url": "smtps://smtp.example.org", "from": "team@example.org"}
+    mailbox = conn(type="Email", url="imaps://Mail.corp.example", smtp=smtp, **SECRET)
+    for hosts, field in (
+        (("*.example.com",), "spec.url: host 'mail.corp.example'"),
+        (("corp.example", "smtp.example.org"), "spec.url"),
+        (("*.corp.example",), "spec.smtp.url: host 'smtp.example.org'"),
+    ):
+        patch = connection_decide.patch(mailbox, HAS_TOKEN, NOW, hosts=hosts)
+        assert said(patch)["Ready"] == ("False", "HostNotAllowed")
+        message = next(one["message"] for one in patch["conditions"] if one["type"] == "Ready")
+        assert field in message
+        assert "sources.settings.allowedHosts" in message
+        assert not connection_decide.accepted(mailbox, HAS_TOKEN, hosts=hosts)
+    for listed in ((), ("*.corp.example", "smtp.example.org")):
+        assert connection_decide.accepted(mailbox, HAS_TOKEN, hosts=listed)
+
+
 def test_a_file_is_a_source_only_where_that_is_allowed() -> None:
     git = conn(type="Git", url="file:///srv/x.git")
     found = credentials.unneeded(git.spec)
@@ -214,6 +241,15 @@ def test_a_file_is_a_source_only_where_that_is_allowed() -> None:
         ("Git", "pat", ["pat"], "NotTried"),
         ("Git", "pat", ["token"], "SecretKeyMissing"),
         ("Jira", "", [], "SecretKeyMissing"),
+        ("Jira", "", ["provider", "client_id", "client_secret", "refresh_token"], "NotTried"),
+        ("Jira", "", ["token_url", "client_id", "refresh_token"], "NotTried"),
+        ("Jira", "", ["client_id", "refresh_token"], "SecretKeyMissing"),
+        ("Jira", "", ["provider", "app_id", "installation_id", "private_key"], "SecretKeyMissing"),
+        ("Email", "", ["provider", "client_id", "refresh_token"], "SecretKeyMissing"),
+        ("Email", "", ["provider", "client_id", "refresh_token", "username"], "NotTried"),
+        ("GitHub", "", ["provider", "app_id", "installation_id", "private_key"], "NotTried"),
+        ("Git", "", ["provider", "app_id", "private_key"], "SecretKeyMissing"),
+        ("GitHub", "pat", ["pat", "provider"], "NotTried"),
     ],
 )
 def test_which_keys_a_type_needs(type_: str, key: str, keys: list[str], reason: str) -> None:

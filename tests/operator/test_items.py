@@ -146,7 +146,7 @@ async def test_a_refused_task_is_tried_until_it_is_accepted(stage: Stage, space:
     elsewhere = f"{space.name}-later"
     claim = dataclasses.replace(claim, namespace=elsewhere)
     for number in range(2):
-        await stage.items.add(stage.uid, OWNER, [(item(number), {"content": "Text"})], stage.now)
+        await stage.items.keep(stage.uid, OWNER, [(item(number), {"content": "Text"})], stage.now)
     for _ in range(9):
         assert await stage.indexer().run(claim)
         count, why = await stage.items.refused(stage.uid)
@@ -163,7 +163,7 @@ async def test_a_refused_task_is_tried_until_it_is_accepted(stage: Stage, space:
 async def test_a_mail_with_the_message_id_of_another_connections_mail_has_a_urn_of_its_own(stage: Stage) -> None:
     real, forged = item(1), dataclasses.replace(item(1), version="w", text="Other words")
     same = dataclasses.replace(real, version="with other Received headers")
-    await stage.items.add("another Connection", OWNER, [(real, {"content": real.text})], stage.now)
+    await stage.items.keep("another Connection", OWNER, [(real, {"content": real.text})], stage.now)
 
     class Both(Unlisted):
         async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:

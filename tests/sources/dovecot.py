@@ -19,6 +19,23 @@ PASSWORD = "word-of-the-test"
 _START_SECONDS = 20.0
 
 
+_OAUTH = """
+auth_mechanisms = plain login {mechanisms}
+passdb {{
+  driver = oauth2
+  mechanisms = {mechanisms}
+  args = {folder}/oauth2.conf
+}}
+"""
+_INTROSPECTION = """
+introspection_mode = post
+introspection_url = {url}
+username_attribute = email
+active_attribute = active
+active_value = true
+"""
+
+
 class Dovecot:
     """`url` for imap://, `secure` for imaps:// with the authority of `authority`; `pop3`, `pop3s`, `lmtp` are ports."""
 
@@ -67,15 +84,23 @@ def mail(number: int, text: str = "ASK", *, subject: str = "", more: str = "", s
 
 
 @contextlib.contextmanager
-def running(*, tls: bool = False) -> Iterator[Dovecot]:
-    """A Dovecot that is gone afterwards. It needs root, as its master process does."""
+def running(
+    *, tls: bool = False, introspection: str = "", mechanisms: str = "xoauth2 oauthbearer"
+) -> Iterator[Dovecot]:
+    """A Dovecot that is gone afterwards. It needs root, as its master process does. `introspection`: the URL (RFC 7662)
+    at which it asks about access tokens, which come by `mechanisms`."""
     # Not pytest's folder: that is root's alone, and mails belong to a user without rights.
     with tempfile.TemporaryDirectory(prefix="dovecot-") as name:
         folder = Path(name)
         free = [ports.free() for _ in range(5)]
         authority, pair = _certificates(folder / "tls") if tls else (None, None)
         names = ("imap", "imaps", "pop3", "pop3s", "lmtp")
-        config = settings.prepare(folder, "127.0.0.1", dict(zip(names, free, strict=True)), password=PASSWORD, tls=pair)
+        oauth = ""
+        if introspection:
+            (folder / "oauth2.conf").write_text(_INTROSPECTION.format(url=introspection))
+            oauth = _OAUTH.format(folder=folder, mechanisms=mechanisms)
+        free_ports = dict(zip(names, free, strict=True))
+        config = settings.prepare(folder, "127.0.0.1", free_ports, password=PASSWORD, tls=pair, more=oauth)
         child = subprocess.Popen([settings.program(), "-F", "-c", str(config)], cwd=folder)
         place = Dovecot(folder, free, authority)
         try:

@@ -22,7 +22,7 @@ class Sources:
     def __init__(self, log: Path, **settings: object) -> None:
         self.port, self.log = ports.free(), log
         own: dict[str, object] = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": self.port, "PLAINTEXT": True}
-        own |= {"API_HOST": "127.0.0.1", "API_PORT": ports.free(), **settings}
+        own |= {"API_HOST": "127.0.0.1", "API_PORT": ports.free(), "LOOPBACK": True, **settings}
         env = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
         env |= {f"JERVIS_SOURCES_{key}": str(value) for key, value in own.items()}
         env["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])

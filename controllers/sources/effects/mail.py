@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import smtplib
+import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +27,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from controllers.sources import port, rest
+from controllers.sources import hosts, port, rest
 from controllers.sources.effects import doing
+from controllers.sources.oauth import tokens
 from crds import connection, values
 
 MOST_RECIPIENTS = 50
@@ -137,13 +139,31 @@ def message_id(mark: str, sender: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """`plain`: smtp:// without STARTTLS is allowed."""
+    """`plain`: smtp:// without STARTTLS is allowed. `access` is an access token in place of the password."""
 
     url: str
     username: str
     password: str
     tls: ssl.SSLContext
     plain: bool
+    access: str = ""
+    reached: hosts.Hosts = hosts.LOCAL
+
+
+class _Smtp(smtplib.SMTP):
+    def __init__(self, server: Server, host: str, number: int, named: str) -> None:
+        self._server = server
+        super().__init__(host, number, named, timeout=_SECONDS)
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        return self._server.reached.connect(host, port, timeout)
+
+
+class _Encrypted(_Smtp):
+    """TLS from the first byte on."""
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        return self._server.tls.wrap_socket(super()._get_socket(host, port, timeout), server_hostname=host)
 
 
 class Mail(doing.Doing):
@@ -182,11 +202,7 @@ class Mail(doing.Doing):
         host, secure = parts.hostname or "", parts.scheme == "smtps"
         named = self._sender.rpartition("@")[2]  # our own name would be looked up otherwise, which may take seconds
         try:
-            smtp: smtplib.SMTP
-            if secure:
-                smtp = smtplib.SMTP_SSL(host, parts.port or 465, named, timeout=_SECONDS, context=self._server.tls)
-            else:
-                smtp = smtplib.SMTP(host, parts.port or 587, named, timeout=_SECONDS)
+            smtp = (_Encrypted if secure else _Smtp)(self._server, host, parts.port or (465 if secure else 587), named)
             self._smtp = smtp
             smtp.ehlo_or_helo_if_needed()
             if not secure and smtp.has_extn("starttls"):
@@ -198,7 +214,11 @@ class Mail(doing.Doing):
                     field="spec.smtp.url",
                     remedy="Use smtps://, or a server with STARTTLS.",
                 )
-            if smtp.has_extn("auth"):
+            if smtp.has_extn("auth") and self._server.access:
+                answer = f"user={self._server.username}\1auth=Bearer {self._server.access}\1\1"
+                # A second question has the reason of a refusal, and is answered by nothing.
+                smtp.auth("XOAUTH2", lambda challenge=None: "" if challenge else answer)
+            elif smtp.has_extn("auth"):
                 smtp.login(self._server.username, self._server.password)
             self._envelope(smtp)
         except smtplib.SMTPAuthenticationError as error:
@@ -250,6 +270,7 @@ def open_mail(
     now: datetime,
     tls: ssl.SSLContext,
     plain: bool,
+    reached: hosts.Hosts = hosts.LOCAL,
 ) -> Mail:
     """One mail of a Connection. `credentials` are the values of the Secret of spec.smtp, else of the Connection.
     Raises `port.Misconfigured`."""
@@ -258,7 +279,8 @@ def open_mail(
             "The Connection has no spec.smtp.", field="spec.smtp", remedy="Add the mail server that takes its mails."
         )
     username, password = credentials.get("username", ""), credentials.get("password", "")
-    server = Server(spec.smtp.url, username, password, tls, plain)
+    trusted = hosts.trusted(tls, credentials.get("ca.crt", ""))
+    server = Server(spec.smtp.url, username, password, trusted, plain, credentials.get(tokens.ACCESS, ""), reached)
     sender = spec.smtp.from_
     return Mail(server, message(asked, files, sender, mark, now), sender, asked.recipients)
 

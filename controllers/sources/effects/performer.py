@@ -97,6 +97,7 @@ class Performer:
             await self._release(claim, problem, sent=sent)
             raise port.Unreachable(problem.message) from error
         except errors.JervisError as error:
+            error.message = self._targets.hidden(error.message)
             await self._release(claim, _problem(error), sent=sent)
             raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from controllers.sources import port
 from controllers.sources.http import problems
+from controllers.sources.oauth import tokens
 from crds import connection
 from crds.connection import Type
 
@@ -110,11 +111,15 @@ _MADE = {
     Type.JIRA: _atlassian,
     Type.CONFLUENCE: _atlassian,
 }
+_OF_GITHUB = {"X-GitHub-Api-Version": "2022-11-28", "User-Agent": "jervis"}
 _REPOSITORIES = frozenset({Type.GITHUB, Type.GITEA, Type.GITLAB})
 
 
 def _headers(spec: connection.Spec, credentials: Mapping[str, str]) -> Mapping[str, str]:
     key = spec.secret_ref.key if spec.secret_ref and spec.secret_ref.key else "token"
+    access = credentials.get(tokens.ACCESS, "")
+    if access:
+        return {"Authorization": f"Bearer {access}", **(_OF_GITHUB if spec.type is Type.GITHUB else {})}
     token, username = credentials.get(key, "").strip(), credentials.get("username", "")
     password = credentials.get("password", "")
     if token and spec.type is Type.GITLAB:
@@ -122,8 +127,7 @@ def _headers(spec: connection.Spec, credentials: Mapping[str, str]) -> Mapping[s
     if token and spec.type is Type.GITEA:
         return {"Authorization": f"token {token}"}
     if token and not (username and spec.type in (Type.JIRA, Type.CONFLUENCE)):
-        more = {"X-GitHub-Api-Version": "2022-11-28", "User-Agent": "jervis"} if spec.type is Type.GITHUB else {}
-        return {"Authorization": f"Bearer {token}", **more}
+        return {"Authorization": f"Bearer {token}", **(_OF_GITHUB if spec.type is Type.GITHUB else {})}
     if username and (password or token):
         pair = base64.b64encode(f"{username}:{token or password}".encode()).decode()
         return {"Authorization": f"Basic {pair}"}

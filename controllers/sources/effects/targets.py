@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping
-from contextlib import suppress
-
 import pydantic
 
 import kube
-from controllers.sources import limits, port
+from controllers.sources import limits, secrets
 from controllers.sources.effects import tools
 from controllers.sources.http import problems
-from crds import connection, errors, runtoken, values
+from crds import connection, errors, runtoken
 
-_UNUSABLE = frozenset({"InvalidURL", "Suspended"})
+_UNUSABLE = frozenset({"InvalidURL", "HostNotAllowed", "Suspended"})
 
 
 class NotJudged(errors.Operational):
@@ -22,19 +18,19 @@ class NotJudged(errors.Operational):
 
 
 class Targets:
-    """`api` may read Connections and their Secrets."""
+    """`api` may read Connections, `read` their Secrets."""
 
-    def __init__(self, api: kube.Kube) -> None:
-        self._api = api
+    def __init__(self, api: kube.Kube, read: secrets.Reader | None = None) -> None:
+        self._api, self._secrets = api, read or secrets.Reader(api)
         self._buckets: dict[str, tuple[connection.RateLimit, limits.Bucket]] = {}
 
     async def find(self, run: runtoken.Claims, name: str) -> tools.Target:
         """Raises `problems.NotFound`, `problems.Forbidden`, `port.Misconfigured`, or `crds.errors.Operational`."""
         conn = await self._connection(run, name)
         spec = conn.spec
-        main = await self._secret(conn, spec.secret_ref)
+        main = await self._secrets.read(conn.metadata.namespace, spec.secret_ref)
         reference = spec.smtp.secret_ref if spec.smtp else None
-        smtp = main if reference is None else await self._secret(conn, reference)
+        smtp = main if reference is None else await self._secrets.read(conn.metadata.namespace, reference)
         return tools.Target(spec, main, smtp, self._bucket(conn))
 
     async def _connection(self, run: runtoken.Claims, name: str) -> connection.Connection:
@@ -56,22 +52,9 @@ class Targets:
         judge(conn)
         return conn
 
-    async def _secret(self, conn: connection.Connection, reference: values.SecretRef | None) -> Mapping[str, str]:
-        if reference is None:
-            return {}
-        try:
-            found = await self._api.get(kube.SECRETS, conn.metadata.namespace, reference.name)
-        except (kube.NotFound, kube.Forbidden) as error:
-            raise port.Misconfigured(
-                f"Secret {reference.name!r} of namespace {conn.metadata.namespace!r} cannot be read: {error.message}",
-                field="connection",
-                remedy="Create it, and add its name to rbac.connectionSecrets of the chart.",
-            ) from error
-        decoded = {}
-        for key, value in (found.get("data") or {}).items():
-            with suppress(ValueError):
-                decoded[key] = base64.b64decode(value).decode()
-        return decoded
+    def hidden(self, text: str) -> str:
+        """The text without the values of Secrets."""
+        return self._secrets.hidden(text)
 
     def _bucket(self, conn: connection.Connection) -> limits.Bucket:
         wanted, uid = conn.spec.rate_limit or connection.RateLimit(), conn.metadata.uid

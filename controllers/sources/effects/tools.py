@@ -11,7 +11,7 @@ from typing import Any
 
 import pydantic
 
-from controllers.sources import limits, port, rest
+from controllers.sources import hosts, limits, port, rest
 from controllers.sources.effects import arguments, atlassian, doing, mail, places, trackers
 from controllers.sources.http import app, problems
 from crds import connection, scope
@@ -34,13 +34,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What all tools are given. `plain` allows servers without encryption."""
+    """What all tools are given. `plain` allows servers without encryption; `reached` says which hosts are called."""
 
     load: Load
     tls: ssl.SSLContext
     plain: bool
     wall: Callable[[], datetime]
     monotonic: Callable[[], float]
+    reached: hosts.Hosts = hosts.LOCAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +97,15 @@ async def opened(
             now=means.wall(),
             tls=means.tls,
             plain=means.plain,
+            reached=means.reached,
         )
     place = places.find(spec, target.credentials, plain=means.plain)
     where = _where(spec.type, place, asked)
-    api = rest.Rest(place.api, place.headers, target.bucket, means.tls, monotonic=means.monotonic, wall=means.wall)
+    tls = hosts.trusted(means.tls, target.credentials.get("ca.crt", ""))
+    api = rest.Rest(
+        place.api, place.headers, target.bucket, tls,
+        monotonic=means.monotonic, wall=means.wall, reached=means.reached,
+    )  # fmt: skip
     try:
         return _made(spec.type, asked, api, where, place, mark)
     except BaseException:

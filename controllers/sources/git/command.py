@@ -2,7 +2,7 @@
 
 Credentials travel in the environment of the commands that need them (RFC 7617) or, for ssh, in files of a directory
 that lives as long as the command; neither in arguments nor in the configuration of a clone. Redirects are refused: they
-would carry the header to another host.
+would carry the header to another host. A command goes to an address that was judged before, see `hosts`.
 
 Source: git-config(1), git(1) "Environment Variables", ssh_config(5).
 """
@@ -16,13 +16,14 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from controllers.sources import port
+from controllers.sources import hosts, port
+from controllers.sources.oauth import tokens
 
 TOKEN_USER = "oauth2"  # noqa: S105  # a name
 """GitLab asks for this name beside a token; GitHub and Gitea take any."""
@@ -30,10 +31,12 @@ SSH_USER = "git"
 BIG_FILE = 1 << 20
 """Bytes from which Git streams a file and takes it for binary."""
 _SAID_CHARS = 400
+_CONNECT_SECONDS = 20.0
 _ADVICE = ("@", "hint:", "Please make sure you have the correct", "and the repository exists")
 _AUTHORITIES = "/etc/ssl/certs"
 """Those of the image, which an own authority comes beside."""
 _KEY, _KNOWN_HOSTS = "ssh-privatekey", "known_hosts"
+_PORTS = {"http": 80, "https": 443, "ssh": 22, "git": 9418}
 
 _CONFIG: Mapping[str, str] = {
     "core.hooksPath": "/dev/null",
@@ -88,7 +91,7 @@ class Failed(port.Unreachable):
 @dataclass(frozen=True, slots=True)
 class Remote:
     """Where a repository is and as whom it is read. `authorities` is a file of certificates, "" for those of the
-    machine; `seconds` the longest that a transfer may last."""
+    machine, `ca` has more of them in PEM; `seconds` the longest that a transfer may last."""
 
     url: str
     username: str = ""
@@ -97,6 +100,8 @@ class Remote:
     known_hosts: str = ""
     authorities: str = ""
     seconds: float = 3600.0
+    ca: str = ""
+    reached: hosts.Hosts = hosts.LOCAL
 
     @property
     def scheme(self) -> str:
@@ -104,14 +109,23 @@ class Remote:
         return urlsplit(self.url).scheme
 
 
-def remote(url: str, credentials: Mapping[str, str], *, plain: bool, authorities: str, seconds: float) -> Remote:
+def remote(
+    url: str,
+    credentials: Mapping[str, str],
+    *,
+    plain: bool,
+    authorities: str,
+    seconds: float,
+    reached: hosts.Hosts = hosts.LOCAL,
+) -> Remote:
     """From the URL and the values of the Secret. `plain` allows a password on http://. Raises `Misconfigured`."""
     scheme = urlsplit(url).scheme
     username = credentials.get("username", "")
-    password = credentials.get("password", "") or credentials.get("token", "")
+    access = credentials.get(tokens.ACCESS, "")
+    password = access or credentials.get("password", "") or credentials.get("token", "")
     if scheme == "ssh":
-        key, hosts = credentials.get(_KEY, ""), credentials.get(_KNOWN_HOSTS, "")
-        for name, value in ((_KEY, key), (_KNOWN_HOSTS, hosts)):
+        key, known = credentials.get(_KEY, ""), credentials.get(_KNOWN_HOSTS, "")
+        for name, value in ((_KEY, key), (_KNOWN_HOSTS, known)):
             if not value.strip():
                 raise port.Misconfigured(
                     f"The Secret lacks {name}, which ssh:// needs.",
@@ -119,25 +133,29 @@ def remote(url: str, credentials: Mapping[str, str], *, plain: bool, authorities
                     remedy="Add it: kubectl create secret generic NAME --from-file=ssh-privatekey=FILE"
                     " --from-file=known_hosts=FILE (ssh-keyscan HOST prints the latter; compare its fingerprints).",
                 )
-        return Remote(url, username or SSH_USER, key=key, known_hosts=hosts, seconds=seconds)
+        return Remote(url, username or SSH_USER, key=key, known_hosts=known, seconds=seconds, reached=reached)
     if scheme == "http" and password and not plain:
         raise port.Misconfigured(
             "The password would travel readable over http://.",
             field="spec.url",
             remedy="Use https://, or allow it with sources.settings.plaintext of the chart.",
         )
-    return Remote(url, username or TOKEN_USER, password, authorities=authorities, seconds=seconds)
+    own = credentials.get("ca.crt", "").strip()
+    if own:
+        hosts.own_context(own)
+    user = TOKEN_USER if access else username or TOKEN_USER
+    return Remote(url, user, password, authorities=authorities, seconds=seconds, ca=own, reached=reached)
 
 
-def environment(at: Remote | None = None) -> dict[str, str]:
-    """Of a command; with `at` of one that calls the remote."""
-    config = dict(_CONFIG)
+def environment(at: Remote | None = None, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Of a command; with `at` of one that calls the remote, `more` is of its configuration."""
+    config = {**_CONFIG, **(more or {})}
     config |= {f"{part}.fsck.{fault}": "ignore" for part in ("fetch", "receive") for fault in _OLD_FAULTS}
     allowed = ""
     if at is not None:
         allowed = at.scheme
-        if at.authorities:
-            config |= {"http.sslCAInfo": at.authorities, "http.sslCAPath": _AUTHORITIES}
+        if at.authorities or at.ca:
+            config |= {"http.sslCAPath": _AUTHORITIES, "http.sslCAInfo": config.get("http.sslCAInfo", at.authorities)}
         if at.password and at.scheme in ("http", "https"):
             login = base64.b64encode(f"{at.username}:{at.password}".encode()).decode()
             config["http.extraHeader"] = f"Authorization: Basic {login}"
@@ -178,9 +196,9 @@ def call(
 
     Raises `Rejected`, `Misconfigured`, `Unreachable`.
     """
-    with _ssh(at) as more:
+    with _called(at, _judged(at)) as (config, more):
         try:
-            return _run([*arguments], {**environment(at), **more}, stdin, seconds or at.seconds, watch)
+            return _run([*arguments], {**environment(at, config), **more}, stdin, seconds or at.seconds, watch)
         except Failed as error:
             raise _told(at, error) from error
 
@@ -221,28 +239,69 @@ def _told(at: Remote, error: Failed) -> port.Rejected | port.Misconfigured | por
     return port.Unreachable(f"The repository cannot be read: {said}")
 
 
+def _judged(at: Remote) -> Sequence[str]:
+    """The addresses to which the call may go; none for a file. Raises `Misconfigured`, `Unreachable`."""
+    if at.scheme not in _PORTS:
+        return ()
+    parts = urlsplit(at.url)
+    try:
+        name, number = parts.hostname or "", parts.port or _PORTS[at.scheme]
+        found = at.reached.find(name, number)
+        if len(found) > 1 and at.scheme in ("ssh", "git"):
+            # They are given one address, so it has to be one that answers.
+            with at.reached.connect(name, number, _CONNECT_SECONDS) as made:
+                return (str(made.getpeername()[0]),)
+        return found
+    except OSError as error:
+        raise port.Unreachable(f"The repository cannot be read: {error}") from error
+
+
 @contextmanager
-def _ssh(at: Remote) -> Iterator[dict[str, str]]:
-    if at.scheme != "ssh":
-        yield {}
-        return
-    with tempfile.TemporaryDirectory(prefix="jervis-ssh-") as folder:
-        key, hosts = Path(folder, "key"), Path(folder, "known_hosts")
-        for path, text in ((key, at.key), (hosts, at.known_hosts)):
+def _called(at: Remote, found: Sequence[str]) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """(configuration, environment) by which the call goes to one of these addresses, and is trusted and logged in."""
+    parts = urlsplit(at.url)
+    name, number = parts.hostname or "", parts.port or _PORTS.get(at.scheme, 0)
+    first = next(iter(found), "")
+    literal = first == name
+    with tempfile.TemporaryDirectory(prefix="jervis-git-") as folder:
+        config: dict[str, str] = {}
+        if at.scheme in ("http", "https") and not literal:
+            config["http.curloptResolve"] = f"{name}:{number}:{','.join(map(_bracketed, found))}"
+        if at.scheme == "git" and not literal:
+            # The server may choose a repository by the name that it was called by.
+            there = parts.netloc
+            config[f"url.git://{_bracketed(first)}:{number}/.insteadOf"] = f"git://{there}/"
+            yield config, {"GIT_OVERRIDE_VIRTUAL_HOST": there}
+            return
+        if at.ca:
+            bundle = Path(folder, "ca.crt")
+            given = Path(at.authorities).read_text() if at.authorities else ""
+            bundle.write_text(f"{given}\n{at.ca}\n")
+            config["http.sslCAInfo"] = str(bundle)
+        if at.scheme != "ssh":
+            yield config, {}
+            return
+        key, known = Path(folder, "key"), Path(folder, "known_hosts")
+        for path, text in ((key, at.key), (known, at.known_hosts)):
             path.touch(mode=0o600)
             path.write_text(text.strip() + "\n")
         options = {
-            "BatchMode": "yes", "StrictHostKeyChecking": "yes", "UserKnownHostsFile": str(hosts),
+            "HostName": first, "HostKeyAlias": name if number == _PORTS["ssh"] else f"[{name}]:{number}",
+            "BatchMode": "yes", "StrictHostKeyChecking": "yes", "UserKnownHostsFile": str(known),
             "GlobalKnownHostsFile": "/dev/null", "IdentitiesOnly": "yes", "IdentityAgent": "none",
             "ForwardAgent": "no", "ClearAllForwardings": "yes", "PermitLocalCommand": "no", "ProxyCommand": "none",
             "ConnectTimeout": "20", "ServerAliveInterval": "15", "ServerAliveCountMax": "4",
         }  # fmt: skip
         # The user name goes by a file: it may have any characters, and ssh reads an argument that begins with a dash.
-        config = Path(folder, "config")
-        config.write_text("".join(f"{name} {value}\n" for name, value in (*options.items(), ("IdentityFile", key))))
+        told = Path(folder, "config")
+        told.write_text("".join(f"{name} {value}\n" for name, value in (*options.items(), ("IdentityFile", key))))
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", at.username):
             raise port.Misconfigured("username of the Secret is no user name for ssh.", field="spec.secretRef")
-        yield {"GIT_SSH_COMMAND": f"ssh -F {config} -l {at.username}", "GIT_SSH_VARIANT": "ssh"}
+        yield config, {"GIT_SSH_COMMAND": f"ssh -F {told} -l {at.username}", "GIT_SSH_VARIANT": "ssh"}
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
 
 
 def _run(

@@ -44,7 +44,7 @@ PACK = routes.Route(
 
 class Reading:
     """`opens` gives the repository of a Connection. `width` requests are answered at once, each for `seconds` at
-    most, and as many clones made; `wall` is UTC."""
+    most, and as many clones made; `wall` is UTC. `hidden` takes credentials out of a message."""
 
     def __init__(
         self,
@@ -56,7 +56,9 @@ class Reading:
         width: int,
         seconds: float,
         wall: Callable[[], datetime],
+        hidden: Callable[[str], str] = str,
     ) -> None:
+        self._hidden = hidden
         self._assigned, self._workspace, self._opens, self._metrics = assigned, workspace, opens, measured
         self._width, self._seconds, self._wall = width, seconds, wall
         self._busy: list[str] = []
@@ -157,7 +159,7 @@ class Reading:
             await (await self._opens(claim)).bring()
         except errors.JervisError as error:
             log.info("clone for a run not made", connection=claim.name, reason=error.message)
-            return error.message
+            return self._hidden(error.message)
         return ""
 
     async def _stream(

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from controllers.sources import limits, port
+from controllers.sources import hosts, limits, port
 from controllers.sources.protocols import atlassian, confluence, gitea, github, gitlab, issues, jira, mailboxes
 from crds import connection
 from crds.connection import Type
@@ -15,15 +15,21 @@ Opens = Callable[[connection.Spec, Mapping[str, str], limits.Bucket], port.Sourc
 
 
 def table(
-    *, plain: bool, tls: ssl.SSLContext, monotonic: Callable[[], float], wall: Callable[[], datetime]
+    *,
+    plain: bool,
+    tls: ssl.SSLContext,
+    monotonic: Callable[[], float],
+    wall: Callable[[], datetime],
+    reached: hosts.Hosts = hosts.LOCAL,
 ) -> dict[Type, Opens]:
-    """What opens a poll of each type. `plain` allows unencrypted servers."""
-    at = atlassian.opened(tls, monotonic, wall)
+    """What opens a poll of each type. `plain` allows unencrypted servers; `reached` says which hosts are called."""
+    at = atlassian.opened(tls, monotonic, wall, reached)
+    of_issues = (plain, tls, monotonic, wall, reached)
     return {
-        Type.EMAIL: mailboxes.opened(plain, tls, monotonic),
+        Type.EMAIL: mailboxes.opened(plain, tls, monotonic, reached),
         Type.JIRA: jira.opened(at),
         Type.CONFLUENCE: confluence.opened(at),
-        Type.GITHUB: issues.opened(github.GitHub, github.find, github.login, plain, tls, monotonic, wall),
-        Type.GITLAB: issues.opened(gitlab.GitLab, gitlab.find, gitlab.login, plain, tls, monotonic, wall),
-        Type.GITEA: issues.opened(gitea.Gitea, gitea.find, gitea.login, plain, tls, monotonic, wall),
+        Type.GITHUB: issues.opened(github.GitHub, github.find, github.login, *of_issues),
+        Type.GITLAB: issues.opened(gitlab.GitLab, gitlab.find, gitlab.login, *of_issues),
+        Type.GITEA: issues.opened(gitea.Gitea, gitea.find, gitea.login, *of_issues),
     }

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from controllers.sources import limits, port, rest
+from controllers.sources import hosts, limits, port, rest
+from controllers.sources.oauth import tokens
 from crds import connection, mail, pendingtask
 
 FILE_BYTES = 10 << 20
@@ -30,13 +31,19 @@ Api = Callable[[], rest.Rest]
 Opened = Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Api]
 
 
-def opened(tls: ssl.SSLContext, monotonic: Callable[[], float], wall: Callable[[], datetime]) -> Opened:
+def opened(
+    tls: ssl.SSLContext,
+    monotonic: Callable[[], float],
+    wall: Callable[[], datetime],
+    reached: hosts.Hosts = hosts.LOCAL,
+) -> Opened:
     """What says how the API of a Connection is opened. It raises `Misconfigured`."""
 
     def opens(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Api:
         key = spec.secret_ref.key if spec.secret_ref is not None and spec.secret_ref.key else "token"
-        token = credentials.get(key, "") or credentials.get("password", "")
-        user = credentials.get("username", "")
+        access = credentials.get(tokens.ACCESS, "")
+        token = access or credentials.get(key, "") or credentials.get("password", "")
+        user = "" if access else credentials.get("username", "")
         if not token:
             raise port.Misconfigured(
                 f"The Secret lacks {key!r}.", field="spec.secretRef",
@@ -44,7 +51,8 @@ def opened(tls: ssl.SSLContext, monotonic: Callable[[], float], wall: Callable[[
             )  # fmt: skip
         basic = base64.b64encode(f"{user}:{token}".encode()).decode()
         headers = {"Authorization": f"Basic {basic}" if user else f"Bearer {token}"}
-        return lambda: rest.Rest(spec.url, headers, bucket, tls, monotonic=monotonic, wall=wall)
+        trusted = hosts.trusted(tls, credentials.get("ca.crt", ""))
+        return lambda: rest.Rest(spec.url, headers, bucket, trusted, monotonic=monotonic, wall=wall, reached=reached)
 
     return opens
 

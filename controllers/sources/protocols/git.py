@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from controllers.sources import assignments, limits, port
+from controllers.sources import assignments, hosts, limits, port
 from controllers.sources.git import clone, command, history, overview
 from crds import connection, pendingtask, scope
 from crds.connection import WorkspaceState
@@ -403,11 +403,14 @@ def opened(
     authorities: str,
     seconds: float,
     monotonic: Callable[[], float],
+    reached: hosts.Hosts = hosts.LOCAL,
 ) -> Callable[[assignments.Claim, Mapping[str, str], limits.Bucket], Repository]:
     """What opens the repository of a Connection. It raises `Misconfigured`."""
 
     def opens(claim: assignments.Claim, credentials: Mapping[str, str], bucket: limits.Bucket) -> Repository:
-        at = command.remote(claim.spec.url, credentials, plain=plain, authorities=authorities, seconds=seconds)
+        at = command.remote(
+            claim.spec.url, credentials, plain=plain, authorities=authorities, seconds=seconds, reached=reached
+        )
         copy, alike = workspace.clone(claim.uid, claim.namespace), partial(assigned.alike, claim)
         return Repository(copy, at, claim.spec, bucket, monotonic=monotonic, alike=alike)
 

@@ -16,8 +16,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import imaplib
+import socket
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -27,7 +29,8 @@ import imapclient
 import structlog
 from imapclient import datetime_util, exceptions, response_parser
 
-from controllers.sources import limits, port
+from controllers.sources import hosts, limits, port
+from controllers.sources.oauth import tokens
 from controllers.sources.protocols import mails
 from controllers.sources.protocols.marks import Lists, Mark
 from crds import connection
@@ -52,13 +55,60 @@ Folders = Mapping[str, tuple[frozenset[bytes], Mark | None]]
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Where and as whom. `tls` is the context for imaps:// and STARTTLS; `plain` allows imap:// without either."""
+    """Where and as whom. `tls` is the context for imaps:// and STARTTLS; `plain` allows imap:// without either.
+    `access` is an access token in place of the password."""
 
     url: str
     username: str
     password: str
     tls: ssl.SSLContext
     plain: bool = False
+    access: str = ""
+    reached: hosts.Hosts = hosts.LOCAL
+
+    @property
+    def remedy(self) -> str:
+        """When the server refuses it."""
+        if self.access:
+            return "Allow the mailbox for this client, with the scopes for mail: docs/connections.md, OAuth."
+        return "Correct username and password in the Secret."
+
+
+def login(
+    spec: connection.Spec, credentials: Mapping[str, str], tls: ssl.SSLContext, *, plain: bool, reached: hosts.Hosts
+) -> Login:
+    """From the values of the Secret. Raises `Misconfigured`."""
+    username, password = credentials.get("username", ""), credentials.get("password", "")
+    access = credentials.get(tokens.ACCESS, "")
+    if not username or not (password or access):
+        raise port.Misconfigured(
+            f"The Secret lacks {'username' if access else 'username or password'}.",
+            field="spec.secretRef",
+            remedy="Add the address of the mailbox." if access else "Add both keys to it.",
+        )
+    trusted = hosts.trusted(tls, credentials.get("ca.crt", ""))
+    return Login(spec.url, username, password, trusted, plain, access, reached)
+
+
+class _Client(imapclient.IMAPClient):  # type: ignore[misc]  # the library has no types
+    """Its connections go to judged addresses."""
+
+    def __init__(self, reached: hosts.Hosts, host: str, **more: Any) -> None:
+        self._reached = reached
+        super().__init__(host, **more)
+
+    def _create_IMAP4(self) -> imaplib.IMAP4:  # noqa: N802  # the library's name
+        return _Wire(self._reached, self.host, self.port, self.ssl_context if self.ssl else None)
+
+
+class _Wire(imaplib.IMAP4):
+    def __init__(self, reached: hosts.Hosts, host: str, number: int, tls: ssl.SSLContext | None) -> None:
+        self._reached, self._tls = reached, tls
+        super().__init__(host, number, timeout=SECONDS)
+
+    def _create_socket(self, timeout: float | None = None) -> socket.socket:
+        made = self._reached.connect(self.host, self.port, timeout)
+        return made if self._tls is None else self._tls.wrap_socket(made, server_hostname=self.host)
 
 
 class Mailbox:
@@ -234,7 +284,7 @@ class Mailbox:
             raise port.Rejected(
                 f"The mailbox refuses the login of {self._login.username!r}: {mails.said(error)}.",
                 field="spec.secretRef",
-                remedy="Correct username and password in the Secret.",
+                remedy=self._login.remedy,
             ) from error
         except (imaplib.IMAP4.error, OSError, ValueError, EOFError) as error:
             raise port.Unreachable(f"The mailbox did not answer {step.__name__}: {mails.said(error)}.") from error
@@ -252,9 +302,10 @@ class _Session:
         """Connect, encrypt, log in."""
         parts = urlsplit(self._login.url)
         encrypted = parts.scheme == "imaps"
-        client = imapclient.IMAPClient(
-            parts.hostname,
-            parts.port,
+        client = _Client(
+            self._login.reached,
+            parts.hostname or "",
+            port=parts.port,
             ssl=encrypted,
             ssl_context=self._login.tls if encrypted else None,
             timeout=SECONDS,
@@ -270,7 +321,12 @@ class _Session:
                     field="spec.url",
                     remedy="Use imaps://, or allow it with sources.settings.plaintext of the chart.",
                 )
-        client.login(self._login.username, self._login.password)
+        if not self._login.access:
+            client.login(self._login.username, self._login.password)
+        elif client.has_capability("AUTH=OAUTHBEARER") and not client.has_capability("AUTH=XOAUTH2"):
+            client.oauthbearer_login(self._login.username, self._login.access)
+        else:
+            client.oauth2_login(self._login.username, self._login.access)
 
     def folders(self) -> Folders:
         """Flags in small letters and marks by name, the marks only of servers that state them in the list."""
@@ -370,7 +426,8 @@ class _Session:
                     self._client.idle_done()
                 self._client.logout()
             except (imaplib.IMAP4.error, OSError, EOFError):
-                self._client.shutdown()
+                with suppress(OSError):  # a handshake that failed took the socket along
+                    self._client.shutdown()
 
 
 def _flags(flags: Sequence[bytes]) -> frozenset[bytes]:
@@ -405,7 +462,11 @@ def _place(folder: str, validity: int, uid: int) -> str:
 
 
 def opened(
-    plain: bool, tls: ssl.SSLContext, monotonic: Callable[[], float], budget: limits.Budget
+    plain: bool,
+    tls: ssl.SSLContext,
+    monotonic: Callable[[], float],
+    budget: limits.Budget,
+    reached: hosts.Hosts = hosts.LOCAL,
 ) -> Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Mailbox]:
     """What opens the mailbox of a Connection. It raises `Misconfigured`."""
     lists = Lists()
@@ -416,17 +477,12 @@ def opened(
             raise port.Misconfigured(
                 f"{parts.scheme}:// mailboxes are not polled by this version.", field="spec.url", remedy="Use imaps://."
             )
-        username, password = credentials.get("username", ""), credentials.get("password", "")
-        if not username or not password:
-            raise port.Misconfigured(
-                "The Secret lacks username or password.", field="spec.secretRef", remedy="Add both keys to it."
-            )
+        as_whom = login(spec, credentials, tls, plain=plain, reached=reached)
         chosen = spec.filter or connection.Filter()
         path = unquote(parts.path.strip("/"))
         if path and not chosen.include:
             chosen = chosen.model_copy(update={"include": (path,)})
-        login = Login(spec.url, username, password, tls, plain)
-        return Mailbox(login, chosen, bucket, monotonic=monotonic, lists=lists, budget=budget)
+        return Mailbox(as_whom, chosen, bucket, monotonic=monotonic, lists=lists, budget=budget)
 
     return opens
 

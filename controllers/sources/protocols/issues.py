@@ -24,7 +24,8 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from controllers.sources import limits, port, rest
+from controllers.sources import hosts, limits, port, rest
+from controllers.sources.oauth import tokens
 from controllers.sources.protocols import forge, issue, progress
 from crds import access, connection, mail
 
@@ -416,6 +417,7 @@ def opened(
     tls: ssl.SSLContext,
     monotonic: Callable[[], float],
     wall: Callable[[], datetime],
+    reached: hosts.Hosts = hosts.LOCAL,
 ) -> Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Tracker]:
     """What opens the tracker of a Connection. It raises `Misconfigured`.
 
@@ -430,7 +432,9 @@ def opened(
                 field="spec.url",
                 remedy="Use https://, or allow it with sources.settings.plaintext of the chart.",
             )
-        headers = login(credentials, spec.secret_ref.key if spec.secret_ref and spec.secret_ref.key else "token")
+        trusted = hosts.trusted(tls, credentials.get("ca.crt", ""))
+        key = spec.secret_ref.key if spec.secret_ref and spec.secret_ref.key else "token"
+        headers = login(credentials, tokens.ACCESS if tokens.ACCESS in credentials else key)
         if not headers:
             raise port.Misconfigured(
                 "The Secret lacks the token.", field="spec.secretRef", remedy="Add it to the Secret under its key."
@@ -447,7 +451,8 @@ def opened(
         asked = forge.query(chosen.query)
         choice = forge.Choice(chosen.since, asked.state, asked.labels, asked.types)
         api, web = (
-            rest.Rest(base, headers, bucket, tls, monotonic=monotonic, wall=wall) for base in (place.api, place.web)
+            rest.Rest(base, headers, bucket, trusted, monotonic=monotonic, wall=wall, reached=reached)
+            for base in (place.api, place.web)
         )
         return Tracker(make(), api, web, place.api, repositories, choice)
 

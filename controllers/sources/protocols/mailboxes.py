@@ -5,18 +5,18 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Mapping
 
-from controllers.sources import limits, port
+from controllers.sources import hosts, limits, port
 from controllers.sources.protocols import imap, mails, pop3
 from crds import connection
 
 
 def opened(
-    plain: bool, tls: ssl.SSLContext, monotonic: Callable[[], float]
+    plain: bool, tls: ssl.SSLContext, monotonic: Callable[[], float], reached: hosts.Hosts = hosts.LOCAL
 ) -> Callable[[connection.Spec, Mapping[str, str], limits.Bucket], port.Source]:
     """What opens the mailbox of a Connection: `plain` allows those without TLS. It raises `Misconfigured`."""
     budget = limits.Budget(mails.IN_FLIGHT)
-    by_imap = imap.opened(plain, tls, monotonic, budget)
-    by_pop3 = pop3.opened(plain, tls, monotonic, budget)
+    by_imap = imap.opened(plain, tls, monotonic, budget, reached)
+    by_pop3 = pop3.opened(plain, tls, monotonic, budget, reached)
 
     def opens(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> port.Source:
         chosen = by_pop3 if spec.url.startswith("pop3") else by_imap

@@ -20,8 +20,8 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from controllers.sources import limits, port
-from controllers.sources.protocols import mails
+from controllers.sources import hosts, limits, port
+from controllers.sources.protocols import imap, mails
 from controllers.sources.protocols.imap import Login
 from crds import connection
 
@@ -107,6 +107,24 @@ class _Bounded(poplib.POP3):
 
     most = mails.LARGEST + (1 << 20)
 
+    def __init__(self, reached: hosts.Hosts, host: str, number: int, timeout: float) -> None:
+        self._reached = reached
+        super().__init__(host, number, timeout)
+
+    def _create_socket(self, timeout: float) -> socket.socket:
+        return self._reached.connect(self.host, self.port, timeout)
+
+    def bearer(self, username: str, access: str) -> None:
+        """AUTH XOAUTH2. Raises `poplib.error_proto`."""
+        said = self._shortcmd("AUTH XOAUTH2")  # type: ignore[attr-defined]  # the stub has no private methods
+        answer = base64.b64encode(f"user={username}\1auth=Bearer {access}\1\1".encode()).decode()
+        for _ in range(2):
+            if not said.startswith(b"+OK"):
+                # What a server sends after the answer is a reason, which has to be acknowledged.
+                said, answer = self._shortcmd(answer), ""  # type: ignore[attr-defined]
+        if not said.startswith(b"+OK"):
+            raise poplib.error_proto(said)
+
     def _getline(self) -> tuple[bytes, int]:
         line = self.file.readline(self.most + 1)
         if len(line) > self.most:
@@ -130,13 +148,12 @@ class _Bounded(poplib.POP3):
 class _Encrypted(_Bounded):
     """TLS from the first byte on."""
 
-    def __init__(self, host: str, number: int, timeout: float, tls: ssl.SSLContext) -> None:
-        self._tls, self._host = tls, host
-        super().__init__(host, number, timeout)
+    def __init__(self, reached: hosts.Hosts, host: str, number: int, timeout: float, tls: ssl.SSLContext) -> None:
+        self._tls = tls
+        super().__init__(reached, host, number, timeout)
 
     def _create_socket(self, timeout: float) -> socket.socket:
-        plain: socket.socket = super()._create_socket(timeout)  # type: ignore[misc]  # as above
-        return self._tls.wrap_socket(plain, server_hostname=self._host)
+        return self._tls.wrap_socket(super()._create_socket(timeout), server_hostname=self.host)
 
 
 class _Session:
@@ -156,9 +173,9 @@ class _Session:
         parts, login = urlsplit(self._login.url), self._login
         host = parts.hostname or ""
         if parts.scheme == "pop3s":
-            self._client = _Encrypted(host, parts.port or poplib.POP3_SSL_PORT, SECONDS, login.tls)
+            self._client = _Encrypted(login.reached, host, parts.port or poplib.POP3_SSL_PORT, SECONDS, login.tls)
         else:
-            self._client = _Bounded(host, parts.port or poplib.POP3_PORT, SECONDS)
+            self._client = _Bounded(login.reached, host, parts.port or poplib.POP3_PORT, SECONDS)
             if "STLS" in self._capabilities():
                 self._client.stls(login.tls)
             elif not login.plain:
@@ -168,15 +185,18 @@ class _Session:
                     remedy="Use pop3s://, or allow it with sources.settings.plaintext of the chart.",
                 )
         try:
-            self._client.user(login.username)
-            self._client.pass_(login.password)
+            if login.access:
+                self._client.bearer(login.username, login.access)
+            else:
+                self._client.user(login.username)
+                self._client.pass_(login.password)
         except poplib.error_proto as error:
             if any(code in str(error).upper() for code in _BUSY):
                 raise
             raise port.Rejected(
                 f"The mailbox refuses the login of {login.username!r}: {mails.said(error)}.",
                 field="spec.secretRef",
-                remedy="Correct username and password in the Secret.",
+                remedy=login.remedy,
             ) from error
 
     def _capabilities(self) -> Mapping[str, Sequence[str]]:
@@ -228,23 +248,23 @@ class _Session:
 
 
 def opened(
-    plain: bool, tls: ssl.SSLContext, monotonic: Callable[[], float], budget: limits.Budget
+    plain: bool,
+    tls: ssl.SSLContext,
+    monotonic: Callable[[], float],
+    budget: limits.Budget,
+    reached: hosts.Hosts = hosts.LOCAL,
 ) -> Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Maildrop]:
     """What opens the maildrop of a Connection. It raises `Misconfigured`."""
 
     def opens(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Maildrop:
-        username, password = credentials.get("username", ""), credentials.get("password", "")
-        if not username or not password:
-            raise port.Misconfigured(
-                "The Secret lacks username or password.", field="spec.secretRef", remedy="Add both keys to it."
-            )
+        login = imap.login(spec, credentials, tls, plain=plain, reached=reached)
         if spec.filter is not None and (spec.filter.include or spec.filter.exclude or spec.filter.since):
             raise port.Misconfigured(
                 "POP3 has no folders and no times of arrival.",
                 field="spec.filter",
                 remedy="Leave spec.filter out, or use IMAP (imaps://).",
             )
-        return Maildrop(Login(spec.url, username, password, tls, plain), bucket, monotonic=monotonic, budget=budget)
+        return Maildrop(login, bucket, monotonic=monotonic, budget=budget)
 
     return opens
 

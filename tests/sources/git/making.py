@@ -8,6 +8,7 @@ import contextlib
 import getpass
 import os
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -150,13 +151,13 @@ class Http:
         self.url = ""
 
     @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[Http]:
+    async def serving(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[Http]:
         application = web.Application(client_max_size=64 << 20)
         application.router.add_route("*", "/{path:.*}", self._answer)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        self.url = f"http{'s' if tls else ''}://{'localhost' if tls else '127.0.0.1'}:{runner.addresses[0][1]}"
         try:
             yield self
         finally:
