@@ -70,9 +70,10 @@ class Replica:
     def __init__(self, rig: Rig, number: int) -> None:
         self.database = Database(rig.real)
         # The clocks of processes differ by less than a claim lasts.
-        self._wall = lambda: rig.now + timedelta(seconds=20 * number)
+        self._wall: Callable[[], datetime] = lambda: rig.now + timedelta(seconds=20 * number)
         self._number, self._site, self._algorithm = number, rig.site, rig.algorithm
-        self.assigned, stored = assignments.Assignments(self.database), items.Items(self.database)
+        self.assigned = assignments.Assignments(self.database)
+        stored = items.Items(self.database)
         real = rig.algorithm in (OURS, "believed")
         self._opens: Callable[[assignments.Claim], port.Source] | None = rig.site.opens(self.assigned) if real else None
         sweeps = sweep.Sweeper(
