@@ -30,6 +30,7 @@ class GiteaServer(forge.Forge):
         """At /api/v1."""
         tea = f"/api/v1/repos/{forge.REPOSITORY}/issues"
         return {
+            f"/api/v1/repos/{forge.REPOSITORY}": self._hub_repository,
             tea: self._tea_issues,
             f"{tea}/comments": self._tea_changes,
             f"{tea}/{{number}}": self._tea_issue,
