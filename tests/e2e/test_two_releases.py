@@ -30,6 +30,13 @@ _ITS_OWN = {
     "router": {"terminationGracePeriodSeconds": 5},
     "watchNamespaceSelector": {"matchLabels": {"jervis.dev/e2e": "tenant-of-the-second"}},
 }
+_READ = {
+    "operator": "jervis_operator_",
+    "router": "jervis_router_",
+    "kb-write": "jervis_kb_",
+    "sources": "jervis_sources_",
+}
+"""The processes that Prometheus reads, and how their metrics begin."""
 _WIDE = ("clusterroles", "clusterrolebindings", "validatingadmissionpolicies", "validatingadmissionpolicybindings")
 
 
@@ -93,11 +100,11 @@ def _work(test: str, owner: str, *sites: Site) -> None:
 def _completed(site: Site) -> float:
     """How many tasks the release has completed, from its metrics; every process answers, and no other namespace's."""
     read = prometheus.scrape(site.kubectl)
-    assert {target.monitor for target in read} == {"jervis-operator", "jervis-router", "jervis-kb-write"}
+    assert {target.monitor for target in read} == {f"jervis-{name}" for name in _READ}
     assert {target.namespace for target in read} == {site.kubectl.namespace}
     by_monitor = {target.monitor: samples for target, samples in read.items()}
     assert len(by_monitor) == len(read), "each process is read once"
-    for name, prefix in (("operator", "jervis_operator_"), ("router", "jervis_router_"), ("kb-write", "jervis_kb_")):
+    for name, prefix in _READ.items():
         assert any(sample.name.startswith(prefix) for sample in by_monitor[f"jervis-{name}"])
     operator = by_monitor["jervis-operator"]
     assert [sample.value for sample in operator if sample.name == "jervis_operator_leader"] == [1]
