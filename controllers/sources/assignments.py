@@ -183,7 +183,7 @@ class Assignments:
             )
 
     async def watch(self, now: datetime, seconds: float) -> Claim | None:
-        """The mailbox that was not watched for the longest time, to be watched by nobody else for `seconds`; None:
+        """The mailbox that was not watched for the longest time, which no other process watches for `seconds`; None:
         none. One whose last poll failed is left alone. Raises `Unavailable`."""
         free = [{"watchUntil": {"$lte": now}}, {"watchUntil": None}]
         wanted = {"wanted": True, "spec.url": {"$regex": "^imaps?:"}, "state.failures": 0, "$or": free}

@@ -329,7 +329,7 @@ def mark(told: Access | None) -> str:
 
 
 def _others(one: port.Item, name: str = "access") -> dict[str, Any]:
-    """Of rows that were stored for other readers; one without the field is of nobody that was told."""
+    """Of rows that were stored for other readers; one without the field is of a source that told none."""
     told = mark(one.access)
     return {name: {"$ne": told} if told else {"$nin": ["", None]}}
 

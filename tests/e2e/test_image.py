@@ -75,14 +75,14 @@ def test_nothing_is_there_that_no_process_needs(container: Container) -> None:
     [libraries] = (container.root / "opt/jervis/lib").glob("python3*/site-packages")
     kinds = ("**/tests", "**/*.pyi", "**/*.pyx", "**/*.[ch]", "numpy", "pip", "setuptools", "kubernetes/aio")
     assert [str(found) for kind in kinds for found in libraries.glob(kind)] == []
-    assert len(list(libraries.glob("*.dist-info"))) <= 112
+    assert len(list(libraries.glob("*.dist-info"))) <= 108
     packages = (container.root / "var/lib/dpkg/status").read_text().strip().split("\n\n")
     names = {parser.HeaderParser().parsestr(package)["Package"] for package in packages}
     assert "python3" in names
     # The sources process reads repositories (decision 0113); git brings perl along.
     assert {"git", "openssh-client"} <= names
     assert "gcc" not in names
-    assert len(names) <= 145
+    assert len(names) <= 140
     # What a licence asks to go along.
     assert (container.root / "usr/share/doc/libc6/copyright").is_file()
 

@@ -33,7 +33,7 @@ from tests.sources.model import Dying, KilledError, World
 
 pytestmark = pytest.mark.services
 DATABASE = f"jervis_atlassian_{os.getpid()}"
-HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", "4"))
+HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", "8"))
 ZONES = ("UTC", "Europe/Prague", "America/New_York", "Asia/Kolkata", "Pacific/Kiritimati")
 TLS = ssl.create_default_context()
 

@@ -30,7 +30,7 @@ from tests.sources.model import Box, Dying, KilledError, World
 
 pytestmark = pytest.mark.services
 DATABASE = f"jervis_sweeps_{os.getpid()}"
-HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", "16"))
+HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", "40"))
 SPEC = {"type": "Email", "clientId": "acme", "url": "imap://h", "pollInterval": "10s", "maxInFlightTasks": 1000}
 
 

@@ -5,7 +5,7 @@
        +---release----+   the target certainly did nothing
 
 A process claims an entry for a while; every write carries the number of that claim, so a process that was frozen
-overwrites nothing of its successor. In Sent the target may have acted: whoever claims such an entry asks the target
+overwrites nothing of its successor. In Sent the target may have acted: the claimer of such an entry asks the target
 first. Bodies are not stored, only the digest of the arguments. Clocks of the processes may differ by less than a claim
 lasts.
 """

@@ -49,7 +49,7 @@ class Performer:
 
     async def run(self, run: runtoken.Claims, tool: str, asked: wire.Request) -> wire.Outcome:
         """Do it, once, or find what became of it: Done or Unknown. Raises `crds.errors.Permanent` where nothing
-        happened and somebody has to act, `crds.errors.Operational` where the same request may succeed later."""
+        happened and a user has to act, `crds.errors.Operational` where the same request may succeed later."""
         arguments = tools.parse(tool, asked.arguments)
         wanted = ledger.Wanted(
             namespace=run.namespace,

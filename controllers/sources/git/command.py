@@ -181,7 +181,7 @@ def environment(at: Remote | None = None, more: Mapping[str, str] | None = None)
 
 
 def local(directory: Path, *arguments: str, stdin: bytes = b"", seconds: float = 300.0) -> bytes:
-    """What a command says that calls nobody. Raises `Failed`."""
+    """What a command says that makes no call. Raises `Failed`."""
     return _run(["--git-dir", str(directory), *arguments], environment(), stdin, seconds)
 
 

@@ -29,7 +29,7 @@ class Caller:
 
     @property
     def principals(self) -> tuple[str, ...]:
-        """As whom it reads; (): as nobody in particular, all of its scope."""
+        """As whom it reads; (): all of its scope."""
         of = self.claims or self.grant
         return of.principals if of is not None else ()
 

@@ -67,7 +67,7 @@ class Meetings:
         with trouble("look for a Connection"):
             row = await self._connections.find_one({"namespace": namespace, "name": name, "wanted": True})
         spec = None if row is None else connection.Spec.model_validate(row["spec"])
-        # Whoever may not write there is not told what is there.
+        # A caller that may not write there does not learn what is there.
         if row is None or spec is None or not allows(_scope(spec)):
             raise Unknown(
                 f"No Connection {name!r} in namespace {namespace!r} is polled and yours to write to.",
@@ -172,7 +172,7 @@ class Meetings:
             return [row async for row in self._rows.find({"state": State.TRANSCRIBING.value})]
 
     async def begin(self, row: Row, namespace: str) -> Row | None:
-        """Start its next attempt, whose Job is made after this; None: somebody else changed it meanwhile.
+        """Start its next attempt, whose Job is made after this; None: another process changed it meanwhile.
 
         The token of the attempt opens its recording and takes its transcript, and nothing else.
         """

@@ -5,7 +5,7 @@
     other errors of RFC 6749, 3xx, 404      Misconfigured
     429, 5xx, silence, no JSON              Unreachable
 
-oauthlib makes the request's body and reads the answer; it calls nobody. Sources: RFC 6749 5.2, 6; GitHub "Generating a
+oauthlib makes the request's body and reads the answer; it makes no call. Sources: RFC 6749 5.2, 6; GitHub "Generating a
 JSON Web Token (JWT) for a GitHub App".
 """
 

@@ -94,7 +94,7 @@ def may_read(page: Raw, above: Mapping[str, frozenset[str] | None]) -> access.Ac
     """Who may read a page: everyone whom its restrictions and those of all ancestors (`above`, by id) let read it.
 
     Members of groups are not known here, so what two restrictions have in common is known where both name users alone,
-    or one names nobody but those of the other. Unknown too: the restrictions of an ancestor that is not shown.
+    or one names only those of the other. Unknown too: the restrictions of an ancestor that is not shown.
     """
     try:
         levels = [readers(page), *(above[str(one["id"])] for one in page.get("ancestors") or ())]

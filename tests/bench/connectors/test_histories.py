@@ -39,7 +39,7 @@ def test_sums_of_runs_are_added_and_a_mistake_of_ours_is_shown() -> None:
 @pytest.mark.parametrize("protocol", history.PROTOCOLS)
 async def test_nothing_differs_at_the_end_of_histories(protocol: str) -> None:
     async with history.database() as database:
-        for seed in range(3):  # `python -m bench.connectors histories` runs many more
+        for seed in range(HISTORIES):
             one = await history.run(protocol, history.OURS, seed, database)
             assert (one.differing, one.twice, one.wrong) == ((), (), ()), f"seed {seed}"
             assert one.events >= 10

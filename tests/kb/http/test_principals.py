@@ -1,4 +1,4 @@
-"""Questions on behalf of somebody: what a source shows to some alone is shown to no others."""
+"""Questions on behalf of a user: what a source shows to some alone is shown to no others."""
 
 from __future__ import annotations
 
