@@ -47,8 +47,10 @@ class Budget:
 
 
 def full(holders: Iterable[str], width: int) -> list[str]:
-    """Of those who hold places, each named once per place, who may take no other one of `width` now: those with at
-    least twice as many as are free. One alone gets about two thirds, and the next finds a place, however long those last.
+    """Of those who hold places, each named once per place, who may take no other one of `width` now.
+
+    These are the ones with at least twice as many as are free. One alone gets about two thirds, and the next finds a
+    place, however long those last.
 
     Source: Choudhury, Hahne: "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches" (1998).
     """
