@@ -5,6 +5,7 @@
     python -m bench.qualify --table                  # the confusion table as text
     python -m bench.qualify load                     # 1,000 varied items, ten at once, with faults of the models
     python -m bench.qualify load --beside ../other   # the knowledge base of another checkout as well
+    python -m bench.qualify load --fast MODEL        # once more, with this model as models.fast
 
 Stores and knowledge base are real; the simulator answers, or, where JERVIS_TEST_OLLAMA_URL is set, the model
 JERVIS_TEST_OLLAMA_MODEL (default qwen2.5:7b) of that server. Prints one JSON document. Exit status 1: a route is wrong
@@ -36,14 +37,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="of the faults and the order, for load")
     parser.add_argument("--no-faults", action="store_true", help="load without faults")
     parser.add_argument("--beside", type=Path, help="path of another checkout, measured in the same run")
+    parser.add_argument("--fast", default="", help="measured once more with this model as models.fast")
     return parser
 
 
-async def _set(options: argparse.Namespace, where: site.Services, root: Path) -> list[passes.Outcome]:
+async def _set(options: argparse.Namespace, where: site.Services, root: Path, fast: str) -> list[passes.Outcome]:
     shared = items.shared()
     todo = [one for one in items.load() if one.id.startswith(options.only)]
     todo = [one for one in todo if where.ollama is None or not one.only_simulated]
-    async with site.opened(where, shared.today, root=root) as place:
+    async with site.opened(where, shared.today, root=root, fast_model=fast) as place:
         place.fake.set_script(items.script(todo))
         return await passes.run(place, todo, shared, at_once=options.at_once or 1)
 
@@ -51,9 +53,13 @@ async def _set(options: argparse.Namespace, where: site.Services, root: Path) ->
 async def _run(options: argparse.Namespace) -> tuple[dict[str, Any], str, bool]:
     where = site.services()
     found: dict[str, Any] = {"model": where.model if where.ollama else "simulator", "command": options.command}
-    roots = {"here": site.ROOT} | ({"beside": options.beside} if options.beside else {})
+    sides: dict[str, tuple[Path, str]] = {"here": (site.ROOT, "")}
+    if options.beside:
+        sides["beside"] = (options.beside, "")
+    if options.fast:
+        sides["fast"] = (site.ROOT, options.fast)
     text, good = "", True
-    for name, root in roots.items():
+    for name, (root, fast) in sides.items():
         if options.command == "load":
             measured = await load.run(
                 where,
@@ -62,13 +68,14 @@ async def _run(options: argparse.Namespace) -> tuple[dict[str, Any], str, bool]:
                 seed=options.seed,
                 faults=not options.no_faults,
                 root=root,
+                fast=fast,
             )
             found[name] = measured
             good = good and not measured["problems"]
         else:
-            outcomes = await _set(options, where, root)
+            outcomes = await _set(options, where, root, fast)
             found[name] = report.document(outcomes)
-            text += f"{name}\n{report.table(outcomes)}\n" if options.beside else report.table(outcomes) + "\n"
+            text += f"{name}\n{report.table(outcomes)}\n" if len(sides) > 1 else report.table(outcomes) + "\n"
             good = good and (where.ollama is not None or not found[name]["wrong"])
     return found, text, good
 

@@ -2,7 +2,8 @@
 
 "Two prompts" is what a document costs without types: one question for its hints (`kb.hints/v2`) and one for each chunk
 (`kb.extract/v1`). "Tools" is the qualifier with `kb.settings.qualifyTools`: an issue is judged by calls of tools in the
-place of one structured answer. All sides ask the same simulated Ollama, with no answer kept, and all stores are in
+place of one structured answer. "Fast" is the qualifier with `kb.models.fast`: another model says the type where the
+kind does not. All sides ask the same simulated Ollama, with no answer kept, and all stores are in
 memory. Seconds are those until models have said everything, at the simulator's pace, which `--pace` sets in tokens a
 second.
 """
@@ -20,6 +21,7 @@ from typing import Any
 
 import httpx
 import prometheus_client
+import structlog
 
 from crds.priority import Priority
 from hack import drawing
@@ -31,7 +33,7 @@ from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 
 TODAY = date(2026, 3, 2)
-_MODEL = "qwen2.5:7b"
+_MODEL, _FAST = "qwen2.5:7b", "qwen3-coder-tool:30b"
 _CHUNK, _OVERLAP = 4000, 200
 _MAIL = world.MAIL
 _ISSUE = (
@@ -132,14 +134,19 @@ async def run(folder: Path, count: int, pace: float | None) -> dict[str, Any]:
         async with httpx.AsyncClient(trust_env=False, verify=False) as http:
             router = router_client.Client(fake.url, http)
             for number, name in enumerate(TEXTS):
-                for side in ("twoPrompts", "qualified", "tools"):
+                for side in ("twoPrompts", "qualified", "tools", "fast"):
                     if side == "tools" and not name.startswith("JIRA"):
                         continue
+                    if side == "fast" and TEXTS[name][0] != "note":
+                        continue
+                    fast = _FAST if side == "fast" else ""
                     meters, tools = metrics.Metrics(prometheus_client.CollectorRegistry()), side == "tools"
                     stores = memory.Vectors(), memory.Content()
                     path = folder / f"{number}-{side}"
                     path.mkdir()
-                    async with world.opened(path, router, clocks.Clock(), meters, *stores, tools=tools) as made:
+                    async with world.opened(
+                        path, router, clocks.Clock(), meters, *stores, tools=tools, fast=fast
+                    ) as made:
                         requests = items(name, count)
                         if side == "twoPrompts":
                             asked = answers.Answers(router, _MODEL, made.ledger, meters)
@@ -155,6 +162,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=10, help="documents of each type")
     parser.add_argument("--pace", type=float, help="tokens a second that the simulator writes")
     arguments = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
     with tempfile.TemporaryDirectory() as folder:
         print(json.dumps(asyncio.run(run(Path(folder), arguments.items, arguments.pace)), indent=2))
 

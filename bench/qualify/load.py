@@ -53,11 +53,18 @@ def varied(count: int, seed: int) -> list[items.Item]:
 
 
 async def run(
-    where: site.Services, *, count: int, at_once: int, seed: int, faults: bool, root: Path = site.ROOT
+    where: site.Services,
+    *,
+    count: int,
+    at_once: int,
+    seed: int,
+    faults: bool,
+    root: Path = site.ROOT,
+    fast: str = "",
 ) -> dict[str, Any]:
-    """Figures, and `problems` in words: empty when all ended once."""
+    """Figures, and `problems` in words: empty when all ended once. `fast`: the model of models.fast."""
     shared, todo = items.shared(), varied(count, seed)
-    async with site.opened(where, shared.today, root=root, width=at_once) as place:
+    async with site.opened(where, shared.today, root=root, width=at_once, fast_model=fast) as place:
         place.fake.set_script(items.script(items.load()))
         planned = _planned(count, seed) if faults and where.ollama is None else []
         place.fake.set_faults(planned)

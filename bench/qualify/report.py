@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from bench.qualify import passes
+from bench.qualify import passes, spy
 
 _COUNTED = "as the backend counts them; a quarter of the characters where it does not"
 
@@ -52,6 +52,7 @@ def cost(outcomes: Sequence[passes.Outcome]) -> dict[str, Any]:
     return {
         "callsPerItem": _per(len(calls), outcomes),
         "calls": dict(sorted(prompts.items())),
+        "byModel": {model: _of_model(calls, model, outcomes) for model in sorted({call.model for call in calls})},
         "promptTokensPerItem": _per(sum(call.prompt_tokens for call in calls), outcomes),
         "answerTokensPerItem": _per(sum(call.answer_tokens for call in calls), outcomes),
         "tokens": _COUNTED,
@@ -104,6 +105,15 @@ def _by(outcomes: Sequence[passes.Outcome], key: Callable[[passes.Outcome], str]
             "seconds": cost(group)["seconds"],
         }
         for name, group in sorted(groups.items())
+    }
+
+
+def _of_model(calls: Sequence[spy.Call], model: str, outcomes: Sequence[passes.Outcome]) -> dict[str, float]:
+    own = [call for call in calls if call.model == model]
+    return {
+        "callsPerItem": _per(len(own), outcomes),
+        "promptTokensPerItem": _per(sum(call.prompt_tokens for call in own), outcomes),
+        "answerTokensPerItem": _per(sum(call.answer_tokens for call in own), outcomes),
     }
 
 

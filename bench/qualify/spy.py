@@ -30,6 +30,7 @@ class Call:
     (`counted` is false). `whole`: it was answered to its end, with JSON."""
 
     path: str
+    model: str
     tag: str
     title: str
     prompt: str
@@ -120,7 +121,8 @@ def described(path: str, body: bytes) -> Call:
     texts = [str(turn.get("content", "")) for turn in turns or [] if isinstance(turn, dict)]
     tag, title = _TAG.search(texts[0] if texts else ""), _TITLE.search(texts[1] if len(texts) > 1 else "")
     digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
-    return Call(path, tag[1] if tag else "", title[1] if title else "", "\n".join(texts), digest)
+    model = str(asked.get("model", "")) if isinstance(asked, dict) else ""
+    return Call(path, model, tag[1] if tag else "", title[1] if title else "", "\n".join(texts), digest)
 
 
 def read(call: Call, said: bytes) -> None:
