@@ -58,8 +58,8 @@ class Client:
     async def until(self, text: bytes) -> None:
         """Read on until a piece has the text."""
         async with asyncio.timeout(90):
-            while text not in await self._piece():
-                pass
+            while text not in (piece := await self._piece()):
+                assert piece, f"the stream ends: {self.body[-2000:]!r}"
 
     async def rest(self) -> None:
         """Read to the end."""
