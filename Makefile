@@ -68,14 +68,17 @@ unit: venv ## Tests that need neither a cluster nor a service (they need Chromiu
 	$(BIN)/pytest -n auto -m "not apiserver and not services and not e2e"
 
 .PHONY: test-thorough
-test-thorough: venv ## Property tests with all their examples (make unit draws a quarter of the costly ones)
+test-thorough: venv services-up ## All examples of property tests and all kills (make test has a part of the costly ones)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto -m "not apiserver and not services and not e2e" \
 	  $$(grep -rlE "^from hypothesis|^import hypothesis" tests --include="test_*.py")
+	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
+	  HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 4 --dist loadfile -m "(apiserver or services) and not e2e" \
+	  $$(grep -rlE "^from tests import .*thorough" tests --include="test_*.py")
 
 .PHONY: contract
 contract: venv ocr mailserver gitea recorded services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  $(BIN)/pytest -n 4 --dist loadfile -m "(apiserver or services) and not e2e" --ignore=tests/faults && \
+	  $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder -m "(apiserver or services) and not e2e" --ignore=tests/faults && \
 	  $(BIN)/pytest -n 2 --dist loadfile -m "apiserver or services" tests/faults
 
 .PHONY: test-versions

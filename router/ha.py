@@ -70,11 +70,15 @@ class Candidate:
 
     @property
     def active(self) -> bool:
-        """Holds the Lease at this moment."""
-        return self._lease.leading
+        """Holds the Lease at this moment; to be asked on the event loop. The Lease is won in another thread. Another
+        router may read it and hand its requests over before the loop has a turn, so the listeners are told first: a
+        scheduler that knows no backends yet would refuse them."""
+        if not self._told and self._lease.leading:
+            self._tell()
+        return self._told and self._lease.leading
 
     def check(self) -> None:
-        """Raise `kube.lease.Fenced` unless `active`."""
+        """Raise `kube.lease.Fenced` unless this process holds the Lease at this moment."""
         self._lease.check()
 
     @property
@@ -134,7 +138,7 @@ class Candidate:
             self._loop.call_soon_threadsafe(event.set)
 
     def _tell(self) -> None:
-        active = self.active
+        active = self._lease.leading
         if active != self._told:
             self._told = active
             _log.info("active" if active else "standing by", me=self._me)

@@ -17,31 +17,37 @@ from router.backends.statuses import restored
 
 
 class Takeover:
-    """`active` tells whether this router decides, `statuses` gives those that the watch saw last, None when the
-    settings give the backends. `now` is the scheduler's clock in seconds, `wall` the time of day. `changed`, `turned`
-    and `listed` are listeners of the book, of the Lease and of the watch."""
+    """`decides`: this router does from the beginning; after that `turned` says it. `active` tells whether it does at
+    this moment, `statuses` gives those that the watch saw last, None when the settings give the backends. `now` is the
+    scheduler's clock in seconds, `wall` the time of day. `changed`, `turned` and `listed` are listeners of the book, of
+    the Lease and of the watch.
+
+    A Lease can be away for a moment of which no listener is told, when a renewal is answered late. The backends stay
+    then: they would not come back before the book changes again. Nothing is dispatched meanwhile (`dispatch`)."""
 
     def __init__(
         self,
         backends: book.Book,
         dispatcher: dispatch.Dispatcher,
         *,
+        decides: bool,
         active: Callable[[], bool],
         statuses: Callable[[], Mapping[str, gpubackend.Status]] | None,
         now: Callable[[], float],
         wall: Callable[[], datetime],
     ) -> None:
         self._book, self._dispatcher = backends, dispatcher
-        self._active, self._statuses = active, statuses
+        self._decides, self._active, self._statuses = decides, active, statuses
         self._now, self._wall = now, wall
         self._known = False  # the watch has brought a whole list of the backends
 
     def changed(self) -> None:
         """The book changed."""
-        self._dispatcher.reconfigure(self._book.views() if self._active() else (), self._book.table)
+        self._dispatcher.reconfigure(self._book.views() if self._decides else (), self._book.table)
 
     def turned(self, active: bool) -> None:
         """This router decides from now on, or no longer."""
+        self._decides = active
         if active:
             self._restore()
         else:

@@ -193,6 +193,7 @@ class Wiring:
         follower = takeover.Takeover(
             known,
             dispatcher,
+            decides=candidate is None,
             active=lambda: leader.active,
             statuses=None if source is None else source.statuses,
             now=now,

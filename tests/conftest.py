@@ -25,6 +25,38 @@ settings.register_profile(
 )
 settings.load_profile("unhurried")
 
+_MEMORY, _ROOM = Path("/dev/shm"), 4 << 30  # a file system of Linux in memory; bytes
+
+_LONG = (
+    "tests/kb/erasure/test_killed.py",
+    "tests/kb/ingest/test_killed.py",
+    "tests/orchestrator_job/test_crashes.py",
+    "tests/limits/test_operator.py",
+    "tests/kb/qualify_set/",
+    "tests/sources/test_atlassian_histories.py",
+)
+"""Files with few tests that take long, the longest first."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Files of tests lie in memory, if there is room for them and programs may be run there. The stores wait for the
+    disk at each commit; a process that is killed loses nothing that the kernel has, on a disk or not."""
+    if not _MEMORY.is_dir():
+        return
+    found = os.statvfs(_MEMORY)
+    if found.f_bavail * found.f_frsize >= _ROOM and not found.f_flag & os.ST_NOEXEC:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long files first, so that no worker is alone with one at the end (with `--no-loadscope-reorder`: otherwise
+    pytest-xdist begins with the files that have the most tests)."""
+
+    def place(item: pytest.Item) -> int:
+        return next((n for n, name in enumerate(_LONG) if item.nodeid.startswith(name)), len(_LONG))
+
+    items.sort(key=place)
+
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """One line for each reason to skip, instead of one for each place in the tests."""

@@ -1,13 +1,18 @@
-"""How long property tests look: a quarter of their examples by default, all of them with HYPOTHESIS_PROFILE=thorough.
+"""How long tests look whose examples or cases are costly: at a part, and at all with HYPOTHESIS_PROFILE=thorough.
 
     @settings(max_examples=thorough.examples(400), deadline=None)
+    for point in thorough.part(points):
 
-For tests whose examples are costly; the others state their number plainly. `make test-thorough` runs all of them.
+The others state their number plainly. `make test-thorough` runs every example and every case.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 
@@ -15,3 +20,9 @@ _THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 def examples(every: int) -> int:
     """How many of `every` examples this run draws."""
     return every if _THOROUGH else every // 4
+
+
+def part(cases: Sequence[T]) -> list[T]:
+    """Which of these cases this run has: the first, each third one after it, and the last; or all. The part is the
+    same in each run."""
+    return list(cases) if _THOROUGH else [*cases[:-1:3], *cases[-1:]]

@@ -1,4 +1,7 @@
-"""kill -9 at the boundaries of checkpoints and effects: the next run resumes, repeats no finished node, writes once."""
+"""kill -9 at the boundaries of checkpoints and effects: the next run resumes, repeats no finished node, writes once.
+
+`make test` kills at each third boundary, `make test-thorough` at each.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import thorough
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge, mongowire
 
@@ -67,6 +71,8 @@ async def test_every_boundary(
     lost_answers = ("orchestrator_checkpoints", "task_results", "session_memory", "orchestrator_ledger")
     cases = [((name, n), True) for name in lost_answers for n in range(1, writes[name] + 1)]
     cases += [((name, 1), False) for name in ("task_results", "session_memory")]
+    assert len(cases) == 24
+    cases = thorough.part(cases)
     fake.forget()
     known.asked.clear()
     fake.set_script({job.TAG: [job.reply()] * (len(cases) + 1)})

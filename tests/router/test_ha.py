@@ -196,6 +196,29 @@ async def test_a_renewal_that_was_sent_in_time_and_answered_late_is_noticed() ->
         assert (one.active, one.epoch) == (True, 1)
 
 
+async def test_listeners_are_told_before_a_request_that_comes_first_learns_that_it_decides() -> None:
+    """A scheduler that has no backends yet would refuse it."""
+    routers, tries, gate, renews = Routers(), threading.Event(), threading.Event(), threading.Event()
+    async with routers.running("one") as one:
+        meanwhile = routers.ways["one"].meanwhile
+
+        def wins() -> None:
+            tries.set()
+            gate.wait(90)
+            meanwhile["write", "there"] = renews.set
+
+        meanwhile["write", "there"] = wins
+        assert await asyncio.to_thread(tries.wait, 90)
+        gate.set()
+        # The event loop has no turn: the thread wins the Lease, and is about to renew it.
+        assert renews.wait(90)
+        assert (one.epoch, routers.told) == (1, [])
+        assert one.active
+        assert routers.told == [("one", True)]
+        await routers.renewals(2)
+        await routers.until(("one", True))
+
+
 async def test_renewals_and_the_handover_do_not_wait_for_the_executor() -> None:
     routers, busy = Routers(), threading.Event()
     loop = asyncio.get_running_loop()

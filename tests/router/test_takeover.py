@@ -32,6 +32,7 @@ class Router:
         self.takeover = Takeover(
             self.book,
             self.dispatcher,
+            decides=active,
             active=lambda: self.active,
             statuses=lambda: self.statuses,
             now=lambda: 100.0,
@@ -98,6 +99,18 @@ async def test_a_router_that_stops_deciding_refuses_what_waits_and_forgets_the_b
         await router.dispatcher.granted(waiter)
     assert list(router.plan.waiting()) == []
     assert list(router.plan.hosts()) == []
+
+
+def test_backends_that_change_in_a_moment_without_the_lease_are_kept_when_it_was_never_lost() -> None:
+    """A renewal that was sent in time and is answered late: no listener is told of the moment in between."""
+    router = Router()
+    router.takeover.turned(True)
+    router.active = False
+    router.takeover.listed(_SPECS)
+    router.probed()
+    router.active = True
+    assert [host.backend.name for host in router.plan.hosts()] == ["gpu"]
+    assert router.dispatcher.offer(ask(1)) == "gpu"
 
 
 def test_statuses_are_written_by_a_router_that_decides_and_has_read_them() -> None:

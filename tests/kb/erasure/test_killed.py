@@ -1,4 +1,7 @@
-"""kill -9 before each call of an erasure: the next process goes on with it, and nothing of the scope returns."""
+"""kill -9 before each call of an erasure: the next process goes on with it, and nothing of the scope returns.
+
+`make test` kills before each third call, `make test-thorough` before each.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from kb import mongo
 from kb.erasure import book, places
 from kb.rules import mongo as rules
 from router import client as router_client
+from tests import thorough
 from tests.fakes.ollama import process
 from tests.kb import conftest, scopes, world
 from tests.kb.ingest import test_killed_operations as killed
@@ -75,7 +79,8 @@ async def test_an_erasure_is_gone_on_from_before_each_call(
     assert expected["rules"] == [str(scopes.BLOG)]
     assert len(expected["graph"]) == 1  # type: ignore[arg-type]  # the rows of another project
     wrong = []
-    for deadly in range(calls.index("open") + 2, len(calls) + 1):
+    points = range(calls.index("open") + 2, len(calls) + 1)
+    for deadly in thorough.part(points):
         _, found = await ended(deadly)
         wrong += [(calls[deadly - 1], key) for key in found if found[key] != expected[key]]
     assert wrong == []

@@ -44,6 +44,7 @@ from tests.nursery import children
 
 FILE = Path(__file__)
 MOVED = scopes.make("acme", "shop", "wholesale")
+_PATIENCE = 300.0  # seconds; bounds a test that fails, on however busy a machine
 
 
 @asynccontextmanager
@@ -170,7 +171,7 @@ def run(place: Mapping[str, Any], folder: Path, operation: str, text: str, deadl
     asked = {**place, "folder": str(folder), "operation": operation, "text": text, "deadly": deadly}
     log, calls = folder / "log", folder / "calls"
     calls.unlink(missing_ok=True)
-    code = children.of(str(FILE)).start(dict(os.environ), log, [json.dumps(asked)]).wait(60)
+    code = children.of(str(FILE)).start(dict(os.environ), log, [json.dumps(asked)]).wait(_PATIENCE)
     assert code == (-signal.SIGKILL if deadly else 0), log.read_text()
     return [] if deadly else list(json.loads(calls.read_text()))
 
