@@ -185,6 +185,34 @@ def local(directory: Path, *arguments: str, stdin: bytes = b"", seconds: float =
     return _run(["--git-dir", str(directory), *arguments], environment(), stdin, seconds)
 
 
+@contextmanager
+def lines(directory: Path, *arguments: str, stdin: bytes = b"", seconds: float = 300.0) -> Iterator[Iterator[bytes]]:
+    """The lines of a command that makes no call, as they come; the end of the block ends the command. Raises `Failed`
+    where it came to a bad end by itself."""
+    with tempfile.TemporaryFile() as given:
+        given.write(stdin)
+        given.seek(0)
+        process = subprocess.Popen(  # noqa: S603
+            ["git", "--git-dir", str(directory), *arguments],  # noqa: S607  # the git of the image
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment(),
+            start_new_session=True,
+        )
+    ended: list[str] = []
+    assert process.stdout is not None
+    with process.stdout, _ending(process, seconds, None, ended):
+
+        def read() -> Iterator[bytes]:
+            assert process.stdout is not None
+            yield from process.stdout
+            if process.wait() or ended:
+                raise Failed(ended[0] if ended else f"git ended with {process.returncode}")
+
+        yield read()
+
+
 def call(
     at: Remote,
     *arguments: str,
