@@ -1,8 +1,8 @@
 """Read-only Git over smart HTTP for runs, from the clone of a Connection; the run's token is the bearer token.
 
-A run sees the Git Connections of its namespace that are its client's, and of its project or group or of none. Nothing
-can be pushed: only upload-pack is served, and only what the branches reach: a clone keeps what they had before. A replica without the clone, or with one that is behind what was read, makes
-it while the caller waits by Retry-After.
+A run sees the Git Connections of its namespace that are its client's, and of its project or group or of none. Only
+upload-pack is served, and only what the branches reach: a clone keeps what they had before. A replica without the
+clone, or with one that is behind what was read, makes it while the caller waits by Retry-After.
 
 Source: gitprotocol-http(5) "Smart Clients", gitprotocol-v2(5) "HTTP Transport"; git-http-backend(1).
 """
@@ -142,10 +142,25 @@ class Reading:
                 remedy="kubectl get connections shows them; a suspended one is not served.",
             )
         copy = self._workspace.clone(claim.uid)
-        read = [at["at"] for at in claim.cursor.get("branches", {}).values() if at.get("at")]
-        if not await asyncio.to_thread(copy.has, read):
+        if not await self._has(copy, claim):
             await self._make(claim)
         return copy
+
+    async def copy(self, namespace: str, name: str, url: str, commits: Sequence[str]) -> clone.Clone:
+        """The clone of a Git Connection at `url`, which has what was read, and these commits if the remote has them on
+        a branch that is read. Raises `crds.errors.Operational`."""
+        claim = await self._assigned.named(namespace, name)
+        if claim is None or claim.spec.type is not connection.Type.GIT or claim.spec.url != url:
+            raise errors.Operational(f"Connection {name} is not polled yet as it is now", retry_after=_MAKING_SECONDS)
+        copy = self._workspace.clone(claim.uid)
+        # After a change of URL the clone is of the other repository until it is read.
+        if claim.cursor.get("of") != git.cursor_of(claim.spec) or not await self._has(copy, claim, commits):
+            await self._make(claim)
+        return copy
+
+    async def _has(self, copy: clone.Clone, claim: assignments.Claim, commits: Sequence[str] = ()) -> bool:
+        read = [at["at"] for at in claim.cursor.get("branches", {}).values() if at.get("at")]
+        return await asyncio.to_thread(copy.has, [*read, *commits])
 
     async def _unreached(self, copy: clone.Clone, wanted: Sequence[str]) -> list[str]:
         def find() -> list[str]:
