@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import resource
 import shutil
 from collections.abc import Callable, Sequence
@@ -139,8 +140,11 @@ class Quarantine:
             if self._watch():
                 raise
             raise bundle.invalid(f"Git refuses it: {error.message}", "Correct what it says.") from error
-        name = said.decode("ascii").split()[-1]
-        index = (self.path / "objects" / "pack" / f"pack-{name}.idx").read_bytes()
+        # What stands behind the pack is handed on by the command.
+        name = re.fullmatch(rb"pack\t([0-9a-f]{40})\n", said)
+        if name is None:
+            raise bundle.invalid("something stands behind its pack")
+        index = (self.path / "objects" / "pack" / f"pack-{name[1].decode()}.idx").read_bytes()
         rows = (line.split() for line in command.local(self.path, "show-index", stdin=index).splitlines())
         ordered = [sha.decode("ascii") for _, sha in sorted((int(row[0]), row[1]) for row in rows)]
         # --fix-thin writes what it took behind what came.

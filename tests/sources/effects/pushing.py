@@ -77,17 +77,17 @@ class Pushing:
 
     def replica(self, name: str, bounds: quarantine.Bounds | None = None) -> None:
         """Go on as a process with clones of its own."""
-        self.workspace = clone.Workspace(self.folder / name, 1 << 30, 1 << 30)
+        workspace = self.workspace = clone.Workspace(self.folder / name, 1 << 30, 1 << 30)
 
         async def opens(claim: assignments.Claim) -> git.Repository:
             at = command.remote(
                 claim.spec.url, {"username": "bot", "password": "word"}, plain=True, authorities="", seconds=60
             )
             bucket = limits.Bucket(6000, 1000)
-            return git.Repository(self.workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=time.monotonic)
+            return git.Repository(workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=time.monotonic)
 
         measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-        reads = reading.Reading(self.assigned, self.workspace, opens, measured, width=4, seconds=60.0, wall=lambda: NOW)
+        reads = reading.Reading(self.assigned, workspace, opens, measured, width=4, seconds=60.0, wall=lambda: NOW)
         shared = pushes.Pushes(
             reads.copy, plain=True, authorities="", reached=hosts.LOCAL, monotonic=lambda: 0.0, bounds=bounds
         )

@@ -144,12 +144,14 @@ def _listening(port: int) -> None:
 
 class Http:
     """`git http-backend` behind a login. `status`: answer this instead; `seen`: the Authorization headers. `cut`: the
-    connection of a push breaks off, "before" it is done or "after" it; `stall`: so many seconds go by there. `times`: that many of them."""
+    connection of a push breaks off, "before" it is done or "after" it, `times` times, after `stall` seconds."""
 
     def __init__(self, root: Path, login: str) -> None:
         self._root, self._login = root, login
         self.status, self.seen, self.requests = 0, list[str](), list[str]()
         self.url, self.cut, self.stall, self.times = "", "", 0.0, 1000
+        self.slow = False
+        """The list of what may be pushed to stalls."""
         self.pushing = asyncio.Event()
         """Set while a push stalls."""
 
@@ -177,7 +179,7 @@ class Http:
             return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="git"'})
         body = await request.read()
         pushes = request.path.endswith("git-receive-pack") and len(body) > 4
-        if pushes and self.times and self.cut == "before":
+        if (pushes and self.times and self.cut == "before") or (self.slow and "upload-pack" in request.path_qs):
             return await self._cut(request)
         env = {
             **_ENV, "GIT_PROJECT_ROOT": str(self._root), "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": request.path,

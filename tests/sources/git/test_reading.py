@@ -268,7 +268,7 @@ async def test_a_run_reads_only_what_the_branches_reach(
         at = command.remote(made.url, {}, plain=False, authorities="", seconds=60)
         await asyncio.to_thread(copy.bring, at, {"main": made.sha("main")}, "main")
         assert copy.has([gone])
-        subprocess.run(["git", "init", "-q", str(tmp_path / "b")], check=True)
+        Repository(tmp_path / "b")
         for sha in (gone, tree, blob):
             assert "not our ref" in await fetched(sha) or "unadvertised object" in await fetched(sha)
         if version == 2:
