@@ -245,7 +245,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     )  # fmt: skip
     watches = watching.Watcher(assigned, polls.source, measured, most=config.idle_connections, wall=wall)
     work = _work(prepared, (polls.run, watches.run, corrects.run), health)
-    loops = (health.tick(), work, _tidy(assigned, workspace), ended.wait())
+    loops = (health.tick(), work, _tidy(assigned, workspace, Path(config.workspace)), ended.wait())
     jobs = [asyncio.create_task(one) for one in loops]
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
@@ -280,12 +280,13 @@ def _gate(config: settings.Settings) -> gate.Gate:
     return gate.Gate(verifier, grants.Book(Path(config.tokens_file)) if config.tokens_file else None)
 
 
-async def _tidy(assigned: assignments.Assignments, workspace: clone.Workspace) -> None:
-    """Delete the clones of Connections that are gone, until cancelled."""
+async def _tidy(assigned: assignments.Assignments, workspace: clone.Workspace, root: Path) -> None:
+    """Delete the clones of Connections that are gone, and what killed pushes left, until cancelled."""
     while True:
         await asyncio.sleep(TIDY_SECONDS)
         try:
             gone = await asyncio.to_thread(workspace.keep, await assigned.uids())
+            gone += await asyncio.to_thread(quarantine.tidy, root)
         except mongo.Unavailable as error:
             log.info("clones not looked at", reason=error.message)
             continue

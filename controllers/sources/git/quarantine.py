@@ -1,7 +1,7 @@
 """Where commits that a run wants to push are looked at: a repository of their own beside the clone, for one push.
 
 It borrows the clone's objects and writes none there, so that nothing of a push is ever read by a run. One push at a
-time: a file lock beside it is held from `open` to `close`. What a killed process left is removed by the next one.
+time: a file lock beside it is held from `open` to `close`. What a killed process left is removed by the next one, or by `tidy`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import resource
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from controllers.sources import port
 from controllers.sources.git import bundle, clone, command, history, reach
@@ -43,13 +44,9 @@ class Quarantine:
 
     def open(self) -> None:
         """Make it, empty. Raises `Unreachable` where another push has it."""
-        lock = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(lock)
-            raise port.Unreachable("another push to this Connection is under way", retry_after=2.0) from error
-        self._lock = lock
+        self._lock = _locked(self.path)
+        if self._lock is None:
+            raise port.Unreachable("another push to this Connection is under way", retry_after=2.0)
         shutil.rmtree(self.path, ignore_errors=True)
         command.local(self.path, "init", "--quiet", "--bare", "--template=", "--initial-branch=none")
         borrowed = self.path / "objects" / "info" / "alternates"
@@ -170,6 +167,28 @@ class Quarantine:
             if size > self._bounds.unpacked
             else self._watch()
         )
+
+
+def tidy(root: Path) -> list[str]:
+    """Remove what killed processes left beside the clones of `root`; its names. Blocks."""
+    gone = []
+    for path in sorted(root.glob("*.push")):
+        lock = _locked(path)
+        if lock is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(lock)
+            gone.append(path.name)
+    return gone
+
+
+def _locked(path: Path) -> int | None:
+    lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
 
 
 class Refused(port.Misconfigured):

@@ -41,7 +41,7 @@ class Place:
         self.process = process.Sources(
             self.log, KUBECONFIG=self.world.kubeconfig(self._folder), KB_URL=self.world.url, API_HOST="127.0.0.1",
             API_PORT=self.port, RUN_TOKEN_KEYS=self._folder / "keys", MONGODB_DATABASE=self.database,
-            MONGODB_URI=os.environ["JERVIS_TEST_MONGODB_URI"], EFFECT_SECONDS=1.5, **self.settings,
+            MONGODB_URI=os.environ["JERVIS_TEST_MONGODB_URI"], **{"EFFECT_SECONDS": 1.5, **self.settings},
         )  # fmt: skip
         await asyncio.to_thread(self.process.ready)
         return self.process

@@ -13,6 +13,7 @@ import pymongo
 import pytest
 
 from controllers.sources import assignments, client, mongo
+from controllers.sources.git import quarantine
 from crds import values
 from tests.sources.effects.calling import Place, until
 from tests.sources.effects.pushing import LOGIN, Work, connected, remote, stored
@@ -46,15 +47,17 @@ def pushed(at: Repository) -> int:
     return log.read_text().count("\tpush") if log.exists() else 0
 
 
-async def passed(made: Place) -> None:
-    """As if the minutes went by that a claim lasts and a remote needs to be quiet."""
+async def rows(made: Place, *, earlier: bool = False) -> list[dict[str, Any]]:
+    """The ledger; `earlier`: as if the minutes went by that a claim lasts and a remote needs to be quiet."""
     store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-    rows = store[made.database]["source_effects"]
-    async for row in rows.find({}):
-        earlier = {name: row[name].replace(year=2020) for name in ("until", "sentAt") if row.get(name)}
-        if earlier:
-            await rows.update_one({"_id": row["_id"]}, {"$set": earlier})
+    ledger = store[made.database]["source_effects"]
+    found: list[dict[str, Any]] = await ledger.find({}).to_list(None)
+    for row in found if earlier else ():
+        moved = {name: row[name].replace(year=2020) for name in ("until", "sentAt") if row.get(name)}
+        if moved:
+            await ledger.update_one({"_id": row["_id"]}, {"$set": moved})
     store.close()
+    return found
 
 
 @pytest.mark.parametrize(("window", "before"), [("intent", 0), ("sent", 0), ("pushed", 1), ("recorded", 1)])
@@ -72,27 +75,29 @@ async def test_a_killed_process_pushes_a_branch_once(tmp_path: Path, window: str
             await first
         else:
             await until(http.pushing.is_set)
+            while not await rows(made):  # noqa: ASYNC110  # what is waited for happens in another process
+                await asyncio.sleep(0.01)
         assert made.process is not None
         made.process.kill()
         assert pushed(at) == before
         http.cut, http.slow, http.stall = "", False, 0.0
-        await passed(made)
+        states = [row["state"] for row in await rows(made, earlier=True)]
+        assert states == [{"intent": "Intent", "recorded": "Done"}.get(window, "Sent")]
         await made.start()
         found = await first if window == "recorded" else await made.effect("pushBranch", "code", given)
         assert found.state is client.State.DONE
         assert await made.effect("pushBranch", "code", given) == found
         assert (at.sha("jervis/fix"), pushed(at)) == (commit, 1)
         assert (await first) == found
-        assert not [path for path in (tmp_path / "ws").glob("*.push")]
+        # What is left where no other push came.
+        assert quarantine.tidy(tmp_path / "ws") == (["uid-code.git.push"] if window == "pushed" else [])
         async with made.calls() as asked:
             assert await asked.outcome("k") == found
+            content = values.ContentRef.model_validate(given["bundle"])
+            other = client.PushBranch(branch="main", commit=commit, bundle=content)
             with pytest.raises(client.Rejected) as caught:
-                content = values.ContentRef.model_validate(given["bundle"])
-                await asked.push("code", "k2", client.PushBranch(branch="main", commit=commit, bundle=content))
+                await asked.push("code", "k2", other)
             assert (caught.value.status, caught.value.field) == (403, "arguments.branch")
-        assert [(one["tool"], one["key"], one["outcome"]) for one in made.audit()][-1] == (
-            "pushBranch",
-            "k2",
-            "Refused",
-        )
+        last = made.audit()[-1]
+        assert (last["tool"], last["key"], last["outcome"]) == ("pushBranch", "k2", "Refused")
         assert "word" not in made.log.read_text()
