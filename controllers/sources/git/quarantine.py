@@ -1,7 +1,8 @@
 """Where commits that a run wants to push are looked at: a repository of their own beside the clone, for one push.
 
 It borrows the clone's objects and writes none there, so that nothing of a push is ever read by a run. One push at a
-time: a file lock beside it is held from `open` to `close`. What a killed process left is removed by the next one, or by `tidy`.
+time: a file lock beside it is held from `open` to `close`. What a killed process left goes with the next push, or by
+`tidy`.
 """
 
 from __future__ import annotations

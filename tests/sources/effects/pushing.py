@@ -39,9 +39,9 @@ def remote(root: Path) -> Repository:
 class Work:
     """A run's own repository, with what the remote has."""
 
-    def __init__(self, path: Path, of: Repository) -> None:
+    def __init__(self, path: Path, url: str) -> None:
         self.repository = Repository(path)
-        self.repository.git("fetch", "-q", of.url, "+refs/heads/*:refs/heads/*")
+        self.repository.git("fetch", "-q", url, "+refs/heads/*:refs/heads/*")
 
     def commit(self, branch: str = "fix", start: str = "main", **more: Any) -> str:
         """A commit on a branch that grows from `start`."""
@@ -72,7 +72,8 @@ class Pushing:
 
     def __init__(self, rig: Rig, http: Http, folder: Path, assigned: assignments.Assignments, at: Repository) -> None:
         self.rig, self.http, self.folder, self.assigned, self.remote = rig, http, folder, assigned, at
-        self.work = Work(folder / "work.git", at)
+        self.work = Work(folder / "work.git", at.url)
+        self.login, self.url = {"username": "bot", "password": "word"}, f"{http.url}/storage.git"
         self.replica("ws")
 
     def replica(self, name: str, bounds: quarantine.Bounds | None = None) -> None:
@@ -80,9 +81,7 @@ class Pushing:
         workspace = self.workspace = clone.Workspace(self.folder / name, 1 << 30, 1 << 30)
 
         async def opens(claim: assignments.Claim) -> git.Repository:
-            at = command.remote(
-                claim.spec.url, {"username": "bot", "password": "word"}, plain=True, authorities="", seconds=60
-            )
+            at = command.remote(claim.spec.url, self.login, plain=True, authorities="", seconds=60)
             bucket = limits.Bucket(6000, 1000)
             return git.Repository(workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=time.monotonic)
 
@@ -95,8 +94,8 @@ class Pushing:
 
     async def connect(self, name: str = "code", **spec: Any) -> None:
         """A Git Connection that is polled."""
-        url = f"{self.http.url}/storage.git"
-        await self.assigned.want(connected(self.rig.world, url, name, **spec))
+        given = {"url": self.url, **spec}
+        await self.assigned.want(connected(self.rig.world, given.pop("url"), name, **given))
 
     def arguments(self, commit: str, *, branch: str = "jervis/fix", bundle: bytes | None = None, **more: Any) -> Any:
         """Of a push."""

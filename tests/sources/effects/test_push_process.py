@@ -63,7 +63,7 @@ async def rows(made: Place, *, earlier: bool = False) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(("window", "before"), [("intent", 0), ("sent", 0), ("pushed", 1), ("recorded", 1)])
 async def test_a_killed_process_pushes_a_branch_once(tmp_path: Path, window: str, before: int) -> None:
     at = remote(tmp_path / "srv")
-    work = Work(tmp_path / "work.git", at)
+    work = Work(tmp_path / "work.git", at.url)
     commit = work.commit()
     async with Http(tmp_path / "srv", LOGIN).serving() as http, place(tmp_path, http) as made:
         given = {"branch": "jervis/fix", "commit": commit, "bundle": stored(made.world, work.bundle())}
