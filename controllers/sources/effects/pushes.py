@@ -195,7 +195,7 @@ class Push:
         if now:
             place.bring(self._where.at, now)
         place.admit(given, asked.commit, self._old)
-        return {"known": not reach.lacking(place.path, copy.tips(), [asked.commit])}
+        return {"known": not reach.lacking(place.path, copy.tips(), [asked.commit], watch=self._why)}
 
     def _send(self) -> None:
         assert self._quarantine is not None
@@ -214,7 +214,7 @@ class Push:
 
     def _published(self, copy: clone.Clone, now: str, *, known: bool) -> bool:
         commit, tips = self._asked.commit, copy.tips()
-        if not known and tips and not reach.lacking(copy.path, tips, [commit]):
+        if not known and tips and not reach.lacking(copy.path, tips, [commit], watch=self._why):
             return True
         if not now or now == self._old:
             return False

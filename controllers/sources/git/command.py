@@ -201,9 +201,15 @@ def local(
 
 
 @contextmanager
-def lines(directory: Path, *arguments: str, stdin: bytes = b"", seconds: float = 300.0) -> Iterator[Iterator[bytes]]:
+def lines(
+    directory: Path,
+    *arguments: str,
+    stdin: bytes = b"",
+    seconds: float = 300.0,
+    watch: Callable[[], str] | None = None,
+) -> Iterator[Iterator[bytes]]:
     """The lines of a command that makes no call, as they come; the end of the block ends the command. Raises `Failed`
-    where it came to a bad end by itself."""
+    where it came to a bad end by itself, or was ended by `seconds` or `watch`."""
     with tempfile.TemporaryFile() as given:
         given.write(stdin)
         given.seek(0)
@@ -217,7 +223,7 @@ def lines(directory: Path, *arguments: str, stdin: bytes = b"", seconds: float =
         )
     ended: list[str] = []
     assert process.stdout is not None
-    with process.stdout, _ending(process, seconds, None, ended):
+    with process.stdout, _ending(process, seconds, watch, ended):
 
         def read() -> Iterator[bytes]:
             assert process.stdout is not None

@@ -77,22 +77,15 @@ class Quarantine:
         """Take a bundle in, and judge it as the way from `old`, which is here ("": there is no branch yet), to
         `commit`. Raises `problems.Invalid`, `problems.Conflict`, `Failed`."""
         tips = [*self._copy.tips(), *([old] if old else [])]
-        if absent := reach.lacking(self.path, tips, given.needs):
+        if absent := self._lacking(tips, given.needs):
             raise bundle.invalid(
                 f"it needs commit {absent[0]}, which no branch of the Connection has",
                 "Fetch, and build the commits on a branch that the Connection reads.",
             )
         own, bases = self._unpack(given)
-        try:
-            kind = command.local(self.path, "cat-file", "-t", commit).strip()
-            new = reach.fresh(self.path, tips, commit, seconds=self._bounds.seconds) if kind == b"commit" else []
-        except command.Failed as error:
-            raise bundle.invalid(f"it does not have all of {commit}") from error
-        if kind != b"commit":
-            raise bundle.invalid(f"{commit} is no commit")
+        new = self._fresh(tips, commit)
         # What purged commits had must not come back to the remote: neither named by a folder, nor as half of a delta.
-        borrowed = [*(one for one in new if one not in own), *bases]
-        if odd := reach.lacking(self.path, tips, borrowed, near=given.needs, seconds=self._bounds.seconds):
+        if odd := self._lacking(tips, [*(one for one in new if one not in own), *bases], given.needs):
             raise bundle.invalid(f"it builds on object {odd[0]}, which no branch of the Connection has")
         self._weigh([one for one in new if one in own])
         if old and not history.ancestor(self.path, old, commit):
@@ -147,6 +140,19 @@ class Quarantine:
         ordered = [sha.decode("ascii") for _, sha in sorted((int(row[0]), row[1]) for row in rows)]
         # --fix-thin writes what it took behind what came.
         return frozenset(ordered[: given.count]), ordered[given.count :]
+
+    def _lacking(self, tips: Sequence[str], ids: Sequence[str], near: Sequence[str] = ()) -> list[str]:
+        return reach.lacking(self.path, tips, ids, near=near, seconds=self._bounds.seconds, watch=self._watch)
+
+    def _fresh(self, tips: Sequence[str], commit: str) -> list[str]:
+        try:
+            if command.local(self.path, "cat-file", "-t", commit).strip() != b"commit":
+                raise bundle.invalid(f"{commit} is no commit")
+            return reach.fresh(self.path, tips, commit, seconds=self._bounds.seconds, watch=self._watch)
+        except command.Failed as error:
+            if self._watch():
+                raise
+            raise bundle.invalid(f"it does not have all of {commit}: {error.message}") from error
 
     def _weigh(self, objects: Sequence[str]) -> None:
         asked = "".join(f"{one}\n" for one in objects).encode()

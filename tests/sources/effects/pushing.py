@@ -121,13 +121,14 @@ class Pushing:
 
 
 @contextlib.asynccontextmanager
-async def pushing(folder: Path) -> AsyncIterator[Pushing]:
+async def pushing(folder: Path, *, connect: bool = True) -> AsyncIterator[Pushing]:
     at = remote(folder / "srv")
     store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
     async with running() as rig, Http(folder / "srv", LOGIN).serving() as http:
         try:
             made = Pushing(rig, http, folder, assignments.Assignments(store[DATABASE]), at)
-            await made.connect()
+            if connect:
+                await made.connect()
             yield made
         finally:
             await store.drop_database(DATABASE)

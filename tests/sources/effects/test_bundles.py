@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from controllers.sources import port
-from controllers.sources.git import bundle, clone, command, quarantine
+from controllers.sources.git import command, quarantine
 from controllers.sources.http import problems
 from tests.sources.effects.pushing import Pushing, pushing
 
@@ -37,16 +36,6 @@ async def refused(
     assert caught.value.field.startswith("arguments.bundle")
     assert caught.value.remedy
     return caught.value.message
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [b"x", b"# v2 git bundle\n", b"# v2 git bundle\n\n", b"# v3 git bundle\n@filter=blob:none\n\nPACK",
-     b"# v2 git bundle\n" + b"-" + b"a" * 40 + b" x" * 5000, b"# v2 git bundle\n" + (b"-" + b"a" * 40 + b"\n") * 1001,
-     b"# v2 git bundle\n-zz\n\nPACK", b"# v2 git bundle\n" + b"a" * 40 + b" refs/heads/x\n\nPACK\0\0\0\3\0\0\0\0"],
-)  # fmt: skip
-async def test_what_is_no_bundle(place: Pushing, raw: bytes) -> None:
-    assert "bundle is not taken" in await refused(place, place.arguments("a" * 40, bundle=raw))
 
 
 async def test_a_bundle_that_is_cut_changed_or_of_something_else(place: Pushing) -> None:
@@ -192,24 +181,3 @@ async def test_what_a_forced_push_removed_does_not_come_back(place: Pushing) -> 
     )
     head = b"# v2 git bundle\n" + f"-{work.sha('main')}\n{made} refs/heads/fix\n\n".encode()
     assert f"builds on object {blob}" in await refused(place, place.arguments(made, bundle=head + pack))
-
-
-def test_one_push_at_a_time_and_nothing_is_left(tmp_path: Path) -> None:
-    copy = clone.Clone(tmp_path / "uid.git", 1 << 30)
-    one, two = (quarantine.Quarantine(copy, quarantine.Bounds(), lambda: "") for _ in range(2))
-    one.open()
-    with pytest.raises(port.Unreachable, match="another push"):
-        two.open()
-    assert (quarantine.tidy(tmp_path), one.path.is_dir()) == ([], True)
-    one.close()
-    two.open()
-    two.close()
-    (tmp_path / "old.git.push").mkdir()
-    assert quarantine.tidy(tmp_path) == ["old.git.push"]
-    assert not list(tmp_path.glob("*.push"))
-
-
-def test_a_bundle_of_git_is_parsed() -> None:
-    raw = b"# v2 git bundle\n-" + b"a" * 40 + b" Subject \xff with\ttabs\n" + b"b" * 40 + b" refs/heads/fix\n\n"
-    found = bundle.parse(raw + b"PACK\0\0\0\2\0\0\1\0")
-    assert (found.needs, found.has, found.count) == (("a" * 40,), frozenset({"b" * 40}), 256)

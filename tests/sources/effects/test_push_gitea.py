@@ -26,7 +26,7 @@ def server() -> Iterator[gitea.Gitea]:
 
 @pytest_asyncio.fixture
 async def place(tmp_path: Path, server: gitea.Gitea, request: pytest.FixtureRequest) -> AsyncIterator[Pushing]:
-    async with pushing(tmp_path) as made:
+    async with pushing(tmp_path, connect=False) as made:
         name = f"push-{request.node.name[-12:].replace('_', '-')}"
         made.url = f"{server.url}/{server.repository(name, commits=True)}.git"
         made.login = {"username": "ada", "password": server.token}
