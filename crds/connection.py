@@ -107,6 +107,47 @@ class Smtp(Model):
     """Login at the mail server, keys username and password or those of OAuth; by default that of the Connection."""
 
 
+_BRANCHES = "^[A-Za-z0-9_][A-Za-z0-9._+-]*(/[A-Za-z0-9_][A-Za-z0-9._+-]*)*(/[*])?$"
+
+
+class Push(Model):
+    """What runs may push."""
+
+    branches: Annotated[
+        tuple[
+            Annotated[
+                str,
+                Field(
+                    min_length=1,
+                    max_length=200,
+                    json_schema_extra=rules(
+                        (
+                            f"self.matches('{_BRANCHES}') && !self.startsWith('refs/')",
+                            "must be the name of a branch, or a prefix that ends in /*, for example jervis/*",
+                        )
+                    ),
+                ),
+            ],
+            ...,
+        ],
+        Field(min_length=1, max_length=16),
+    ]
+    """Names of branches, and prefixes that end in /*. The default branch counts only where its own name is listed."""
+
+    def allows(self, branch: str, *, default: bool = False) -> bool:
+        """Whether runs may push it; `default`: it is the default branch."""
+        if branch in self.branches:
+            return True
+        return not default and any(one.endswith("/*") and branch.startswith(one[:-1]) for one in self.branches)
+
+
+class Git(Model):
+    """What is of repositories alone."""
+
+    push: Push | None = None
+    """What runs may push; without it nothing."""
+
+
 class Spec(Model):
     """The source, its credentials and its limits."""
 
@@ -139,6 +180,10 @@ class Spec(Model):
             (
                 "self.type == 'Email' || !has(self.smtp)",
                 "smtp is for type Email; remove it",
+            ),
+            (
+                "self.type == 'Git' || !has(self.git)",
+                "git is for type Git; remove it",
             ),
             (
                 f"{_OTHER_TYPES} || !isURL(self.url) || !({_NO_INCLUDE})"
@@ -218,6 +263,8 @@ class Spec(Model):
     """Limit on requests to the source."""
     smtp: Smtp | None = None
     """For type Email: the server by which runs send mail."""
+    git: Git | None = None
+    """For type Git: what runs may push."""
     access: Access | None = None
     """For types Email, Git and Meeting, whose sources do not say it: who may see the items. Without it that is
     Unknown, and they are in no answer on behalf of a user."""

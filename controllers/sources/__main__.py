@@ -39,9 +39,9 @@ from controllers.sources import (
     sweep,
     watching,
 )
-from controllers.sources.effects import ledger, performer, targets, tools
+from controllers.sources.effects import ledger, performer, pushes, targets, tools
 from controllers.sources.effects import serving as effects
-from controllers.sources.git import clone, reading
+from controllers.sources.git import clone, quarantine, reading
 from controllers.sources.http import app, gate
 from controllers.sources.meetings import audio, worker
 from controllers.sources.meetings import metrics as meeting_metrics
@@ -163,6 +163,8 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         monotonic=time.monotonic,
     )
     read = secrets.Reader(api, access, hidden)
+    # SSL_CERT_FILE where it is set (`caBundle` of the chart).
+    trusted = ssl.get_default_verify_paths().cafile or ""
     polls = poller.Poller(
         api,
         knowledge,
@@ -190,24 +192,13 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
             workspace,
             assigned,
             plain=config.plaintext,
-            # SSL_CERT_FILE where it is set (`caBundle` of the chart).
-            authorities=ssl.get_default_verify_paths().cafile or "",
+            authorities=trusted,
             seconds=config.git_seconds,
             monotonic=time.monotonic,
             reached=reached,
         ),
         read=read,
     )
-    entries = ledger.Ledger(database, lasts=2 * config.effect_seconds)
-    means = tools.Means(
-        load=knowledge.fetch, tls=tls, plain=config.plaintext, wall=wall, monotonic=time.monotonic, reached=reached
-    )
-    does = performer.Performer(entries, targets.Targets(api, read), means, seconds=config.effect_seconds, wall=wall)
-
-    def write(line: str) -> None:
-        print(hidden.hidden(line), flush=True)  # noqa: T201  # the audit is standard output
-
-    corrected = bool(config.correction_model)
     reads = reading.Reading(
         assigned,
         workspace,
@@ -218,6 +209,30 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         wall=wall,
         hidden=hidden.hidden,
     )
+    entries = ledger.Ledger(database, lasts=2 * config.effect_seconds)
+    pushed = pushes.Pushes(
+        reads.copy,
+        plain=config.plaintext,
+        authorities=trusted,
+        reached=reached,
+        monotonic=time.monotonic,
+        bounds=quarantine.Bounds(bundle=config.push_bundle_bytes, seconds=config.effect_seconds),
+    )
+    means = tools.Means(
+        load=knowledge.fetch,
+        tls=tls,
+        plain=config.plaintext,
+        wall=wall,
+        monotonic=time.monotonic,
+        reached=reached,
+        pushes=pushed,
+    )
+    does = performer.Performer(entries, targets.Targets(api, read), means, seconds=config.effect_seconds, wall=wall)
+
+    def write(line: str) -> None:
+        print(hidden.hidden(line), flush=True)  # noqa: T201  # the audit is standard output
+
+    corrected = bool(config.correction_model)
     served = [
         *effects.Effects(does, entries, measured, write=write, wall=wall).served(),
         *meeting_serving.Serving(kept, recordings, of_meetings, correct=corrected, wall=wall).served(),
@@ -230,7 +245,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     )  # fmt: skip
     watches = watching.Watcher(assigned, polls.source, measured, most=config.idle_connections, wall=wall)
     work = _work(prepared, (polls.run, watches.run, corrects.run), health)
-    loops = (health.tick(), work, _tidy(assigned, workspace), ended.wait())
+    loops = (health.tick(), work, _tidy(assigned, workspace, Path(config.workspace)), ended.wait())
     jobs = [asyncio.create_task(one) for one in loops]
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
@@ -265,12 +280,13 @@ def _gate(config: settings.Settings) -> gate.Gate:
     return gate.Gate(verifier, grants.Book(Path(config.tokens_file)) if config.tokens_file else None)
 
 
-async def _tidy(assigned: assignments.Assignments, workspace: clone.Workspace) -> None:
-    """Delete the clones of Connections that are gone, until cancelled."""
+async def _tidy(assigned: assignments.Assignments, workspace: clone.Workspace, root: Path) -> None:
+    """Delete the clones of Connections that are gone, and what killed pushes left, until cancelled."""
     while True:
         await asyncio.sleep(TIDY_SECONDS)
         try:
             gone = await asyncio.to_thread(workspace.keep, await assigned.uids())
+            gone += await asyncio.to_thread(quarantine.tidy, root)
         except mongo.Unavailable as error:
             log.info("clones not looked at", reason=error.message)
             continue

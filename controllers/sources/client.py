@@ -16,11 +16,12 @@ import httpx
 import pydantic
 
 from controllers.sources.effects import wire
+from controllers.sources.effects.arguments import PushBranch
 from controllers.sources.effects.wire import Outcome, State
 from crds import addresses, errors
 from kb import api
 
-__all__ = ["Client", "Outcome", "Rejected", "State", "Unavailable", "token_file"]
+__all__ = ["Client", "Outcome", "PushBranch", "Rejected", "State", "Unavailable", "token_file"]
 _OPERATIONAL = frozenset({408, 425, 429, 502, 503, 504})
 
 
@@ -70,6 +71,11 @@ class Client:
             field = ".".join(map(str, first["loc"]))
             raise Rejected(f"{field}: {first['msg']}", field=field, code="invalid") from error
         return await self._call("POST", tool, asked)
+
+    async def push(self, connection: str, key: str, asked: PushBranch) -> Outcome:
+        """Push a branch of a Git Connection, once; its bundle is stored in the knowledge base before. Raises as
+        `effect` does."""
+        return await self.effect("pushBranch", connection, key, asked.model_dump(by_alias=True, exclude_none=True))
 
     async def outcome(self, key: str) -> Outcome | None:
         """What became of a key of the run's task; None: nothing was asked for by it. Raises `Unavailable`,

@@ -56,6 +56,8 @@ class Settings(BaseSettings):
     """Of all clones together, less than their volume has; a namespace gets at most twice what is free."""
     git_seconds: Annotated[float, Field(gt=0)] = 3600
     """Of one transfer from a Git server."""
+    push_bundle_bytes: Annotated[int, Field(ge=1024, le=256 << 20)] = 32 << 20
+    """Of the commits that a run pushes at once."""
     git_reads: Annotated[int, Field(ge=1, le=256)] = 4
     """Requests of runs for repositories that are answered at once."""
     git_read_seconds: Annotated[float, Field(gt=0)] = 600

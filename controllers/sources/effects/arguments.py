@@ -1,12 +1,15 @@
-"""The arguments of the tools for issues and pages."""
+"""The arguments of the tools for issues, pages and branches."""
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
+
+from crds import values
 
 _ISSUE = r"^([1-9][0-9]{0,9}|[A-Z][A-Z0-9_]{0,63}-[1-9][0-9]{0,9})$"
 _PLACE = r"^([A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+){0,20})?$"
@@ -97,3 +100,25 @@ class EditPage(_Arguments):
     way: Way = Way.APPEND
     title: Title | None = None
     version: Annotated[int, Field(ge=1)] | None = None
+
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*(/[A-Za-z0-9_][A-Za-z0-9._+-]*)*")
+_SHA = r"^[0-9a-f]{40}$"
+
+
+def _branch(name: str) -> str:
+    """Narrower than git-check-ref-format(1): letters that look alike deceive the person who reviews a branch."""
+    odd = ".." in name or any(part.endswith((".", ".lock")) for part in name.split("/"))
+    if odd or not _NAME.fullmatch(name) or name == "HEAD" or name.startswith("refs/") or re.fullmatch(_SHA, name):
+        raise ValueError("must be the name of a branch, of ASCII letters, digits and . _ + - /, as in jervis/fix-12")
+    return name
+
+
+class PushBranch(_Arguments):
+    """`branch` without refs/heads/. `commit` is what it is at afterwards, `expected` what it is at now; left out: there
+    is no such branch. `bundle` is a stored Git bundle with the commits."""
+
+    branch: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_branch)]
+    commit: Annotated[str, Field(pattern=_SHA)]
+    expected: Annotated[str, Field(pattern=_SHA)] | None = None
+    bundle: values.ContentRef

@@ -20,6 +20,7 @@ import structlog
 
 from controllers.sources import mongo, port, rest
 from controllers.sources.effects import doing, ledger, targets, tools, wire
+from controllers.sources.http import problems
 from crds import errors, runtoken
 
 log = structlog.get_logger("sources")
@@ -77,12 +78,13 @@ class Performer:
                         if not asked_for.absent:
                             return await self._unknown(claim, claim.before)
                         self._settled(claim)
+                        sent = False
                     before = await effect.prepare()
                     await self._entries.sent(claim, before, self._wall())
                     sent = True
                     try:
                         result = await effect.send(before)
-                    except (port.Rejected, port.Misconfigured, rest.Untouched):
+                    except (port.Rejected, port.Misconfigured, rest.Untouched, problems.Conflict):
                         sent = False
                         raise
                     except (errors.JervisError, KeyError, TypeError, ValueError, AttributeError) as error:

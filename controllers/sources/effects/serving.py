@@ -19,7 +19,7 @@ from controllers.sources.effects import ledger, performer, tools, wire
 from controllers.sources.http import app, gate, problems, routes
 from crds import errors
 
-_AGAIN = (409, "The key stands for another effect of the task.")
+_AGAIN = (409, "The key stands for another effect of the task, or the target is not as the request expects.")
 
 
 def _route(path: str, summary: str, body: type[wire.Request]) -> routes.Route:

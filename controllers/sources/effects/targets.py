@@ -31,7 +31,7 @@ class Targets:
         main = await self._secrets.read(conn.metadata.namespace, spec.secret_ref)
         reference = spec.smtp.secret_ref if spec.smtp else None
         smtp = main if reference is None else await self._secrets.read(conn.metadata.namespace, reference)
-        return tools.Target(spec, main, smtp, self._bucket(conn))
+        return tools.Target(conn.metadata.namespace, conn.metadata.name, spec, main, smtp, self._bucket(conn))
 
     async def _connection(self, run: runtoken.Claims, name: str) -> connection.Connection:
         absent = problems.NotFound(

@@ -7,12 +7,13 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pydantic
 
 from controllers.sources import hosts, limits, port, rest
-from controllers.sources.effects import arguments, atlassian, doing, mail, places, trackers
+from controllers.sources.effects import arguments, atlassian, doing, mail, places, pushes, trackers
 from controllers.sources.http import app, problems
 from crds import connection, scope
 from crds.connection import Type
@@ -24,8 +25,11 @@ Load = Callable[[scope.Scope, str], Awaitable[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A Connection that an effect goes to. `credentials` are the values of its Secret; `smtp` of that of spec.smtp."""
+    """The Connection `name` that an effect goes to. `credentials` are the values of its Secret; `smtp` of that of
+    spec.smtp."""
 
+    namespace: str
+    name: str
     spec: connection.Spec
     credentials: Mapping[str, str]
     smtp: Mapping[str, str]
@@ -34,7 +38,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What all tools are given. `plain` allows servers without encryption; `reached` says which hosts are called."""
+    """What all tools are given. `plain` allows servers without encryption; `reached` says which hosts are called;
+    `pushes` are those of a process that has clones."""
 
     load: Load
     tls: ssl.SSLContext
@@ -42,6 +47,7 @@ class Means:
     wall: Callable[[], datetime]
     monotonic: Callable[[], float]
     reached: hosts.Hosts = hosts.LOCAL
+    pushes: pushes.Pushes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,7 @@ TOOLS: Mapping[str, Tool] = {
         Tool("addComment", "Write a comment on an issue", arguments.AddComment, _ISSUES),
         Tool("createIssue", "Create an issue", arguments.CreateIssue, _ISSUES),
         Tool("updateIssue", "Change an issue", arguments.UpdateIssue, _ISSUES),
+        Tool("pushBranch", "Push a branch", arguments.PushBranch, frozenset({Type.GIT})),
         Tool("editPage", "Edit a page", arguments.EditPage, frozenset({Type.CONFLUENCE})),
     )
 }
@@ -99,6 +106,8 @@ async def opened(
             plain=means.plain,
             reached=means.reached,
         )
+    if isinstance(asked, arguments.PushBranch):
+        return _push(asked, target, owner, means)
     place = places.find(spec, target.credentials, plain=means.plain)
     where = _where(spec.type, place, asked)
     tls = hosts.trusted(means.tls, target.credentials.get("ca.crt", ""))
@@ -111,6 +120,15 @@ async def opened(
     except BaseException:
         await api.close()
         raise
+
+
+def _push(asked: arguments.PushBranch, target: Target, owner: scope.Scope, means: Means) -> doing.Doing:
+    shared, spec = means.pushes, target.spec
+    if shared is None:
+        raise problems.Forbidden("this process has no clones of repositories", field="connection")
+    at = shared.remote(spec, target.credentials)
+    where = pushes.Where(target.namespace, target.name, spec, at, target.bucket)
+    return pushes.opened(shared, where, asked, partial(means.load, owner, asked.bundle.key))
 
 
 def _where(kind: Type, place: places.Place, asked: pydantic.BaseModel) -> str:

@@ -71,6 +71,10 @@ class Clone:
         """Whether it has no branch, or is not made."""
         return not self.there() or not self._refs(self.path)
 
+    def tips(self) -> list[str]:
+        """The commits that its branches are at, each once."""
+        return sorted(set(self._refs(self.path).values())) if self.there() else []
+
     def current(self, wanted: Mapping[str, str]) -> bool:
         """Whether it is made and has exactly these branches."""
         return self.there() and self._refs(self.path) == dict(wanted)

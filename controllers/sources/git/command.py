@@ -12,12 +12,13 @@ from __future__ import annotations
 import base64
 import os
 import re
+import resource
 import signal
 import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -57,6 +58,7 @@ _CONFIG: Mapping[str, str] = {
     "pack.threads": "1",
     "pack.windowMemory": "64m",
     "core.packedGitLimit": "256m",
+    "core.packedGitWindowSize": "64m",
     "core.deltaBaseCacheLimit": "32m",
     "protocol.version": "2",
     # A clone on a volume may belong to the user id of an earlier pod.
@@ -85,7 +87,12 @@ _REFUSED = re.compile(r"fsck|object corrupt|error in object|badTree|hasDot", re.
 
 
 class Failed(port.Unreachable):
-    """A command ended badly, and what it said is about no known fault of credentials or address."""
+    """A command ended badly, and what it said is about no known fault of credentials or address. `output`: what it
+    wrote to standard output."""
+
+    def __init__(self, message: str, output: bytes = b"") -> None:
+        super().__init__(message)
+        self.output = output
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +187,51 @@ def environment(at: Remote | None = None, more: Mapping[str, str] | None = None)
     return made
 
 
-def local(directory: Path, *arguments: str, stdin: bytes = b"", seconds: float = 300.0) -> bytes:
-    """What a command says that makes no call. Raises `Failed`."""
-    return _run(["--git-dir", str(directory), *arguments], environment(), stdin, seconds)
+def local(
+    directory: Path,
+    *arguments: str,
+    stdin: bytes = b"",
+    seconds: float = 300.0,
+    watch: Callable[[], str] | None = None,
+    most: Mapping[int, int] | None = None,
+) -> bytes:
+    """What a command says that makes no call; `watch` is as for `call`, `most` has limits of `resource`. Raises
+    `Failed`."""
+    return _run(["--git-dir", str(directory), *arguments], environment(), stdin, seconds, watch, most)
+
+
+@contextmanager
+def lines(
+    directory: Path,
+    *arguments: str,
+    stdin: bytes = b"",
+    seconds: float = 300.0,
+    watch: Callable[[], str] | None = None,
+) -> Iterator[Iterator[bytes]]:
+    """The lines of a command that makes no call, as they come; the end of the block ends the command. Raises `Failed`
+    where it came to a bad end by itself, or was ended by `seconds` or `watch`."""
+    with tempfile.TemporaryFile() as given:
+        given.write(stdin)
+        given.seek(0)
+        process = subprocess.Popen(  # noqa: S603
+            ["git", "--git-dir", str(directory), *arguments],  # noqa: S607  # the git of the image
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment(),
+            start_new_session=True,
+        )
+    ended: list[str] = []
+    assert process.stdout is not None
+    with process.stdout, _ending(process, seconds, watch, ended):
+
+        def read() -> Iterator[bytes]:
+            assert process.stdout is not None
+            yield from process.stdout
+            if process.wait() or ended:
+                raise Failed(ended[0] if ended else f"git ended with {process.returncode}")
+
+        yield read()
 
 
 def call(
@@ -310,6 +359,7 @@ def _run(
     stdin: bytes,
     seconds: float,
     watch: Callable[[], str] | None = None,
+    most: Mapping[int, int] | None = None,
 ) -> bytes:
     process = subprocess.Popen(  # noqa: S603
         ["git", *arguments],  # noqa: S607  # the git of the image
@@ -319,12 +369,16 @@ def _run(
         env=dict(env),
         start_new_session=True,
     )
+    # Before it is given anything to work on.
+    for kind, value in (most or {}).items():
+        with suppress(ProcessLookupError):
+            resource.prlimit(process.pid, kind, (value, value))
     ended: list[str] = []
     with _ending(process, seconds, watch, ended):
         out, err = process.communicate(stdin)
     if process.returncode == 0 and not ended:
         return out
-    raise Failed(ended[0] if ended else said(err) or f"git ended with {process.returncode}")
+    raise Failed(ended[0] if ended else said(err) or f"git ended with {process.returncode}", out)
 
 
 @contextmanager

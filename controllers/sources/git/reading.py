@@ -1,8 +1,8 @@
 """Read-only Git over smart HTTP for runs, from the clone of a Connection; the run's token is the bearer token.
 
-A run sees the Git Connections of its namespace that are its client's, and of its project or group or of none. Nothing
-can be pushed: only upload-pack is served. A replica without the clone, or with one that is behind what was read, makes
-it while the caller waits by Retry-After.
+A run sees the Git Connections of its namespace that are its client's, and of its project or group or of none. Only
+upload-pack is served, and only what the branches reach: a clone keeps what they had before. A replica without the
+clone, or with one that is behind what was read, makes it while the caller waits by Retry-After.
 
 Source: gitprotocol-http(5) "Smart Clients", gitprotocol-v2(5) "HTTP Transport"; git-http-backend(1).
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 
@@ -19,7 +19,7 @@ import structlog
 from aiohttp import web
 
 from controllers.sources import assignments, limits, metrics
-from controllers.sources.git import clone, command
+from controllers.sources.git import clone, command, reach
 from controllers.sources.http import app, gate, problems, routes
 from controllers.sources.protocols import git
 from crds import connection, errors, scope
@@ -31,6 +31,9 @@ _REQUEST, _RESULT = f"application/x-{_SERVICE}-request", f"application/x-{_SERVI
 _ADVERTISEMENT = f"application/x-{_SERVICE}-advertisement"
 _CHUNK = 1 << 16
 _MAKING_SECONDS = 10.0
+_MOST_WANTS = 100_000
+"""Of one request: a clone that fetches missing files asks for each."""
+_WANT = re.compile(rb"want ([0-9a-fA-F]{40})")
 _UNCACHED = {"Cache-Control": "no-cache, max-age=0, must-revalidate"}
 REFS = routes.Route(
     "GET", "/api/v1/git/{connection}/info/refs", "The branches of a Git Connection (smart HTTP)",
@@ -88,15 +91,25 @@ class Reading:
                 field="Content-Type",
                 remedy=f"Send {_REQUEST}; git does.",
             )
-        return await self._answer(request, (), await app.raw(request), _RESULT, b"")
+        body = await app.raw(request)
+        return await self._answer(request, (), body, _RESULT, b"", wants(body))
 
     async def _answer(
-        self, request: web.Request, arguments: tuple[str, ...], body: bytes, kind: str, start: bytes
+        self,
+        request: web.Request,
+        arguments: tuple[str, ...],
+        body: bytes,
+        kind: str,
+        start: bytes,
+        wanted: Sequence[str] = (),
     ) -> web.StreamResponse:
         outcome = "failed"
         try:
             async with self._slot(gate.run(request).namespace):
                 copy = await self._clone(request)
+                if odd := await self._unreached(copy, wanted):
+                    outcome = "refused"
+                    return web.Response(body=_error(f"upload-pack: not our ref {odd[0]}"), content_type=kind)
                 response = await self._stream(request, copy, arguments, body, kind, start)
             outcome = "ok"
             return response
@@ -129,10 +142,31 @@ class Reading:
                 remedy="kubectl get connections shows them; a suspended one is not served.",
             )
         copy = self._workspace.clone(claim.uid)
-        read = [at["at"] for at in claim.cursor.get("branches", {}).values() if at.get("at")]
-        if not await asyncio.to_thread(copy.has, read):
+        if not await self._has(copy, claim):
             await self._make(claim)
         return copy
+
+    async def copy(self, namespace: str, name: str, url: str, commits: Sequence[str]) -> clone.Clone:
+        """The clone of a Git Connection at `url`, which has what was read, and these commits if the remote has them on
+        a branch that is read. Raises `crds.errors.Operational`."""
+        claim = await self._assigned.named(namespace, name)
+        if claim is None or claim.spec.type is not connection.Type.GIT or claim.spec.url != url:
+            raise errors.Operational(f"Connection {name} is not polled yet as it is now", retry_after=_MAKING_SECONDS)
+        copy = self._workspace.clone(claim.uid)
+        # After a change of URL the clone is of the other repository until it is read.
+        if claim.cursor.get("of") != git.cursor_of(claim.spec) or not await self._has(copy, claim, commits):
+            await self._make(claim)
+        return copy
+
+    async def _has(self, copy: clone.Clone, claim: assignments.Claim, commits: Sequence[str] = ()) -> bool:
+        read = [at["at"] for at in claim.cursor.get("branches", {}).values() if at.get("at")]
+        return await asyncio.to_thread(copy.has, [*read, *commits])
+
+    async def _unreached(self, copy: clone.Clone, wanted: Sequence[str]) -> list[str]:
+        def find() -> list[str]:
+            return reach.lacking(copy.path, copy.tips(), wanted, seconds=self._seconds)
+
+        return await asyncio.to_thread(find) if wanted else []
 
     async def _make(self, claim: assignments.Claim) -> None:
         """Return if the clone was just made; it is made once, however many ask."""
@@ -195,6 +229,31 @@ class Reading:
                 command.end(process.pid)
                 await process.wait()
         return response
+
+
+def wants(body: bytes) -> list[str]:
+    """The objects that a request for a pack asks for, of any version of the protocol; gitprotocol-common(5) "pkt-line
+    Format". Raises `problems.Invalid`."""
+    found: list[str] = []
+    at = 0
+    while at < len(body):
+        head = body[at : at + 4]
+        size = int(head, 16) if re.fullmatch(rb"[0-9a-fA-F]{4}", head) else -1
+        line = body[at + 4 : at + size]
+        if size in (-1, 3) or len(line) != max(0, size - 4) or len(found) > _MOST_WANTS:
+            raise problems.Invalid("the body is no request of Git", field="body", remedy="Send what git sends.")
+        if line.startswith(b"want "):
+            match = _WANT.match(line)
+            if match is None:
+                raise problems.Invalid("the body wants something else than an object", field="body")
+            found.append(match[1].decode("ascii").lower())
+        at += max(4, size)
+    return found
+
+
+def _error(text: str) -> bytes:
+    line = f"ERR {text}".encode()
+    return b"%04x%s" % (len(line) + 4, line)
 
 
 def _version(request: web.Request) -> str:

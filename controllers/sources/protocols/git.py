@@ -63,7 +63,7 @@ class Repository:
         self._monotonic, self._sleep = monotonic, sleep
         self._filter = spec.filter or connection.Filter()
         self._owner, self._url = _owner(spec), spec.url
-        self._of = _of(spec)
+        self._of = cursor_of(spec)
         self._repository = repository(spec.url)
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
@@ -252,7 +252,7 @@ class Repository:
         others = []
         for one in await self._alike() if self._alike is not None else ():
             there = _owner(one.spec) == self._owner and _named(one.spec.url) == _named(self._url)
-            if there and one.cursor.get("of") == _of(one.spec):
+            if there and one.cursor.get("of") == cursor_of(one.spec):
                 at = one.cursor.get("branches", {}).get(name, {})
                 # Behind `to` it has let go of already.
                 others += [sha for sha in (at.get("to") or at.get("at"),) if sha]
@@ -357,7 +357,7 @@ def _owner(spec: connection.Spec) -> scope.Scope:
     return scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id)
 
 
-def _of(spec: connection.Spec) -> str:
+def cursor_of(spec: connection.Spec) -> str:
     """What a cursor is a place in."""
     since = spec.filter.since if spec.filter else None
     said = "\0".join((spec.url, since.isoformat() if since else ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import ssl
 import uuid
@@ -15,7 +16,7 @@ from kubernetes import client as kubernetes
 
 import kube
 from controllers.sources import mongo
-from controllers.sources.effects import ledger, performer, targets, tools, wire
+from controllers.sources.effects import ledger, performer, pushes, targets, tools, wire
 from crds import runtoken, scope
 from kb import client as kb
 from tests.sources.api import serving
@@ -34,8 +35,14 @@ class Rig:
         self.now, self.uid = world.now, uuid.uuid4().hex
         self.entries = ledger.Ledger(database)
         tls = ssl.create_default_context()
-        means = tools.Means(load=knowledge.fetch, tls=tls, plain=True, wall=self.wall, monotonic=lambda: 0.0)
-        self.does = performer.Performer(self.entries, targets.Targets(api), means, seconds=30, wall=self.wall)
+        self._means = tools.Means(load=knowledge.fetch, tls=tls, plain=True, wall=self.wall, monotonic=lambda: 0.0)
+        self._targets = targets.Targets(api)
+        self.does = performer.Performer(self.entries, self._targets, self._means, seconds=30, wall=self.wall)
+
+    def push_by(self, shared: pushes.Pushes) -> None:
+        """Of a process that has clones."""
+        means = dataclasses.replace(self._means, pushes=shared)
+        self.does = performer.Performer(self.entries, self._targets, means, seconds=30, wall=self.wall)
 
     def wall(self) -> datetime:
         return self.now

@@ -40,7 +40,7 @@ async def send(
         load=load, tls=tls or ssl.create_default_context(), plain=plain, wall=lambda: NOW, monotonic=lambda: 0.0
     )
     login = {"username": "bot", "password": "word"}
-    target = tools.Target(spec(box, scheme), {}, login, limits.Bucket(60, 1))
+    target = tools.Target("team-a", "mail", spec(box, scheme), {}, login, limits.Bucket(60, 1))
     effect = await tools.opened("sendMail", tools.parse("sendMail", MAIL | arguments), target, ACME, "m" * 32, means)
     try:
         return await effect.send(await effect.prepare())

@@ -143,12 +143,17 @@ def _listening(port: int) -> None:
 
 
 class Http:
-    """`git http-backend` behind a login. `status`: answer this instead; `seen`: the Authorization headers."""
+    """`git http-backend` behind a login. `status`: answer this instead; `seen`: the Authorization headers. `cut`: the
+    connection of a push breaks off, "before" it is done or "after" it, `times` times, after `stall` seconds."""
 
     def __init__(self, root: Path, login: str) -> None:
         self._root, self._login = root, login
         self.status, self.seen, self.requests = 0, list[str](), list[str]()
-        self.url = ""
+        self.url, self.cut, self.stall, self.times = "", "", 0.0, 1000
+        self.slow = False
+        """The list of what may be pushed to stalls."""
+        self.pushing = asyncio.Event()
+        """Set while a push stalls."""
 
     @contextlib.asynccontextmanager
     async def serving(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[Http]:
@@ -172,6 +177,10 @@ class Http:
         wanted = "Basic " + base64.b64encode(self._login.encode()).decode()
         if self._login and self.seen[-1] != wanted:
             return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="git"'})
+        body = await request.read()
+        pushes = request.path.endswith("git-receive-pack") and len(body) > 4
+        if (pushes and self.times and self.cut == "before") or (self.slow and "upload-pack" in request.path_qs):
+            return await self._cut(request)
         env = {
             **_ENV, "GIT_PROJECT_ROOT": str(self._root), "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": request.path,
             "REQUEST_METHOD": request.method, "QUERY_STRING": request.query_string,
@@ -182,11 +191,22 @@ class Http:
         process = await asyncio.create_subprocess_exec(
             "git", "http-backend", env=env, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
         )
-        raw, _ = await process.communicate(await request.read())
+        raw, _ = await process.communicate(body)
+        if pushes and self.times and self.cut == "after":
+            return await self._cut(request)
         head, _, body = raw.partition(b"\r\n\r\n")
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
         status = int(headers.pop("Status", "200").split()[0])
         return web.Response(status=status, body=body, headers=headers)
+
+    async def _cut(self, request: web.Request) -> web.Response:
+        self.times -= 1
+        self.pushing.set()
+        await asyncio.sleep(self.stall)
+        self.pushing.clear()
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
 
 
 class Ssh:

@@ -235,3 +235,68 @@ async def test_a_replica_whose_clone_cannot_be_made_says_when_to_ask_again(
         found: httpx.Response = await client.get(REFS)
         assert (found.status_code, found.headers["Retry-After"]) == (503, "10")
         assert "no such repository" in found.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_a_run_reads_only_what_the_branches_reach(
+    made: Repository, assigned: assignments.Assignments, make: Make, tmp_path: Path, version: int
+) -> None:
+    """The clone keeps what a forced push removed, so that its commits can be removed from the knowledge base."""
+    older, gone = made.sha("main"), made.commit("A password", {"password": b"hunter2\n"})
+    blob, kept, tree = (made.sha(f"main:{name}") for name in ("password", "large", ""))
+    await assigned.want(conn(made.url))
+    async with serving(make().served, token=run_token(), max_body=4 << 20) as client:
+        url = str(client.base_url).rstrip("/")
+
+        async def cloned_(to: str, *more: str) -> subprocess.CompletedProcess[str]:
+            return await asyncio.to_thread(cloned, url, tmp_path / to, run_token(), *more, version=version)
+
+        async def fetched(sha: str) -> str:
+            header = f"http.extraHeader=Authorization: Bearer {run_token()}"
+            words = [
+                "git", "-C", str(tmp_path / "b"), "-c", header, "-c", f"protocol.version={version}",
+                "fetch", "-q", "--no-tags", f"{url}/api/v1/git/code", sha,
+            ]  # fmt: skip
+            env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+            done = await asyncio.to_thread(subprocess.run, words, env=env, capture_output=True, text=True, check=False)
+            return str(done.stderr)
+
+        assert (await cloned_("a", "clone")).returncode == 0
+        made.point("main", older)
+        made.commit("Another", {"x": b"1\n"})
+        copy = clone.Workspace(tmp_path / "ws", 1 << 30, 1 << 30).clone("uid-code")
+        at = command.remote(made.url, {}, plain=False, authorities="", seconds=60)
+        await asyncio.to_thread(copy.bring, at, {"main": made.sha("main")}, "main")
+        assert copy.has([gone])
+        Repository(tmp_path / "b")
+        for sha in (gone, tree, blob):
+            assert "not our ref" in await fetched(sha) or "unadvertised object" in await fetched(sha)
+        if version == 2:
+            assert await fetched(older) == ""
+            assert await fetched(kept) == ""
+            partial = await cloned_("p", "clone", "--filter=blob:none")
+            assert partial.returncode == 0, partial.stderr
+            assert (tmp_path / "p" / "x").read_bytes() == b"1\n"
+        # What no client of Git would send: the server decides.
+        for sha in (gone, tree, blob):
+            want = f"0032want {sha}\n".encode()
+            packed = b"0011command=fetch0001000fno-progress" + want + b"0009done\n0000"
+            raw = packed if version == 2 else want + b"00000009done\n"
+            kind = {"Content-Type": "application/x-git-upload-pack-request", "Git-Protocol": f"version={version}"}
+            answer = await client.post("/api/v1/git/code/git-upload-pack", content=raw, headers=kind)
+            assert answer.content == f"0049ERR upload-pack: not our ref {sha}".encode()
+
+
+async def test_wants_are_found_in_a_request_as_git_finds_them() -> None:
+    sha = "a" * 40
+    for body in (
+        f"0032want {sha}\n0000",
+        f"0012command=fetch\n00010031want {sha}0000",
+        f"0032WANT {sha}\n0032want {sha}\n",
+    ):
+        assert reading.wants(body.encode()) == [sha]
+    for body in ("", "0000", "00010002", "0006a\n"):
+        assert reading.wants(body.encode()) == []
+    for body in ("zzzz", "0003", "+032want x", "0032want", f"0031want {'g' * 40}", "0 32want"):
+        with pytest.raises(problems.Invalid):
+            reading.wants(body.encode())

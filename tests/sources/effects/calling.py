@@ -1,0 +1,74 @@
+"""A sources process that may be killed, and the calls of a run to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+
+from controllers.sources import client
+from crds import keyring, scope
+from tests import ports
+from tests.sources import process
+from tests.sources.api import serving
+from tests.sources.effects.world import World
+
+
+class Place:
+    """A sources process and its client, which is a run's of `uid`. `settings` go to the process."""
+
+    def __init__(self, world: World, folder: Path, **settings: object) -> None:
+        self.settings = settings
+        self.world, self._folder, self.uid = world, folder, uuid.uuid4().hex
+        self.port, self.log, self._number = ports.free(), folder / "log", 0
+        (folder / "keys").mkdir()
+        (folder / "keys" / "signing").write_text("k" * 64)
+        self._keys = keyring.Keyring(folder / "keys", lambda: 0.0)()
+        self.database = f"jervis_effects_process_{os.getpid()}"
+        self.process: process.Sources | None = None
+
+    async def start(self) -> process.Sources:
+        self._number += 1
+        self.log = self._folder / f"log-{self._number}"
+        self.process = process.Sources(
+            self.log, KUBECONFIG=self.world.kubeconfig(self._folder), KB_URL=self.world.url, API_HOST="127.0.0.1",
+            API_PORT=self.port, RUN_TOKEN_KEYS=self._folder / "keys", MONGODB_DATABASE=self.database,
+            MONGODB_URI=os.environ["JERVIS_TEST_MONGODB_URI"], **{"EFFECT_SECONDS": 1.5, **self.settings},
+        )  # fmt: skip
+        await asyncio.to_thread(self.process.ready)
+        return self.process
+
+    def token(self, where: scope.Scope = serving.ACME) -> str:
+        return serving.run_token(where, uid=self.uid, now=datetime.now(UTC), keys=self._keys)
+
+    @contextlib.asynccontextmanager
+    async def calls(self, **more: Any) -> AsyncIterator[client.Client]:
+        async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
+            yield client.Client(f"http://127.0.0.1:{self.port}", http, lambda: self.token(**more))
+
+    async def effect(self, tool: str, connection: str, arguments: Mapping[str, Any], key: str = "k") -> client.Outcome:
+        """Asked for until there is an outcome, as a run does."""
+        async with self.calls() as asked:
+            while True:
+                try:
+                    return await asked.effect(tool, connection, key, arguments)
+                except client.Unavailable:
+                    await asyncio.sleep(0.1)
+
+    def audit(self) -> list[dict[str, Any]]:
+        lines = [line for line in self.log.read_text().splitlines() if '"event":"audit"' in line]
+        return [orjson.loads(line) for line in lines]
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not true():  # noqa: ASYNC110  # what is waited for happens in another thread
+            await asyncio.sleep(0.01)
