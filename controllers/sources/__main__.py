@@ -37,6 +37,7 @@ from controllers.sources import (
     secrets,
     settings,
     sweep,
+    upkeep,
     watching,
 )
 from controllers.sources.effects import ledger, performer, targets, tools
@@ -56,7 +57,6 @@ from router import client as router
 log = structlog.get_logger("sources")
 AWAY_SECONDS = 2.0
 LAG_SECONDS = 30.0
-TIDY_SECONDS = 600.0
 SPARE_THREADS = 8
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -229,8 +229,9 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare, kept_tokens.prepare
     )  # fmt: skip
     watches = watching.Watcher(assigned, polls.source, measured, most=config.idle_connections, wall=wall)
+    tidies = upkeep.Upkeep({"clones": upkeep.clones(assigned, workspace), "items": stored.left_over}, measured)
     work = _work(prepared, (polls.run, watches.run, corrects.run), health)
-    loops = (health.tick(), work, _tidy(assigned, workspace), ended.wait())
+    loops = (health.tick(), work, tidies.run(), ended.wait())
     jobs = [asyncio.create_task(one) for one in loops]
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
@@ -263,19 +264,6 @@ def _gate(config: settings.Settings) -> gate.Gate:
         keys = keyring.Keyring(Path(config.run_token_keys), time.monotonic)
         verifier = runtoken.Verifier(keys, partial(datetime.now, UTC), runtoken.SOURCES)
     return gate.Gate(verifier, grants.Book(Path(config.tokens_file)) if config.tokens_file else None)
-
-
-async def _tidy(assigned: assignments.Assignments, workspace: clone.Workspace) -> None:
-    """Delete the clones of Connections that are gone, until cancelled."""
-    while True:
-        await asyncio.sleep(TIDY_SECONDS)
-        try:
-            gone = await asyncio.to_thread(workspace.keep, await assigned.uids())
-        except mongo.Unavailable as error:
-            log.info("clones not looked at", reason=error.message)
-            continue
-        if gone:
-            log.info("clones deleted", names=gone[:20])
 
 
 async def _work(
