@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -44,7 +44,7 @@ from controllers.sources.effects import ledger, performer, targets, tools
 from controllers.sources.effects import serving as effects
 from controllers.sources.git import clone, reading
 from controllers.sources.http import app, gate
-from controllers.sources.meetings import audio, worker
+from controllers.sources.meetings import audio, expiry, worker
 from controllers.sources.meetings import metrics as meeting_metrics
 from controllers.sources.meetings import serving as meeting_serving
 from controllers.sources.meetings import store as meetings
@@ -146,7 +146,14 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     workspace = clone.Workspace(Path(config.workspace), config.git_clone_bytes, config.git_workspace_bytes)
     owner = f"{config.identity or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     wall = partial(datetime.now, UTC)
-    kept, recordings = meetings.Meetings(database), audio.Audio(database, wall=wall)
+    kept = meetings.Meetings(database)
+    recordings = audio.Audio(database, wall=wall, quota=config.recording_namespace_bytes)
+    expires = expiry.Expiry(
+        database,
+        uploads=timedelta(days=config.upload_days),
+        orphaned=timedelta(days=config.orphaned_days),
+        wall=wall,
+    )
     of_meetings = meeting_metrics.Metrics(measured.registry)
     models = httpx.AsyncClient(transport=router.transport(verify=tls))
     route = router.Client(
@@ -229,7 +236,14 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare, kept_tokens.prepare
     )  # fmt: skip
     watches = watching.Watcher(assigned, polls.source, measured, most=config.idle_connections, wall=wall)
-    tidies = upkeep.Upkeep({"clones": upkeep.clones(assigned, workspace), "items": stored.left_over}, measured)
+    steps: dict[str, upkeep.Step] = {
+        "clones": upkeep.clones(assigned, workspace),
+        "items": stored.left_over,
+        "uploads": expires.uploads,
+        "meetings": expires.meetings,
+        "recordings": expires.recordings,
+    }
+    tidies = upkeep.Upkeep(steps, measured)
     work = _work(prepared, (polls.run, watches.run, corrects.run), health)
     loops = (health.tick(), work, tidies.run(), ended.wait())
     jobs = [asyncio.create_task(one) for one in loops]

@@ -64,7 +64,8 @@ class Metrics:
         )
         self.left_over = prometheus.Counter(
             "jervis_sources_left_over_total",
-            "What nothing referred to any more and was deleted, by kind (clones, items).",
+            "What nothing referred to any more and was deleted, by kind (clones, items, uploads, meetings,"
+            " recordings).",
             ["kind"],
             registry=registry,
         )
