@@ -332,6 +332,8 @@ class Poller:
 
     async def _commit(self, claim: assignments.Claim, request: api.GitCommits) -> list[port.Failure]:
         """Have commits known; those that can never be. Raises `kb.Unavailable` where they can be later."""
+        # A process that was frozen writes nothing over its successor, whose commits may be the newer ones.
+        await self._assigned.renew(claim, self._wall())
         try:
             reply = await self._kb.git_commits(request)
         except kb.Rejected as error:
@@ -363,8 +365,6 @@ class Poller:
         kind = claim.spec.type.value
         failures = [replace(one, reason=self._secrets.hidden(one.reason)) for one in batch.failures]
         for request in batch.commits:
-            # A process that was frozen writes nothing over its successor, whose commits may be the newer ones.
-            await self._assigned.renew(claim, self._wall())
             told = request.model_copy(update={"access": claim.spec.access})
             failures += await self._commit(claim, told)
         items = [_told(claim.spec, one) for one in batch.items]
