@@ -45,6 +45,7 @@ _REASONS: Mapping[type[errors.JervisError], str] = {
     hosts.Refused: "HostNotAllowed",
     port.Misconfigured: "Misconfigured",
     port.Unreachable: "Unreachable",
+    port.DiskFull: "DiskFull",
     kb.Unavailable: "KnowledgeBaseAway",
 }
 CLONE = (300.0, 900.0, 1800.0, 3600.0)
@@ -185,15 +186,18 @@ class Poller:
         claim = await wishes.begun(claim, self._assigned, self._items)
         more = False
         try:
-            more, claim = await self._poll(claim)
-            state = replace(
-                claim.state, polled_at=self._wall(), succeeded_at=self._wall(), failures=0, reason="", message="",
-                rejected=False, resynced=claim.state.resynced if more else claim.rewound,
-            )  # fmt: skip
-            if not more and self._sweeper.due(claim):
-                state = await self._sweep(claim, state)
-            elif not more:
-                await self._sweeper.look(claim, await self.source(claim), partial(self._store, claim, _owner(claim)))
+            with port.disk():
+                more, claim = await self._poll(claim)
+                state = replace(
+                    claim.state, polled_at=self._wall(), succeeded_at=self._wall(), failures=0, reason="", message="",
+                    rejected=False, resynced=claim.state.resynced if more else claim.rewound,
+                )  # fmt: skip
+                if not more and self._sweeper.due(claim):
+                    state = await self._sweep(claim, state)
+                elif not more:
+                    await self._sweeper.look(
+                        claim, await self.source(claim), partial(self._store, claim, _owner(claim))
+                    )
             outcome = SUCCEEDED
         except (assignments.Lost, mongo.Unavailable):
             raise

@@ -84,6 +84,10 @@ _MOVED = re.compile(r"returned error: 30\d|redirect", re.IGNORECASE)
 _REFUSED = re.compile(r"fsck|object corrupt|error in object|badTree|hasDot", re.IGNORECASE)
 
 
+_FULL = re.compile(rb"^(?!remote:).*(No space left on device|Disk quota exceeded)")
+"""What our own side says; the remote's words have a mark."""
+
+
 class Failed(port.Unreachable):
     """A command ended badly, and what it said is about no known fault of credentials or address."""
 
@@ -181,7 +185,7 @@ def environment(at: Remote | None = None, more: Mapping[str, str] | None = None)
 
 
 def local(directory: Path, *arguments: str, stdin: bytes = b"", seconds: float = 300.0) -> bytes:
-    """What a command says that makes no call. Raises `Failed`."""
+    """What a command says that makes no call. Raises `Failed`, `DiskFull`."""
     return _run(["--git-dir", str(directory), *arguments], environment(), stdin, seconds)
 
 
@@ -194,9 +198,9 @@ def call(
 ) -> bytes:
     """What a command says that calls the remote; `watch` is asked each second, and what it answers ends the command.
 
-    Raises `Rejected`, `Misconfigured`, `Unreachable`.
+    Raises `Rejected`, `Misconfigured`, `Unreachable`, `DiskFull`.
     """
-    with _called(at, _judged(at)) as (config, more):
+    with port.disk(), _called(at, _judged(at)) as (config, more):
         try:
             return _run([*arguments], {**environment(at, config), **more}, stdin, seconds or at.seconds, watch)
         except Failed as error:
@@ -324,6 +328,8 @@ def _run(
         out, err = process.communicate(stdin)
     if process.returncode == 0 and not ended:
         return out
+    if full := next((line for line in err.splitlines() if _FULL.search(line)), None):
+        raise port.DiskFull(said(full))
     raise Failed(ended[0] if ended else said(err) or f"git ended with {process.returncode}")
 
 
