@@ -252,6 +252,8 @@ class Settings(BaseSettings):
     recheck_seconds: Annotated[float, Field(gt=0)] = 60
     sources: bool = False
     """A sources process polls Connections (`controllers.sources`); else they are checked only."""
+    unserved_days: Annotated[float, Field(ge=1, le=3650)] = 30
+    """How long the cursor and the items of a Connection stay that no release serves any more."""
     resync_seconds: Annotated[float, Field(gt=0)] = 30
     """How often what is known is compared with a list of what there is."""
     backend_gone_seconds: Annotated[float, Field(ge=0, le=86_400)] = 60

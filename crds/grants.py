@@ -68,7 +68,8 @@ class Grant(_Model):
 
     `erase` allows to forget a whole scope within the bounds; `write` alone does not. `ceiling` (P0 to P3) is the most
     urgent priority that counts; without one every priority does. With `principals` its questions are those of a user:
-    they see what a source shows to these, and no question can name others.
+    they see what a source shows to these, and no question can name others. It neither writes nor erases: what it would
+    change may be what it is not shown.
     """
 
     name: _Name
@@ -86,6 +87,14 @@ class Grant(_Model):
         if found is None and value is not None:
             raise ValueError("is no priority: P0, P1, P2 or P3")
         return found
+
+    @pydantic.field_validator("principals", mode="after")
+    @classmethod
+    def _reads(cls, value: tuple[str, ...], info: pydantic.ValidationInfo) -> tuple[str, ...]:
+        given = [name for name in ("write", "erase") if info.data.get(name)]
+        if value and given:
+            raise ValueError(f"a token with principals reads alone: take {' and '.join(given)} or principals away")
+        return value
 
     def allows(self, where: scope.Scope, *, writing: bool) -> bool:
         """Whether this token may read (or write) in `where`; global data may be read by every token."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import NoReturn
 
@@ -42,6 +43,14 @@ def program(tool: binaries.Tool, name: str) -> Path:
 def speech() -> str:
     """The path of espeak-ng."""
     return shutil.which("espeak-ng") or _absent("no espeak-ng: make mailserver")
+
+
+def mounting() -> list[str]:
+    """The beginning of a command that may mount volumes, which nothing else sees."""
+    command = ["unshare", "--user", "--map-root-user", "--mount"]
+    if shutil.which("unshare") is None or subprocess.run([*command, "true"], capture_output=True).returncode:
+        _absent("no user namespaces: sysctl kernel.unprivileged_userns_clone=1")
+    return command
 
 
 def _absent(reason: str) -> NoReturn:

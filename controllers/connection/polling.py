@@ -6,7 +6,8 @@ The operator alone knows which Connections are valid, admitted and not suspended
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container
+from collections.abc import Awaitable, Callable, Container
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -17,11 +18,18 @@ from crds import connection, errors
 log = structlog.get_logger(__name__)
 
 EVERY_SECONDS = 5.0
+ASKED = timedelta(minutes=10)
+Absent = Callable[[str, str, str], Awaitable[bool | None]]
+"""(namespace, name, uid) -> whether there is no such Connection; None: this operator may not know."""
 
 
 class Polling:
     """`changed(uid)`: its state is a new one. `known`: the uids of Connections; a row of none of them is dropped once
-    `complete(namespace)`, all objects of its namespace have been listed."""
+    `complete(namespace)`, all objects of its namespace have been listed.
+
+    Rows of other namespaces are those of another release, or left over. They rest once no operator serves them, stop to
+    count when `absent` says that their object is gone, and are forgotten after `keeps` without being served. `wall` is
+    UTC."""
 
     def __init__(
         self,
@@ -30,8 +38,14 @@ class Polling:
         known: Container[str],
         complete: Callable[[str], bool],
         changed: Callable[[str], None],
+        absent: Absent,
+        keeps: timedelta,
+        wall: Callable[[], datetime],
     ) -> None:
         self._assigned, self._known, self._complete, self._changed = assigned, known, complete, changed
+        self._absent, self._keeps, self._wall = absent, keeps, wall
+        self._asked: dict[str, datetime] = {}
+        """By uid of what no release serves: when its object was looked for."""
         self._said: dict[str, tuple[object, ...]] = {}
         """By uid: the generation and the wishes that were said; (): it rests."""
         self._states: dict[str, tuple[int, State]] = {}
@@ -66,15 +80,22 @@ class Polling:
     async def look(self) -> None:
         """Read the states once. Raises `Unavailable`."""
         found = await self._assigned.states()
+        elsewhere = set[str]()
         for uid, (namespace, revision, state) in found.items():
             if uid not in self._known:
                 if self._complete(namespace):
                     await self._assigned.drop(uid)
                     log.info("source forgotten", uid=uid)
                 else:
-                    await self.rest(uid)  # its namespace is not served now, and may come back
+                    elsewhere.add(uid)
             elif self._states.get(uid, (0,))[0] != revision:
                 self._states[uid] = revision, state
+                self._changed(uid)
+        await self._assigned.serve([uid for uid in found if uid in self._known], self._wall())
+        await self._left_over(elsewhere)
+        for uid in await self._assigned.resting([uid for uid, said in self._said.items() if said]):
+            # Another release took it for left over: it is said again.
+            if self._said.pop(uid, None) and uid in self._known:
                 self._changed(uid)
         for uid in set(self._said) - set(found):
             # MongoDB has lost it: it is said again.
@@ -82,3 +103,22 @@ class Polling:
                 self._changed(uid)
         for uid in set(self._states) - set(found):
             del self._states[uid]
+
+    async def _left_over(self, elsewhere: set[str]) -> None:
+        """What is in namespaces that are not served, at least not now and not by this operator."""
+        for uid in elsewhere & {uid for uid, said in self._said.items() if said}:
+            await self.rest(uid)  # its namespace was served until now, and may come back
+        now = self._wall()
+        unserved = {one.uid: one for one in await self._assigned.unserved(elsewhere, now)} if elsewhere else {}
+        self._asked = {uid: at for uid, at in self._asked.items() if uid in unserved}
+        for uid, one in unserved.items():
+            if now - one.since >= self._keeps:
+                if await self._assigned.expire(one):
+                    log.info("source forgotten that no release serves", uid=uid, namespace=one.namespace)
+                continue
+            await self.rest(uid)
+            if not one.absent and now - self._asked.get(uid, one.since - ASKED) >= ASKED:
+                self._asked[uid] = now
+                if await self._absent(one.namespace, one.name, uid):
+                    await self._assigned.absent(one)
+                    log.info("source is left over", uid=uid, namespace=one.namespace)

@@ -84,6 +84,17 @@ class Connections:
     def __contains__(self, uid: object) -> bool:
         return uid in self._known or uid in self._unread
 
+    async def absent(self, namespace: str, name: str, uid: str) -> bool | None:
+        """Whether there is no such Connection in the cluster; None: this operator may not look there. Raises
+        `Operational`."""
+        try:
+            found = await self._api.get(kube.CONNECTIONS, namespace, name)
+        except kube.NotFound:
+            return True
+        except kube.Forbidden:
+            return None
+        return bool(found["metadata"]["uid"] != uid)
+
     def state_changed(self, uid: str) -> None:
         """The sources process has written something new about it."""
         conn = self._known.get(uid)

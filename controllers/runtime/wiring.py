@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import kube
@@ -126,6 +127,9 @@ class Wiring:
                 known=self.connections,
                 complete=lambda name: self._served.states().get(name) in (State.SERVED, State.ABSENT),
                 changed=self.connections.state_changed,
+                absent=self.connections.absent,
+                keeps=timedelta(days=self._config.unserved_days),
+                wall=wall,
             )
             self.connections.removals = removals.Removals(to.api, to.assignments)
 

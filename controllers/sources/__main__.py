@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -37,13 +37,14 @@ from controllers.sources import (
     secrets,
     settings,
     sweep,
+    upkeep,
     watching,
 )
 from controllers.sources.effects import ledger, performer, pushes, targets, tools
 from controllers.sources.effects import serving as effects
 from controllers.sources.git import clone, quarantine, reading
 from controllers.sources.http import app, gate
-from controllers.sources.meetings import audio, worker
+from controllers.sources.meetings import audio, expiry, worker
 from controllers.sources.meetings import metrics as meeting_metrics
 from controllers.sources.meetings import serving as meeting_serving
 from controllers.sources.meetings import store as meetings
@@ -56,7 +57,6 @@ from router import client as router
 log = structlog.get_logger("sources")
 AWAY_SECONDS = 2.0
 LAG_SECONDS = 30.0
-TIDY_SECONDS = 600.0
 SPARE_THREADS = 8
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -146,7 +146,14 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     workspace = clone.Workspace(Path(config.workspace), config.git_clone_bytes, config.git_workspace_bytes)
     owner = f"{config.identity or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     wall = partial(datetime.now, UTC)
-    kept, recordings = meetings.Meetings(database), audio.Audio(database, wall=wall)
+    kept = meetings.Meetings(database)
+    recordings = audio.Audio(database, wall=wall, quota=config.recording_namespace_bytes)
+    expires = expiry.Expiry(
+        database,
+        uploads=timedelta(days=config.upload_days),
+        orphaned=timedelta(days=config.orphaned_days),
+        wall=wall,
+    )
     of_meetings = meeting_metrics.Metrics(measured.registry)
     models = httpx.AsyncClient(transport=router.transport(verify=tls))
     route = router.Client(
@@ -244,8 +251,17 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare, kept_tokens.prepare
     )  # fmt: skip
     watches = watching.Watcher(assigned, polls.source, measured, most=config.idle_connections, wall=wall)
+    steps: dict[str, upkeep.Step] = {
+        "clones": upkeep.clones(assigned, workspace),
+        "pushes": upkeep.pushes(Path(config.workspace)),
+        "items": stored.left_over,
+        "uploads": expires.uploads,
+        "meetings": expires.meetings,
+        "recordings": expires.recordings,
+    }
+    tidies = upkeep.Upkeep(steps, measured)
     work = _work(prepared, (polls.run, watches.run, corrects.run), health)
-    loops = (health.tick(), work, _tidy(assigned, workspace, Path(config.workspace)), ended.wait())
+    loops = (health.tick(), work, tidies.run(), ended.wait())
     jobs = [asyncio.create_task(one) for one in loops]
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
@@ -278,20 +294,6 @@ def _gate(config: settings.Settings) -> gate.Gate:
         keys = keyring.Keyring(Path(config.run_token_keys), time.monotonic)
         verifier = runtoken.Verifier(keys, partial(datetime.now, UTC), runtoken.SOURCES)
     return gate.Gate(verifier, grants.Book(Path(config.tokens_file)) if config.tokens_file else None)
-
-
-async def _tidy(assigned: assignments.Assignments, workspace: clone.Workspace, root: Path) -> None:
-    """Delete the clones of Connections that are gone, and what killed pushes left, until cancelled."""
-    while True:
-        await asyncio.sleep(TIDY_SECONDS)
-        try:
-            gone = await asyncio.to_thread(workspace.keep, await assigned.uids())
-            gone += await asyncio.to_thread(quarantine.tidy, root)
-        except mongo.Unavailable as error:
-            log.info("clones not looked at", reason=error.message)
-            continue
-        if gone:
-            log.info("clones deleted", names=gone[:20])
 
 
 async def _work(

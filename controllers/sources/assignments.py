@@ -25,6 +25,9 @@ GONE = "Gone"
 
 UNKNOWN = timedelta(minutes=15)
 """Before a Connection that this version does not understand is looked at again."""
+SERVED = timedelta(minutes=2)
+"""A Connection that no operator names for so long is served by none."""
+RENEWED = timedelta(seconds=30)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -72,6 +75,17 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Unserved:
+    """A Connection that no release serves since `since`; `absent`: there was no such object when one asked."""
+
+    uid: str
+    namespace: str
+    name: str
+    since: datetime
+    absent: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Leaving:
     """An item that left its source, whose task is not settled yet."""
 
@@ -103,7 +117,7 @@ class Assignments:
             await self._rows.update_one({"_id": meta.uid}, first, upsert=True)
             differs = [{"generation": {"$ne": meta.generation}}, {"wanted": False}, {"wishes": {"$ne": wishes}}]
             changed = {"_id": meta.uid, "$or": differs}
-            await self._rows.update_one(changed, {"$set": {**said, **now}})
+            await self._rows.update_one(changed, {"$set": {**said, **now}, "$unset": {"absent": ""}})
 
     async def rest(self, uid: str) -> None:
         """Poll it no more for now; its cursor and items stay. Raises `Unavailable`."""
@@ -118,6 +132,51 @@ class Assignments:
             # The row goes last: after a kill in between the Connection is found and forgotten again.
             await self._items.delete_many({"connection": uid})
             await self._rows.delete_one({"_id": uid})
+
+    async def serve(self, uids: Collection[str], now: datetime) -> None:
+        """This release has these Connections: what another one sees of them is not left over. Raises `Unavailable`."""
+        old = [{"servedAt": {"$lt": now - RENEWED}}, {"servedAt": None}, {"absent": True}]
+        with trouble("note the Connections"):
+            mine = {"_id": {"$in": list(uids)}, "$or": old}
+            if await self._rows.find_one(mine, {"_id": 1}) is not None:
+                self._fence()
+                await self._rows.update_many(mine, {"$set": {"servedAt": now}, "$unset": {"absent": ""}})
+
+    async def resting(self, uids: Collection[str]) -> frozenset[str]:
+        """Those of them that are not polled. Raises `Unavailable`."""
+        with trouble("look for Connections"):
+            rows = self._rows.find({"_id": {"$in": list(uids)}, "wanted": False}, {"_id": 1})
+            return frozenset([row["_id"] async for row in rows])
+
+    async def unserved(self, uids: Collection[str], now: datetime) -> list[Unserved]:
+        """Those of them that no release has served for `SERVED`. One that was never said to be served counts as served
+        now, so that what an older version wrote is not taken for left over at once. Raises `Unavailable`."""
+        some = {"_id": {"$in": list(uids)}}
+        shown = {"namespace": 1, "name": 1, "servedAt": 1, "absent": 1}
+        with trouble("look for Connections"):
+            if await self._rows.find_one({**some, "servedAt": None}, {"_id": 1}) is not None:
+                self._fence()
+                await self._rows.update_many({**some, "servedAt": None}, {"$set": {"servedAt": now}})
+            rows = self._rows.find({**some, "servedAt": {"$lt": now - SERVED}}, shown)
+            return [
+                Unserved(row["_id"], row["namespace"], row["name"], row["servedAt"], bool(row.get("absent")))
+                async for row in rows
+            ]
+
+    async def absent(self, one: Unserved) -> None:
+        """There is no such Connection: what its items say counts for no other. Nothing is deleted. Raises
+        `Unavailable`."""
+        self._fence()
+        with trouble("keep a Connection"):
+            await self._rows.update_one({"_id": one.uid, "servedAt": one.since}, {"$set": {"absent": True}})
+
+    async def expire(self, one: Unserved) -> bool:
+        """Forget it if it is still unserved; whether it was. Its items follow (`items.Items.left_over`): where its
+        release begins with it again before that, they make no second tasks. Raises `Unavailable`."""
+        self._fence()
+        with trouble("forget a Connection"):
+            done = await self._rows.delete_one({"_id": one.uid, "servedAt": one.since})
+        return bool(done.deleted_count)
 
     async def states(self) -> dict[str, tuple[str, int, State]]:
         """By uid: the namespace, the number of the state's last change, and the state. Raises `Unavailable`."""

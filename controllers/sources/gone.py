@@ -19,6 +19,10 @@ from crds import scope
 from crds.access import Access
 
 _REASON_CHARS = 1024
+_REREAD = (
+    "A process that was stopped for a while deleted its document when this version had it already; kubectl jervis"
+    " resync reads it again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class Gone:
                 }
                 done = await self._rows.update_one(
                     {**missing, "_id": row["_id"], "state": row["state"]},
-                    {"$set": said, "$unset": {"content": "", "retryAt": "", "missingSince": ""}},
+                    {"$set": said, "$unset": {"content": "", "retryAt": "", "missingSince": "", "removing": ""}},
                 )
                 count += done.modified_count
         return count
@@ -143,14 +147,8 @@ class Gone:
         """Whether another item that is still there has the same document."""
         if one.owner is None:
             return False
-        other = {
-            "urn": one.urn,
-            "scope": one.owner.model_dump(by_alias=True),
-            "_id": {"$ne": one.item_id},
-            "state": {"$ne": items.GONE},
-        }
         with trouble("look for an item"):
-            return await self._rows.find_one(other, {"_id": 1}) is not None
+            return await self._rows.find_one(_sharing(one, one.owner), {"_id": 1}) is not None
 
     async def refused(self, item_id: str, reason: str, retry_at: datetime) -> None:
         """It could not be forgotten; it is tried again."""
@@ -160,15 +158,46 @@ class Gone:
                 {"$set": {"reason": reason[:_REASON_CHARS], "retryAt": retry_at}, "$inc": {"tries": 1}},
             )
 
-    async def drop(self, item_id: str) -> None:
-        """Nothing is left of it; one that came back meanwhile is new."""
-        left = {"_id": item_id, "state": items.GONE}
+    async def take(self, item_id: str, fence: int) -> bool:
+        """Note that its document is being forgotten under claim `fence`; False: under a later one, or it is not gone
+        any more."""
+        free = [{"removing": None}, {"removing": {"$lte": fence}}]
+        with trouble("write what left"):
+            done = await self._rows.update_one(
+                {"_id": item_id, "state": items.GONE, "settled": True, "$or": free}, {"$set": {"removing": fence}}
+            )
+        return bool(done.matched_count)
+
+    async def reread(self, one: Document) -> int:
+        """Its document was forgotten too late, when other items had it already: those are failures that a resync reads
+        again. How many."""
+        if one.owner is None:
+            return 0
+        made = {**_sharing(one, one.owner), "state": items.INDEXED}
+        said = {"state": items.FAILED, "reason": _REREAD}
+        with trouble("write what left"):
+            done = await self._rows.update_many(made, {"$set": said, "$unset": {"type": "", "retryAt": ""}})
+        return int(done.modified_count)
+
+    async def drop(self, item_id: str, fence: int) -> None:
+        """Nothing is left of it, which was taken under claim `fence`; one that came back meanwhile is new."""
+        left = {"_id": item_id, "state": items.GONE, "removing": fence}
         with trouble("forget what left"):
             done = await self._rows.delete_one({**left, "returned": {"$exists": False}})
             row = None if done.deleted_count else await self._rows.find_one({**left, "returned": {"$exists": True}})
             if row is not None:
                 again = {**row["returned"], "places": row["places"], "seen": row["seen"]}
                 await self._rows.replace_one({**left, "seen": row["seen"], "returned": {"$exists": True}}, again)
+
+
+def _sharing(one: Document, owner: scope.Scope) -> dict[str, Any]:
+    """Other items that are there and have the same document."""
+    return {
+        "urn": one.urn,
+        "scope": owner.model_dump(by_alias=True),
+        "_id": {"$ne": one.item_id},
+        "state": {"$ne": items.GONE},
+    }
 
 
 def _known(uid: str) -> dict[str, Any]:

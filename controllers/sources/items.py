@@ -16,7 +16,7 @@ Source: seed 000 "Continuous Indexers".
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -77,7 +77,7 @@ class Items:
     """`database` is one of `mongo.client`."""
 
     def __init__(self, database: Any) -> None:
-        self._rows = database[assignments.ITEMS]
+        self._rows, self._connections = database[assignments.ITEMS], database[assignments.CONNECTIONS]
 
     async def prepare(self) -> None:
         """Make the indexes. Raises `Unavailable`."""
@@ -118,17 +118,37 @@ class Items:
                 await self._rows.bulk_write(noted, ordered=False)
 
     async def names(self, owner: scope.Scope, some: Sequence[port.Item]) -> Names:
-        """The things that are stored for `owner` under the names of `some`, by any Connection. Raises `Unavailable`."""
+        """The things that are stored for `owner` under the names of `some`, by any Connection that there is, whatever
+        its namespace: those of a client share what is known. Raises `Unavailable`."""
         found: dict[str, set[str]] = {}
         wanted = {"sourceId": {"$in": [one.source_id for one in some]}, "scope": owner.model_dump(by_alias=True)}
         said = {"$ifNull": ["$said", ""]}
         # Two of each are enough to tell that there is another one.
-        each = {"_id": "$sourceId", "least": {"$min": said}, "most": {"$max": said}}
+        name = {"name": "$sourceId", "of": "$connection"}
+        each = {"_id": name, "least": {"$min": said}, "most": {"$max": said}}
         if some:
             with trouble("look for items"):
-                async for row in self._rows.aggregate([{"$match": wanted}, {"$group": each}]):
-                    found[row["_id"]] = {row["least"], row["most"]}
+                rows = [row async for row in self._rows.aggregate([{"$match": wanted}, {"$group": each}])]
+            there = await self._there({row["_id"]["of"] for row in rows})
+            for row in rows:
+                if row["_id"]["of"] in there:
+                    found.setdefault(row["_id"]["name"], set()).update((row["least"], row["most"]))
         return Names(found)
+
+    async def _there(self, uids: Collection[str]) -> frozenset[str]:
+        """Those of the Connections whose object is there, as far as is known."""
+        wanted = {"_id": {"$in": list(uids)}, "absent": {"$ne": True}}
+        with trouble("look for Connections"):
+            return frozenset([row["_id"] async for row in self._connections.find(wanted, {"_id": 1})])
+
+    async def left_over(self) -> int:
+        """Delete the items of Connections that are forgotten: a process that was frozen stored them after that. How
+        many. Raises `Unavailable`."""
+        with trouble("look for items that are left over"):
+            uids = await self._rows.distinct("connection")
+            known = {row["_id"] async for row in self._connections.find({"_id": {"$in": uids}}, {"_id": 1})}
+            gone = [uid for uid in uids if uid not in known]
+            return int((await self._rows.delete_many({"connection": {"$in": gone}})).deleted_count) if gone else 0
 
     async def keep(
         self,

@@ -62,6 +62,13 @@ class Metrics:
             ["type", "outcome"],
             registry=registry,
         )
+        self.left_over = prometheus.Counter(
+            "jervis_sources_left_over_total",
+            "What nothing referred to any more and was deleted, by kind (clones, items, uploads, meetings,"
+            " recordings).",
+            ["kind"],
+            registry=registry,
+        )
         self.effects = prometheus.Counter(
             "jervis_sources_effects_total",
             "Requests for effects by tool and outcome (Done, Unknown, Refused, Conflict, Unavailable, Failed).",

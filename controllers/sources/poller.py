@@ -45,6 +45,7 @@ _REASONS: Mapping[type[errors.JervisError], str] = {
     hosts.Refused: "HostNotAllowed",
     port.Misconfigured: "Misconfigured",
     port.Unreachable: "Unreachable",
+    port.DiskFull: "DiskFull",
     kb.Unavailable: "KnowledgeBaseAway",
 }
 CLONE = (300.0, 900.0, 1800.0, 3600.0)
@@ -185,15 +186,18 @@ class Poller:
         claim = await wishes.begun(claim, self._assigned, self._items)
         more = False
         try:
-            more, claim = await self._poll(claim)
-            state = replace(
-                claim.state, polled_at=self._wall(), succeeded_at=self._wall(), failures=0, reason="", message="",
-                rejected=False, resynced=claim.state.resynced if more else claim.rewound,
-            )  # fmt: skip
-            if not more and self._sweeper.due(claim):
-                state = await self._sweep(claim, state)
-            elif not more:
-                await self._sweeper.look(claim, await self.source(claim), partial(self._store, claim, _owner(claim)))
+            with port.disk():
+                more, claim = await self._poll(claim)
+                state = replace(
+                    claim.state, polled_at=self._wall(), succeeded_at=self._wall(), failures=0, reason="", message="",
+                    rejected=False, resynced=claim.state.resynced if more else claim.rewound,
+                )  # fmt: skip
+                if not more and self._sweeper.due(claim):
+                    state = await self._sweep(claim, state)
+                elif not more:
+                    await self._sweeper.look(
+                        claim, await self.source(claim), partial(self._store, claim, _owner(claim))
+                    )
             outcome = SUCCEEDED
         except (assignments.Lost, mongo.Unavailable):
             raise
@@ -332,6 +336,8 @@ class Poller:
 
     async def _commit(self, claim: assignments.Claim, request: api.GitCommits) -> list[port.Failure]:
         """Have commits known; those that can never be. Raises `kb.Unavailable` where they can be later."""
+        # A process that was frozen writes nothing over its successor, whose commits may be the newer ones.
+        await self._assigned.renew(claim, self._wall())
         try:
             reply = await self._kb.git_commits(request)
         except kb.Rejected as error:
@@ -363,8 +369,6 @@ class Poller:
         kind = claim.spec.type.value
         failures = [replace(one, reason=self._secrets.hidden(one.reason)) for one in batch.failures]
         for request in batch.commits:
-            # A process that was frozen writes nothing over its successor, whose commits may be the newer ones.
-            await self._assigned.renew(claim, self._wall())
             told = request.model_copy(update={"access": claim.spec.access})
             failures += await self._commit(claim, told)
         items = [_told(claim.spec, one) for one in batch.items]

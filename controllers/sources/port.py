@@ -7,7 +7,9 @@ like an empty batch. What is gone is found by a list of everything that is there
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import errno
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
@@ -16,6 +18,7 @@ from crds import connection, errors, facts, mail, pendingtask
 from crds.access import Access
 from kb import api
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 Cursor = Mapping[str, Any]
 """JSON that only the protocol reads; {} before the first poll. `{"rewound": CURSOR}` has to be read from the beginning,
 because a person asked for it."""
@@ -31,6 +34,28 @@ class Misconfigured(errors.Permanent):
 
 class Unreachable(errors.Operational):
     """The source does not answer, answers nonsense, or asks for a pause (`retry_after`)."""
+
+
+class DiskFull(errors.Permanent):
+    """The volume of the process has no room; the source may be as it should."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(
+            f"The volume of the sources process is full: {said}.",
+            remedy="Raise sources.workspace.sizeLimit of the chart or enlarge its existingClaim, and keep"
+            " sources.settings.gitWorkspaceBytes below it; or suspend a Git Connection with a large repository.",
+        )
+
+
+@contextmanager
+def disk() -> Iterator[None]:
+    """Errors of a full volume as ours; others pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise DiskFull(error.strerror or str(error)) from error
 
 
 class Uncloned(errors.Operational):

@@ -32,6 +32,12 @@ class Settings(BaseSettings):
     """Path of the token for a router that asks for one."""
     correction_model: str = ""
     """Model that corrects names and terms in transcripts of meetings; empty: they are not corrected."""
+    upload_days: Annotated[float, Field(ge=0.1, le=3650)] = 7
+    """After which a meeting is forgotten whose upload got no new part."""
+    orphaned_days: Annotated[float, Field(ge=0.1, le=3650)] = 7
+    """After which meetings are forgotten, with recordings and transcripts, whose Connection is gone."""
+    recording_namespace_bytes: Annotated[int, Field(ge=1 << 20)] = 100 << 30
+    """Of all recordings of the meetings of one namespace together."""
     mongodb_uri: Annotated[str, Field(repr=False)] = "mongodb://localhost:27017"
     mongodb_database: str = "jervis"
     at_once: Annotated[int, Field(ge=1, le=256)] = 8

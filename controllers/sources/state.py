@@ -8,7 +8,7 @@ from datetime import datetime
 
 from crds import connection
 
-REASONS = ("CredentialsRejected", "Misconfigured", "Unreachable", "KnowledgeBaseAway", "PollFailed")
+REASONS = ("CredentialsRejected", "Misconfigured", "Unreachable", "KnowledgeBaseAway", "DiskFull", "PollFailed")
 """Why a poll failed: reasons of the condition Ready."""
 
 

@@ -155,9 +155,11 @@ class Sweeper:
         for one in await self._gone.settled(claim.uid, MOST_REMOVALS, self._wall()):
             if refusals >= MOST_REFUSALS:
                 return
+            await self._assigned.renew(claim, self._wall())
+            if not await self._gone.take(one.item_id, claim.fence):
+                continue
             try:
-                await self._assigned.renew(claim, self._wall())
-                await self._forget(one)
+                await self._forget(claim, one)
             except (kb.Unavailable, kb.Rejected) as error:
                 refusals += isinstance(error, kb.Unavailable)
                 again = self._wall() + timedelta(seconds=AGAIN.delay(one.tries + 1))
@@ -166,17 +168,26 @@ class Sweeper:
                 log.info("document of an item not deleted", connection=claim.name, item=one.item_id, why=error.message)
                 continue
             refusals = 0
-            await self._gone.drop(one.item_id)
+            await self._gone.drop(one.item_id, claim.fence)
             self._metrics.deletions.labels(kind, "removed").inc()
 
-    async def _forget(self, one: gone.Document) -> None:
+    async def _forget(self, claim: assignments.Claim, one: gone.Document) -> None:
         if one.owner is None or await self._gone.shared(one):
             return
+        # The one place from which a document is forgotten. A process that lost its claim gets here only if it is frozen
+        # between these two lines.
+        await self._assigned.renew(claim, self._wall())
         try:
             await self._kb.forget(one.owner, one.urn)
         except kb.Rejected as error:
             if error.code != "not_found":
                 raise
+        try:
+            await self._assigned.renew(claim, self._wall())
+        except assignments.Lost:
+            count = await self._gone.reread(one)
+            log.warning("a document was forgotten without the claim", connection=claim.name, to_be_read_again=count)
+            raise
 
 
 def _time(text: str, latest: datetime) -> datetime:

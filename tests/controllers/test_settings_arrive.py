@@ -128,6 +128,7 @@ VALUES: dict[str, Any] = {
     "wait_reason_seconds": 1153,
     "qualify_at_once": 877,
     "stale_seconds": 1163,
+    "unserved_days": 1279,
     "recheck_seconds": 1171,
     "resync_seconds": 1223,
     "sources": True,
@@ -168,6 +169,7 @@ SOUGHT: dict[str, object] = {
     "run_token_keys": "/run-token-keys",
     "team": "person@of-the-test.example",
     "clients": timedelta(days=1109),
+    "unserved_days": timedelta(days=1279),
 }
 """Where that is not the value itself."""
 SWITCHES: dict[str, Any] = {

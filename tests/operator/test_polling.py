@@ -6,7 +6,7 @@ import base64
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +202,19 @@ def test_a_deleted_connection_is_forgotten(
         until(lambda: not list(database[assignments.CONNECTIONS].find()), "its cursor goes")
         assert list(database[assignments.ITEMS].find()) == []
         assert len(space.every()) == 1, "its tasks stay"
+
+
+def test_a_connection_of_a_namespace_that_is_gone_is_found_to_be_absent(
+    space: Space, start: Start, database: Any
+) -> None:
+    long_ago = {"servedAt": datetime.now(UTC) - timedelta(hours=1), "wanted": True, "name": "mailbox"}
+    rows = database[assignments.CONNECTIONS]
+    rows.insert_one({"_id": "uid-gone", "namespace": f"{space.name}-gone", **long_ago})
+    connect(space, "imap://127.0.0.1:1", "served")
+    with start(SOURCES=True):
+        until(lambda: rows.find_one({"_id": "uid-gone", "absent": True, "wanted": False}), "it is left over")
+        uid = space.get("mailbox", "connections")["metadata"]["uid"]
+        until(lambda: rows.find_one({"_id": uid, "servedAt": {"$ne": None}}), "the other one is served")
 
 
 def test_a_mail_that_is_deleted_takes_its_task_and_its_document_along(

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
@@ -31,6 +31,8 @@ class Dying:
 
     def __init__(self, real: Any) -> None:
         self._real, self.left = real, None  # type: Any, int | None
+        self.reading: Callable[[dict[str, Any]], Awaitable[None]] | None = None
+        """What happens before one document is looked for by this query."""
 
     def __getitem__(self, name: str) -> Any:
         return _Collection(self, self._real[name])
@@ -48,6 +50,8 @@ class _Collection:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
+        if name == "find_one" and self._owner.reading is not None:
+            return self._read
         if name == "bulk_write":
             return self._several
         if not name.startswith(("update", "replace", "delete", "find_one_and")):
@@ -58,6 +62,11 @@ class _Collection:
             return await found(*arguments, **options)
 
         return write
+
+    async def _read(self, wanted: Any, *arguments: Any, **options: Any) -> Any:
+        if self._owner.reading is not None:
+            await self._owner.reading(wanted)
+        return await self._real.find_one(wanted, *arguments, **options)
 
     async def _several(self, writes: Any, **options: Any) -> Any:
         """The server may have made some of them."""
@@ -184,6 +193,8 @@ class World:
         self.deleted: list[str] = []
         """URNs of tasks and documents that were deleted, in order."""
         self.url = ""
+        self.forgetting: Callable[[], Awaitable[None]] | None = None
+        """What happens while a document is forgotten, before the answer."""
         self._versions = itertools.count(1)
 
     def application(self) -> web.Application:
@@ -262,6 +273,8 @@ class World:
     async def _forget(self, request: web.Request) -> web.Response:
         await asyncio.sleep(0)
         urn = request.query["sourceUrn"]
+        if self.forgetting is not None:
+            await self.forgetting()
         if urn in self.refuses:
             return web.json_response({"error": {"code": "invalid", "message": "not now"}}, status=422)
         if urn not in self.documents:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 import pytest
 
 from controllers.sources.protocols import storage
@@ -93,3 +96,61 @@ def test_deep_and_long_pages_are_bounded_and_keep_their_words() -> None:
     assert storage.read(f"{nested}at the bottom").text == "at the bottom"
     long = storage.read(f"<p>{'x' * (storage.CHARS + 5)}</p>").text
     assert long.endswith(storage.CUT)
+
+
+HOSTILE = {
+    "sections": "<![CDATA[", "comments": "<!--", "comments that end in a tag": "<!-- >", "declarations": "<![x>",
+    "instructions": "<?x", "signs": "<", "signs of declarations": "<!", "tags": "<a ", "ends": "</a",
+    "quotes": "<a b='>", "other quotes": '<a b="', "values": "<a b='' ", "references": "&#",
+    "scripts": "<script></", "nested": "<ac:link>",
+    "items": "<li>x</li>", "paragraphs": "<p>x", "cells": "<td>x</td>", "macros": '<ac:structured-macro ac:name="x"/>',
+    "links": '<ac:link><ri:page ri:content-title="x"/></ac:link>', "unmatched": "<b></i>",
+}  # fmt: skip
+
+
+def _steps(body: str) -> int:
+    """Calls of functions, C's among them, that one reading takes."""
+    count = 0
+
+    def note(frame: object, event: str, _: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        storage.read(body)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("around", ["{}", "<ol>{}</ol>", '{}"'])
+def test_twice_as_much_hostile_markup_takes_twice_as_many_steps(kind: str, around: str) -> None:
+    one = HOSTILE[kind]
+    once, twice = (_steps(around.format(one * (size // len(one)))) for size in (1 << 13, 1 << 14))
+    assert twice <= 2.5 * once + 1000
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_the_parser_gets_whole_tags_alone(kind: str) -> None:
+    """It looks for the end of everything else to the end of the text, from each beginning."""
+    seen = storage._plain(HOSTILE[kind] * 50 + "<p>and &lt;this&gt; stays</p>" + " " * 100_000)
+    assert re.sub(r"</?[A-Za-z][^<>]*>", "", seen).count("<") == 0
+    assert len(seen) < 10_000
+    assert "and &lt;this&gt; stays" in seen
+
+
+def test_a_mebibyte_of_hostile_markup_is_read() -> None:
+    for one in HOSTILE.values():
+        storage._plain(one * ((1 << 20) // len(one)))
+
+
+def test_what_looks_like_markup_keeps_its_words() -> None:
+    body = "<p title=\"it's\">1 < 2 <b>and</b> <!-- not this --><a href='https://x.example/?a>b'>3 > 2</a> <3</p>"
+    found = storage.read(body)
+    assert found.text == "1 < 2 **and** [3 > 2](https://x.example/?a>b) <3"
+    assert storage.read("<ac:plain-text-body><![CDATA[<!-- kept -->]]></ac:plain-text-body>").text.count("kept") == 1
+    numbered = storage.read('<ol start="7"><li>a<p>b</p></li><li>c</li></ol>').text
+    assert numbered.startswith("7. a")
+    assert "\n8. c" in numbered

@@ -362,3 +362,76 @@ async def test_requests_are_the_items_by_pages() -> None:
         before = one.box.requests
         await one.swept()
         assert one.box.requests - before == 4, "10 items, 3 a page"
+
+
+async def leaving(one: Rig) -> assignments.Claim:
+    """A claim of a process that is about to forget the document of the mail that left, which has come a second time."""
+    one.box.put(1, "INBOX")
+    one.box.put(2, "INBOX")
+    await one.swept()
+    one.world.work()
+    one.box.take(1)
+    one.now += timedelta(hours=2)
+    await one.round()
+    await one.settle()
+    one.now += timedelta(hours=2)
+    claim = await one.assigned.claim("frozen", one.now)
+    assert claim is not None
+    return claim
+
+
+async def again(one: Rig) -> None:
+    """Another process has the Connection now, and has made the same document of another version."""
+    one.now += timedelta(hours=1)
+    assert await one.assigned.claim("other", one.now) is not None
+    rows = one.database[assignments.ITEMS]
+    row = await rows.find_one({"connection": one.uid, "urn": "email::m1"})
+    newer = {**row, "_id": f"{row['_id']}-newer", "state": items.INDEXED}
+    await rows.replace_one({"_id": newer["_id"]}, newer, upsert=True)
+    one.world.documents.add("email::m1")
+
+
+async def test_a_process_that_lost_its_claim_forgets_no_document() -> None:
+    async with rig(3) as one:
+        claim = await leaving(one)
+
+        async def frozen(wanted: dict[str, Any]) -> None:
+            if wanted.get("urn") == "email::m1" and "scope" in wanted:
+                one.database.reading = None
+                rows = one.database[assignments.ITEMS]
+                assert await rows.find_one(wanted) is None
+                await again(one)
+                await rows.delete_one({"_id": {"$regex": "-newer$"}})  # what is looked for was not there before
+
+        one.database.reading = frozen
+        with pytest.raises(assignments.Lost):
+            await one.polls._sweeper.forget(claim)
+        assert one.world.deleted == []
+        assert "email::m1" in one.world.documents
+
+
+async def test_a_document_that_a_frozen_process_forgets_is_named_and_read_again() -> None:
+    async with rig(4) as one:
+        claim = await leaving(one)
+        one.world.forgetting = lambda: again(one)
+        with pytest.raises(assignments.Lost):
+            await one.polls._sweeper.forget(claim)
+        assert one.world.deleted == ["email::m1"], "it was on its way"
+        [failed] = [
+            row async for row in one.database[assignments.ITEMS].find({"connection": one.uid, "state": items.FAILED})
+        ]
+        assert (failed["_id"].endswith("-newer"), "type" in failed) == (True, False)
+        assert "resync" in failed["reason"]
+
+
+async def test_of_two_processes_the_one_with_the_later_claim_removes() -> None:
+    async with rig(5) as one:
+        claim = await leaving(one)
+        left = gone.Gone(one.database)
+        [found] = await left.settled(one.uid, 10, one.now)
+        assert await left.take(found.item_id, claim.fence + 1)
+        assert not await left.take(found.item_id, claim.fence)
+        await left.drop(found.item_id, claim.fence)
+        assert len(await left.settled(one.uid, 10, one.now)) == 1, "the row is the other's"
+        await left.drop(found.item_id, claim.fence + 1)
+        assert await left.settled(one.uid, 10, one.now) == []

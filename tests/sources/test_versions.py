@@ -44,7 +44,8 @@ async def test_an_older_version_that_came_back_while_it_left_becomes_no_task_aft
     assert [one.version for one in await stored.unknown("uid", [item("v1")])] == ["v1"]
     await stored.add("uid", OWNER, item("v1"), {"content": "v1"}, NOW, 2)
     await stored.add("uid", OWNER, item("v2"), {"content": "v2"}, NOW, 2)
-    await left.drop(old)
+    assert await left.take(old, 2)
+    await left.drop(old, 2)
     waiting = await stored.waiting("uid", 10, NOW)
     assert [dict(one.content) for one in waiting] == [{"content": "v2"}]
 

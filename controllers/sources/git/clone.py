@@ -91,9 +91,9 @@ class Clone:
         """Make it, or bring it up to date: afterwards its branches are exactly `wanted`, {name: SHA}, and HEAD is at
         `default`.
 
-        Raises `Rejected`, `Misconfigured`, `Unreachable`.
+        Raises `Rejected`, `Misconfigured`, `Unreachable`, `DiskFull`.
         """
-        with self._locked():
+        with port.disk(), self._locked():
             if self.there():
                 self._unlock()
                 self._fetch(self.path, at, wanted, default)
@@ -110,11 +110,11 @@ class Clone:
 
     def find(self, at: command.Remote, sha: str) -> bool:
         """Whether a commit that no branch has any more is in the clone, or can be had from the remote, which need not
-        give it."""
+        give it. Raises `DiskFull`."""
         if self.has([sha]):
             return True
         try:
-            with self._locked():
+            with port.disk(), self._locked():
                 self._transfer(self.path, at, f"{sha}\n".encode())
         except (port.Misconfigured, port.Unreachable):
             return False

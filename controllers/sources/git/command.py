@@ -86,6 +86,10 @@ _MOVED = re.compile(r"returned error: 30\d|redirect", re.IGNORECASE)
 _REFUSED = re.compile(r"fsck|object corrupt|error in object|badTree|hasDot", re.IGNORECASE)
 
 
+_FULL = re.compile(rb"^(?!remote:).*(No space left on device|Disk quota exceeded)")
+"""What our own side says; the remote's words have a mark."""
+
+
 class Failed(port.Unreachable):
     """A command ended badly, and what it said is about no known fault of credentials or address. `output`: what it
     wrote to standard output."""
@@ -196,7 +200,7 @@ def local(
     most: Mapping[int, int] | None = None,
 ) -> bytes:
     """What a command says that makes no call; `watch` is as for `call`, `most` has limits of `resource`. Raises
-    `Failed`."""
+    `Failed`, `DiskFull`."""
     return _run(["--git-dir", str(directory), *arguments], environment(), stdin, seconds, watch, most)
 
 
@@ -243,9 +247,9 @@ def call(
 ) -> bytes:
     """What a command says that calls the remote; `watch` is asked each second, and what it answers ends the command.
 
-    Raises `Rejected`, `Misconfigured`, `Unreachable`.
+    Raises `Rejected`, `Misconfigured`, `Unreachable`, `DiskFull`.
     """
-    with _called(at, _judged(at)) as (config, more):
+    with port.disk(), _called(at, _judged(at)) as (config, more):
         try:
             return _run([*arguments], {**environment(at, config), **more}, stdin, seconds or at.seconds, watch)
         except Failed as error:
@@ -378,6 +382,8 @@ def _run(
         out, err = process.communicate(stdin)
     if process.returncode == 0 and not ended:
         return out
+    if full := next((line for line in err.splitlines() if _FULL.search(line)), None):
+        raise port.DiskFull(said(full))
     raise Failed(ended[0] if ended else said(err) or f"git ended with {process.returncode}", out)
 
 

@@ -9,6 +9,7 @@
     +-- Conflict              409 conflict
     +-- TooLarge              413 too_large
     +-- Invalid               422 invalid
+    +-- Full                  507 full
     crds.errors.Operational   503 unavailable, with Retry-After: the same request may succeed later
     +-- Locked                423 locked, with Retry-After
     +-- Crowded               429 crowded, with Retry-After
@@ -64,6 +65,10 @@ class Invalid(errors.Permanent):
     """A field is wrong."""
 
 
+class Full(errors.Permanent):
+    """A quota is used up."""
+
+
 class Locked(errors.Operational):
     """Another caller is writing to it."""
 
@@ -81,6 +86,7 @@ _PERMANENT: tuple[tuple[type[errors.Permanent], int, str], ...] = (
     (Conflict, 409, "conflict"),
     (TooLarge, 413, "too_large"),
     (Invalid, 422, "invalid"),
+    (Full, 507, "full"),
     (errors.Permanent, 422, "refused"),
 )
 

@@ -45,18 +45,34 @@ class TooLarge(problems.TooLarge):
     """More bytes than a recording may have, or than were announced."""
 
 
-class Audio:
-    """`database` is one of `mongo.client`; `wall` the time in UTC. Every method raises `mongo.Unavailable`."""
+class Full(problems.Full):
+    """The recordings of the namespace have as many bytes as they may have."""
 
-    def __init__(self, database: Any, *, wall: Callable[[], datetime], most: int = meeting.MOST_BYTES) -> None:
+    def __init__(self, quota: int) -> None:
+        super().__init__(
+            f"The recordings of this namespace may have {quota} bytes together, and this one exceeds them.",
+            field="sources.settings.recordingNamespaceBytes",
+            remedy="Delete meetings (DELETE /api/v1/meetings/ID), or have sources.settings.recordingNamespaceBytes of"
+            " the chart raised.",
+        )
+
+
+class Audio:
+    """`database` is one of `mongo.client`; `wall` the time in UTC; `quota` bytes are for all recordings of a namespace.
+    Every method raises `mongo.Unavailable`."""
+
+    def __init__(
+        self, database: Any, *, wall: Callable[[], datetime], most: int = meeting.MOST_BYTES, quota: int = 100 << 30
+    ) -> None:
         self._rows = database[leftovers.MEETINGS]
         self._files, self._chunks = database[leftovers.RECORDINGS], database[leftovers.RECORDING_CHUNKS]
-        self._wall, self._most = wall, most
+        self._wall, self._most, self._quota = wall, most, quota
 
     async def prepare(self) -> None:
-        """Make the index that GridFS asks for."""
+        """Make the index that GridFS asks for, and that of meetings by their recording."""
         with trouble("make an index"):
             await self._chunks.create_index([("files_id", ASCENDING), ("n", ASCENDING)], unique=True)
+            await self._rows.create_index([("file", ASCENDING)])
 
     async def write(
         self, meeting_id: str, offset: int, length: int | None, body: AsyncIterable[bytes], sha256: str = ""
@@ -65,11 +81,11 @@ class Audio:
 
         `length`: of the whole recording, given once or each time alike. `sha256`: of the whole, needed with the part
         that completes it: the meeting is UPLOADED then. What arrived before the connection broke is stored. Raises
-        `Busy`, `Moved`, `Unusable`, `TooLarge`, `Unknown`.
+        `Busy`, `Moved`, `Unusable`, `TooLarge`, `Full`, `Unknown`.
         """
         row = await self._claim(meeting_id, offset, length)
         try:
-            row = await self._append(row, body)
+            row = await self._append(row, body, await self._room(row))
             if row.get("length") is not None and row["offset"] == row["length"]:
                 return await self._complete(row, sha256)
         finally:
@@ -104,7 +120,7 @@ class Audio:
             raise TooLarge(f"A recording has at most {self._most} bytes.", field="Upload-Length", remedy="Compress it.")
         free = {"$or": [{"writingUntil": None}, {"writingUntil": {"$lt": now}}]}
         wanted: dict[str, Any] = {"_id": meeting_id, "state": State.RECORDING.value, "offset": offset, **free}
-        said: dict[str, Any] = {"writer": writer, "writingUntil": now + LASTS}
+        said: dict[str, Any] = {"writer": writer, "writingUntil": now + LASTS, "touchedAt": now}
         if length is not None:
             wanted["length"] = {"$in": [None, length]}
             said["length"] = length
@@ -132,12 +148,28 @@ class Audio:
         left = (row["writingUntil"] - now).total_seconds() if row.get("writingUntil") else 1.0
         return Busy("Another upload writes to this recording.", retry_after=max(1.0, left))
 
-    async def _append(self, row: Row, body: AsyncIterable[bytes]) -> Row:
+    async def _room(self, row: Row) -> int:
+        """Bytes that the recording may have as far as its namespace goes. A length that was announced counts as used:
+        it is written before this looks, so of two that exceed the quota together not both go on. Raises `Full`."""
+        others = {"namespace": row["namespace"], "_id": {"$ne": row["_id"]}}
+        total = {"$group": {"_id": None, "bytes": {"$sum": {"$max": ["$offset", "$length"]}}}}
+        with trouble("count the bytes of recordings"):
+            used = [one["bytes"] async for one in self._rows.aggregate([{"$match": others}, total])]
+            room = self._quota - int(sum(used))
+            if max(int(row["offset"]), int(row.get("length") or 0)) <= room:
+                return room
+            mine = {"_id": row["_id"], "writer": row["writer"]}
+            await self._rows.update_one(mine, {"$set": {"length": None}})
+        raise Full(self._quota)
+
+    async def _append(self, row: Row, body: AsyncIterable[bytes], room: int) -> Row:
         most = self._most if row.get("length") is None else int(row["length"])
         buffer, at = bytearray(await self._tail(row)), int(row["offset"])
         at -= len(buffer)
         try:
             async for piece in body:
+                if at + len(buffer) + len(piece) > room:
+                    raise Full(self._quota)
                 if at + len(buffer) + len(piece) > most:
                     raise TooLarge(f"The recording has at most {most} bytes.", field="Upload-Length")
                 buffer += piece
@@ -171,7 +203,10 @@ class Audio:
             chunk = {"files_id": row["file"], "n": at // CHUNK, "data": piece}
             await self._chunks.replace_one({"files_id": row["file"], "n": at // CHUNK}, chunk, upsert=True)
             mine = {"_id": row["_id"], "writer": row["writer"], "offset": row["offset"]}
-            said = {"offset": end, "writingUntil": self._wall() + LASTS, "mediaType": row.get("mediaType", "")}
+            now = self._wall()
+            said = {
+                "offset": end, "writingUntil": now + LASTS, "touchedAt": now, "mediaType": row.get("mediaType", "")
+            }  # fmt: skip
             done = await self._rows.update_one(mine, {"$set": said})
         if not done.matched_count:
             await self._tidy(row)

@@ -18,6 +18,11 @@ class Metrics:
         self.bytes = prometheus.Counter(
             "jervis_meetings_bytes_total", "Bytes of complete recordings.", registry=registry
         )
+        self.full = prometheus.Counter(
+            "jervis_meetings_full_total",
+            "Parts of recordings that were refused because their namespace has as many bytes as it may have.",
+            registry=registry,
+        )
         self.corrections = prometheus.Counter(
             "jervis_meetings_corrections_total",
             "Corrections of transcripts by outcome (Done, Failed).",

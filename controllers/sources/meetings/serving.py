@@ -35,7 +35,10 @@ _MOST_LISTED = 500
 _DIGEST = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]+):")
 _ONE = "/api/v1/meetings/{id}"
 _TAKEN = ((409, "It does not fit the state of the meeting, or the part does not begin where the recording ends."),)
-_LOCKED = ((423, "Another upload writes to the recording; see Retry-After."),)
+_LOCKED = (
+    (423, "Another upload writes to the recording; see Retry-After."),
+    (507, "The recordings of the namespace have as many bytes as they may have."),
+)
 
 
 class Serving:
@@ -193,8 +196,12 @@ class Serving:
             raise problems.Invalid(
                 "Upload-Offset is missing", field="Upload-Offset", remedy="Ask with HEAD where to go on."
             )
-        async with aclosing(_pieces(request)) as pieces:
-            row = await self._audio.write(row["_id"], offset, length, pieces, _digest(request))
+        try:
+            async with aclosing(_pieces(request)) as pieces:
+                row = await self._audio.write(row["_id"], offset, length, pieces, _digest(request))
+        except audio.Full:
+            self._metrics.full.inc()
+            raise
         if row["state"] == meeting.State.UPLOADED.value:
             self._metrics.meetings.labels(meeting.State.UPLOADED.value).inc()
             self._metrics.bytes.inc(row["offset"])

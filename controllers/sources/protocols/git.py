@@ -75,7 +75,7 @@ class Repository:
             yield self._batch(places, workspace=WorkspaceState.CLONING)
             try:
                 found, chosen, absent, odd = await self._brought(places)
-            except (port.Rejected, port.Misconfigured, port.Unreachable) as error:
+            except (port.Rejected, port.Misconfigured, port.Unreachable, port.DiskFull) as error:
                 raise port.Uncloned(error) from error
             yield self._batch(places, workspace=WorkspaceState.READY)
         if odd:

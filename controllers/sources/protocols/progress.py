@@ -10,6 +10,9 @@ from controllers.sources import port
 
 BATCH, BATCH_BYTES = 25, 8 << 20
 _TAKEN, _UNSETTLED = "!", "?"
+MOST_STORED = 100_000
+"""Names in one cursor, which is a part of one document of MongoDB (16 MiB). What is left out is looked at again when it
+is listed again, and makes no second task."""
 
 
 class Seen:
@@ -85,9 +88,18 @@ class At:
         """What was found, and the cursor behind it."""
         if state is not None:
             self.lists[name] = {**state, "seen": dict(state["seen"])}
+            self._bound()
         shown = "; ".join(f"{name}: {one.get('mark') or one.get('high')}" for name, one in sorted(self.lists.items()))
         cursor = {"of": self.of, "lists": dict(self.lists), "counts": dict(self.counts), "access": dict(self.access)}
         return port.Batch(cursor, shown, tuple(some.items) if some else (), tuple(some.failures) if some else ())
+
+    def _bound(self) -> None:
+        """Lists that have more than their share keep what was seen last."""
+        if sum(len(one.get("seen", ())) for one in self.lists.values()) > MOST_STORED:
+            share = MOST_STORED // len(self.lists)
+            for name, one in self.lists.items():
+                if len(one.get("seen", ())) > share:
+                    self.lists[name] = {**one, "seen": dict([*one["seen"].items()][-share:])}
 
 
 def timed(stamp: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import markdownify
@@ -17,10 +18,13 @@ from bs4.element import Tag
 
 CHARS = 1 << 20
 CUT = "[The text is longer; the rest is left out.]"
-_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
-DEPTH = 50
-"""Macros inside of one another; a page with more keeps its words alone."""
-_NESTING = re.compile(r"<(/?)ac:structured-macro\b")
+_CDATA, _COMMENT = ("<![CDATA[", "]]>"), ("<!--", "-->")
+_DECLARED = re.compile(r"<[!?][^<>]*>")
+_UNCLOSED = re.compile(r"""<(?!/?[A-Za-z](?:[^<>"']|"[^"<]*+"|'[^'<]*+')*+>)""")
+_BLANKS = re.compile(r"[^\S\n]{201,}")
+DEPTH, NESTED = 50, 200
+"""Macros, and elements of Confluence, inside of one another; a page with more keeps its words alone."""
+_NESTING = re.compile(r"<(/?)ac:(structured-macro\b)?[^<>]*>")
 _MARKUP = re.compile(r"<[^>]*>")
 _NOTES = frozenset({"info", "note", "tip", "warning", "panel", "success", "error"})
 _CODES = frozenset({"code", "noformat"})
@@ -39,15 +43,16 @@ class Page:
 def read(body: str) -> Page:
     """The text of a body, and what it refers to."""
     found = Page()
-    whole = _CDATA.sub(lambda match: html.escape(match[1]), body)
+    whole = _plain(body)
     try:
-        if _depth(whole) > DEPTH:
+        if _nested(whole):
             raise RecursionError
         soup = BeautifulSoup(whole, "html.parser")
         for one in reversed(soup.find_all(_is_macro)):
             _replace(soup, one, found)
         found.addresses = [str(one["href"]) for one in soup.find_all("a", href=True)]
-        text = markdownify.MarkdownConverter(
+        _number(soup)
+        text = _Markdown(
             heading_style="ATX", bullets="-", escape_asterisks=False, escape_underscores=False,
             code_language_callback=lambda one: one.get("data-language") or "",
         ).convert_soup(soup)  # fmt: skip
@@ -60,13 +65,57 @@ def read(body: str) -> Page:
     return found
 
 
-def _depth(text: str) -> int:
-    """How many macros are inside of one another."""
-    most = now = 0
+class _Markdown(markdownify.MarkdownConverter):
+    """Items of ordered lists have their numbers (`_number`): markdownify counts those before each of them."""
+
+    def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """An item of a list."""
+        number = el.get("data-number")
+        if number is None or not (text or "").strip():
+            return str(super().convert_li(el, text, parent_tags))  # type: ignore[misc]  # not in its stubs
+        first, *rest = text.strip().split("\n")
+        bullet = f"{number}. "
+        return "\n".join([bullet + first, *(" " * len(bullet) + line if line else "" for line in rest)]) + "\n"
+
+
+def _number(soup: BeautifulSoup) -> None:
+    for listed in soup.find_all("ol"):
+        said = str(listed.get("start") or "")
+        start = int(said) if said.isdecimal() and len(said) < 10 else 1
+        for number, one in enumerate(listed.find_all("li", recursive=False), start):
+            one["data-number"] = str(number)
+
+
+def _plain(body: str) -> str:
+    """Without sections, comments and declarations, with every `<` escaped that begins no whole tag. The parser looks
+    for the end of each of these anew, to the end of the text: of many that have none it would take hours."""
+    text = _sections(body, *_CDATA, html.escape)
+    text = _sections(text, *_COMMENT, lambda _: "")
+    # Of many blanks in a row, too, markdownify looks for the end anew from each of them.
+    return _BLANKS.sub(" " * 200, _UNCLOSED.sub("&lt;", _DECLARED.sub("", text)))
+
+
+def _sections(text: str, begin: str, end: str, made: Callable[[str], str]) -> str:
+    """With what stands between the two marks replaced; a section without an end stays."""
+    parts, at = list[str](), 0
+    while (start := text.find(begin, at)) >= 0 and (stop := text.find(end, start + len(begin))) >= 0:
+        parts += [text[at:start], made(text[start + len(begin) : stop])]
+        at = stop + len(end)
+    return "".join((*parts, text[at:]))
+
+
+def _nested(text: str) -> bool:
+    """Whether too many macros, or elements of Confluence, are inside of one another."""
+    macros = elements = 0
     for one in _NESTING.finditer(text):
-        now += -1 if one[1] else 1
-        most = max(most, now)
-    return most
+        if one[0].endswith("/>"):
+            continue
+        step = -1 if one[1] else 1
+        elements = max(elements + step, 0)
+        macros = max(macros + step, 0) if one[2] else macros
+        if macros > DEPTH or elements > NESTED:
+            return True
+    return False
 
 
 def _is_macro(one: Tag) -> bool:

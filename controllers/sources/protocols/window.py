@@ -23,6 +23,9 @@ FIRST = datetime(1970, 1, 2, tzinfo=UTC)
 AHEAD = timedelta(minutes=5)
 """Clocks of one site's servers may differ by that."""
 LAST = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000)
+MOST_RECENT = 100_000
+"""Names in one cursor, which is a part of one document of MongoDB (16 MiB). What is left out is taken again when it is
+listed again, and makes no second task."""
 Stamp = tuple[int, int]
 """(milliseconds of the change, number of the version or 0)."""
 
@@ -69,6 +72,10 @@ class Window:
     def batch(self, items: Iterable[port.Item] = (), failures: Iterable[port.Failure] = ()) -> port.Batch:
         """With the cursor as it is now."""
         recent = {name: list(at) for name, at in self.recent.items() if at[0] >= self.mark - _KEPT}
+        if len(recent) > MOST_RECENT:
+            # The oldest changes leave the window first, and are listed again the fewest times.
+            kept = sorted(recent, key=lambda name: recent[name], reverse=True)[:MOST_RECENT]
+            recent = {name: recent[name] for name in kept}
         cursor = {"of": self.of, "mark": self.mark, "recent": recent}
         shown = datetime.fromtimestamp(self.mark / 1000, UTC).isoformat(timespec="seconds") if self.mark else ""
         return port.Batch(cursor, f"changes up to {shown}" if shown else "", tuple(items), tuple(failures))

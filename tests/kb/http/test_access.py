@@ -206,6 +206,19 @@ def test_a_wrong_file_names_its_field(tmp_path: Path) -> None:
         grants.read(tmp_path / "absent.yaml")
 
 
+@pytest.mark.parametrize("right", ["write", "erase"])
+def test_a_token_of_a_user_writes_nothing(tmp_path: Path, right: str) -> None:
+    one = {"name": "jana", "sha256": "0" * 64, "scopes": [{"clientId": "acme"}], "principals": ["user:jana"]}
+    path = tmp_path / "tokens.yaml"
+    path.write_text(json.dumps({"tokens": [one]}))
+    assert grants.read(path)[0].principals == ("user:jana",)
+    path.write_text(json.dumps({"tokens": [{**one, right: True}]}))
+    with pytest.raises(grants.Unusable) as caught:
+        grants.read(path)
+    assert caught.value.field == "tokensFile.tokens.0.principals"
+    assert f"take {right} or principals away" in caught.value.message
+
+
 @given(
     client_id=st.sampled_from(["a", "b"]),
     project=st.sampled_from(["", "p", "q"]),

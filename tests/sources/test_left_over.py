@@ -1,0 +1,180 @@
+"""Connections that no release serves any more: their rows rest, name no other mail, and are forgotten in the end."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controllers.connection import polling
+from controllers.sources import assignments, items, mongo, port
+from crds import connection, pendingtask, scope
+
+pytestmark = pytest.mark.services
+KEEPS = timedelta(days=30)
+ACME = scope.Scope(client_id="acme")
+BEGUN = datetime(2026, 11, 26, 12, tzinfo=UTC)
+
+
+class Release:
+    """An operator with a namespace; `absent` is the apiserver's answer about Connections of other ones."""
+
+    def __init__(self, database: Any, namespace: str, clock: list[datetime]) -> None:
+        self.namespace, self.assigned = namespace, assignments.Assignments(database)
+        self.known: set[str] = set()
+        self.absent: dict[str, bool | None] = {}
+        self.asked: list[str] = []
+        self.changed: list[str] = []
+        self._clock = clock
+        self.start()
+
+    def start(self) -> None:
+        """As a new process: it remembers nothing."""
+        self.polling = polling.Polling(
+            self.assigned,
+            known=self.known,
+            complete=lambda name: name == self.namespace,
+            changed=self.changed.append,
+            absent=self._absent,
+            keeps=KEEPS,
+            wall=lambda: self._clock[0],
+        )
+
+    async def _absent(self, namespace: str, name: str, uid: str) -> bool | None:
+        self.asked.append(f"{namespace}/{name}")
+        return self.absent.get(uid)
+
+    async def want(self, uid: str) -> None:
+        meta = {"name": "box", "namespace": self.namespace, "uid": uid, "generation": 1}
+        spec = {"type": "Email", "clientId": "acme", "url": "imap://h"}
+        await self.polling.want(connection.Connection.model_validate({"metadata": meta, "spec": spec}))
+        self.known.add(uid)
+
+
+class Rig:
+    """Two releases with a namespace each, on one database. `clock[0]` is the time of both."""
+
+    def __init__(self, database: Any) -> None:
+        self.clock, self.database = [BEGUN], database
+        self.items = items.Items(database)
+        self.here, self.there = (Release(database, name, self.clock) for name in ("here", "there"))
+
+    async def later(self, *releases: Release, seconds: float = 0.0, days: float = 0.0) -> None:
+        """After a time these releases look, the others are stopped."""
+        self.clock[0] += timedelta(days=days, seconds=seconds)
+        for one in releases:
+            await one.polling.look()
+
+    async def row(self, uid: str) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = await self.database[assignments.CONNECTIONS].find_one({"_id": uid})
+        return found
+
+    async def another(self) -> bool:
+        """Whether a mail gets a URN of its own because of one that has its Message-ID."""
+        one = mail("other text")
+        return (await self.items.names(ACME, [one])).another(one)
+
+
+def mail(text: str) -> port.Item:
+    return port.Item("m1", "1", pendingtask.Type.EMAIL, "email::m1", "Hi", text, editable=False)
+
+
+@pytest.fixture
+async def rig() -> AsyncGenerator[Rig]:
+    client, name = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"]), f"jervis_left_over_{uuid.uuid4().hex[:8]}"
+    made = Rig(client[name])
+    try:
+        await made.items.prepare()
+        await made.there.want("old")
+        await made.items.keep("old", ACME, [(mail("text"), {"content": "text"})], BEGUN)
+        await made.here.want("new")
+        await made.later(made.here, made.there)
+        yield made
+    finally:
+        await client.drop_database(name)
+        client.close()
+
+
+async def test_two_releases_on_one_database_leave_each_other_alone(rig: Rig) -> None:
+    for _ in range(20):
+        await rig.later(rig.here, rig.there, seconds=40)
+    assert [(await rig.row(uid) or {})["wanted"] for uid in ("new", "old")] == [True, True]
+    assert await rig.another(), "both releases share what a client knows"
+    assert rig.here.asked == rig.there.asked == []
+
+
+async def test_what_is_left_of_a_namespace_that_is_gone_names_no_mail(rig: Rig) -> None:
+    rig.here.absent["old"] = True
+    await rig.later(rig.here, seconds=90)
+    assert (await rig.another(), rig.here.asked) == (True, []), "its release may have restarted"
+    await rig.later(rig.here, seconds=90)
+    assert not await rig.another()
+    assert rig.here.asked == ["there/box"]
+    assert (await rig.row("old") or {})["wanted"] is False
+
+
+async def test_a_release_that_is_stopped_for_a_weekend_loses_nothing(rig: Rig) -> None:
+    rig.here.absent["old"] = False  # its object is there
+    for _ in range(4):
+        await rig.later(rig.here, days=0.75)
+    assert await rig.another()
+    assert len(rig.here.asked) == 4
+    rig.there.start()
+    await rig.there.want("old")
+    await rig.later(rig.here, rig.there, seconds=5)
+    row = await rig.row("old")
+    assert row is not None
+    assert (row["wanted"], await rig.items.counts("old")) == (
+        True,
+        {"New": 1, "Indexing": 0, "Indexed": 0, "Failed": 0},
+    )
+
+
+async def test_a_namespace_that_may_not_be_looked_at_is_kept_for_its_time(rig: Rig) -> None:
+    rig.here.absent["old"] = None  # a role of one namespace
+    await rig.later(rig.here, days=29.9)
+    assert await rig.another()
+    await rig.later(rig.here, days=0.2)
+    assert await rig.row("old") is None
+    assert not await rig.another()
+    assert await rig.items.left_over() == 1
+
+
+async def test_a_release_that_was_cut_off_has_its_connections_polled_again(rig: Rig) -> None:
+    rig.here.absent["old"] = True
+    await rig.later(rig.here, days=1)
+    assert not await rig.another()
+    await rig.later(rig.there, seconds=5)
+    assert await rig.another(), "it is served again"
+    assert "old" in rig.there.changed
+    await rig.there.want("old")
+    assert (await rig.row("old") or {})["wanted"] is True
+
+
+async def test_a_row_of_an_older_version_is_kept_for_its_time_from_now_on(rig: Rig) -> None:
+    await rig.database[assignments.CONNECTIONS].update_one({"_id": "old"}, {"$unset": {"servedAt": ""}})
+    await rig.later(rig.here, days=100)
+    assert await rig.row("old") is not None
+    await rig.later(rig.here, days=29)
+    assert await rig.row("old") is not None
+    await rig.later(rig.here, days=1)
+    assert await rig.row("old") is None
+
+
+async def test_a_namespace_that_is_served_no_more_rests_at_once(rig: Rig) -> None:
+    rig.here.known.discard("new")
+    rig.here.namespace = "elsewhere"
+    await rig.later(rig.here, seconds=5)
+    assert (await rig.row("new") or {})["wanted"] is False
+
+
+async def test_items_that_a_frozen_process_stores_for_a_forgotten_connection_are_deleted(rig: Rig) -> None:
+    await rig.here.assigned.drop("old")
+    await rig.items.keep("old", ACME, [(mail("late"), {"content": "late"})], BEGUN)
+    assert not await rig.another()
+    assert await rig.items.left_over() == 1
+    assert await rig.items.left_over() == 0
