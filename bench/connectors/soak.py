@@ -152,7 +152,7 @@ async def soak(minutes: float, folder: Path) -> dict[str, Any]:
         async with wire.serving(), sites.serving() as specs:
             port = ports.free()
             settings = {
-                "MONGODB_URI": uri, "KUBECONFIG": wire.kubeconfig(folder), "KB_URL": wire.url, "PLAINTEXT": True,
+                "MONGODB_URI": uri, "KUBECONFIG": wire.kubeconfig(folder), "KB_URL": wire.url, "PLAINTEXT": True, "LOOPBACK": True,
                 "WORKSPACE": folder / "workspace", "SWEEP_SECONDS": 60, "METRICS_HOST": "127.0.0.1",
                 "METRICS_PORT": port, "API_HOST": "127.0.0.1", "API_PORT": ports.free(), "LOG_LEVEL": "info",
             }  # fmt: skip
