@@ -228,7 +228,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     prepared = (
         assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare, kept_tokens.prepare
     )  # fmt: skip
-    watches = watching.Watcher(assigned, polls.source, measured, most=config.idle_connections, wall=wall)
+    watches = watching.Watcher(assigned, polls.source, measured, most=config.idle_connections, owner=owner, wall=wall)
     work = _work(prepared, (polls.run, watches.run, corrects.run), health)
     loops = (health.tick(), work, _tidy(assigned, workspace), ended.wait())
     jobs = [asyncio.create_task(one) for one in loops]
