@@ -120,7 +120,7 @@ def test_other_forms_are_left_to_the_library(name: str, value: str) -> None:
     assert headers.shown(name, value) is None
 
 
-def test_all_headers_of_the_ordinary_mails_are_usual() -> None:
+def test_all_headers_of_ordinary_mails_are_usual() -> None:
     for number in range(50):
         head = mails.ordinary(number, 1024).decode().partition("\n\n")[0].replace("\n\t", "\t").splitlines()
         found = {name.lower(): value.lstrip() for name, _, value in (line.partition(":") for line in head)}
