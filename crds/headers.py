@@ -22,13 +22,14 @@ _ENCODED = (
 _PLAIN = re.compile(r"[\t -~]*+")
 _IDENTITY = re.compile(rf"<{_DOTTED}@{_DOTTED}>")
 _MAILBOX = re.compile(
-    rf"(?:(?:(?P<phrase>{_ATOM}(?: {_ATOM})*+)|(?P<quoted>{_QUOTED})|(?P<encoded>(?i:{_ENCODED}))) )?<(?P<user>{_DOTTED})@(?P<domain>{_DOTTED})>"
+    rf"(?:(?:(?P<phrase>{_ATOM}(?: {_ATOM})*+)|(?P<quoted>{_QUOTED})|(?P<encoded>(?i:{_ENCODED}))) )?"
+    rf"<(?P<user>{_DOTTED})@(?P<domain>{_DOTTED})>"
     rf"|(?P<bare>{_DOTTED})@(?P<at>{_DOTTED})"
 )
 _NEXT = re.compile(r",[ \t]*+")
-_TOKEN = r"[A-Za-z0-9!#$&+.^_`{|}~-]++"  # without "*", "%" and "'", which RFC 2231 gives a meaning
-_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}")
-_PARAMETER = re.compile(rf';[ \t]*+(?P<name>{_TOKEN})=(?:(?P<token>{_TOKEN})|"(?P<quoted>[A-Za-z0-9=_.:/+-]++)")')
+_NAME = r"[A-Za-z0-9!#$&+.^_`{|}~-]++"  # without "*", "%" and "'", which RFC 2231 gives a meaning
+_TYPE = re.compile(rf"{_NAME}/{_NAME}")
+_PARAMETER = re.compile(rf';[ \t]*+(?P<name>{_NAME})=(?:(?P<token>{_NAME})|"(?P<quoted>[A-Za-z0-9=_.:/+-]++)")')
 _ENCODINGS = frozenset({"7bit", "8bit", "binary", "base64", "quoted-printable"})
 
 

@@ -1,4 +1,4 @@
-"""What reading a mail costs: each header is parsed once, one in a usual form not by the library, and parts and lines are
+"""What reading a mail costs: each header is parsed once, one in a usual form not by the library; parts and lines are
 bounded."""
 
 from __future__ import annotations

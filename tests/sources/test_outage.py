@@ -7,6 +7,7 @@ A claim lasts an hour here, so that one that is left over shows.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -17,12 +18,13 @@ from typing import Any
 import httpx
 import prometheus_client
 import pymongo
+import pymongo.errors
 import pytest
 from kubernetes import client as kubernetes
 
 import kube
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, port, sweep, watching
-from crds import connection, pendingtask
+from crds import connection, pendingtask, scope
 from kb import client as kb
 from tests.operator.proxy import Proxy
 from tests.sources.model import World
@@ -62,12 +64,32 @@ class Gated:
         return True
 
 
+class Slow:
+    """A database that ends writes of at most eight rows in time."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getitem__(self, name: str) -> Any:
+        return Slow(self._real[name])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    async def bulk_write(self, writes: list[Any], **options: Any) -> Any:
+        if len(writes) > 8:
+            raise pymongo.errors.NetworkTimeout("timed out")
+        return await self._real.bulk_write(writes, **options)
+
+
 class Place:
     """One process with its wires; what it asks MongoDB goes through `proxy`."""
 
     def __init__(self, proxy: Proxy, world: World, source: Gated) -> None:
         self.proxy, self.world, self.source = proxy, world, source
         self.assigned: assignments.Assignments
+        self.slow: items.Items
+        self.makes: indexer.Indexer
         self.polls: poller.Poller
         self.watches: watching.Watcher
 
@@ -79,6 +101,7 @@ async def brief(seconds: float) -> None:
 
 @asynccontextmanager
 async def place(monotonic: Any) -> AsyncIterator[Place]:
+    """`monotonic` gives the seconds of the process."""
     name = f"jervis_outage_{uuid.uuid4().hex[:8]}"
     real = os.environ["JERVIS_TEST_MONGODB_URI"]
     host, _, number = real.removeprefix("mongodb://").partition(":")
@@ -92,6 +115,8 @@ async def place(monotonic: Any) -> AsyncIterator[Place]:
                 stored, loaded.host = items.Items(store[name]), world.url
                 session = kube.session(loaded)
                 api, knowledge = kube.Kube(loaded, session, fence=lambda: None), kb.Client(world.url, http, attempts=1)
+                made.slow = items.Items(Slow(store[name]))
+                made.makes = indexer.Indexer(api, made.slow, measured, wall=lambda: NOW)
                 made.polls = poller.Poller(
                     api, knowledge, made.assigned, stored, indexer.Indexer(api, stored, measured, wall=lambda: NOW),
                     sweep.Sweeper(knowledge, made.assigned, gone.Gone(store[name]), measured, every=HOUR,
@@ -116,6 +141,12 @@ async def place(monotonic: Any) -> AsyncIterator[Place]:
                 server.drop_database(name)
 
 
+async def idle(one: Place) -> None:
+    """Nothing is polled."""
+    await asyncio.gather(*tuple(one.polls._busy.values()), return_exceptions=True)
+    await asyncio.sleep(0)
+
+
 async def ended(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -129,14 +160,10 @@ async def test_a_poll_that_could_not_store_anything_is_repeated_once_mongodb_is_
         assert await asyncio.wait_for(one.source.begun.get(), PATIENCE) == 1
         one.proxy.cut()
         one.source.through.set()
-        while one.polls._busy:
-            await asyncio.sleep(0.01)
+        await idle(one)
         one.proxy.mend()
         assert await asyncio.wait_for(one.source.begun.get(), PATIENCE) == 2
-        while not one.world.created:
-            await asyncio.sleep(0.01)
-        while one.polls._busy:
-            await asyncio.sleep(0.01)
+        await idle(one)
         assert one.world.created == ["email::m1"]
         await ended(running)
 
@@ -155,8 +182,7 @@ async def test_polls_that_fail_again_and_again_come_more_and_more_rarely() -> No
             await asyncio.wait_for(one.source.begun.get(), PATIENCE)
             one.proxy.cut()
             one.source.through.set()
-            while one.polls._busy:
-                await asyncio.sleep(0.01)
+            await idle(one)
             one.proxy.mend()
         assert pauses == [0, 5, 10, 20, 40, 60]
 
@@ -205,3 +231,19 @@ async def test_a_watch_whose_answer_was_lost_is_begun_again() -> None:
         assert await one.assigned.watch(NOW, HOUR, "me") is not None
         await one.assigned.watched("box", NOW, datetime(2027, 1, 1, tzinfo=UTC), news=False)
         assert await one.assigned.watch(NOW, HOUR, "me") is None, "it is not this process's any more"
+
+
+async def test_tasks_are_made_in_smaller_parts_where_mongodb_is_slow() -> None:
+    async with place(lambda: 0.0) as one:
+        await one.assigned.want(conn("box"))
+        claim = await one.assigned.claim("me", NOW)
+        assert claim is not None
+        for number in range(30):
+            mail = port.Item(f"m{number}", "v1", pendingtask.Type.EMAIL, f"email::m{number}", "A mail", "Text")
+            await one.slow.add("box", scope.Scope(client_id="acme"), mail, {"content": "Text"}, NOW)
+        tries = 0
+        while len(one.world.created) < 30 and tries < 10:
+            tries += 1
+            with contextlib.suppress(mongo.Unavailable):
+                await one.makes.run(claim)
+        assert sorted(one.world.created) == sorted(f"email::m{number}" for number in range(30))
