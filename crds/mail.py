@@ -18,7 +18,7 @@ from email.message import EmailMessage, MIMEPart
 from email.policy import EmailPolicy
 from typing import Any
 
-from crds import invitation, pendingtask
+from crds import headers, invitation, pendingtask
 
 _HEADERS = ("From", "To", "Cc", "Date", "Message-ID", "In-Reply-To", "References", "Subject")
 _HEADER_CHARS = 4096
@@ -105,11 +105,14 @@ class _Bounded(EmailPolicy):
         return EmailMessage(policy=policy)
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
-        """As `EmailPolicy`, once for each value."""
+        """As `EmailPolicy`, once for each value; the text alone of a header in a usual form."""
         at = name, value
         found = self.parsed.get(at)
         if found is None:
-            found = self.parsed[at] = super().header_fetch_parse(name, value)
+            found = headers.shown(name.lower(), value.replace("\r", "").replace("\n", ""))
+            if found is None:
+                found = super().header_fetch_parse(name, value)
+            self.parsed[at] = found
         return found
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
@@ -129,7 +132,8 @@ def read(raw: bytes) -> Mail:
         rules = _Bounded(header_factory=_header_object, seen=[0], parsed={}, parts=[0])  # type: ignore[call-overload]  # its stub has no fields of ours
         message = message_from_bytes(raw, policy=rules)
         assert isinstance(message, EmailMessage)
-        headers = {name: said for name in _HEADERS if (said := _header(message, name))}
+        raw_headers = dict(reversed([(name.lower(), (name, value)) for name, value in message.raw_items()]))
+        shown = {name: said for name in _HEADERS if (said := _header(rules, raw_headers.get(name.lower())))}
         part = message.get_body(preferencelist=("plain", "html"))
         body = _text(str(part.get_content())) if part is not None else ""
         files = parts(message, part)
@@ -139,9 +143,9 @@ def read(raw: bytes) -> Mail:
         raise
     except _BROKEN as error:
         raise UnreadableError(f"the message cannot be parsed ({error})") from error
-    if not headers:
+    if not shown:
         raise UnreadableError("it has none of the headers of a mail")
-    lines = [f"{name}: {' '.join(value.split())}" for name, value in headers.items()]
+    lines = [f"{name}: {' '.join(value.split())}" for name, value in shown.items()]
     files = [file for file in files if id(file) not in events]
     taken, left = files[: pendingtask.MOST_ATTACHMENTS], files[pendingtask.MOST_ATTACHMENTS :]
     if taken:
@@ -153,8 +157,8 @@ def read(raw: bytes) -> Mail:
     # Programs send an invitation twice in one mail, for two kinds of readers.
     body = "\n\n".join([body.replace("\r\n", "\n").strip(), *dict.fromkeys(map(_text, events.values()))]).strip()
     text = "\n".join([*lines, "", body, ""])
-    identity = "".join(headers.get("Message-ID", "").split()).strip("<>")
-    return Mail(identity, " ".join(headers.get("Subject", "").split()), text, bool(body.strip()), files)
+    identity = "".join(shown.get("Message-ID", "").split()).strip("<>")
+    return Mail(identity, " ".join(shown.get("Subject", "").split()), text, bool(body.strip()), files)
 
 
 def parts(message: EmailMessage, body: MIMEPart | None) -> list[File]:
@@ -198,12 +202,14 @@ def _leaves(part: EmailMessage, *, alternative: bool = False) -> Iterator[EmailM
         yield from _leaves(one, alternative=part.get_content_type() == "multipart/alternative")
 
 
-def _header(message: EmailMessage, name: str) -> str:
+def _header(rules: _Bounded, raw: tuple[str, str] | None) -> str:
     """Decoded; as it arrived where the parser fails on it, as on `To: <`."""
+    if raw is None:
+        return ""
     try:
-        said = str(message[name] or "")
+        said = str(rules.header_fetch_parse(*raw) or "")
     except _BROKEN:
-        said = next(str(value) for known, value in message.raw_items() if known.casefold() == name.casefold())
+        said = str(raw[1])
     return _text(said)[:_HEADER_CHARS].strip()
 
 

@@ -153,8 +153,9 @@ async def soak(minutes: float, folder: Path) -> dict[str, Any]:
             port = ports.free()
             settings = {
                 "MONGODB_URI": uri, "KUBECONFIG": wire.kubeconfig(folder), "KB_URL": wire.url, "PLAINTEXT": True,
-                "WORKSPACE": folder / "workspace", "SWEEP_SECONDS": 60, "METRICS_HOST": "127.0.0.1",
-                "METRICS_PORT": port, "API_HOST": "127.0.0.1", "API_PORT": ports.free(), "LOG_LEVEL": "info",
+                "LOOPBACK": True, "WORKSPACE": folder / "workspace", "SWEEP_SECONDS": 60,
+                "METRICS_HOST": "127.0.0.1", "METRICS_PORT": port,
+                "API_HOST": "127.0.0.1", "API_PORT": ports.free(), "LOG_LEVEL": "info",
             }  # fmt: skip
             env = {key: one for key, one in os.environ.items() if not key.startswith("JERVIS_")}
             env |= {f"JERVIS_SOURCES_{key}": str(one) for key, one in settings.items()}

@@ -250,7 +250,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     prepared = (
         assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare, kept_tokens.prepare
     )  # fmt: skip
-    watches = watching.Watcher(assigned, polls.source, measured, most=config.idle_connections, wall=wall)
+    watches = watching.Watcher(assigned, polls.source, measured, most=config.idle_connections, owner=owner, wall=wall)
     steps: dict[str, upkeep.Step] = {
         "clones": upkeep.clones(assigned, workspace),
         "pushes": upkeep.pushes(Path(config.workspace)),

@@ -209,9 +209,10 @@ class Assignments:
     async def claim(
         self, owner: str, now: datetime, skip: Collection[str] = (), full: Collection[str] = ()
     ) -> Claim | None:
-        """The Connection that is due longest and that no process has, none of `skip` and of no namespace that is
-        `full`; None: none. Raises `Unavailable`."""
-        free = [{"until": {"$lt": now}}, {"until": None}]
+        """The Connection that is due longest and that no other process has, none of `skip` and of no namespace that is
+        `full`; None: none. `skip` names all that `owner` works on: what else it has is left from a claim whose answer
+        was lost, or that it could not give back. Raises `Unavailable`."""
+        free = [{"until": {"$lt": now}}, {"until": None}, {"owner": owner}]
         wanted: dict[str, Any] = {"wanted": True, "pollAt": {"$lte": now}, "_id": {"$nin": list(skip)}, "$or": free}
         wanted |= {"namespace": {"$nin": list(full)}} if full else {}
         while True:
@@ -241,15 +242,17 @@ class Assignments:
                 {"_id": row["_id"], "fence": row["fence"]}, {"$set": written, "$inc": {"revision": 1}}
             )
 
-    async def watch(self, now: datetime, seconds: float) -> Claim | None:
+    async def watch(self, now: datetime, seconds: float, owner: str = "", skip: Collection[str] = ()) -> Claim | None:
         """The mailbox that was not watched for the longest time, which no other process watches for `seconds`; None:
-        none. One whose last poll failed is left alone. Raises `Unavailable`."""
-        free = [{"watchUntil": {"$lte": now}}, {"watchUntil": None}]
+        none. One whose last poll failed is left alone. `owner` and `skip` as in `claim`. Raises `Unavailable`."""
+        free: list[dict[str, Any]] = [{"watchUntil": {"$lte": now}}, {"watchUntil": None}]
+        free += [{"watcher": owner}] if owner else []
         wanted = {"wanted": True, "spec.url": {"$regex": "^imaps?:"}, "state.failures": 0, "$or": free}
+        wanted |= {"_id": {"$nin": list(skip)}} if skip else {}
         with trouble("claim a watch"):
             row = await self._rows.find_one_and_update(
                 wanted,
-                {"$set": {"watchUntil": now + timedelta(seconds=seconds)}},
+                {"$set": {"watchUntil": now + timedelta(seconds=seconds), "watcher": owner}},
                 sort=[("watchUntil", ASCENDING)],
                 return_document=AFTER,
             )
@@ -260,7 +263,7 @@ class Assignments:
         `Unavailable`."""
         due: dict[str, Any] = {"$min": {"pollAt": now}, "$inc": {"news": 1}} if news else {}
         with trouble("note news"):
-            await self._rows.update_one({"_id": uid}, {"$set": {"watchUntil": until}, **due})
+            await self._rows.update_one({"_id": uid}, {"$set": {"watchUntil": until, "watcher": ""}, **due})
 
     async def there(self, uid: str) -> bool:
         """Whether the Connection is still one. Raises `Unavailable`."""

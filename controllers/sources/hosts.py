@@ -119,7 +119,9 @@ class Transport(httpx.AsyncBaseTransport):
         except OSError as error:
             raise httpx.ConnectError(str(error)) from error
         # One pool a name: a connection was verified for the name that it was opened for.
-        inner = self._inner.setdefault(name, httpx.AsyncHTTPTransport(verify=self._tls, trust_env=False))
+        inner = self._inner.get(name)
+        if inner is None:
+            inner = self._inner[name] = httpx.AsyncHTTPTransport(verify=self._tls, trust_env=False)
         last: httpx.TransportError | None = None
         for address in found:
             moved = httpx.Request(

@@ -16,7 +16,7 @@ import structlog
 import kube
 from controllers import backoff
 from controllers.pendingtask.effects import links
-from controllers.sources import assignments, items, metrics
+from controllers.sources import assignments, items, metrics, mongo
 from crds import labels, pendingtask, phases
 from kb import api
 
@@ -26,6 +26,7 @@ AGAIN = backoff.Doubling(first=60.0, cap=6 * 3600.0)
 """An item whose task the apiserver refuses is tried again without an end: a right, a quota or a policy may be missing
 for days, and the mail is not fetched a second time."""
 PAGE = 100
+"""Items in one write; after a write that MongoDB did not end in time half as many, after each other one twice."""
 
 
 class Indexer:
@@ -35,6 +36,7 @@ class Indexer:
         self, api: kube.Kube, stored: items.Items, measured: metrics.Metrics, *, wall: Callable[[], datetime]
     ) -> None:
         self._api, self._items, self._metrics, self._wall = api, stored, measured, wall
+        self._page = PAGE
 
     async def run(self, claim: assignments.Claim) -> bool:
         """Create tasks while there are items and room; False: items are left because there is no room.
@@ -43,10 +45,15 @@ class Indexer:
         """
         room = claim.spec.max_in_flight_tasks - await self._unfinished(claim)
         while room > 0:
-            found = await self._items.waiting(claim.uid, min(room, PAGE), self._wall())
+            found = await self._items.waiting(claim.uid, min(room, self._page), self._wall())
             if not found:
                 return True
-            room -= await self._several(claim, found)
+            try:
+                room -= await self._several(claim, found)
+            except mongo.Unavailable:
+                self._page = max(1, self._page // 2)
+                raise
+            self._page = min(PAGE, 2 * self._page)
         return not await self._items.waiting(claim.uid, 1, self._wall())
 
     async def _unfinished(self, claim: assignments.Claim) -> int:

@@ -39,6 +39,8 @@ LONGEST_ASKED = 6 * 3600.0
 """A source that asks for more is asked again after so many seconds all the same."""
 JITTER = 0.1
 AGAIN = backoff.Doubling(first=10.0, cap=900.0)
+REST = backoff.Doubling(first=5.0, cap=60.0)
+"""Of a Connection whose state could not be written: its next poll is not in MongoDB."""
 SUCCEEDED = "Succeeded"
 _REASONS: Mapping[type[errors.JervisError], str] = {
     port.Rejected: "CredentialsRejected",
@@ -100,6 +102,8 @@ class Poller:
         self._buckets: dict[str, tuple[connection.RateLimit, limits.Bucket]] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._namespaces: dict[str, str] = {}
+        self._resting: dict[str, tuple[int, float]] = {}
+        """By uid: how many rounds in a row ended without a state, and until when it rests."""
         self._noted: dict[str, Workspace] = {}
         """By uid: what the clone came to in the poll that runs."""
 
@@ -125,7 +129,9 @@ class Poller:
             return False
         # Sources that hang, of one namespace, leave places for those of others.
         full = limits.full(self._namespaces.values(), self._width)
-        claim = await self._assigned.claim(self._owner, self._wall(), tuple(self._busy), full)
+        now = self._monotonic()
+        resting = [uid for uid, (_, until) in self._resting.items() if now < until]
+        claim = await self._assigned.claim(self._owner, self._wall(), (*self._busy, *resting), full)
         if claim is None:
             return False
         work = asyncio.create_task(self._serve(claim), name=f"poll {claim.namespace}/{claim.name}")
@@ -140,9 +146,11 @@ class Poller:
         self._metrics.active.set(len(self._busy))
 
     async def _serve(self, claim: assignments.Claim) -> None:
+        failures, _ = self._resting.pop(claim.uid, (0, 0.0))
         try:
             async with self._kept(claim):
                 await self.serve(claim)
+            return
         except asyncio.CancelledError:
             with suppress(errors.Operational):
                 await self._assigned.release(claim)
@@ -150,13 +158,15 @@ class Poller:
         except assignments.Lost as error:
             log.info("claim lost", reason=error.message)
             await self._forget(claim)
+            return
         except errors.Operational as error:
-            # Nothing could be written: the claim ends by itself, and the Connection is polled again.
+            # Nothing could be written: this process still has the claim, and takes it again after a rest.
             log.warning("connection not polled", connection=claim.name, reason=error.message)
         except Exception:
             # The edge of a round: one Connection that triggers a bug of ours must not stop the others.
             self._metrics.loop_failures.inc()
             log.exception("poll failed", connection=claim.name)
+        self._resting[claim.uid] = failures + 1, self._monotonic() + REST.delay(failures + 1)
 
     async def _forget(self, claim: assignments.Claim) -> None:
         """What this process stored while the Connection was deleted goes too: nothing else would delete it."""

@@ -1,4 +1,5 @@
-"""What reading a mail costs: each header is parsed once, and parts and lines are bounded."""
+"""What reading a mail costs: each header is parsed once, one in a usual form not by the library; parts and lines are
+bounded."""
 
 from __future__ import annotations
 
@@ -20,12 +21,16 @@ def test_each_header_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(self, name, value)
 
     monkeypatch.setattr(EmailPolicy, "header_fetch_parse", counting)
-    head = b"From: a@b.example\nSubject: s\nContent-Type: multipart/mixed; boundary=b\n\n"
-    part = b'--b\nContent-Type: application/pdf; name="%d.pdf"\n\nText\n'
+    head = b'From: a@b.example (c)\nSubject: =?utf-8?q?s?=\nContent-Type: multipart/mixed; boundary=b; x="y z"\n\n'
+    part = b'--b\nContent-Type: application/pdf; name="a %d.pdf"\n\nText\n'
     found = mail.read(head + b"".join(part % number for number in range(5)) + b"--b--\n")
     assert len(found.files) == 5
     assert max(parsed.values()) == 1
     assert len(parsed) >= 8
+    parsed.clear()
+    usual = mail.read(b"From: A <a@b.example>\nSubject: s\nContent-Type: text/plain; charset=utf-8\n\nText\n")
+    assert (usual.title, usual.text) == ("s", "From: A <a@b.example>\nSubject: s\n\nText\n")
+    assert not parsed
 
 
 def test_two_headers_with_one_value_are_two_headers() -> None:

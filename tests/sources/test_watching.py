@@ -62,7 +62,7 @@ def watcher(
         return Source(answer)
 
     measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-    return watching.Watcher(assigned, opens, measured, most=2, wall=now)
+    return watching.Watcher(assigned, opens, measured, most=2, owner="me", wall=now)
 
 
 async def test_news_make_a_connection_due(assigned: assignments.Assignments) -> None:
@@ -138,7 +138,9 @@ async def test_many_take_turns(assigned: assignments.Assignments) -> None:
         return Turns(answer=False)
 
     measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-    watches = watching.Watcher(assigned, opens, measured, most=2, wall=lambda: now, sleep=lambda _: asyncio.sleep(0))
+    watches = watching.Watcher(
+        assigned, opens, measured, most=2, owner="me", wall=lambda: now, sleep=lambda _: asyncio.sleep(0)
+    )
     running = asyncio.create_task(watches.run())
     await enough.wait()
     running.cancel()
