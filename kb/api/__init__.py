@@ -5,6 +5,15 @@ lists, not its modules.
 """
 
 from kb.api.aliases import Alias, Aliases, Candidate, Candidates, Merge, MergeReply
+from kb.api.code import (
+    GIT_BRANCH,
+    GIT_FILE,
+    FileOutcome,
+    GitStructure,
+    GitStructureReply,
+    SkippedFile,
+    SourceFile,
+)
 from kb.api.commits import (
     GIT_COMMIT,
     MOST_COMMITS,
@@ -191,12 +200,18 @@ __all__ = [
     "CommitFile",
     "CommitOutcome",
     "CommitResult",
+    "GIT_BRANCH",
     "GIT_COMMIT",
+    "GIT_FILE",
     "GitCommits",
     "GitCommitsReply",
+    "GitStructure",
+    "GitStructureReply",
     "MOST_COMMITS",
     "Repository",
     "STRUCTURED",
+    "SkippedFile",
+    "SourceFile",
     "AttachmentAnalysis",
     "AttachmentDraft",
     "ByKindRequest",
@@ -234,6 +249,7 @@ __all__ = [
     "Explanation",
     "Failure",
     "File",
+    "FileOutcome",
     "FileReply",
     "Finding",
     "FindingKind",
