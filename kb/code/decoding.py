@@ -13,7 +13,7 @@ _LONE_RETURN = re.compile(rb"\r(?!\n)")
 
 
 def decode(raw: bytes) -> bytes:
-    """UTF-8 without a byte order mark. Bytes that are not UTF-8 are read as Latin-1, in which every byte is a letter."""
+    """UTF-8 without a byte order mark. What is not UTF-8 is read as Latin-1, where every byte is a letter."""
     if raw.startswith(codecs.BOM_UTF8):
         raw = raw[len(codecs.BOM_UTF8) :]
     elif raw[:2] in _UTF16:

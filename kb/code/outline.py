@@ -2,7 +2,7 @@
 
 Symbols and the callers of calls come from this one function, so their names agree. A qualified name is the dotted path
 of the names around a declaration inside its file: classes, functions and methods, modules of Rust, namespaces of C++,
-C# and TypeScript. What has no name (lambdas, anonymous classes, companion initializers) adds nothing: its members belong
+C# and TypeScript. What has no name (lambdas, anonymous classes, initializers) adds nothing: its members belong
 to the nearest named declaration around it.
 
 The captures of the queries say what a node is:

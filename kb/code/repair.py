@@ -1,7 +1,7 @@
 """Declarations that a grammar did not understand, found by the lines that they stand on.
 
-A file with an error has a tree, and what is missing in it is missing silently. Only lines inside an error are looked at,
-and only what a declaration looks like in its language; a type around it is found by indentation.
+A file with an error has a tree, and what is missing in it is missing silently. Only lines in an error are looked at, and
+only what a declaration looks like in its language; a type around it is found by indentation.
 """
 
 from __future__ import annotations
@@ -84,9 +84,7 @@ def _is_text(tree: tree_sitter.Tree, row: int, column: int) -> bool:
     return False
 
 
-def _placed(
-    symbols: tuple[Symbol, ...], lost: list[Symbol], lines: list[str], rows: set[int]
-) -> tuple[Symbol, ...]:
+def _placed(symbols: tuple[Symbol, ...], lost: list[Symbol], lines: list[str], rows: set[int]) -> tuple[Symbol, ...]:
     """Found ones among the others. What is inside an error gets its container by indentation."""
     found = {id(one) for one in lost}
     placed: list[Symbol] = []

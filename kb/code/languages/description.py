@@ -1,4 +1,4 @@
-"""What differs between languages: how a declaration is named, what it inherits, who sees it, and what an import says."""
+"""What differs between languages: how a declaration is named, what it inherits, who sees it, what an import says."""
 
 from __future__ import annotations
 

@@ -152,7 +152,8 @@ JAVASCRIPT = Language(
     bases=_bases,
     visibility=_visibility,
     lost=r"[ \t]*(?:export[ \t]+)?(?:default[ \t]+)?(?:declare[ \t]+)?(?:abstract[ \t]+)?(?:async[ \t]+)?"
-    r"(?P<kind>class|interface|enum|function)\b[ \t]*\*?[ \t]*(?P<name>[\w$]+)(?=[ \t]*(?:[<({]|extends\b|implements\b|$))",
+    r"(?P<kind>class|interface|enum|function)\b[ \t]*\*?[ \t]*(?P<name>[\w$]+)"
+    r"(?=[ \t]*(?:[<({]|extends\b|implements\b|$))",
 )
 TYPESCRIPT = dataclasses.replace(JAVASCRIPT, grammar="typescript", queries=("ecma", "typescript"))
 TSX = dataclasses.replace(TYPESCRIPT, grammar="tsx")

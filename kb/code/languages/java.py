@@ -49,6 +49,7 @@ LANGUAGE = Language(
     visibility=_visibility,
     lost=r"[ \t]*(?:@\w+[ \t]+)*(?:(?:public|protected|private|static|final|abstract|sealed|non-sealed|strictfp|"
     r"synchronized|native|default)[ \t]+)*(?:(?P<kind>class|interface|enum|record|@interface)[ \t]+(?P<name>\w+)"
-    r"(?=[ \t]*(?:[<({]|extends\b|implements\b|permits\b|$))|(?:<[^>;=]*>[ \t]*)?(?!return\b|new\b|else\b|throw\b|case\b|"
+    r"(?=[ \t]*(?:[<({]|extends\b|implements\b|permits\b|$))|"
+    r"(?:<[^>;=]*>[ \t]*)?(?!return\b|new\b|else\b|throw\b|case\b|"
     r"yield\b|assert\b)[\w.]+(?:<[^;=(){}]*>)?(?:\[\])*[ \t]+(?P<method>\w+)[ \t]*\([^;=]*\)?[^;=]*\{[ \t]*$)",
 )

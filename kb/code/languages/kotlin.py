@@ -64,7 +64,8 @@ def _imports(node: Node, source: bytes) -> Iterator[Import]:
 
 _MODIFIER = (
     r"(?:public|protected|private|internal|open|final|abstract|sealed|data|value|inline|inner|enum|annotation|override|"
-    r"suspend|operator|infix|tailrec|external|expect|actual|const|lateinit|noinline|crossinline|companion|fun(?=[ \t]+interface))"
+    r"suspend|operator|infix|tailrec|external|expect|actual|const|lateinit|noinline|crossinline|"
+    r"companion|fun(?=[ \t]+interface))"
 )
 LANGUAGE = Language(
     grammar="kotlin",
@@ -75,6 +76,7 @@ LANGUAGE = Language(
     visibility=_visibility,
     body=frozenset({"class_body", "enum_class_body", "function_body", "block"}),
     lost=rf"[ \t]*(?:@[\w.:]+(?:\([^)]*\))?[ \t]+)*(?:{_MODIFIER}[ \t]+)*(?P<kind>class|interface|object|typealias|fun)"
-    r"[ \t]+(?:<[^>]*>[ \t]*)?(?:[\w.<>?*, ]+\.)?(?P<name>\w+|`[^`\n]+`)(?=[ \t]*(?:[<({:=]|$|private|internal|constructor|@))",
+    r"[ \t]+(?:<[^>]*>[ \t]*)?(?:[\w.<>?*, ]+\.)?(?P<name>\w+|`[^`\n]+`)"
+    r"(?=[ \t]*(?:[<({:=]|$|private|internal|constructor|@))",
     unknown=(rb"\bfun(?=[ \t]+interface[ \t]+\w)",),
 )

@@ -1,4 +1,4 @@
-"""Languages that are read structurally: their types, functions, methods and imports, without a reference to compare to."""
+"""Languages that are read structurally: types, functions, methods and imports, without a reference to compare to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ def _declared(node: Node, source: bytes) -> Name | None:
             return Name(joined(text(source, found).partition("(")[0]), found, ".".join(path))
         else:
             inner = found.child_by_field_name("declarator")
-            if not inner and found.type in ("parenthesized_declarator", "reference_declarator", "attributed_declarator"):
+            if not inner and found.type in (
+                "parenthesized_declarator",
+                "reference_declarator",
+                "attributed_declarator",
+            ):
                 inner = next(iter(found.named_children), None)
             if not inner:
                 break
@@ -166,7 +170,8 @@ LANGUAGES = (
         bases=_bases_in("base_clause", "class_interface_clause"),
         visibility=_visibility,
         comments=("//", "#"),
-        lost=_MODIFIERS + r"(?P<kind>class|interface|trait|enum|function)\b[ \t]+&?(?P<name>\w+)(?=[ \t]*(?:[({:]|$|ext|impl))",
+        lost=_MODIFIERS
+        + r"(?P<kind>class|interface|trait|enum|function)\b[ \t]+&?(?P<name>\w+)(?=[ \t]*(?:[({:]|$|ext|impl))",
     ),
     Language(
         "swift",
