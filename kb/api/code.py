@@ -1,4 +1,4 @@
-"""The structure of a repository's source files (seed 001 "Tree-sitter Pipeline"): what is sent, and what became of it."""
+"""The structure of a repository's source files (seed 001 "Tree-sitter Pipeline"): what is sent, and its outcome."""
 
 from __future__ import annotations
 

@@ -77,6 +77,22 @@ class Client:
             "POST", "/api/v1/ingest/git-commits", api.GitCommitsReply, body=request, urgency=urgency, repeatable=True
         )
 
+    async def git_structure(
+        self, request: api.GitStructure, *, urgency: priority.Priority = priority.Priority.P3
+    ) -> api.GitStructureReply:
+        """Make the source files of a branch known, or known no more. Safe to repeat.
+
+        The reply's `state` says what is to be sent next. Raises `Unavailable` or `Rejected`.
+        """
+        return await self._transport.call(
+            "POST",
+            "/api/v1/ingest/git-structure",
+            api.GitStructureReply,
+            body=request,
+            urgency=urgency,
+            repeatable=True,
+        )
+
     async def retrieve(
         self, request: api.RetrieveRequest, *, urgency: priority.Priority = priority.Priority.P3
     ) -> api.RetrieveReply:

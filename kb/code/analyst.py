@@ -9,6 +9,7 @@ A branch of thousands of files takes seconds; in the process of the service they
 from __future__ import annotations
 
 import asyncio
+import io
 import multiprocessing
 import pickle
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from typing import TypeVar
 
 from crds import errors
 from kb import api
-from kb.code import documents, resolution, worker
+from kb.code import configuration, documents, resolution, worker
 from kb.code.facts import FileFacts, Skipped
 from kb.code.project import Project
 
@@ -34,7 +35,7 @@ class Overrun(errors.Operational):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A document: the path of its file ('' for that of the branch), a digest of all it says, and the request as JSON."""
+    """A document: the path of its file ('': that of the branch), a digest of all it says, the request as JSON."""
 
     path: str
     digest: str
@@ -87,16 +88,17 @@ class Analyst:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def pack(found: FileFacts | Skipped) -> bytes:
+def pack(found: FileFacts | Skipped | configuration.File) -> bytes:
     """As `read` takes it."""
     return pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
 
 
 def read(packed: Sequence[bytes]) -> tuple[Project, tuple[Skipped, ...]]:
     """The project of these files, and those of them that were given up."""
-    found = [worker.answer(one) for one in packed]
+    found = [worker.Answers(io.BytesIO(one)).load() for one in packed]
     files = {one.path: one for one in found if isinstance(one, FileFacts)}
-    return resolution.resolve(files), tuple(one for one in found if isinstance(one, Skipped))
+    project = {one.path: one.text for one in found if isinstance(one, configuration.File)}
+    return resolution.resolve(files, project), tuple(one for one in found if isinstance(one, Skipped))
 
 
 def analyse(sent_json: str, packed: Sequence[bytes]) -> Analysis:

@@ -61,7 +61,9 @@ class Book:
             row = await self._branches.find_one({"_id": _branch_id(owner, repository, name)})
         return None if row is None else _branch(row)
 
-    async def visible(self, viewer: scope.Scope, repository: str = "", name: str = "") -> list[tuple[scope.Scope, Branch]]:
+    async def visible(
+        self, viewer: scope.Scope, repository: str = "", name: str = ""
+    ) -> list[tuple[scope.Scope, Branch]]:
         """The branches that a viewer sees with their owners, without their files."""
         query = {**mongo.visible(viewer), **({"repository": repository} if repository else {})}
         query |= {"branch": name} if name else {}
@@ -125,6 +127,12 @@ class Book:
                 async for row in self._facts.find(query, {"facts": 1}):
                     found[row["_id"]] = _unpacked(row["facts"])
         return [found[one] for one in wanted if one in found]
+
+    async def regroup(self, owner: scope.Scope) -> list[str]:
+        """Let what is known of the project's branches belong to the owner's group; the ids of what changed."""
+        moved = await mongo.regroup(self._branches, owner, {})
+        await mongo.regroup(self._facts, owner, {})
+        return moved
 
     async def prune(self, owner: scope.Scope, gone: Collection[tuple[str, str]], extractor: str) -> None:
         """Delete the facts of files (path, blob) that no branch of the owner has any more."""

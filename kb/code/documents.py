@@ -121,7 +121,9 @@ class Documents:
             if key in nodes or len(nodes) >= MOST_NODES:
                 omitted += key not in nodes
                 continue
-            nodes[key] = _node(key, "class" if one.kind == "class" else "method", self._of(one, path), f"{path}:{one.line}")
+            nodes[key] = _node(
+                key, "class" if one.kind == "class" else "method", self._of(one, path), f"{path}:{one.line}"
+            )
             inside = around.startswith("class__")
             edge(around, "has_method" if inside and one.kind != "class" else "contains", key, one.line)
         for target, line in self._project.imports.get(path, ()):

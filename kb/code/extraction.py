@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 
 import tree_sitter
@@ -12,6 +13,9 @@ from kb.code import decoding, documentation, languages, parsing, repair
 from kb.code.facts import FileFacts, Import, Symbol
 from kb.code.languages.description import Language
 from kb.code.outline import Outline, outline
+
+_PACKAGED = frozenset({"java", "kotlin", "scala"})
+_PACKAGE = re.compile(rb"^[ \t]*package[ \t]+([^\s;{/(\"']+)", re.MULTILINE)
 
 Collect = Callable[[tree_sitter.Tree, bytes, str, Outline, tuple[Import, ...]], object]
 """What reads the calls of a file out of the same tree: tree, source, language, outline, imports -> plain data."""
@@ -33,6 +37,7 @@ def extract(path: str, raw: bytes, language: str, collect: Collect | None = None
         digest=hashlib.sha256(raw).hexdigest(),
         size=len(raw),
         lines=decoding.count_lines(source),
+        package=_package(source) if language in _PACKAGED else "",
         symbols=lost,
         imports=imports,
         has_error=has_error,
@@ -74,6 +79,12 @@ def _symbols(found: Outline, source: bytes, language: Language) -> tuple[Symbol,
 
 def _with(symbol: Symbol, bases: Iterable[str]) -> Symbol:
     return dataclasses.replace(symbol, bases=tuple(dict.fromkeys((*symbol.bases, *bases))))
+
+
+def _package(source: bytes) -> str:
+    """Of the line that declares it; packages of several lines in Scala follow one another."""
+    found = [one.decode(errors="replace") for one in _PACKAGE.findall(source)]
+    return ".".join(re.sub(r"[`\s]", "", one) for one in found)
 
 
 def _last_line(node: tree_sitter.Node) -> int:

@@ -71,7 +71,8 @@ class FileFacts:
 
     `digest` is the SHA-256 of its bytes in hex, `size` their number. `has_error` says that the grammar did not
     understand all of it, `repaired` that declarations in such a place were found by their lines alone. `calls` is what
-    the call resolver collected from the same tree, if it was asked to.
+    the call resolver collected from the same tree, if it was asked to; `package` the one that the file declares (Java,
+    Kotlin, Scala).
     """
 
     path: str
@@ -79,6 +80,7 @@ class FileFacts:
     digest: str
     size: int
     lines: int
+    package: str = ""
     symbols: tuple[Symbol, ...] = ()
     imports: tuple[Import, ...] = ()
     has_error: bool = False

@@ -8,6 +8,6 @@ from kb.code.facts import FileFacts
 from kb.code.project import Project
 
 
-def resolve(files: Mapping[str, FileFacts]) -> Project:
-    """The project of these files."""
+def resolve(files: Mapping[str, FileFacts], configuration: Mapping[str, str]) -> Project:
+    """The project of these files by path; `configuration` has the texts of its project files by path."""
     return Project(dict(files))

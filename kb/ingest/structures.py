@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 
 import structlog
 
 from crds import errors as root
 from crds import priority
 from kb import api, code, errors, identity, metrics
-from kb.code import analyst, book, budget, pool
+from kb.code import analyst, book, budget, configuration, grammars, pool
 from kb.code.facts import Reason, Skipped
 from kb.ingest import commit as committing
 from kb.ingest import deletion, document, extractor
@@ -72,6 +72,7 @@ class Structures:
             before = before or book.Branch(repository, sent.branch)
             if sent.removed:
                 return await self._remove(sent, before, urgency, code_of)
+            sent = self._within(sent)
             await self._read(sent)
             pairs = [(one.path, one.blob) for one in sent.files]
             known = await self._book.known(owner, code.VERSION, pairs)
@@ -79,6 +80,27 @@ class Structures:
             if missing:
                 return api.GitStructureReply(state="Wanted", commit=sent.commit, missing=missing[:_MISSING])
             return await self._write(sent, before, urgency, code_of)
+
+    def _within(self, sent: api.GitStructure) -> api.GitStructure:
+        """With the files that are read: sources and project files, by path, within the budget; the others skipped."""
+        kept: list[api.SourceFile] = []
+        skipped, total = list(sent.skipped), 0
+        for one in sorted(sent.files, key=lambda each: each.path):
+            reason = None
+            if not (grammars.language_of(one.path) or configuration.is_one(one.path)):
+                continue
+            if one.size > self._limits.file_bytes:
+                reason = Reason.TOO_LARGE
+            elif len(kept) >= self._limits.files:
+                reason = Reason.BUDGET_FILES
+            elif total + one.size > self._limits.total_bytes:
+                reason = Reason.BUDGET_BYTES
+            if reason is not None:
+                skipped.append(api.SkippedFile(path=one.path, reason=str(reason)))
+                continue
+            total += one.size
+            kept.append(one)
+        return sent.model_copy(update={"files": kept, "skipped": skipped})
 
     async def _read(self, sent: api.GitStructure) -> None:
         """Store the facts of the contents that came, and which of them were given up: none is asked for twice."""
@@ -88,8 +110,11 @@ class Structures:
             return
         with self._meters.stages.labels("code").time():
             found = await pool.extract(contents, self._limits, calls=True)
+        settings = [
+            configuration.File(path, body.decode()) for path, body in contents.items() if configuration.is_one(path)
+        ]
         lasting = [one for one in found.skipped if one.reason not in _FOR_NOW]
-        packed = [(one.path, blobs[one.path], analyst.pack(one)) for one in (*found.files, *lasting)]
+        packed = [(one.path, blobs[one.path], analyst.pack(one)) for one in (*found.files, *lasting, *settings)]
         await self._book.save(sent.scope, code.VERSION, packed)
 
     async def _write(
@@ -180,9 +205,7 @@ class Structures:
 
     async def _store(self, one: analyst.Written, rules: list[api.Rule], urgency: priority.Priority) -> None:
         request = api.IngestRequest.model_validate_json(one.request)
-        async with self._documents.writing(
-            request.scope, identity.document(request.scope, request.source_urn)
-        ) as turn:
+        async with self._documents.writing(request.scope, identity.document(request.scope, request.source_urn)) as turn:
             taken = await self._documents.read(request)
             forbidding = (await self._documents.meeting(rules, request, taken.text)).unindexed
             if forbidding:
