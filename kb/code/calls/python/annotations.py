@@ -5,9 +5,7 @@ from __future__ import annotations
 from kb.code.calls.python import known
 from kb.code.calls.python.facts import Expression
 from kb.code.calls.python.names import Names
-from kb.code.calls.python.types import SELF, Type, Types, argument, instance, union
-
-_SCALARS = frozenset("int float bool str bytes complex bytearray memoryview object".split())
+from kb.code.calls.python.types import SELF, Type, Types, argument, instance, substitute, unify, union
 
 
 class Annotations(Names):
@@ -149,12 +147,18 @@ class Annotations(Names):
     def method_result(self, item: Type, name: str) -> Types:
         """What a method of an instance gives when it is called without arguments that matter."""
         found, _ = self.member(item, name)
-        return union(
-            self.to_self(self.result(method[1], method[2]), item) for method in found if method[0] in ("M", "F")
-        )
+        return union(self.of_receiver(method, item) for method in found if method[0] in ("M", "F"))
 
-    def is_scalar(self, item: Type) -> bool:
-        return item[0] == "b" and item[1] in _SCALARS
+    def of_receiver(self, method: Type, receiver: Type) -> Types:
+        """The result of a method with `self`, and a type variable that stands for it, replaced by the receiver."""
+        result = self.to_self(self.result(method[1], method[2]), receiver)
+        params = self.scope(method).params
+        known_args: dict[str, Types] = {}
+        if params and params[0].annotation is not None:
+            unify(self.annotation(method[1], params[0].annotation), (receiver,), known_args)
+        if receiver[0] == "I" and receiver[3] not in ((), SELF):
+            known_args.update(zip(self.type_names(receiver[1], receiver[2]), receiver[3], strict=False))
+        return substitute(result, known_args)
 
 
 def _class_of(item: Type) -> Types:

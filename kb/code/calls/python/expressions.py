@@ -475,9 +475,9 @@ class Expressions:
         scope.is_generator = True
         if any(child.type == "from" for child in node.children):
             scope.yields.append(("star", value))
-        else:
-            scope.yields.append(value)
-        return UNKNOWN
+            return UNKNOWN
+        scope.yields.append(value)
+        return ("sent", self.here)
 
 
 def merge(environments: list[Environment]) -> Environment:

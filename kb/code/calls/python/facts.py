@@ -7,8 +7,8 @@ An expression is a tuple whose first item is its kind:
 - `("or", expressions)`: one of several; `("op", left, right, method)`: an operator;
 - `("L", kind, elements)`, `("D", keys, values)`, `("C", kind, element, key)`: display of a list, set, tuple; of a dict;
   comprehension; `("star", value)`: an unpacked argument or element;
-- `("k", type)`: a constant of a built-in type; `("s", text)` never occurs: a text is `("k", "str", text)`;
-- `("f", scope)`: a lambda; `("?",)`: anything else.
+- `("k", type)`: a constant of a built-in type, a text is `("k", "str", text)`; `("f", scope)`: a lambda;
+- `("sent", scope)`: what `yield` gives; `("?",)`: anything else.
 
 A binding is a tuple likewise: `("def", scope)`, `("class", scope)`, `("=", value)`, `(":", annotation, value or None)`,
 `("param", scope, position)`, `("for", iterable, is_async)`, `("with", manager, is_async)`, `("item", binding, index)`,

@@ -11,6 +11,7 @@ from kb.code.calls.python.names import DEPTH
 from kb.code.calls.python.types import LIMIT, SELF, Type, Types, argument, instance, substitute, unify, union
 
 _TYPE_VARIABLES = frozenset(["TypeVar", "ParamSpec", "TypeVarTuple"])
+_SENDING = (("b", "Generator"), ("b", "AsyncGenerator"))
 _MANAGED = {"Generator": "ContextManager", "Iterator": "ContextManager", "Iterable": "ContextManager"}
 
 
@@ -199,6 +200,9 @@ class Inference(Annotations):
             return instance(expression[1], element)
         if kind == "op":
             return self._operator(file, expression)
+        if kind == "sent":
+            declared = self.annotation(file, self.files[file].scopes[expression[1]].annotation)
+            return union(argument(item, 1) for item in declared if item[:2] in _SENDING)
         if kind == "f":
             return (("F", file, expression[1]),)
         return ()

@@ -94,7 +94,17 @@ class Statements(Expressions):
         ]
         inner = node.child_by_field_name("definition")
         if inner is not None:
+            if decorators and self._adds(node, inner):
+                self._function(inner, decorators, binds=False)
+                return
             (self._class if inner.type == "class_definition" else self._function)(inner, decorators)
+
+    def _adds(self, node: tree_sitter.Node, inner: tree_sitter.Node) -> bool:
+        """Whether a declaration only adds to the one before it: `@name.setter`."""
+        name = inner.child_by_field_name("name")
+        parts = "" if name is None else self.text(name)
+        first = self.text(node.named_children[0]).lstrip("@ ").split("(")[0].strip()
+        return first in (f"{parts}.setter", f"{parts}.deleter", f"{parts}.getter") and parts in self.env
 
     def _class(self, node: tree_sitter.Node, decorators: list[Expression] | None = None) -> None:
         name = node.child_by_field_name("name")
@@ -125,7 +135,9 @@ class Statements(Expressions):
             return ()
         return tuple(self.text(child).split(":")[0].strip("* ") for child in parameters.named_children)
 
-    def _function(self, node: tree_sitter.Node, decorators: list[Expression] | None = None) -> None:
+    def _function(
+        self, node: tree_sitter.Node, decorators: list[Expression] | None = None, *, binds: bool = True
+    ) -> None:
         name = node.child_by_field_name("name")
         around = self.here
         parameters = self.read_parameters(node.child_by_field_name("parameters"))
@@ -136,7 +148,8 @@ class Statements(Expressions):
         found.is_async = node.child_count > 0 and node.children[0].type == "async"
         found.type_names = self._type_parameters(node)
         self.here = around
-        self.bind(found.name, ("def", scope))
+        if binds:
+            self.bind(found.name, ("def", scope))
         self._later.append((node, scope))
 
     def _body(self, node: tree_sitter.Node, scope: int) -> None:
