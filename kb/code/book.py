@@ -141,7 +141,7 @@ class Book:
         query = {**mongo.names(owner)}
         left = set(gone)
         with mongo.translated():
-            async for row in self._branches.find(query, {"tree": 1}):
+            async for row in self._branches.find(query):
                 left -= {(one.path, one.blob) for one in _branch(row).files}
             ids = [facts_id(owner, extractor, path, blob) for path, blob in sorted(left)]
             for start in range(0, len(ids), _BATCH):

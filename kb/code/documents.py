@@ -107,14 +107,14 @@ class Documents:
         nodes[branch] = _node(branch, "branch", {"branchName": self._sent.branch, **self._owner})
         omitted = 0
 
-        def edge(source: str, kind: str, target: str, line: int, **properties: Any) -> None:
+        def edge(source: str, kind: str, target: str, line: int, said: Mapping[str, Any] | None = None) -> None:
             nonlocal omitted
             if source == target or (source, kind, target) in edges:
                 return
             if len(edges) >= MOST_EDGES:
                 omitted += 1
                 return
-            edges[source, kind, target] = _edge(source, kind, target, f"{path}:{line}", properties)
+            edges[source, kind, target] = _edge(source, kind, target, f"{path}:{line}", said)
 
         edge(branch, "contains_file", own, 1)
         for one, key, around in self._declared(file):
@@ -133,8 +133,9 @@ class Documents:
                 for target in self._project.extends.get(Target(path, one.qname), ()):
                     edge(keys.symbol(path, one), "extends", keys.of(target.path, target.qname), one.line)
         for call in sorted(self._calls.get(path, ()), key=lambda one: (-one.confidence, one.line, one.callee_file)):
-            source, target = keys.of(path, call.caller), keys.of(call.callee_file, call.callee)
-            edge(source, "calls", target, call.line, rule=call.rule, confidence=call.confidence, line=call.line)
+            said = {"rule": call.rule, "confidence": call.confidence, "line": call.line}
+            callee = keys.of(call.callee_file, call.callee)
+            edge(keys.of(path, call.caller), "calls", callee, call.line, said)
         return list(nodes.values()), list(edges.values()), omitted
 
     def _declared(self, file: FileFacts) -> Iterator[tuple[Symbol, str, str]]:

@@ -18,7 +18,7 @@ from crds import errors as root
 from crds import priority
 from kb import api, code, errors, identity, metrics
 from kb.code import analyst, book, budget, configuration, grammars, pool
-from kb.code.facts import Reason, Skipped
+from kb.code.facts import FileFacts, Reason, Skipped
 from kb.ingest import commit as committing
 from kb.ingest import deletion, document, extractor
 from kb.ingest.commits import Code
@@ -110,11 +110,12 @@ class Structures:
             return
         with self._meters.stages.labels("code").time():
             found = await pool.extract(contents, self._limits, calls=True)
-        settings = [
+        kept: list[FileFacts | Skipped | configuration.File] = [*found.files]
+        kept += [one for one in found.skipped if one.reason not in _FOR_NOW]
+        kept += [
             configuration.File(path, body.decode()) for path, body in contents.items() if configuration.is_one(path)
         ]
-        lasting = [one for one in found.skipped if one.reason not in _FOR_NOW]
-        packed = [(one.path, blobs[one.path], analyst.pack(one)) for one in (*found.files, *lasting, *settings)]
+        packed = [(one.path, blobs[one.path], analyst.pack(one)) for one in kept]
         await self._book.save(sent.scope, code.VERSION, packed)
 
     async def _write(

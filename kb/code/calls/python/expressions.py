@@ -249,9 +249,7 @@ class Expressions:
         elif arguments is not None:
             args.append(self.expression(arguments))
         name = "" if function is None else self.text(function)[-80:].rpartition(".")[2]
-        self.facts.calls.append(
-            Call(self.here, node.start_point[0] + 1, callee, tuple(args), tuple(keywords), name)
-        )
+        self.facts.calls.append(Call(self.here, node.start_point[0] + 1, callee, tuple(args), tuple(keywords), name))
         return ("c", len(self.facts.calls) - 1)
 
     def _subscript(self, node: tree_sitter.Node) -> Expression:

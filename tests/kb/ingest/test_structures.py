@@ -1,0 +1,140 @@
+"""The structure of a branch: documents in the shapes of seed 001, contents asked for once, the same as a rebuild."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kb import api, client, code, metrics, mongo
+from kb.code import analyst, book, budget
+from kb.erasure import holdings
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+from tests.kb.aliases import memory as aliases_memory
+from tests.kb.http import whole
+
+pytestmark = pytest.mark.services
+
+SHAPE = 'class Shape:\n    """A thing with an area."""\n\n    def area(self) -> float:\n        return 0.0\n'
+SQUARE = (
+    "from app.shape import Shape\n\n\nclass Square(Shape):\n    def area(self) -> float:\n        return side()\n\n\n"
+    "def side() -> float:\n    return 1.0\n"
+)
+FILES = {"app/__init__.py": "", "app/shape.py": SHAPE, "app/square.py": SQUARE}
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.ObservedState]:
+    held = (memory.Vectors(), memory.Content(), aliases_memory.Registry(clock))
+    async with world.opened(tmp_path, router, clock, meters, *held) as made:
+        yield made
+
+
+@pytest.fixture
+async def served(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
+) -> AsyncIterator[client.Client]:
+    analysts = analyst.Analyst()
+    known = kb.pipeline.structures(book.Book(database, clock), analysts, budget.Budget())
+    async with whole.over(kb, meters, clock, known=known) as (typed, _):
+        yield typed
+    analysts.close()
+
+
+def tree(files: Mapping[str, str], *, contents: bool = True, branch: str = "main", **more: Any) -> api.GitStructure:
+    rows = [
+        {"path": path, "blob": hashlib.sha1(text.encode()).hexdigest(), "size": len(text)}
+        | ({"content": text} if contents else {})
+        for path, text in files.items()
+    ]
+    filled = {
+        "scope": scopes.SHOP,
+        "repository": {"org": "acme", "name": "shop", "defaultBranch": "main"},
+        "branch": branch,
+        "commit": "a" * 40,
+        "files": rows,
+    }
+    return api.GitStructure.model_validate(filled | more)
+
+
+def gone(branch: str = "main") -> api.GitStructure:
+    return tree({}, branch=branch, commit=None, removed=True)
+
+
+def key(kind: str, name: str, branch: str = "main") -> str:
+    return f"{kind}__{name}__branch__{branch}__shop"
+
+
+async def edges(kb: world.ObservedState) -> set[tuple[str, str, str]]:
+    return {(one.edge.source, one.edge.type, one.edge.target) for one in await kb.graph.edges(scopes.SHOP)}
+
+
+async def test_contents_are_asked_for_once_and_become_the_shapes_of_the_specification(
+    kb: world.ObservedState, served: client.Client, fake: process.Fake
+) -> None:
+    reply = await served.git_structure(tree(FILES, contents=False))
+    assert (reply.state, sorted(reply.missing)) == ("Wanted", sorted(FILES))
+    assert await edges(kb) == set()
+    reply = await served.git_structure(tree(FILES))
+    assert (reply.state, reply.files, reply.stored, reply.failed, reply.extractor) == ("Done", 3, 3, [], code.VERSION)
+    found = await edges(kb)
+    shape, square = key("file", "app/shape.py"), key("file", "app/square.py")
+    assert {
+        ("repository__acme_shop", "has_branch", "branch__main__shop"),
+        ("branch__main__shop", "contains_file", shape),
+        (shape, "contains", key("class", "app.shape.Shape")),
+        (key("class", "app.shape.Shape"), "has_method", key("method", "app.shape.Shape__area")),
+        (square, "contains", key("method", "app.square__side")),
+    } <= found
+    assert all(one.evidence_chunk_ids for one in await kb.graph.edges(scopes.SHOP))
+    assert fake.count(path="/api/chat") == 0
+    again = await served.git_structure(tree(FILES, contents=False))
+    assert (again.state, again.stored, again.unchanged, again.removed) == ("Done", 0, 3, 0)
+
+
+async def test_a_change_writes_what_changed_and_what_is_gone_goes(
+    kb: world.ObservedState, served: client.Client
+) -> None:
+    await served.git_structure(tree(FILES))
+    changed = {"app/__init__.py": "", "app/shape.py": SHAPE.replace("area", "size")}
+    reply = await served.git_structure(tree(changed, commit="b" * 40))
+    assert (reply.state, reply.stored, reply.unchanged, reply.removed) == ("Done", 1, 1, 1)
+    found = await edges(kb)
+    assert not [one for one in found if "square" in one[0] + one[2] or "area" in one[2]]
+    assert (key("class", "app.shape.Shape"), "has_method", key("method", "app.shape.Shape__size")) in found
+
+
+async def test_a_removed_branch_leaves_nothing(
+    kb: world.ObservedState, served: client.Client, database: mongo.Database
+) -> None:
+    await served.git_structure(tree(FILES))
+    await served.git_structure(tree(FILES, branch="next"))
+    assert (await served.git_structure(gone())).state == "Done"
+    assert not [one for one in await edges(kb) if "main" in one[0] + one[2]]
+    assert (await served.git_structure(tree(FILES, branch="next", contents=False))).state == "Done"
+    assert (await served.git_structure(gone("next"))).state == "Done"
+    assert await edges(kb) == set()
+    for name in (book.BRANCHES, book.FACTS):
+        assert await database[name].count_documents({}) == 0
+
+
+async def test_an_erased_scope_has_no_facts(served: client.Client, database: mongo.Database) -> None:
+    await served.git_structure(tree(FILES))
+    erased = {name: await one.erase(scopes.SHOP) for name, one in holdings.of(database).items()}
+    assert (erased["codeBranches"], erased["codeFacts"]) == (1, 3)
+
+
+async def test_a_file_that_is_given_up_is_said_and_not_asked_for_again(served: client.Client) -> None:
+    files = FILES | {"app/blob.py": "x = '\0'\n", "README.md": "# Shop\n"}
+    reply = await served.git_structure(tree(files))
+    assert (reply.state, [(one.path, one.reason) for one in reply.skipped]) == ("Done", [("app/blob.py", "binary")])
+    again = await served.git_structure(tree(files, contents=False))
+    assert (again.state, [one.path for one in again.skipped]) == ("Done", ["app/blob.py"])
