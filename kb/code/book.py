@@ -17,7 +17,7 @@ import pymongo
 import zstandard
 
 from crds import scope
-from kb import identity, mongo
+from kb import identity, mongo, visibility
 
 BRANCHES, FACTS = "kb_code_branches", "kb_code_facts"
 _BATCH = 500
@@ -46,6 +46,11 @@ class Branch:
     files: tuple[Entry, ...] = ()
     skipped: tuple[tuple[str, str, str], ...] = field(default=())
     figures: Mapping[str, int] = field(default_factory=dict)
+    access: tuple[str, ...] = ()
+    """As `kb.visibility.stored` gives it."""
+    wanted: str = ""
+    """The commit whose structure is being written; the same as `commit` once that is done."""
+    default: bool = False
 
 
 class Book:
@@ -69,7 +74,8 @@ class Book:
         query |= {"branch": name} if name else {}
         with mongo.translated():
             cursor = self._branches.find(query, {"tree": 0}).sort([("repository", 1), ("branch", 1), ("_id", 1)])
-            return [(mongo.owner(row), _branch(row)) async for row in cursor]
+            found = [(mongo.owner(row), _branch(row)) async for row in cursor]
+        return [(owner, one) for owner, one in found if visibility.shows(viewer, _labels(one.access))]
 
     async def record(self, owner: scope.Scope, branch: Branch) -> None:
         """Write what is known of a branch."""
@@ -83,6 +89,9 @@ class Book:
             "observedAt": branch.observed_at,
             "updatedAt": self._clock(),
             "figures": dict(branch.figures),
+            "access": list(branch.access),
+            "wanted": branch.wanted,
+            "default": branch.default,
             "tree": _packed(json.dumps(tree, separators=(",", ":")).encode()),
         }
         with mongo.translated():
@@ -153,6 +162,10 @@ def facts_id(owner: scope.Scope, extractor: str, path: str, blob: str) -> str:
     return _id(identity.owner(owner), extractor, path, blob)
 
 
+def _labels(access: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{visibility.ACCESS}={one}" for one in access)
+
+
 def _branch_id(owner: scope.Scope, repository: str, name: str) -> str:
     return _id(identity.owner(owner), repository, name)
 
@@ -173,6 +186,9 @@ def _branch(row: Mapping[str, Any]) -> Branch:
         tuple(Entry(*one) for one in tree["files"]),
         tuple((one[0], one[1], one[2]) for one in tree["skipped"]),
         row["figures"],
+        tuple(row.get("access", ())),
+        row.get("wanted", ""),
+        bool(row.get("default")),
     )
 
 

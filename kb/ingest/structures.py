@@ -16,7 +16,7 @@ import structlog
 
 from crds import errors as root
 from crds import priority
-from kb import api, code, errors, identity, metrics
+from kb import api, code, errors, identity, metrics, visibility
 from kb.code import analyst, book, budget, configuration, grammars, pool
 from kb.code.facts import FileFacts, Reason, Skipped
 from kb.ingest import commit as committing
@@ -242,6 +242,9 @@ class Structures:
             tuple(book.Entry(path, blobs.get(path, ""), work.digests.get(path, "")) for path in paths),
             tuple((one.path, one.reason, one.detail) for one in skipped),
             figures if done or not before.figures else before.figures,
+            before.access if sent.access is None else tuple(visibility.stored(sent.access)),
+            sent.commit or "",
+            sent.branch == sent.repository.default_branch,
         )
         await self._book.record(sent.scope, after)
 
