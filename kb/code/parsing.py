@@ -18,21 +18,21 @@ SECONDS = 0.8
 _CHUNK = 1 << 16
 
 
-class Unparsable(ValueError):
+class UnparsableError(ValueError):
     """The source gives no tree: it has NUL bytes, or its time is over. The same source fails again."""
 
 
-class Expired(Unparsable):
+class ExpiredError(UnparsableError):
     """The time for this file is over."""
 
 
 def parse(source: bytes, language: str, seconds: float = SECONDS) -> tree_sitter.Tree:
     """The syntax tree of `source`, which is UTF-8, in `language` (a key of `kb.code.grammars`).
 
-    Raises Unparsable.
+    Raises UnparsableError.
     """
     if b"\0" in source:
-        raise Unparsable("NUL bytes")
+        raise UnparsableError("NUL bytes")
     parser = _parser(language)
     deadline = time.monotonic() + seconds
 
@@ -46,7 +46,7 @@ def parse(source: bytes, language: str, seconds: float = SECONDS) -> tree_sitter
         return parser.parse(read, progress_callback=is_over)
     except ValueError as error:
         parser.reset()
-        raise Expired(f"not parsed within {seconds:g} s") from error
+        raise ExpiredError(f"not parsed within {seconds:g} s") from error
 
 
 def text(source: bytes, node: tree_sitter.Node) -> str:
