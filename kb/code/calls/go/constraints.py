@@ -19,18 +19,22 @@ _LINE = re.compile(rb"^//go:build[ \t]+(.+)$", re.MULTILINE)
 _TOKEN = re.compile(r"\(|\)|&&|\|\||!|[\w.]+")
 
 
-def constraint(path: str, source: bytes) -> tuple[str, bool]:
+def written(source: bytes) -> str:
+    """The expression of the `//go:build` line before the package clause."""
+    head = source[: source.find(b"\npackage ") + 1] or source[:2000]
+    found = _LINE.search(head)
+    return found[1].decode(errors="replace").strip() if found else ""
+
+
+def constraint(path: str, build: str) -> tuple[str, bool]:
     """What restricts the build of a file, as text, and whether a plain build for linux/amd64 has it."""
     stem = path.rpartition("/")[2].removesuffix(".go").removesuffix("_test")
     parts = stem.split("_")[1:]
     names = [part for part in parts[-2:] if part in _SYSTEMS or part in _MACHINES]
     if names and parts[-1] not in names:
         names = []
-    head = source[: source.find(b"\npackage ") + 1] or source[:2000]
-    written = _LINE.search(head)
-    text = written[1].decode(errors="replace").strip() if written else ""
-    is_default = all(name in _TRUE for name in names) and (not text or _holds(_TOKEN.findall(text)))
-    return " && ".join([*names, *([text] if text else [])]), is_default
+    is_default = all(name in _TRUE for name in names) and (not build or _holds(_TOKEN.findall(build)))
+    return " && ".join([*names, *([build] if build else [])]), is_default
 
 
 def _holds(tokens: list[str]) -> bool:

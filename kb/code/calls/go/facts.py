@@ -47,15 +47,13 @@ class Function:
 
 @dataclass(slots=True)
 class GoFacts:
-    """The facts of one file. `constraint` is what restricts its build, `is_default` whether linux/amd64 builds it.
+    """The facts of one file. `build` is its `//go:build` expression.
 
     `types` are name -> (type parameters, type), `values` name -> binding of package variables and constants.
     """
 
-    path: str
     package: str = ""
-    constraint: str = ""
-    is_default: bool = True
+    build: str = ""
     imports: list[tuple[str, str]] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
     types: dict[str, tuple[tuple[int, ...], Expression]] = field(default_factory=dict)

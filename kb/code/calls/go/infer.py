@@ -128,8 +128,6 @@ class Inference:
                 self._values[path, name] = None
                 self._values[path, name] = self._bound(path, self.files[path].values[name], -1)
             return self._values[path, name]
-        if key[1].endswith("_test"):
-            return None
         return None
 
     def _named(self, key: Key, name: str, caller: str) -> Type:
@@ -195,7 +193,9 @@ class Inference:
             self._underlying[key, name] = self.type(declared[0], declared[2])
         found = self._underlying[key, name]
         if args:
-            found = substitute(found, {(declared[0], param): arg for param, arg in zip(declared[1], args, strict=False)})
+            found = substitute(
+                found, {(declared[0], param): arg for param, arg in zip(declared[1], args, strict=False)}
+            )
         return found
 
     def _any_file(self, key: Key, name: str) -> str:
@@ -205,7 +205,7 @@ class Inference:
 
     def member(self, item: Type, name: str, caller: str) -> Found | None:
         """A field or method, through pointers and embedded types, the shallowest first."""
-        key = (item, name, self.files[caller].constraint)
+        key = (item, name, self.packages.constraints[caller][0])
         if key not in self._members:
             self._members[key] = self._member(item, name, caller)
         return self._members[key]
@@ -240,9 +240,7 @@ class Inference:
                 path, function = self.packages.choose(methods, caller)
                 kind = self.type(path, function.type)
                 if part[3]:
-                    params = {
-                        (path, param): arg for param, arg in zip(function.receiver_params, part[3], strict=False)
-                    }
+                    params = {(path, param): arg for param, arg in zip(function.receiver_params, part[3], strict=False)}
                     kind = substitute(kind, params)
                 return Found(path, f"{part[2]}.{name}", kind)
         shape = self.shape(part)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from posixpath import dirname, normpath
 
+from kb.code.calls.go.constraints import constraint
 from kb.code.calls.go.facts import Expression, Function, GoFacts
 
 Key = tuple[str, str]
@@ -27,6 +28,7 @@ class Packages:
         self.types: dict[Key, dict[str, list[str]]] = {}
         self.values: dict[Key, dict[str, list[str]]] = {}
         self._names: dict[str, str] = {}
+        self.constraints = {path: constraint(path, facts.build) for path, facts in files.items()}
         for path, facts in files.items():
             self._add(path, facts)
         self._imports: dict[str, dict[str, Key | str]] = {}
@@ -46,7 +48,7 @@ class Packages:
             self.types.setdefault(key, {}).setdefault(name, []).append(path)
         for name in facts.values:
             self.values.setdefault(key, {}).setdefault(name, []).append(path)
-        if not facts.package.endswith("_test") and (facts.is_default or key[0] not in self._names):
+        if not facts.package.endswith("_test") and (self.constraints[path][1] or key[0] not in self._names):
             if not path.endswith("_test.go") or key[0] not in self._names:
                 self._names[key[0]] = facts.package
 
@@ -91,12 +93,12 @@ class Packages:
         return found[0] if len(found) == 1 else found[self._best(found, caller)]
 
     def _best(self, paths: list[str], caller: str) -> int:
-        wanted = self._files[caller].constraint
+        wanted = self.constraints[caller][0]
         for index, path in enumerate(paths):
-            if self._files[path].constraint == wanted and wanted:
+            if wanted and self.constraints[path][0] == wanted:
                 return index
         for index, path in enumerate(paths):
-            if self._files[path].is_default:
+            if self.constraints[path][1]:
                 return index
         return 0
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import tree_sitter
 
-from kb.code.calls.go.constraints import constraint
+from kb.code.calls.go import constraints
 from kb.code.calls.go.facts import UNKNOWN, Binding, Call, Expression, Function, GoFacts
 
 _CONSTANTS = {
@@ -23,18 +23,17 @@ _COMPARISONS = frozenset(["==", "!=", "<", "<=", ">", ">=", "&&", "||"])
 _BLOCKS = frozenset(["block", "expression_case", "default_case", "communication_case", "type_case"])
 
 
-def read(tree: tree_sitter.Tree, source: bytes, path: str) -> GoFacts:
+def read(tree: tree_sitter.Tree, source: bytes) -> GoFacts:
     """The facts of a file."""
-    reader = Reader(source, path)
+    reader = Reader(source)
     reader.file(tree.root_node)
     return reader.facts
 
 
 class Reader:
-    def __init__(self, source: bytes, path: str) -> None:
+    def __init__(self, source: bytes) -> None:
         self._source = source
-        self.facts = GoFacts(path)
-        self.facts.constraint, self.facts.is_default = constraint(path, source)
+        self.facts = GoFacts(build=constraints.written(source))
         self._caller = ""
         self._scopes: list[dict[str, int]] = []
         self._readers: dict[str, Callable[[tree_sitter.Node], Expression]] = {
@@ -214,7 +213,11 @@ class Reader:
 
     def _variables(self, node: tree_sitter.Node) -> None:
         last: tuple[Expression | None, list[Expression]] = (None, [])
-        specs = [child for part in node.named_children for child in ([part] if "list" not in part.type else part.named_children)]
+        specs = [
+            child
+            for part in node.named_children
+            for child in ([part] if "list" not in part.type else part.named_children)
+        ]
         for child in specs:
             if child.type not in ("var_spec", "const_spec"):
                 continue
@@ -359,8 +362,10 @@ class Reader:
         types = node.child_by_field_name("type_arguments")
         if types is not None:
             callee = ("ix", callee, tuple(self.expression(child) for child in types.named_children))
-        args = () if arguments is None else tuple(
-            self.expression(child) for child in arguments.named_children if child.type != "comment"
+        args = (
+            ()
+            if arguments is None
+            else tuple(self.expression(child) for child in arguments.named_children if child.type != "comment")
         )
         text = "" if function is None else self._text(function)[-80:].rpartition(".")[2]
         self.facts.calls.append(Call(self._caller, node.start_point[0] + 1, callee, args, text))

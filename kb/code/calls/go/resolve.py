@@ -16,7 +16,10 @@ def resolve(files: Mapping[str, GoFacts], configuration: Mapping[str, bytes]) ->
     unresolved: list[Unresolved] = []
     for file, facts in inference.files.items():
         for call in facts.calls:
-            found = _callee(inference, file, call.callee)
+            try:
+                found = _callee(inference, file, call.callee)
+            except RecursionError:  # types that lead to each other without an end
+                found = None
             if found is None:
                 unresolved.append(Unresolved(file, call.caller, call.text, call.line))
             else:

@@ -45,9 +45,9 @@ class Loop:
 class Expressions:
     """Reads expressions into `facts`, in the scope `here` and the environment `env`."""
 
-    def __init__(self, source: bytes, path: str) -> None:
+    def __init__(self, source: bytes) -> None:
         self.source = source
-        self.facts = PythonFacts(path)
+        self.facts = PythonFacts()
         self.here = 0
         self.env: Environment = {}
         self.loops: list[Loop] = []
@@ -249,9 +249,7 @@ class Expressions:
         elif arguments is not None:
             args.append(self.expression(arguments))
         name = "" if function is None else self.text(function)[-80:].rpartition(".")[2]
-        self.facts.calls.append(
-            Call(self.here, node.start_point[0] + 1, callee, tuple(args), tuple(keywords), name)
-        )
+        self.facts.calls.append(Call(self.here, node.start_point[0] + 1, callee, tuple(args), tuple(keywords), name))
         return ("c", len(self.facts.calls) - 1)
 
     def _subscript(self, node: tree_sitter.Node) -> Expression:

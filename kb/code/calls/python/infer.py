@@ -132,7 +132,11 @@ class Inference(Annotations):
             return ()
         if "classmethod" in names or function.name in ("__new__", "__init_subclass__", "__class_getitem__"):
             return (("K", file, function.parent, SELF),)
-        if any(item == ("x", "builtins.type") for base in scopes[function.parent].bases for item in self.expression(file, base)):
+        if any(
+            item == ("x", "builtins.type")
+            for base in scopes[function.parent].bases
+            for item in self.expression(file, base)
+        ):
             return (("K", file, function.parent, SELF),)
         return (("I", file, function.parent, SELF),)
 
@@ -152,12 +156,12 @@ class Inference(Annotations):
     def _fields(self, item: Type) -> list[Types] | None:
         """The fields of a NamedTuple."""
         scope = self.scope(item)
-        if not any(found == ("x", "typing.NamedTuple") for base in scope.bases for found in self.expression(item[1], base)):
+        if not any(
+            found == ("x", "typing.NamedTuple") for base in scope.bases for found in self.expression(item[1], base)
+        ):
             return None
         bindings = self.files[item[1]].bindings
-        return [
-            self.bound(item[1], numbers[-1]) for numbers in scope.names.values() if bindings[numbers[-1]][0] == ":"
-        ]
+        return [self.bound(item[1], numbers[-1]) for numbers in scope.names.values() if bindings[numbers[-1]][0] == ":"]
 
     # Expressions
 

@@ -206,8 +206,10 @@ class Names:
             if found is None:
                 continue
             if args or (receiver[0] == "I" and receiver[3] not in ((), SELF)):
-                own = {} if receiver[3:] in ((), (SELF,)) else dict(
-                    zip(self.type_names(receiver[1], receiver[2]), receiver[3], strict=False)
+                own = (
+                    {}
+                    if receiver[3:] in ((), (SELF,))
+                    else dict(zip(self.type_names(receiver[1], receiver[2]), receiver[3], strict=False))
                 )
                 merged = {key: substitute(types, own) for key, types in args.items()} or own
                 found = substitute(found, merged)

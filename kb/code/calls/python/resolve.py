@@ -14,9 +14,7 @@ _GIVEN = 4
 _SITES = 40
 
 
-def resolve(
-    files: Mapping[str, PythonFacts], configuration: Collection[str]
-) -> tuple[list[Edge], list[Unresolved]]:
+def resolve(files: Mapping[str, PythonFacts], configuration: Collection[str]) -> tuple[list[Edge], list[Unresolved]]:
     """Edges and the calls without one. `configuration` are paths of files that say where packages begin."""
     inference = Inference({path: files[path] for path in sorted(files)}, configuration)
     inference.arguments = _given(inference)
@@ -26,12 +24,14 @@ def resolve(
     for file, facts in inference.files.items():
         for call in facts.calls:
             caller = facts.scopes[call.scope].qname
-            found = False
-            for item, rule in _callees(inference, file, call):
-                found = True
+            try:
+                callees = list(_callees(inference, file, call))
+            except RecursionError:  # imports and calls that lead to each other without an end
+                callees = []
+            for item, rule in callees:
                 callee = inference.scope(item)
                 edges.append(Edge(file, caller, item[1], callee.qname, call.line, rule, CONFIDENCE[rule]))
-            if not found:
+            if not callees:
                 unresolved.append(Unresolved(file, caller, call.text, call.line))
     return edges, unresolved
 
@@ -119,7 +119,9 @@ def _given(inference: Inference) -> dict[tuple[str, int, int], Types]:
             for item in _targets(inference, inference.expression(file, call.callee)):
                 bound = item[0] == "M"
                 if item[0] == "K":
-                    methods = [found for found in inference.member(("I", *item[1:3], ()), "__init__")[0] if found[0] == "M"]
+                    methods = [
+                        found for found in inference.member(("I", *item[1:3], ()), "__init__")[0] if found[0] == "M"
+                    ]
                     if not methods:
                         continue
                     item, bound = methods[0], True
