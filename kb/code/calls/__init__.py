@@ -1,8 +1,8 @@
 """Which declaration each call of a project calls, by scopes, imports and types. Pure.
 
-I own: what one file says about its calls (`facts`, in the worker process that parsed it), and how calls are resolved over
-all files of a project (`resolve`). Callers: `kb.code`. I never read a file, and facts know no path: a file that is moved
-keeps them. A language is one package with `read` and `resolve`, entered in `LANGUAGES`; calls never cross languages.
+I own: what one file says about its calls (`facts`, in the worker process that parsed it), and how calls are resolved
+over all files of a project (`resolve`). Callers: `kb.code`. I never read a file, and facts know no path: a file that is
+moved keeps them. A language is one package with `read` and `resolve`, entered in `LANGUAGES`; calls never cross them.
 
 Bare names link nothing: P 0.18-0.38 was measured for that, and each edge here has a rule and a confidence
 (`kb.code.calls.edges`, decision 0128).

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 
-_SYSTEMS = frozenset(
-    "aix android darwin dragonfly freebsd illumos ios js linux netbsd openbsd plan9 solaris wasip1 windows zos hurd"
-    " nacl".split()
-)
-_MACHINES = frozenset(
-    "386 amd64 arm arm64 loong64 mips mips64 mips64le mipsle ppc64 ppc64le riscv64 s390x wasm ppc sparc64".split()
-)
+_SYSTEMS = frozenset([
+    "aix", "android", "darwin", "dragonfly", "freebsd", "illumos", "ios", "js", "linux", "netbsd", "openbsd",
+    "plan9", "solaris", "wasip1", "windows", "zos", "hurd", "nacl"
+])  # fmt: skip
+_MACHINES = frozenset([
+    "386", "amd64", "arm", "arm64", "loong64", "mips", "mips64", "mips64le", "mipsle", "ppc64", "ppc64le",
+    "riscv64", "s390x", "wasm", "ppc", "sparc64"
+])  # fmt: skip
 _TRUE = frozenset(["linux", "amd64", "unix", "gc", "cgo"])
+NEWEST = 26
+"""The release of Go whose build constraints hold: 1.26."""
 _LINE = re.compile(rb"^//go:build[ \t]+(.+)$", re.MULTILINE)
 _TOKEN = re.compile(r"\(|\)|&&|\|\||!|[\w.]+")
 
@@ -55,14 +58,14 @@ def _holds(tokens: list[str]) -> bool:
         return found
 
     def one() -> bool:
-        token = tokens.pop(0) if tokens else ""
-        if token == "!":
+        word = tokens.pop(0) if tokens else ""
+        if word == "!":
             return not one()
-        if token == "(":
+        if word == "(":
             found = any_of()
             if tokens:
                 tokens.pop(0)
             return found
-        return token in _TRUE or token.startswith("go1.")
+        return word in _TRUE or (word.startswith("go1.") and int(word[4:].partition(".")[0] or 0) <= NEWEST)
 
     return any_of()

@@ -12,17 +12,18 @@ from kb.code.calls.go.facts import Binding, Expression, Function, GoFacts
 from kb.code.calls.go.packages import Key, Packages
 from kb.code.calls.go.types import Parameter, Type, pointed, substitute, unify
 
-_BASIC = frozenset(
-    "bool string int int8 int16 int32 int64 uint uint8 uint16 uint32 uint64 uintptr byte rune float32 float64"
-    " complex64 complex128 error any comparable".split()
-)
+_BASIC = frozenset([
+    "bool", "string", "int", "int8", "int16", "int32", "int64", "uint", "uint8", "uint16", "uint32", "uint64",
+    "uintptr", "byte", "rune", "float32", "float64", "complex64", "complex128", "error", "any", "comparable"
+])  # fmt: skip
 _RESULTS = {"len": "int", "cap": "int", "copy": "int", "recover": "any", "real": "float64", "imag": "float64"}
-_SAME = frozenset(
-    "slices.Clone slices.Compact slices.CompactFunc slices.Delete slices.DeleteFunc slices.Insert slices.Grow"
-    " slices.Clip slices.Sorted slices.SortedFunc slices.Collect maps.Clone cmp.Or context.WithoutCancel".split()
-)
+_SAME = frozenset([
+    "slices.Clone", "slices.Compact", "slices.CompactFunc", "slices.Delete", "slices.DeleteFunc", "slices.Insert",
+    "slices.Grow", "slices.Clip", "slices.Sorted", "slices.SortedFunc", "slices.Collect", "maps.Clone", "cmp.Or",
+    "context.WithoutCancel"
+])  # fmt: skip
 """Functions of the standard library that give the type of their first argument."""
-_ELEMENT = frozenset("slices.Max slices.Min slices.MaxFunc slices.MinFunc".split())
+_ELEMENT = frozenset(["slices.Max", "slices.Min", "slices.MaxFunc", "slices.MinFunc"])
 _LOADS = frozenset(["Load", "Swap"])
 DEPTH = 80
 
@@ -89,21 +90,18 @@ class Inference:
             shape = self.shape(shape[1])
         if shape is None:
             return None
-        if shape[0] == "[]":
-            found: Type = ("b", "int") if index == 0 else shape[1]
-            return found
-        if shape[0] == "map":
-            found = shape[1 + index] if index < 2 else None
-            return found
-        if shape[0] == "chan":
-            found = shape[1]
-            return found
+        parts: dict[str, tuple[Type, ...]] = {
+            "[]": (("b", "int"), shape[1]),
+            "map": shape[1:],
+            "chan": shape[1:],
+            "X": shape[3] if shape[0] == "X" and shape[2] in ("Seq", "Seq2") else (),
+        }
+        if shape[0] in parts:
+            found = parts[shape[0]]
+            return found[index] if index < len(found) else None
         if shape[0] == "fn" and shape[1]:
             inner = self.shape(shape[1][0])
             return inner[1][index] if inner is not None and inner[0] == "fn" and index < len(inner[1]) else None
-        if shape[0] == "X" and shape[2] in ("Seq", "Seq2") and index < len(shape[3]):
-            found = shape[3][index]
-            return found
         return ("b", "int") if shape[0] == "b" and index == 0 else ("b", "rune")
 
     def name(self, file: str, name: str) -> Type:
@@ -383,12 +381,9 @@ class Inference:
             shape = self.shape(shape[1])
         if shape is None:
             return None
-        if shape[0] in ("[]", "chan"):
-            element: Type = shape[1]
-            return element
-        if shape[0] == "map":
-            element = shape[2]
-            return element
+        element: dict[str, Type] = {"[]": shape[1], "chan": shape[1], "map": shape[-1]}
+        if shape[0] in element:
+            return element[shape[0]]
         return ("b", "byte") if shape[0] == "b" else None
 
     # Calls

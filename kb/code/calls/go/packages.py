@@ -48,9 +48,10 @@ class Packages:
             self.types.setdefault(key, {}).setdefault(name, []).append(path)
         for name in facts.values:
             self.values.setdefault(key, {}).setdefault(name, []).append(path)
-        if not facts.package.endswith("_test") and (self.constraints[path][1] or key[0] not in self._names):
-            if not path.endswith("_test.go") or key[0] not in self._names:
-                self._names[key[0]] = facts.package
+        is_first = key[0] not in self._names
+        is_usual = self.constraints[path][1] and not path.endswith("_test.go")
+        if not facts.package.endswith("_test") and (is_first or is_usual):
+            self._names[key[0]] = facts.package
 
     def imports(self, path: str) -> dict[str, Key | str]:
         """Local name -> package of the project, or the import path of another; '.' names are in `dots`."""

@@ -203,7 +203,7 @@ class Expressions:
             tree = parsing.parse(self.source, "python")
             children = tree.root_node.named_children
             return (self.annotation(children[0]) if len(children) == 1 else None) or UNKNOWN
-        except parsing.Unparsable:
+        except parsing.UnparsableError:
             return UNKNOWN
         finally:
             self.source = source

@@ -419,9 +419,10 @@ class Statements(Expressions):
             self.bind(self.text(top), ("=", value))
         elif top.type != "union_pattern":
             for child in _walk(top):
-                if child.type == "dotted_name" and child.named_child_count == 1 and child.parent is not None:
-                    if child.parent.type in ("case_pattern", "keyword_pattern", "splat_pattern"):
-                        self.bind(self.text(child), UNKNOWN)
+                around = "" if child.parent is None else child.parent.type
+                is_name = child.type == "dotted_name" and child.named_child_count == 1
+                if is_name and around in ("case_pattern", "keyword_pattern", "splat_pattern"):
+                    self.bind(self.text(child), UNKNOWN)
 
     def _dotted(self, node: tree_sitter.Node) -> Expression:
         names = self.text(node).split(".")
