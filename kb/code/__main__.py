@@ -18,7 +18,8 @@ from typing import Any
 
 import orjson
 
-from kb.code import budget, pool
+from kb.code import budget, calls, pool
+from kb.code.calls import configuration
 from kb.code.facts import FileFacts
 
 _FAILED = 1
@@ -29,13 +30,13 @@ def main(arguments: list[str]) -> int:
     asked = _parser().parse_args(arguments)
     began = time.monotonic()
     try:
-        found = pool.extract_blocking(asked.folder, _budget(asked), workers=asked.workers, progress=_show)
+        found = pool.extract_blocking(asked.folder, _budget(asked), calls=True, workers=asked.workers, progress=_show)
     except pool.WorkersError as error:
         _say(f"kb.code: {error}\n")
         return _FAILED
     out = {
         "files": {file.path: _rows(file) for file in found.files},
-        "calls": _calls(found),
+        "calls": _calls(found, asked),
         "skipped": [[one.path, one.reason, one.detail] for one in found.skipped],
     }
     sys.stdout.buffer.write(orjson.dumps(out) + b"\n")
@@ -47,9 +48,12 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _calls(_: pool.Extraction) -> list[list[str]]:
-    # The call resolver's answer goes here; its collector runs in `kb.code.extraction.collector`.
-    return []
+def _calls(found: pool.Extraction, asked: argparse.Namespace) -> list[list[str]]:
+    facts = {file.path: file.calls for file in found.files if isinstance(file.calls, calls.CallFacts)}
+    resolved = calls.resolve(facts, configuration.read(asked.folder, _budget(asked).vendored))
+    edges = calls.sure(resolved.edges)
+    rows = dict.fromkeys((edge.caller_file, edge.caller, edge.callee_file, edge.callee) for edge in edges)
+    return [list(row) for row in rows]
 
 
 def _rows(file: FileFacts) -> list[list[Any]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 import tree_sitter
 
+from kb.code import calls as resolution
 from kb.code import decoding, documentation, languages, parsing, repair
 from kb.code.facts import FileFacts, Import, Symbol
 from kb.code.languages.description import Language
@@ -103,6 +104,10 @@ def _is_interface(node: tree_sitter.Node) -> bool:
 
 def collector(*, calls: bool) -> Collect | None:
     """What collects the calls of a file in the worker process; none where they are not asked for."""
-    # The call resolver's collector goes here.
-    del calls
-    return None
+    return _call_facts if calls else None
+
+
+def _call_facts(
+    tree: tree_sitter.Tree, source: bytes, language: str, _: Outline, __: tuple[Import, ...]
+) -> resolution.CallFacts | None:
+    return resolution.facts(tree, source, language)

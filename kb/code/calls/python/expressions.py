@@ -45,9 +45,9 @@ class Loop:
 class Expressions:
     """Reads expressions into `facts`, in the scope `here` and the environment `env`."""
 
-    def __init__(self, source: bytes, path: str) -> None:
+    def __init__(self, source: bytes) -> None:
         self.source = source
-        self.facts = PythonFacts(path)
+        self.facts = PythonFacts()
         self.here = 0
         self.env: Environment = {}
         self.loops: list[Loop] = []
@@ -203,7 +203,7 @@ class Expressions:
             tree = parsing.parse(self.source, "python")
             children = tree.root_node.named_children
             return (self.annotation(children[0]) if len(children) == 1 else None) or UNKNOWN
-        except parsing.Unparsable:
+        except parsing.UnparsableError:
             return UNKNOWN
         finally:
             self.source = source

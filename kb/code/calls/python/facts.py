@@ -76,7 +76,6 @@ class Call:
 class PythonFacts:
     """The facts of one file. `scopes[0]` is the module; `exported` is `__all__`, if it is a display of texts."""
 
-    path: str
     scopes: list[Scope] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)

@@ -12,7 +12,6 @@ from kb.code.calls.python.types import LIMIT, SELF, Type, Types, argument, insta
 
 _TYPE_VARIABLES = frozenset(["TypeVar", "ParamSpec", "TypeVarTuple"])
 _SENDING = (("b", "Generator"), ("b", "AsyncGenerator"))
-_MANAGED = {"Generator": "ContextManager", "Iterator": "ContextManager", "Iterable": "ContextManager"}
 
 
 class Inference(Annotations):
@@ -77,7 +76,7 @@ class Inference(Annotations):
                 name = item[1].rpartition(".")[2]
                 found.append(instance(known.SAME.get(name, name)))
             elif item[:2] == ("b", "tuple"):
-                found.extend(((("I", inner[1], inner[2], ()),) for arg in item[2] for inner in arg if inner[0] == "K"))
+                found.extend((("I", inner[1], inner[2], ()),) for arg in item[2] for inner in arg if inner[0] == "K")
         return union(found)
 
     def _narrowed(self, file: str, binding: Binding) -> Types:
@@ -96,15 +95,15 @@ class Inference(Annotations):
     def _is_a(self, item: Type, other: Type) -> bool:
         if item[0] == other[0] == "I":
             return self.is_subclass(item, other)
-        return item[0] == other[0] == "b" and item[1] == other[1]
+        return item[0] == other[0] == "b" and bool(item[1] == other[1])
 
     def _parameter(self, file: str, scope: int, position: int) -> Types:
         function = self.files[file].scopes[scope]
         parameter = function.params[position]
         declared = self.annotation(file, parameter.annotation)
-        if not declared and position == 0 and not parameter.star:
-            if found := self._first(file, scope):
-                return found
+        first = self._first(file, scope) if not declared and position == 0 and not parameter.star else ()
+        if first:
+            return first
         if parameter.star == "*":
             return instance("tuple", declared or self.arguments.get((file, scope, position), ()))
         if parameter.star == "**":
@@ -266,10 +265,8 @@ class Inference(Annotations):
             return found
         if kind == "K":
             found, owner = self.member(item, name)
-            if owner is not None and self.is_enum(item[1], item[2]):
-                if not any(inner[0] in ("F", "M", "K") for inner in found):
-                    return (("I", item[1], item[2], ()),)
-            return found
+            is_value = owner is not None and not any(inner[0] in ("F", "M", "K") for inner in found)
+            return (("I", item[1], item[2], ()),) if is_value and self.is_enum(item[1], item[2]) else found
         if kind == "S":
             return self.member(item[3], name, (item[1], item[2]))[0]
         if kind == "m":
@@ -283,7 +280,7 @@ class Inference(Annotations):
         if kind == "F" and name == "__wrapped__":
             return (item,)
         if kind == "P" and name == "func":
-            return item[1]
+            return tuple(item[1])
         return ()
 
     # Calls
@@ -348,12 +345,7 @@ class Inference(Annotations):
             self._learn(file, call, params, item[1], learned)
             found = substitute(found, learned)
             found = tuple(item[1] if item[0] == "Y" else item for item in found)
-        if not found and self._gives_callable(function.annotation):
-            return ()
         return found
-
-    def _gives_callable(self, annotation: Expression | None) -> bool:
-        return annotation is None
 
     def _learn(self, file: str, call: Call, params: list[Parameter], owner: str, learned: dict[str, Types]) -> None:
         for parameter, value in match(call, params):
@@ -478,7 +470,7 @@ class Inference(Annotations):
             return (("R", arg(0)),)
         if last in ("field", "ib", "attrib"):
             return self._field(file, call)
-        if last[:1].isupper() and last not in ("Any",) or short in ("set", "str", "int", "bytes", "float"):
+        if (last[:1].isupper() and last not in ("Any",)) or short in ("set", "str", "int", "bytes", "float"):
             return instance(known.SAME.get(last, last))
         return ()
 

@@ -14,24 +14,27 @@ SAME = {
 }  # fmt: skip
 """Types that are read as another one."""
 
-ELEMENTS = frozenset(
-    "list set frozenset deque dict Iterable Iterator Generator AsyncIterable AsyncIterator AsyncGenerator Reversible"
-    " KeysView ValuesView Container enumerate".split()
-)
+ELEMENTS = frozenset([
+    "list", "set", "frozenset", "deque", "dict", "Iterable", "Iterator", "Generator", "AsyncIterable",
+    "AsyncIterator", "AsyncGenerator", "Reversible", "KeysView", "ValuesView", "Container", "enumerate"
+])  # fmt: skip
 """Types whose iteration gives their first argument."""
 
 AWAITED = frozenset(["Awaitable", "Coroutine", "Future", "Task", "Generator"])
 """Types whose `await` gives their last argument."""
 
-MANAGERS = frozenset(
-    "ContextManager AbstractContextManager AsyncContextManager AbstractAsyncContextManager closing nullcontext".split()
-)
+MANAGERS = frozenset([
+    "ContextManager", "AbstractContextManager", "AsyncContextManager", "AbstractAsyncContextManager", "closing",
+    "nullcontext"
+])  # fmt: skip
 """Types whose `with` gives their first argument."""
 
-WRAPPERS = frozenset("Annotated ClassVar Final Required NotRequired ReadOnly InitVar Unpack TypeGuard".split())
+WRAPPERS = frozenset([
+    "Annotated", "ClassVar", "Final", "Required", "NotRequired", "ReadOnly", "InitVar", "Unpack", "TypeGuard"
+])  # fmt: skip
 """Annotations that say their first argument."""
 
-METHODS = {
+METHODS: dict[str, dict[str, int | str]] = {
     "dict": {
         "get": 1, "pop": 1, "setdefault": 1, "values": "of 1", "keys": "of 0", "items": "pairs", "copy": "self",
         "popitem": "pair", "__getitem__": 1,
@@ -52,7 +55,7 @@ METHODS = {
 }  # fmt: skip
 """What a method of a built-in type gives: the number of the type's argument, or how it is made of them."""
 
-COPIES = frozenset("list tuple set frozenset sorted reversed iter deque Iterator".split())
+COPIES = frozenset(["list", "tuple", "set", "frozenset", "sorted", "reversed", "iter", "deque", "Iterator"])
 """Functions that give a collection of the same elements; tuples become lists of one kind of element."""
 
 PASSES = {
@@ -64,7 +67,8 @@ PASSES = {
 }  # fmt: skip
 """Functions that give what they are given: the position of the argument."""
 
-PROPERTIES = frozenset(
-    "property cached_property functools.cached_property abc.abstractproperty reify under_cached_property".split()
-)
+PROPERTIES = frozenset([
+    "property", "cached_property", "functools.cached_property", "abc.abstractproperty", "reify",
+    "under_cached_property"
+])  # fmt: skip
 MANAGER_DECORATORS = frozenset(["contextlib.contextmanager", "contextlib.asynccontextmanager"])

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from kb.code.calls.python import known
 from kb.code.calls.python.facts import Binding, Expression, PythonFacts, Scope
 from kb.code.calls.python.modules import Modules
-from kb.code.calls.python.types import SELF, Type, Types, instance, substitute, union
+from kb.code.calls.python.types import SELF, Type, Types, substitute, union
 
 Class = tuple[str, int]
 Ancestor = tuple[str, int, dict[str, Types]]
@@ -70,7 +70,8 @@ class Names:
         bindings = self.files[file].bindings
         declared = [number for number in numbers if bindings[number][0] == ":"]
         if declared and all(bindings[number][0] in (":", "=", "?") for number in numbers):
-            if found := union(self.bound(file, number) for number in declared):
+            found = union(self.bound(file, number) for number in declared)
+            if found:
                 return found
         return union(self.bound(file, number) for number in numbers)
 
@@ -111,9 +112,10 @@ class Names:
                     return found
             for module, level in reversed(top.stars):
                 target = self.modules.find(file, module, level)
-                if target is not None and target != file and self._is_exported(target, name):
-                    if found := self.export(target, name):
-                        return found
+                if target is None or target == file or not self._is_exported(target, name):
+                    continue
+                if found := self.export(target, name):
+                    return found
         child = self.modules.child(file, name)
         return (("m", child),) if child is not None else ()
 
@@ -295,9 +297,6 @@ class Names:
                 return (file, current)
             current = scopes[current].parent
         return None
-
-    def union_instance(self, name: str, parts: list[Types]) -> Types:
-        return instance(name, union(parts))
 
 
 def _has_self(item: Type) -> bool:

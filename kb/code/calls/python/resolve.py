@@ -24,12 +24,14 @@ def resolve(files: Mapping[str, PythonFacts], configuration: Collection[str]) ->
     for file, facts in inference.files.items():
         for call in facts.calls:
             caller = facts.scopes[call.scope].qname
-            found = False
-            for item, rule in _callees(inference, file, call):
-                found = True
+            try:
+                callees = list(_callees(inference, file, call))
+            except RecursionError:  # imports and calls that lead to each other without an end
+                callees = []
+            for item, rule in callees:
                 callee = inference.scope(item)
                 edges.append(Edge(file, caller, item[1], callee.qname, call.line, rule, CONFIDENCE[rule]))
-            if not found:
+            if not callees:
                 unresolved.append(Unresolved(file, caller, call.text, call.line))
     return edges, unresolved
 

@@ -12,16 +12,16 @@ from kb.code.calls.python.facts import UNKNOWN, Binding, Expression, PythonFacts
 _ENDS = ("return_statement", "raise_statement", "break_statement", "continue_statement")
 
 
-def read(tree: tree_sitter.Tree, source: bytes, path: str) -> PythonFacts:
+def read(tree: tree_sitter.Tree, source: bytes) -> PythonFacts:
     """The facts of a file."""
-    statements = Statements(source, path)
+    statements = Statements(source)
     statements.module(tree.root_node)
     return statements.facts
 
 
 class Statements(Expressions):
-    def __init__(self, source: bytes, path: str) -> None:
-        super().__init__(source, path)
+    def __init__(self, source: bytes) -> None:
+        super().__init__(source)
         self._later: list[tuple[tree_sitter.Node, int]] = []
         self._statements: dict[str, Callable[[tree_sitter.Node], None]] = {
             "class_definition": self._class,
@@ -419,9 +419,10 @@ class Statements(Expressions):
             self.bind(self.text(top), ("=", value))
         elif top.type != "union_pattern":
             for child in _walk(top):
-                if child.type == "dotted_name" and child.named_child_count == 1 and child.parent is not None:
-                    if child.parent.type in ("case_pattern", "keyword_pattern", "splat_pattern"):
-                        self.bind(self.text(child), UNKNOWN)
+                around = "" if child.parent is None else child.parent.type
+                is_name = child.type == "dotted_name" and child.named_child_count == 1
+                if is_name and around in ("case_pattern", "keyword_pattern", "splat_pattern"):
+                    self.bind(self.text(child), UNKNOWN)
 
     def _dotted(self, node: tree_sitter.Node) -> Expression:
         names = self.text(node).split(".")

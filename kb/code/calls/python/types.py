@@ -19,7 +19,7 @@ Type = tuple[Any, ...]
 Types = tuple[Type, ...]
 """No type means unknown."""
 SELF = "self"
-LIMIT = 12
+LIMIT = 40
 """More alternatives than this are as good as unknown."""
 
 
