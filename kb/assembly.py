@@ -88,6 +88,8 @@ class Ground:
     clock: Callable[[], datetime]
     shut: closed.Closed
     records: records.Records
+    code: code_book.Book
+    analysts: analyst.Analyst
 
 
 async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[knowledge.Writing, list[openapi.Served]]:
@@ -115,9 +117,6 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         entitytypes.Mongo(ground.database, clock),
         rules_mongo.Rules(ground.database, clock),
     )
-    code = code_book.Book(ground.database, clock)
-    analysts = analyst.Analyst()
-    stack.callback(analysts.close)
     seeing = _vision(ground, book)
     eyes = sight.Eyes(seeing, ground.content, config.max_file_bytes)
     pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, limits(config), eyes, fast)
@@ -157,7 +156,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         (book, queue),
         meters,
         clock,
-        code,
+        ground.code,
     )
     full = timedelta(seconds=config.full_reconcile_interval)
     asked_for = erasures.Book(ground.database, clock)
@@ -230,7 +229,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         *upkeep.Upkeep(reconciler).routes(),
         *queueing.Queueing(way, queue, workers, book).routes(),
         *commits.Commits(pipe.commits, writers).routes(),
-        *structures.Structures(pipe.structures(code, analysts, source_limits(config)), writers).routes(),
+        *structures.Structures(pipe.structures(ground.code, ground.analysts, source_limits(config)), writers).routes(),
         *documents.Documents(ground.graph, book, queue).routes(),
         *aliases.Aliases(merger, registry, ground.graph).routes(),
         *uploads.Uploads(

@@ -97,7 +97,7 @@ def read(packed: Sequence[bytes]) -> tuple[Project, tuple[Skipped, ...]]:
     """The project of these files, and those of them that were given up."""
     found = [worker.Answers(io.BytesIO(one)).load() for one in packed]
     files = {one.path: one for one in found if isinstance(one, FileFacts)}
-    project = {one.path: one.text for one in found if isinstance(one, configuration.File)}
+    project = {one.path: one.content for one in found if isinstance(one, configuration.File)}
     return resolution.resolve(files, project), tuple(one for one in found if isinstance(one, Skipped))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from kb.code import calls
+
 _NAMES = frozenset(
     {"go.mod", "go.work", "package.json", "pnpm-workspace.yaml", "jsconfig.json", "pyproject.toml", "setup.cfg"}
     | {"Cargo.toml", "settings.gradle", "settings.gradle.kts", "pom.xml"}
@@ -14,13 +16,13 @@ _COMPILER = re.compile(r"^tsconfig(?:\.[\w-]+)?\.json$")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One of them, as text."""
+    """One of them."""
 
     path: str
-    text: str
+    content: bytes
 
 
 def is_one(path: str) -> bool:
     """Whether a path is that of such a file."""
     name = path.rpartition("/")[2]
-    return name in _NAMES or _COMPILER.match(name) is not None
+    return name in _NAMES or _COMPILER.match(name) is not None or calls.is_configuration(path)

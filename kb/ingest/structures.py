@@ -112,9 +112,7 @@ class Structures:
             found = await pool.extract(contents, self._limits, calls=True)
         kept: list[FileFacts | Skipped | configuration.File] = [*found.files]
         kept += [one for one in found.skipped if one.reason not in _FOR_NOW]
-        kept += [
-            configuration.File(path, body.decode()) for path, body in contents.items() if configuration.is_one(path)
-        ]
+        kept += [configuration.File(path, body) for path, body in contents.items() if configuration.is_one(path)]
         packed = [(one.path, blobs[one.path], analyst.pack(one)) for one in kept]
         await self._book.save(sent.scope, code.VERSION, packed)
 
