@@ -111,9 +111,7 @@ def analyse(sent_json: str, packed: Sequence[bytes]) -> Analysis:
         *(api.SkippedFile(path=one.path, reason=str(one.reason), detail=one.detail[:400]) for one in given_up),
     ]
     requests = [("", made.branch(left)), *((path, made.file(path)) for path in sorted(whole.files))]
-    written = tuple(
-        Written(path, documents.digest(one), one.model_dump_json(by_alias=True).encode()) for path, one in requests
-    )
+    written = tuple(Written(path, documents.digest(one), one) for path, one in requests)
     symbols = sum(len(file.symbols) for file in whole.files.values())
     calls = whole.calls
     return Analysis(written, given_up, len(whole.files), symbols, len(calls.edges), len(calls.unresolved))

@@ -9,7 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
+
+import orjson
 
 from kb import api, structure
 from kb.code import keys as naming
@@ -21,6 +24,7 @@ MOST_NODES, MOST_EDGES = 2000, 5000
 """Of one file; of calls the surest stay."""
 _TEXT_CHARS, _LIST = 40_000, 200
 _LANGUAGES_SHOWN = 12
+_Row = dict[str, Any]
 
 
 class Documents:
@@ -31,6 +35,8 @@ class Documents:
         self._keys = naming.Keys(project.files, sent.branch, sent.scope.project_id)
         self._modified = {one.path: one.modified for one in sent.files}
         self._owner = {"clientId": sent.scope.client_id, "projectId": sent.scope.project_id}
+        self._scope = sent.scope.model_dump(mode="json", by_alias=True)
+        self._access = sent.access.model_dump(mode="json", by_alias=True) if sent.access is not None else None
         self._calls: dict[str, list[Edge]] = defaultdict(list)
         for edge in project.calls.edges:
             if edge.confidence >= SURE:
@@ -39,24 +45,23 @@ class Documents:
         for one in project.calls.unresolved:
             self._unresolved[one.file].add(one.name)
 
-    def file(self, path: str) -> api.IngestRequest:
-        """The document of a file of the project."""
+    def file(self, path: str) -> bytes:
+        """The document of a file of the project, an `api.IngestRequest` as JSON."""
         file = self._project.files[path]
         nodes, edges, omitted = self._facts(file)
-        return api.IngestRequest(
-            scope=self._sent.scope,
-            source_urn=self._sent.repository.file_urn(path, self._sent.branch),
-            kind=api.GIT_FILE,
-            title=path[-300:],
-            content=self._text(file, omitted),
-            observed_at=self._modified.get(path),
-            access=self._sent.access,
-            metadata={"repository": self._sent.repository.path, "branch": self._sent.branch, "path": path},
-            nodes=nodes,
-            relationships=edges,
+        where = {"repository": self._sent.repository.path, "branch": self._sent.branch, "path": path}
+        return self._request(
+            self._sent.repository.file_urn(path, self._sent.branch),
+            api.GIT_FILE,
+            path[-300:],
+            self._text(file, omitted),
+            self._modified.get(path),
+            where,
+            nodes,
+            edges,
         )
 
-    def branch(self, skipped: Sequence[api.SkippedFile]) -> api.IngestRequest:
+    def branch(self, skipped: Sequence[api.SkippedFile]) -> bytes:
         """The document of the branch: what it is at this commit, what was read of it and what was not."""
         sent, files = self._sent, self._project.files
         key = structure.branch(sent.branch, sent.scope.project_id)
@@ -85,24 +90,51 @@ class Documents:
         ]
         if left:
             lines.append("Not read: " + ", ".join(f"{number} {reason}" for reason, number in left.most_common()))
-        return api.IngestRequest(
-            scope=sent.scope,
-            source_urn=sent.repository.branch_urn(sent.branch),
-            kind=api.GIT_BRANCH,
-            title=f"{sent.repository.path}, branch {sent.branch}"[:300],
-            content="\n".join(lines),
-            observed_at=sent.committed_at,
-            access=sent.access,
-            metadata={"repository": sent.repository.path, "branch": sent.branch, "commit": sent.commit or ""},
-            nodes=[_node(key, "branch", properties), _node(repository, "repository", of)],
-            relationships=[_edge(repository, "has_branch", key)],
+        where = {"repository": sent.repository.path, "branch": sent.branch, "commit": sent.commit or ""}
+        return self._request(
+            sent.repository.branch_urn(sent.branch),
+            api.GIT_BRANCH,
+            f"{sent.repository.path}, branch {sent.branch}"[:300],
+            "\n".join(lines),
+            sent.committed_at,
+            where,
+            [_node(key, "branch", properties), _node(repository, "repository", of)],
+            [_edge(repository, "has_branch", key)],
         )
 
-    def _facts(self, file: FileFacts) -> tuple[list[api.GivenNode], list[api.GivenRelationship], int]:
+    def _request(
+        self,
+        urn: str,
+        kind: str,
+        title: str,
+        text: str,
+        observed: datetime | None,
+        where: Mapping[str, str],
+        nodes: Sequence[_Row],
+        edges: Sequence[_Row],
+    ) -> bytes:
+        # Thousands of them are compared and few are written: those are validated when they are.
+        made: _Row = {
+            "scope": self._scope,
+            "sourceUrn": urn,
+            "kind": kind,
+            "title": title,
+            "content": text,
+            "metadata": where,
+            "nodes": nodes,
+            "relationships": edges,
+        }
+        if observed is not None:
+            made["observedAt"] = observed.isoformat()
+        if self._access is not None:
+            made["access"] = self._access
+        return orjson.dumps(made, option=orjson.OPT_SORT_KEYS)
+
+    def _facts(self, file: FileFacts) -> tuple[list[_Row], list[_Row], int]:
         path, keys = file.path, self._keys
         own = keys.file(path)
         nodes = {own: _node(own, "file", self._of_file(file), path)}
-        edges: dict[tuple[str, str, str], api.GivenRelationship] = {}
+        edges: dict[tuple[str, str, str], _Row] = {}
         branch = structure.branch(self._sent.branch, self._sent.scope.project_id)
         nodes[branch] = _node(branch, "branch", {"branchName": self._sent.branch, **self._owner})
         omitted = 0
@@ -194,17 +226,14 @@ class Documents:
         return "\n".join(lines)[:_TEXT_CHARS]
 
 
-def digest(request: api.IngestRequest) -> str:
+def digest(request: bytes) -> str:
     """Changes with everything that a document says, and with nothing else."""
-    return hashlib.sha256(request.model_dump_json(by_alias=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(request).hexdigest()[:32]
 
 
-def _node(key: str, kind: str, properties: Mapping[str, Any], place: str = "") -> api.GivenNode:
-    return api.GivenNode(key=key, type=kind, properties=dict(properties), at=place[:1024])
+def _node(key: str, kind: str, properties: Mapping[str, Any], place: str = "") -> _Row:
+    return {"key": key, "type": kind, "properties": properties, "at": place[:1024]}
 
 
-def _edge(
-    source: str, kind: str, target: str, place: str = "", properties: Mapping[str, Any] | None = None
-) -> api.GivenRelationship:
-    made = dict(properties or {})
-    return api.GivenRelationship(source=source, type=kind, target=target, properties=made, at=place[:1024])
+def _edge(source: str, kind: str, target: str, place: str = "", properties: Mapping[str, Any] | None = None) -> _Row:
+    return {"source": source, "type": kind, "target": target, "properties": properties or {}, "at": place[:1024]}
