@@ -12,7 +12,7 @@ import httpx
 
 from crds import priority, scope
 from kb import api
-from kb.client import exploring, resources, transport
+from kb.client import code, exploring, resources, transport
 from kb.client.transport import Rejected, Unavailable, token_file
 
 __all__ = ["Client", "Rejected", "Unavailable", "token_file"]
@@ -53,6 +53,7 @@ class Client:
         self.reindexing = resources.Reindexing(self._transport)
         self.learning = resources.Learning(self._transport)
         self.looking = exploring.Exploring(self._transport)
+        self.code = code.Code(self._transport)
 
     async def ingest(
         self, request: api.IngestRequest, *, urgency: priority.Priority = priority.Priority.P3
@@ -75,22 +76,6 @@ class Client:
         """
         return await self._transport.call(
             "POST", "/api/v1/ingest/git-commits", api.GitCommitsReply, body=request, urgency=urgency, repeatable=True
-        )
-
-    async def git_structure(
-        self, request: api.GitStructure, *, urgency: priority.Priority = priority.Priority.P3
-    ) -> api.GitStructureReply:
-        """Make the source files of a branch known, or known no more. Safe to repeat.
-
-        The reply's `state` says what is to be sent next. Raises `Unavailable` or `Rejected`.
-        """
-        return await self._transport.call(
-            "POST",
-            "/api/v1/ingest/git-structure",
-            api.GitStructureReply,
-            body=request,
-            urgency=urgency,
-            repeatable=True,
         )
 
     async def retrieve(

@@ -85,7 +85,12 @@ def test_of_an_unknown_name_the_nearest_are_named(index: Index) -> None:
 def test_a_change_reaches_callers_and_their_callers(index: Index) -> None:
     steps = index.impact(index.find("side"), 10)
     found = {(one.target.qname, one.distance, one.by) for one in steps}
-    assert {("Square.area", 1, "calls"), ("total", 2, "calls"), ("report", 3, "calls"), ("test_report", 4, "calls")} <= found
+    assert {
+        ("Square.area", 1, "calls"),
+        ("total", 2, "calls"),
+        ("report", 3, "calls"),
+        ("test_report", 4, "calls"),
+    } <= found
     assert index.tests(one.target for one in steps) == ["tests/test_square.py"]
     assert [one.target.qname for one in index.impact(index.find("side"), 1)] == ["Square.area"]
 

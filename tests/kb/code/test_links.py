@@ -11,8 +11,8 @@ from tests.kb.code import projects
 PYTHON = {
     "src/app/__init__.py": "",
     "src/app/shape.py": "class Shape:\n    class Inner:\n        pass\n",
-    "src/app/square.py": "from .shape import Shape\nfrom . import shape\nimport json\n\nclass Square(Shape):\n    pass\n\n"
-    "class Other(shape.Shape.Inner, json.JSONEncoder):\n    pass\n",
+    "src/app/square.py": "from .shape import Shape\nfrom . import shape\nimport json\n\n"
+    "class Square(Shape):\n    pass\n\nclass Other(shape.Shape.Inner, json.JSONEncoder):\n    pass\n",
 }
 JAVA = {
     "a/src/main/java/org/acme/Shape.java": "package org.acme;\npublic class Shape<T> { static class Inner {} }\n",
@@ -28,7 +28,8 @@ ECMA = {
     "src/shape.ts": "export class Shape {}\n",
     "src/square.ts": 'import { Shape as Base } from "./shape.js";\nexport class Square extends Base {}\n',
     "src/lib/index.js": "export class Part {}\n",
-    "src/view.jsx": 'import { Part } from "./lib";\nclass View extends Part {}\nclass Other extends React.Component {}\n',
+    "src/view.jsx": 'import { Part } from "./lib";\nclass View extends Part {}\n'
+    "class Other extends React.Component {}\n",
 }
 GO = {
     "go.mod": "module acme.org/shop\n",

@@ -35,8 +35,7 @@ from kb.http import (
     rules,
     uploads,
 )
-from kb.http import structures as structures_http
-from kb.ingest import lanes, structures
+from kb.ingest import lanes
 from kb.links import patterns
 from kb.links import reading as links_reading
 from kb.memory import procedures, session, task, user
@@ -68,7 +67,7 @@ async def over(
     kept_rules: enforce.Port | None = None,
     drawing: pages.Limits | None = None,
     asked: answers.Answers | None = None,
-    known: structures.Structures | None = None,
+    more: Sequence[openapi.Served] = (),
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed client and a raw one, both at the service's root; pages are fetched through `transport`.
 
@@ -83,7 +82,7 @@ async def over(
         served: Sequence[openapi.Served] = [
             *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
             *commits.Commits(made.pipeline.commits, lanes.Lanes(meters)).routes(),
-            *(structures_http.Structures(known, lanes.Lanes(meters)).routes() if known is not None else ()),
+            *more,
             *documents.Documents(made.graph, made.ledger, made.queue).routes(),
             *aliases.Aliases(made.merger, made.aliases, made.graph).routes(),
             *uploads.Uploads(

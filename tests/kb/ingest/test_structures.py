@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kb import api, client, code, metrics, mongo
-from kb.code import analyst, book, budget
+from kb.code import analyst, asking, book, budget
 from kb.erasure import holdings
+from kb.http import code as code_http
+from kb.http import structures
+from kb.ingest import lanes
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -43,8 +46,10 @@ async def served(
     kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
 ) -> AsyncIterator[client.Client]:
     analysts = analyst.Analyst()
-    known = kb.pipeline.structures(book.Book(database, clock), analysts, budget.Budget())
-    async with whole.over(kb, meters, clock, known=known) as (typed, _):
+    known = book.Book(database, clock)
+    works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(meters))
+    more = [*works.routes(), *code_http.Code(asking.Asking(known, analysts)).routes()]
+    async with whole.over(kb, meters, clock, more=more) as (typed, _):
         yield typed
     analysts.close()
 
@@ -80,10 +85,10 @@ async def edges(kb: world.ObservedState) -> set[tuple[str, str, str]]:
 async def test_contents_are_asked_for_once_and_become_the_shapes_of_the_specification(
     kb: world.ObservedState, served: client.Client, fake: process.Fake
 ) -> None:
-    reply = await served.git_structure(tree(FILES, contents=False))
+    reply = await served.code.structure(tree(FILES, contents=False))
     assert (reply.state, sorted(reply.missing)) == ("Wanted", sorted(FILES))
     assert await edges(kb) == set()
-    reply = await served.git_structure(tree(FILES))
+    reply = await served.code.structure(tree(FILES))
     assert (reply.state, reply.files, reply.stored, reply.failed, reply.extractor) == ("Done", 3, 3, [], code.VERSION)
     found = await edges(kb)
     shape, square = key("file", "app/shape.py"), key("file", "app/square.py")
@@ -96,16 +101,16 @@ async def test_contents_are_asked_for_once_and_become_the_shapes_of_the_specific
     } <= found
     assert all(one.evidence_chunk_ids for one in await kb.graph.edges(scopes.SHOP))
     assert fake.count(path="/api/chat") == 0
-    again = await served.git_structure(tree(FILES, contents=False))
+    again = await served.code.structure(tree(FILES, contents=False))
     assert (again.state, again.stored, again.unchanged, again.removed) == ("Done", 0, 3, 0)
 
 
 async def test_a_change_writes_what_changed_and_what_is_gone_goes(
     kb: world.ObservedState, served: client.Client
 ) -> None:
-    await served.git_structure(tree(FILES))
+    await served.code.structure(tree(FILES))
     changed = {"app/__init__.py": "", "app/shape.py": SHAPE.replace("area", "size")}
-    reply = await served.git_structure(tree(changed, commit="b" * 40))
+    reply = await served.code.structure(tree(changed, commit="b" * 40))
     assert (reply.state, reply.stored, reply.unchanged, reply.removed) == ("Done", 1, 1, 1)
     found = await edges(kb)
     assert not [one for one in found if "square" in one[0] + one[2] or "area" in one[2]]
@@ -115,26 +120,58 @@ async def test_a_change_writes_what_changed_and_what_is_gone_goes(
 async def test_a_removed_branch_leaves_nothing(
     kb: world.ObservedState, served: client.Client, database: mongo.Database
 ) -> None:
-    await served.git_structure(tree(FILES))
-    await served.git_structure(tree(FILES, branch="next"))
-    assert (await served.git_structure(gone())).state == "Done"
+    await served.code.structure(tree(FILES))
+    await served.code.structure(tree(FILES, branch="next"))
+    assert (await served.code.structure(gone())).state == "Done"
     assert not [one for one in await edges(kb) if "main" in one[0] + one[2]]
-    assert (await served.git_structure(tree(FILES, branch="next", contents=False))).state == "Done"
-    assert (await served.git_structure(gone("next"))).state == "Done"
+    assert (await served.code.structure(tree(FILES, branch="next", contents=False))).state == "Done"
+    assert (await served.code.structure(gone("next"))).state == "Done"
     assert await edges(kb) == set()
     for name in (book.BRANCHES, book.FACTS):
         assert await database[name].count_documents({}) == 0
 
 
 async def test_an_erased_scope_has_no_facts(served: client.Client, database: mongo.Database) -> None:
-    await served.git_structure(tree(FILES))
+    await served.code.structure(tree(FILES))
     erased = {name: await one.erase(scopes.SHOP) for name, one in holdings.of(database).items()}
     assert (erased["codeBranches"], erased["codeFacts"]) == (1, 3)
 
 
 async def test_a_file_that_is_given_up_is_said_and_not_asked_for_again(served: client.Client) -> None:
     files = FILES | {"app/blob.py": "x = '\0'\n", "README.md": "# Shop\n"}
-    reply = await served.git_structure(tree(files))
+    reply = await served.code.structure(tree(files))
     assert (reply.state, [(one.path, one.reason) for one in reply.skipped]) == ("Done", [("app/blob.py", "binary")])
-    again = await served.git_structure(tree(files, contents=False))
+    again = await served.code.structure(tree(files, contents=False))
     assert (again.state, [one.path for one in again.skipped]) == ("Done", ["app/blob.py"])
+
+
+async def test_questions_are_answered_from_what_was_sent(served: client.Client) -> None:
+    asked: dict[str, Any] = {"scope": scopes.SHOP}
+    with pytest.raises(client.Rejected) as refused:
+        await served.code.callers(api.Callers(symbol="side", **asked))
+    assert (refused.value.status, refused.value.field) == (404, "repository")
+    sent: list[str] = []
+
+    async def read(paths: Sequence[str]) -> Mapping[str, str]:
+        sent.extend(paths)
+        return {path: FILES[path] for path in paths}
+
+    reply = await served.code.send(tree(FILES, contents=False), read)
+    assert (reply.state, sorted(sent)) == ("Done", sorted(FILES))
+    found = await served.code.callers(api.Callers(symbol="side", **asked))
+    assert [(one.caller.qualified_name, one.line, one.rule) for one in found.calls] == [
+        ("app.square.Square.area", 6, "local")
+    ]
+    assert (found.coverage.commit, found.coverage.current, found.coverage.files) == ("a" * 40, True, 3)
+    with pytest.raises(client.Rejected) as refused:
+        await served.code.impact(api.Impact(symbol="area", **asked))
+    assert refused.value.remedy == "Name one of: app/shape.py:Shape.area, app/square.py:Square.area"
+    broken = await served.code.impact(api.Impact(symbol="Shape.area", **asked))
+    assert [(one.place.qualified_name, one.by) for one in broken.affected] == [("app.square.Square.area", "overrides")]
+    shown = await served.code.map(api.CodeMap(tokens=200, **asked))
+    assert shown.text.startswith("app/s")
+    await served.code.structure(tree(FILES, branch="next"))
+    assert (await served.code.callers(api.Callers(symbol="side", **asked))).coverage.branch == "main"
+    with pytest.raises(client.Rejected) as refused:
+        await served.code.callers(api.Callers(symbol="side", scope=scopes.OTHER))
+    assert refused.value.status == 404
