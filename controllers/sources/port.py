@@ -7,7 +7,7 @@ like an empty batch. What is gone is found by a list of everything that is there
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
@@ -78,6 +78,15 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Tree:
+    """The source files of a branch at a commit, without their contents, which `read` gives by path; or that the branch
+    is gone."""
+
+    request: api.GitStructure
+    read: Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """What was found next, and the cursor behind it; `shown` says for people where that is. `commits` need no model and
     go straight to the knowledge base; `workspace` is what the clone of a Git source has come to."""
@@ -88,6 +97,8 @@ class Batch:
     failures: tuple[Failure, ...] = field(default=())
     commits: tuple[api.GitCommits, ...] = ()
     workspace: connection.WorkspaceState | None = None
+    trees: tuple[Tree, ...] = ()
+    """Branches whose source files are to be known; they go to the knowledge base like commits, after them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,18 @@ lists, not its modules.
 
 from kb.api.aliases import Alias, Aliases, Candidate, Candidates, Merge, MergeReply
 from kb.api.code import (
+    ENDINGS,
     GIT_BRANCH,
     GIT_FILE,
+    MOST_SOURCES,
+    SOURCE_BYTES,
     FileOutcome,
     GitStructure,
     GitStructureReply,
     SkippedFile,
     SourceFile,
+    is_project_file,
+    is_source,
 )
 from kb.api.codeviews import (
     Affected,
@@ -207,9 +212,14 @@ from kb.api.tools import (
 __all__ = [
     "AGENT_DOCUMENT",
     "ATTACHMENT",
+    "ENDINGS",
     "GIT_BRANCH",
     "GIT_COMMIT",
     "GIT_FILE",
+    "MOST_SOURCES",
+    "SOURCE_BYTES",
+    "is_project_file",
+    "is_source",
     "LINK_URN",
     "METADATA_BYTES",
     "MOST_COMMITS",

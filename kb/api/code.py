@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, StringConstraints, model_validator
@@ -12,11 +13,70 @@ from kb.api import commits, message
 
 GIT_FILE, GIT_BRANCH = "git_file", "git_branch"
 """The kinds of the documents of a file and of a branch."""
-MOST_FILES = 20_000
-CONTENT_BYTES = 1 << 20
+MOST_SOURCES = 20_000
+SOURCE_BYTES = 1_000_000
 """Of one file that is read."""
+ENDINGS = frozenset(
+    {
+        "sh",
+        "bash",
+        "c",
+        "h",
+        "cc",
+        "cpp",
+        "cxx",
+        "c++",
+        "hh",
+        "hpp",
+        "hxx",
+        "h++",
+        "ipp",
+        "inl",
+        "cu",
+        "cuh",
+        "cs",
+        "go",
+    }
+    | {
+        "java",
+        "js",
+        "jsx",
+        "mjs",
+        "cjs",
+        "kt",
+        "kts",
+        "php",
+        "py",
+        "pyi",
+        "pyw",
+        "rb",
+        "rake",
+        "gemspec",
+        "rs",
+        "scala",
+    }
+    | {"sc", "swift", "tsx", "ts", "mts", "cts"}
+)
+"""Of the names of source files, as `kb.code.grammars` knows them."""
+_PROJECT_FILES = frozenset(
+    {"go.mod", "go.work", "package.json", "pnpm-workspace.yaml", "jsconfig.json", "pyproject.toml", "setup.cfg"}
+    | {"setup.py", "Cargo.toml", "settings.gradle", "settings.gradle.kts", "pom.xml"}
+)
+_COMPILER = re.compile(r"^tsconfig(?:\.[\w-]+)?\.json$")
 
 _Path = Annotated[str, StringConstraints(min_length=1, max_length=700, pattern=r"^[^\x00]+$")]
+
+
+def is_project_file(path: str) -> bool:
+    """Whether a file says how a project is put together: its modules, workspaces, roots."""
+    name = path.rpartition("/")[2]
+    return name in _PROJECT_FILES or _COMPILER.match(name) is not None
+
+
+def is_source(path: str) -> bool:
+    """Whether a file is read as code: by the ending of its name, or as a project file."""
+    name = path.rpartition("/")[2]
+    return name.rpartition(".")[2] in ENDINGS or is_project_file(path)
 
 
 class SourceFile(message.Request):
@@ -29,7 +89,7 @@ class SourceFile(message.Request):
     blob: commits.Hash
     size: int = Field(ge=0)
     modified: AwareDatetime | None = None
-    content: Annotated[str, StringConstraints(max_length=CONTENT_BYTES)] | None = None
+    content: Annotated[str, StringConstraints(max_length=SOURCE_BYTES)] | None = None
 
 
 class SkippedFile(message.Request):
@@ -52,8 +112,8 @@ class GitStructure(message.Request):
     branch: commits.BranchName
     commit: commits.Hash | None = None
     committed_at: AwareDatetime | None = None
-    files: list[SourceFile] = Field(default_factory=list, max_length=MOST_FILES)
-    skipped: list[SkippedFile] = Field(default_factory=list, max_length=MOST_FILES)
+    files: list[SourceFile] = Field(default_factory=list, max_length=MOST_SOURCES)
+    skipped: list[SkippedFile] = Field(default_factory=list, max_length=MOST_SOURCES)
     removed: bool = False
     access: Access | None = None
 

@@ -59,3 +59,8 @@ def load(language: str) -> tree_sitter.Language:
     """The grammar of a language. Raises KeyError for one that is not in `LANGUAGES`."""
     module, function = _GRAMMARS[language]
     return tree_sitter.Language(getattr(importlib.import_module(module), function)())
+
+
+def endings(language: str) -> tuple[str, ...]:
+    """The endings of the names of its files."""
+    return tuple(_ENDINGS[language].split())

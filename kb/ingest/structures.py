@@ -87,7 +87,7 @@ class Structures:
         skipped, total = list(sent.skipped), 0
         for one in sorted(sent.files, key=lambda each: each.path):
             reason = None
-            if not (grammars.language_of(one.path) or configuration.is_one(one.path)):
+            if not (grammars.language_of(one.path) or api.is_project_file(one.path)):
                 continue
             if one.size > self._limits.file_bytes:
                 reason = Reason.TOO_LARGE
@@ -112,7 +112,7 @@ class Structures:
             found = await pool.extract(contents, self._limits, calls=True)
         kept: list[FileFacts | Skipped | configuration.File] = [*found.files]
         kept += [one for one in found.skipped if one.reason not in _FOR_NOW]
-        kept += [configuration.File(path, body) for path, body in contents.items() if configuration.is_one(path)]
+        kept += [configuration.File(path, body) for path, body in contents.items() if api.is_project_file(path)]
         packed = [(one.path, blobs[one.path], analyst.pack(one)) for one in kept]
         await self._book.save(sent.scope, code.VERSION, packed)
 
