@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field, StringConstraints
 from crds import scope
 from kb.api import commits, message
 
-Symbol = Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
+CodeSymbol = Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
 
 
 class CodeQuestion(message.Request):
@@ -27,7 +27,7 @@ class Callers(CodeQuestion):
     A symbol is the end of a qualified name (`area`, `Shape.area`, `app.shape.Shape.area`), or PATH:NAME.
     """
 
-    symbol: Symbol
+    symbol: CodeSymbol
     after: int = Field(default=0, ge=0)
     limit: int = Field(default=50, ge=1, le=500)
 
@@ -35,7 +35,7 @@ class Callers(CodeQuestion):
 class Impact(CodeQuestion):
     """What may break when `symbol` changes, up to `depth` steps away."""
 
-    symbol: Symbol
+    symbol: CodeSymbol
     depth: int = Field(default=5, ge=1, le=20)
     after: int = Field(default=0, ge=0)
     limit: int = Field(default=50, ge=1, le=500)
@@ -44,8 +44,8 @@ class Impact(CodeQuestion):
 class CodePath(CodeQuestion):
     """The shortest way by calls from `source` to `target`."""
 
-    source: Symbol
-    target: Symbol
+    source: CodeSymbol
+    target: CodeSymbol
 
 
 class CodeWhere(CodeQuestion):
@@ -59,7 +59,7 @@ class CodeMap(CodeQuestion):
     """An outline of what matters most, within `tokens`; with `near`, to these paths or symbols."""
 
     tokens: int = Field(default=1024, ge=64, le=32_768)
-    near: list[Symbol] = Field(default_factory=list, max_length=50)
+    near: list[CodeSymbol] = Field(default_factory=list, max_length=50)
 
 
 class Coverage(message.Reply):
