@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import tree_sitter
 
-from kb.code import decoding, documentation, languages, parsing, repair
+from kb.code import decoding, documentation, languages, parsing, repair, rewriting
 from kb.code.facts import FileFacts, Import, Symbol
 from kb.code.languages.description import Language
 from kb.code.outline import Outline, outline
@@ -16,17 +16,22 @@ from kb.code.outline import Outline, outline
 Collect = Callable[[tree_sitter.Tree, bytes, str, Outline, tuple[Import, ...]], object]
 """What reads the calls of a file out of the same tree: tree, source, language, outline, imports -> plain data."""
 
+_AGAIN = 0.25
+
 
 def extract(path: str, raw: bytes, language: str, collect: Collect | None = None) -> FileFacts:
     """What the file at `path` with the bytes `raw` declares and imports. Raises kb.code.parsing.UnparsableError."""
     describe = languages.of(language)
     source = decoding.decode(raw)
-    tree = parsing.parse(decoding.known(source, describe), language)
+    tree = _tree(source, describe)
     found = outline(tree, source, language)
     imports = tuple(one for node in found.imports for one in describe.imports(node, source))
     symbols = _symbols(found, source, describe)
     has_error = tree.root_node.has_error
-    lost = repair.scan(tree, source, describe, symbols) if has_error else symbols
+    lost = symbols
+    if has_error:
+        symbols = tuple(one for one in symbols if one.name not in describe.reserved)
+        lost = repair.scan(tree, source, describe, symbols)
     return FileFacts(
         path=path,
         language=language,
@@ -39,6 +44,19 @@ def extract(path: str, raw: bytes, language: str, collect: Collect | None = None
         repaired=lost != symbols,
         calls=collect(tree, source, language, found, imports) if collect else None,
     )
+
+
+def _tree(source: bytes, language: Language) -> tree_sitter.Tree:
+    tree = parsing.parse(source, language.grammar)
+    if not tree.root_node.has_error or not language.unknown:
+        return tree
+    try:
+        other = parsing.parse(rewriting.rewrite(source, language.unknown), language.grammar, _AGAIN)
+    except parsing.UnparsableError:
+        return tree
+    if not other.root_node.has_error or len(repair.rows(other)) < len(repair.rows(tree)):
+        return other
+    return tree
 
 
 def _symbols(found: Outline, source: bytes, language: Language) -> tuple[Symbol, ...]:
