@@ -23,8 +23,7 @@ def extract(path: str, raw: bytes, language: str, collect: Collect | None = None
     """What the file at `path` with the bytes `raw` declares and imports. Raises kb.code.parsing.UnparsableError."""
     describe = languages.of(language)
     source = decoding.decode(raw)
-    tree = _tree(source, describe)
-    found = outline(tree, source, language)
+    tree, found = _understood(source, describe)
     imports = tuple(one for node in found.imports for one in describe.imports(node, source))
     symbols = _symbols(found, source, describe)
     has_error = tree.root_node.has_error
@@ -46,17 +45,23 @@ def extract(path: str, raw: bytes, language: str, collect: Collect | None = None
     )
 
 
-def _tree(source: bytes, language: Language) -> tree_sitter.Tree:
+def _understood(source: bytes, language: Language) -> tuple[tree_sitter.Tree, Outline]:
     tree = parsing.parse(source, language.grammar)
-    if not tree.root_node.has_error or not language.unknown:
-        return tree
+    found = outline(tree, source, language.grammar)
+    if not language.unknown or not (tree.root_node.has_error or found.suspects):
+        return tree, found
     try:
         other = parsing.parse(rewriting.rewrite(source, language.unknown), language.grammar, _AGAIN)
     except parsing.UnparsableError:
-        return tree
-    if not other.root_node.has_error or len(repair.rows(other)) < len(repair.rows(tree)):
-        return other
-    return tree
+        return tree, found
+    again = outline(other, source, language.grammar)
+    if _doubts(other, again) < _doubts(tree, found):
+        return other, again
+    return tree, found
+
+
+def _doubts(tree: tree_sitter.Tree, found: Outline) -> int:
+    return len(repair.rows(tree)) + found.suspects if tree.root_node.has_error else found.suspects
 
 
 def _symbols(found: Outline, source: bytes, language: Language) -> tuple[Symbol, ...]:

@@ -73,6 +73,7 @@ _SOFT = (
     rb"where|set|get|by|final|open|inner|data|value|file|init|param|field|enum|sealed|operator|infix|inline|annotation|"
     rb"external|expect|actual|override|abstract|internal|public|private|protected|const|companion|constructor|context"
 )
+_IN_PARENTHESES = rb"\((?:[^()\"]|\"(?:[^\"\\\n]|\\.)*\"|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)"
 _CONTEXT = rb"^[ \t]*context[ \t]*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)(?=\s*(?:@|context\b|\w+[ \t]+\w))"
 _CONSTRUCTOR = rb"(\bclass\s+\w+[ \t]*(?:<[^(){}]*>)?)\s*\n[\s\w@.()\"]*?\bconstructor[ \t]*\((?=[^{}]*\))"
 
@@ -92,6 +93,18 @@ def _raw(found: re.Match[bytes]) -> bytes:
 _UNKNOWN = (
     rewriting.blank(rb"\bfun(?=[ \t]+interface[ \t]+\w)"),
     rewriting.blank(_CONTEXT),
+    rewriting.blank(rb"[:(,]\s*(context[ \t]*\((?:[^()]|\([^()]*\))*\))(?=\s*(?:[\w.<>]+\.)?\()", 1),
+    # Guards of branches.
+    rewriting.blank(
+        rb"(?:\b(?:is|in)[ \t]+[^\n{}]+?|\belse)[ \t]+(if\b[^\n{}]*?|if\s*" + _IN_PARENTHESES + rb")(?=\s*->)", 1
+    ),
+    # Types that are definitely not null.
+    rewriting.blank(rb"[:<,(][ \t]*\w+[ \t]*(&[ \t]*Any)\b", 1),
+    # Annotations on lines of their own: two before a class are taken for expressions.
+    rewriting.blank(rb"^[ \t]*(?:@[\w.:]+(?:" + _IN_PARENTHESES + rb")?[ \t]*(?:(?=\n)|(?=@)))+"),
+    rewriting.blank(
+        rb"^[ \t]*@[\w.:]+(?:" + _IN_PARENTHESES + rb")?(?=[ \t]+(?:\w+[ \t]+)*(?:class|object|interface|fun)\b)"
+    ),
     # A grammar that takes a backslash in a raw string for an escape does not find its end.
     (re.compile(rb'"""(?:(?!""").)*"""+', re.DOTALL), _raw),
     rewriting.blank(rb"@[\w.:]+(?:\([^()]*\))?(?=\s+(?:(?:private|internal|protected)[ \t]+)?(?:get|set)\b[ \t]*\()"),
