@@ -162,7 +162,10 @@ def test_typescript_functions_have_the_name_of_what_they_are_bound_to() -> None:
     ("source", "wanted"),
     [
         ("export type * from './m';\ntype A = 1", ["class A 2"]),
-        ("interface A<in out K, out V> extends B {\n  m(): void\n}\ntype C = 1", ["class A 1", "method A.m 2", "class C 4"]),
+        (
+            "interface A<in out K, out V> extends B {\n  m(): void\n}\ntype C = 1",
+            ["class A 1", "method A.m 2", "class C 4"],
+        ),
         ("type A<type> = (type extends B ? 1 : 2) & C\nexport type D<X> = 1", ["class A 1", "class D 2"]),
     ],
 )
@@ -211,10 +214,16 @@ extern "C" { fn ext(); }
 
 
 STRUCTURAL = [
-    ("c", '#include <a.h>\ntypedef struct { int a; } T;\nstatic int *f(int a) { return 0; }', ["class T 2", "function f 3"], ["a.h 1"]),
+    (
+        "c",
+        "#include <a.h>\ntypedef struct { int a; } T;\nstatic int *f(int a) { return 0; }",
+        ["class T 2", "function f 3"],
+        ["a.h 1"],
+    ),
     (
         "cpp",
-        '#include "a.h"\nnamespace a::b { class C : D { C(); ~C() {} void m(int) const; }; }\nvoid a::b::C::m(int) const {}',
+        '#include "a.h"\nnamespace a::b { class C : D { C(); ~C() {} void m(int) const; }; }\n'
+        "void a::b::C::m(int) const {}",
         ["class a.b.C 2", "method a.b.C.C 2", "method a.b.C.~C 2", "method a.b.C.m 2", "method a.b.C.m 3"],
         ["a.h 1"],
     ),
@@ -249,7 +258,7 @@ STRUCTURAL = [
         ["a.b.C 1"],
     ),
     ("bash", "source ./a.sh\nf() { g() { :; }; }\n", ["function f 2", "function f.g 2"], ["./a.sh 1"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("language", "source", "symbols", "imports"), STRUCTURAL)

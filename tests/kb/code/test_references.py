@@ -46,7 +46,9 @@ def declared(node: ast.AST, around: str = "", *, in_class: bool = False) -> Iter
 
 def test_python_beside_ast() -> None:
     folder = Path(sysconfig.get_path("stdlib"))
-    paths = sorted([*(folder / "asyncio").glob("*.py"), *(folder / "test").glob("test_[a-d]*.py"), *folder.glob("*.py")])
+    paths = sorted(
+        [*(folder / "asyncio").glob("*.py"), *(folder / "test").glob("test_[a-d]*.py"), *folder.glob("*.py")]
+    )
     ours, theirs = set[Row](), set[Row]()
     for path in paths[::10]:
         with warnings.catch_warnings():
