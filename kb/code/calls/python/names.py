@@ -92,7 +92,10 @@ class Names:
         found = self.export(file, name)
         if found or name in scopes[0].names:
             return found
-        return (("x", f"builtins.{name}"),) if name in _BUILTINS else ()
+        if name in _BUILTINS:
+            return (("x", f"builtins.{name}"),)
+        outside = [module for module, level in scopes[0].stars if not level and not self.modules.find(file, module, 0)]
+        return (("x", f"{outside[-1]}.{name}"),) if outside else ()
 
     def export(self, file: str, name: str) -> Types:
         """What a module's attribute is: a name of its own, one of a star import, a submodule."""
