@@ -26,7 +26,7 @@ def resolve(contents: dict[str, str]) -> calls.Calls:
 
 
 def edges(contents: dict[str, str]) -> list[str]:
-    """`caller -> callee: rule` for each edge in order; a name is `file:qname`, without what the whole project shares."""
+    """`caller -> callee: rule` for each edge in order; a name is `file:qname`."""
     return [
         f"{one.caller_file}:{one.caller} -> {one.callee_file}:{one.callee}: {one.rule}"
         for one in resolve(contents).edges

@@ -61,11 +61,17 @@ _CASES = {
     "type variable": ("same(A()).n()", "-> A: constructor, -> same: local, -> A.n: return-type"),
     "class as an argument": ("build(A).n()", "-> build: local, -> A.n: return-type"),
     "generic class": ("def f(a: Box[A]): a.get().n()", "f -> Box.get: annotation, f -> A.n: return-type"),
-    "inferred result": ("def g(): return A()\ndef f(): g().n()", "g -> A: constructor, f -> g: local, f -> A.n: return-type"),
+    "inferred result": (
+        "def g(): return A()\ndef f(): g().n()",
+        "g -> A: constructor, f -> g: local, f -> A.n: return-type",
+    ),
     "cast": ("def f(x): cast(A, x).n()", "f -> A.n: return-type"),
     "isinstance": ("def f(x):\n  if isinstance(x, A): x.n()", "f -> A.n: return-type"),
     "not isinstance": ("def f(x: A | B):\n  if isinstance(x, A): return\n  x.b()", "f -> B.b: return-type"),
-    "match": ("def f(x):\n  match x:\n    case A(): x.n()\n    case B() as y: y.b()", "f -> A.n: return-type, f -> B.b: return-type"),
+    "match": (
+        "def f(x):\n  match x:\n    case A(): x.n()\n    case B() as y: y.b()",
+        "f -> A.n: return-type, f -> B.b: return-type",
+    ),
     "except": ("class E(Exception):\n  def e(self): ...\ntry: ...\nexcept E as x: x.e()", "-> E.e: return-type"),
     "partial": ("def g(): ...\nx = functools.partial(g, 1)\nx()", "-> g: return-type"),
     "generator manager": (
@@ -84,8 +90,14 @@ _CASES = {
         "f -> A: constructor, f -> B: constructor, f -> A.n: return-type, f -> B.b: return-type",
     ),
     "nested function": ("def f():\n  def g(): ...\n  return g()", "f -> f.g: local"),
-    "global": ("x = None\ndef f():\n  global x\n  x = A()\ndef g(): x.n()", "f -> A: constructor, g -> A.n: return-type"),
-    "calling an object": ("class C:\n  def __call__(self): ...\nC()()", "-> C: constructor, -> C.__call__: return-type"),
+    "global": (
+        "x = None\ndef f():\n  global x\n  x = A()\ndef g(): x.n()",
+        "f -> A: constructor, g -> A.n: return-type",
+    ),
+    "calling an object": (
+        "class C:\n  def __call__(self): ...\nC()()",
+        "-> C: constructor, -> C.__call__: return-type",
+    ),
 }  # fmt: skip
 
 
