@@ -13,6 +13,7 @@ from kb.code.calls.python.types import SELF, Type, Types, substitute, union
 Class = tuple[str, int]
 Ancestor = tuple[str, int, dict[str, Types]]
 _BUILTINS = frozenset(dir(builtins))
+_ANCESTORS = 60
 DEPTH = 60
 """Expressions that need more steps than this are unknown."""
 
@@ -150,7 +151,10 @@ class Names:
     def ancestors(self, file: str, scope: int) -> list[Ancestor]:
         """The class and its ancestors within the project in the order of lookup (C3), with their type arguments."""
         key = (file, scope)
+        if self.depth > DEPTH and key not in self._ancestors:
+            return [(file, scope, {})]
         if key not in self._ancestors:
+            self.depth += 3
             self._ancestors[key] = [(file, scope, {})]
             lines: list[list[Ancestor]] = []
             direct: list[Ancestor] = []
@@ -166,7 +170,8 @@ class Names:
                         lines.append(line)
                         direct.append(line[0])
                     break
-            self._ancestors[key] = [(file, scope, {}), *_linear([*lines, direct])]
+            self._ancestors[key] = [(file, scope, {}), *_linear([*lines, direct])[:_ANCESTORS]]
+            self.depth -= 3
         return self._ancestors[key]
 
     def annotation_of_base(self, file: str, base: Expression) -> Types:
