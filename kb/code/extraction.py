@@ -132,5 +132,5 @@ def collector(*, calls: bool) -> Collect | None:
 
 def _call_facts(
     tree: tree_sitter.Tree, source: bytes, language: str, _: Outline, __: tuple[Import, ...]
-) -> resolution.CallFacts | None:
-    return resolution.facts(tree, source, language)
+) -> CallFacts | None:
+    return call_facts(tree, source, language)

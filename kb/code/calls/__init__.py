@@ -21,6 +21,8 @@ from kb.code.calls.edges import SURE, Calls, Edge, Unresolved
 
 LANGUAGES = {"go": "go", "python": "python"}
 """Language of `kb.code.grammars` to its package below this one; languages of one package may call each other."""
+LARGEST = 250_000
+"""Nodes of a tree, about 15,000 lines: a larger file is a table, and its time belongs to the extraction of symbols."""
 CONFIGURATION = frozenset(["go.mod", "pyproject.toml", "setup.cfg", "setup.py"])
 """Names of the files that say what imports mean, which `resolve` wants beside the facts."""
 
@@ -36,8 +38,8 @@ class CallFacts:
 
 
 def facts(tree: tree_sitter.Tree, source: bytes, language: str) -> CallFacts | None:
-    """The facts of a file, or none: for a language that is not known here, and for a source nested too deep."""
-    if language not in LANGUAGES:
+    """The facts of a file, or none: for a language that is not known here, a source nested too deep or too large."""
+    if language not in LANGUAGES or tree.root_node.descendant_count > LARGEST:
         return None
     try:
         return CallFacts(language, _package(LANGUAGES[language]).read(tree, source))

@@ -154,11 +154,11 @@ class Reader:
         found: list[int] = []
         for child in () if node is None else node.named_children:
             constraint_node = child.child_by_field_name("type")
-            for name in child.children_by_field_name("name"):
-                found.append(self._bind(self._text(name), ("param", self._text(name), UNKNOWN)))
+            names = child.children_by_field_name("name")
+            found.extend(self._bind(self._text(name), ("param", self._text(name), UNKNOWN)) for name in names)
             written = UNKNOWN if constraint_node is None else self.expression(constraint_node)
-            for name in child.children_by_field_name("name"):
-                self.facts.bindings[self._scopes[-1][self._text(name)]] = ("param", self._text(name), written)
+            for name, number in zip(names, found[len(found) - len(names) :], strict=True):
+                self.facts.bindings[number] = ("param", self._text(name), written)
         return tuple(found)
 
     def _parameters(self, node: tree_sitter.Node) -> None:
@@ -242,7 +242,7 @@ class Reader:
     def _bind(self, name: str, binding: Binding) -> int:
         self.facts.bindings.append(binding)
         number = len(self.facts.bindings) - 1
-        if name != "_":
+        if name != "_" and self._scopes:  # a statement outside of all functions is an error of the source
             self._scopes[-1][name] = number
         return number
 
@@ -281,7 +281,7 @@ class Reader:
         names = _plain(left)
         for position, name in enumerate(names):
             plain = self._text(name)
-            if len(names) == 1 or plain not in self._scopes[-1]:
+            if len(names) == 1 or not self._scopes or plain not in self._scopes[-1]:
                 self._bind(plain, _bound(None, values, position, len(names)))
 
     def _range(self, node: tree_sitter.Node) -> None:
@@ -372,8 +372,13 @@ class Reader:
         return ("c", len(self.facts.calls) - 1)
 
     def _conversion(self, node: tree_sitter.Node) -> Expression:
-        self._field(node, "operand")
-        return ("lit", self._field(node, "type"))
+        """Also what the grammar takes for one: `f[T](x)` with a single argument is a call when `f` is a function."""
+        kind, operand = self._field(node, "type"), self._field(node, "operand")
+        if kind[0] != "ix":
+            return ("lit", kind)
+        call = Call(self._caller, node.start_point[0] + 1, kind, (operand,), str(kind[1][-1]))
+        self.facts.calls.append(call)
+        return ("c", len(self.facts.calls) - 1)
 
     def _index(self, node: tree_sitter.Node) -> Expression:
         children = [child for child in node.named_children if child.type != "comment"]

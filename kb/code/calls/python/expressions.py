@@ -25,6 +25,10 @@ _OPERATORS = {
     "@": "__matmul__", "&": "__and__", "|": "__or__", "^": "__xor__", "**": "__pow__", "<<": "__lshift__",
     ">>": "__rshift__",
 }  # fmt: skip
+_BINDINGS = 32
+"""Of a name that is bound more often the first and the last count: generated tables have one name 10,000 times."""
+_HELD = 200
+"""Names that are followed by control flow; others of the same scope are found without."""
 _COMPREHENSIONS = {
     "list_comprehension": "list",
     "set_comprehension": "set",
@@ -51,6 +55,7 @@ class Expressions:
         self.here = 0
         self.env: Environment = {}
         self.loops: list[Loop] = []
+        self._paths: dict[str, set[str]] = {}
         self.globals: dict[int, dict[str, int]] = {}
         self._readers: dict[str, Callable[[tree_sitter.Node], Expression]] = {
             "identifier": self._identifier,
@@ -121,17 +126,22 @@ class Expressions:
             scope = self.facts.scopes[scope].parent  # a walrus binds around the comprehension
         target = self.globals.get(scope, {}).get(name)
         names = self.facts.scopes[scope if target is None else target].names
-        names[name] = (*names.get(name, ()), number)
+        known = names.get(name, ())
+        names[name] = (*known[: _BINDINGS - 1], number)
         if target is None:
             self.hold(name, (number,))
         return number
 
     def hold(self, key: str, bindings: tuple[int, ...]) -> None:
-        if "." not in key:
-            prefix = key + "."
-            for other in [path for path in self.env if path.startswith(prefix)]:
-                del self.env[other]
-        self.env[key] = bindings
+        """From here on `key` is bound so; what was known of its attributes is not."""
+        first = key.partition(".")[0]
+        if first != key:
+            self._paths.setdefault(first, set()).add(key)
+        else:
+            for path in self._paths.pop(key, ()):
+                self.env.pop(path, None)
+        if len(self.env) < _HELD or key in self.env:
+            self.env[key] = bindings
 
     def add(self, binding: Binding) -> int:
         self.facts.bindings.append(binding)
@@ -429,7 +439,7 @@ class Expressions:
             parent = self.facts.scopes[scope.parent]
             if parent.kind == "class" and self.text(base) == scope.params[0].name:
                 held = parent.attributes
-                held[self.text(name)] = (*held.get(self.text(name), ()), number)
+                held[self.text(name)] = (*held.get(self.text(name), ())[: _BINDINGS - 1], number)
         path = self.path(node)
         if path and found != UNKNOWN and binding != UNKNOWN:
             self.hold(path, (number,))
@@ -488,7 +498,7 @@ def merge(environments: list[Environment]) -> Environment:
                 if "." not in key:
                     first[key] = ids
             elif known is not ids and known != ids:
-                first[key] = tuple(dict.fromkeys((*known, *ids)))
+                first[key] = tuple(dict.fromkeys((*known, *ids)))[-_BINDINGS:]
         for key in [key for key in first if "." in key and key not in other]:
             del first[key]
     return first

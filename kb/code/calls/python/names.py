@@ -13,6 +13,7 @@ from kb.code.calls.python.types import SELF, Type, Types, substitute, union
 Class = tuple[str, int]
 Ancestor = tuple[str, int, dict[str, Types]]
 _BUILTINS = frozenset(dir(builtins))
+_ANCESTORS = 60
 DEPTH = 60
 """Expressions that need more steps than this are unknown."""
 
@@ -92,7 +93,10 @@ class Names:
         found = self.export(file, name)
         if found or name in scopes[0].names:
             return found
-        return (("x", f"builtins.{name}"),) if name in _BUILTINS else ()
+        if name in _BUILTINS:
+            return (("x", f"builtins.{name}"),)
+        outside = [module for module, level in scopes[0].stars if not level and not self.modules.find(file, module, 0)]
+        return (("x", f"{outside[-1]}.{name}"),) if outside else ()
 
     def export(self, file: str, name: str) -> Types:
         """What a module's attribute is: a name of its own, one of a star import, a submodule."""
@@ -147,7 +151,10 @@ class Names:
     def ancestors(self, file: str, scope: int) -> list[Ancestor]:
         """The class and its ancestors within the project in the order of lookup (C3), with their type arguments."""
         key = (file, scope)
+        if self.depth > DEPTH and key not in self._ancestors:
+            return [(file, scope, {})]
         if key not in self._ancestors:
+            self.depth += 3
             self._ancestors[key] = [(file, scope, {})]
             lines: list[list[Ancestor]] = []
             direct: list[Ancestor] = []
@@ -163,7 +170,8 @@ class Names:
                         lines.append(line)
                         direct.append(line[0])
                     break
-            self._ancestors[key] = [(file, scope, {}), *_linear([*lines, direct])]
+            self._ancestors[key] = [(file, scope, {}), *_linear([*lines, direct])[:_ANCESTORS]]
+            self.depth -= 3
         return self._ancestors[key]
 
     def annotation_of_base(self, file: str, base: Expression) -> Types:

@@ -71,7 +71,7 @@ def _rule(inference: Inference, file: str, call: Call, item: Type) -> str:
             return "local" if item[1] == file else "import"
         return "argument" if "param" in kinds else "return-type"
     if callee[0] != "a" or item[0] != "M":
-        return "import" if callee[0] == "a" else "return-type"
+        return ("local" if item[1] == file else "import") if callee[0] == "a" else "return-type"
     base = callee[1]
     if _is_self(inference, file, base) or _is_super(inference, file, base):
         own = item[3][1:3]
@@ -101,8 +101,11 @@ def _origin(inference: Inference, file: str, base: Expression) -> str:
 def _is_self(inference: Inference, file: str, base: Expression) -> bool:
     if base[0] != "v" or len(base[1]) != 1:
         return False
-    binding = inference.files[file].bindings[base[1][0]]
-    return bool(binding[0] == "param" and binding[2] == 0)
+    facts = inference.files[file]
+    binding = facts.bindings[base[1][0]]
+    if binding[0] != "param" or binding[2] != 0:
+        return False
+    return facts.scopes[facts.scopes[binding[1]].parent].kind == "class"
 
 
 def _is_super(inference: Inference, file: str, base: Expression) -> bool:
