@@ -77,7 +77,7 @@ def _by_place(rows: Iterable[Row]) -> dict[tuple[str, int], Counter[str]]:
 
 def extracted(folder: Path) -> dict[str, Any]:
     """What the extractor prints of a folder, in a process of its own."""
-    command = [sys.executable, "-m", "kb.code", "extract", str(folder)]
+    command = [sys.executable, "-m", "kb.code", "extract", "--seconds", "600", str(folder)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=trees.ROOT)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -107,7 +107,7 @@ def measure(
                 native = program.read(Path(scratch), paths)
                 ours = extracted(Path(scratch))
             rejected += len(native["rejected"])
-            skipped.update(one["reason"] for one in ours["skipped"])
+            skipped.update(reason for _, reason, _ in ours["skipped"])
             for path in native["files"].keys() & ours["files"].keys():
                 for one in (score, own):
                     one.add(f"{tree.name}/{path}", ours["files"][path], native["files"][path])
