@@ -5,8 +5,6 @@ from __future__ import annotations
 import codecs
 import re
 
-from kb.code.languages.description import Language
-
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 # Editors and compilers end a line there; grammars count line feeds alone.
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
@@ -23,13 +21,6 @@ def decode(raw: bytes) -> bytes:
     except UnicodeDecodeError:
         raw = raw.decode("latin-1").encode()
     return _LONE_RETURN.sub(b"\n", raw) if b"\r" in raw else raw
-
-
-def known(source: bytes, language: Language) -> bytes:
-    """The source with spaces in place of what its grammar does not know, so no byte moves."""
-    for pattern in language.unknown:
-        source = re.sub(pattern, lambda found: re.sub(rb"[^\r\n]", b" ", found.group()), source)
-    return source
 
 
 def count_lines(source: bytes) -> int:

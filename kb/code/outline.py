@@ -12,6 +12,7 @@ The captures of the queries say what a node is:
     @scope               adds its name and is no symbol (modules, namespaces)
     @body                likewise, and what is in it are methods (`impl` of Rust, anonymous classes)
     @import              an import
+    @suspect             what the grammar makes of a declaration that it does not know, without an error
 """
 
 from __future__ import annotations
@@ -51,10 +52,12 @@ class Outline:
         declarations: tuple[Declaration, ...],
         imports: tuple[tree_sitter.Node, ...],
         scopes: tuple[tuple[int, int, int, str], ...],
+        suspects: int,
     ) -> None:
         """`scopes` are (start, end, index of the scope around it or -1, qualified name), by their start."""
         self.declarations = declarations
         self.imports = imports
+        self.suspects = suspects
         self._scopes = scopes
         self._starts = [start for start, *_ in scopes]
 
@@ -84,6 +87,7 @@ def outline(tree: tree_sitter.Tree, source: bytes, language: str) -> Outline:
     # Without a progress callback: py-tree-sitter 0.26.1 ends the process when a query asks it.
     found = tree_sitter.QueryCursor(languages.query(language)).captures(tree.root_node)
     imports = tuple(sorted(found.pop("import", ()), key=lambda node: node.start_byte))
+    suspects = len(found.pop("suspect", ()))
     nodes: dict[int, tuple[int, int, Role, tree_sitter.Node]] = {}
     for role, captured in found.items():
         for node in captured:
@@ -116,4 +120,4 @@ def outline(tree: tree_sitter.Tree, source: bytes, language: str) -> Outline:
         declarations.append(Declaration(node, name.node, role, kind, name.text, qname, container))
         value = node.child_by_field_name(VALUES[node.type]) if node.type in VALUES else None
         stack.append(_Open(-minus_end, qname, role in _TYPES, scope, value.start_byte if value else -1))
-    return Outline(tuple(declarations), imports, tuple(scopes))
+    return Outline(tuple(declarations), imports, tuple(scopes), suspects)

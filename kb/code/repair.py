@@ -1,6 +1,6 @@
 """Declarations that a grammar did not understand, found by the lines that they stand on.
 
-A file with an error has a tree, and what is missing in it is missing silently. Only lines in an error are looked at, and
+A file with an error has a tree, and what is missing in it is missing silently. Only lines in errors are looked at, and
 only what a declaration looks like in its language; a type around it is found by indentation.
 """
 
@@ -25,10 +25,10 @@ def scan(tree: tree_sitter.Tree, source: bytes, language: Language, symbols: tup
     if not language.lost:
         return symbols
     lines = source.decode(errors="replace").split("\n")
-    rows = _rows(tree)
+    broken = rows(tree)
     taken = {(symbol.line, symbol.name) for symbol in symbols}
     lost: list[Symbol] = []
-    for row in sorted(rows):
+    for row in sorted(broken):
         line = lines[row] if row < len(lines) else ""
         found = _pattern(language.lost).match(line) if len(line) <= _LONGEST_LINE else None
         if not found:
@@ -51,7 +51,7 @@ def scan(tree: tree_sitter.Tree, source: bytes, language: Language, symbols: tup
                 signature=joined(line).rstrip("{:=; ")[:300],
             )
         )
-    return _placed(symbols, lost, lines, rows) if lost else symbols
+    return _placed(symbols, lost, lines, broken) if lost else symbols
 
 
 @functools.cache
@@ -59,20 +59,20 @@ def _pattern(lost: str) -> re.Pattern[str]:
     return re.compile(lost)
 
 
-def _rows(tree: tree_sitter.Tree) -> set[int]:
-    """The rows that errors cover, without those of whole nodes inside of them that have none."""
-    rows: set[int] = set()
+def rows(tree: tree_sitter.Tree) -> set[int]:
+    """The rows that errors cover, from 0, and those where nodes begin that have errors inside."""
+    found: set[int] = set()
     pending, errors = [tree.root_node], 0
     while pending and errors < _MOST_ERRORS:
         node = pending.pop()
         if node.is_error or node.is_missing:
             errors += 1
-            rows.update(range(node.start_point.row, node.end_point.row + 1))
+            found.update(range(node.start_point.row, node.end_point.row + 1))
         elif node.has_error:
             # What follows a broken place in the same node may be broken with it.
-            rows.add(node.start_point.row)
+            found.add(node.start_point.row)
             pending += [child for child in node.children if child.has_error or child.is_missing]
-    return rows
+    return found
 
 
 def _is_text(tree: tree_sitter.Tree, row: int, column: int) -> bool:
@@ -84,20 +84,25 @@ def _is_text(tree: tree_sitter.Tree, row: int, column: int) -> bool:
     return False
 
 
-def _placed(symbols: tuple[Symbol, ...], lost: list[Symbol], lines: list[str], rows: set[int]) -> tuple[Symbol, ...]:
+def _placed(symbols: tuple[Symbol, ...], lost: list[Symbol], lines: list[str], broken: set[int]) -> tuple[Symbol, ...]:
     """Found ones among the others. What is inside an error gets its container by indentation."""
     found = {id(one) for one in lost}
     placed: list[Symbol] = []
     # The last declarations that are still open, by growing indentation.
     around: list[tuple[int, Symbol]] = []
+    moved: dict[str, Symbol] = {}
     for one in sorted([*symbols, *lost], key=lambda symbol: symbol.line):
         indent = _indent(lines[one.line - 1])
         while around and around[-1][0] >= indent:
             around.pop()
         outer = around[-1][1] if around else None
-        if id(one) in found or (one.line - 1 in rows and not one.container and outer):
+        if id(one) in found or (one.line - 1 in broken and not one.container and outer):
             container = one.qname if id(one) in found and one.qname else outer.qname if outer else ""
-            one = _with(one, container, outer)
+            before, one = one.qname, _with(one, container, outer)
+            moved[before] = one
+        elif one.container in moved and outer:
+            before, one = one.qname, _with(one, moved[one.container].qname, moved[one.container])
+            moved[before] = one
         placed.append(one)
         if not around or around[-1][0] < indent:
             around.append((indent, one))

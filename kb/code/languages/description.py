@@ -10,6 +10,7 @@ import tree_sitter
 
 from kb.code.facts import Import
 from kb.code.parsing import text
+from kb.code.rewriting import Rule
 
 Node = tree_sitter.Node
 
@@ -49,7 +50,8 @@ class Language:
     base types of a class or interface as written, `visibility` takes the node, its name and the source. `body` lists
     the types of nodes where a declaration's head ends, for grammars without a field for it. `comments` are the marks
     of line comments, `lost` a pattern with the groups `kind` and `name` for the lines of declarations that the grammar
-    did not understand; `unknown` are what the grammar does not know, replaced by spaces before it is parsed.
+    did not understand, `reserved` are words that no declaration in such a place has for a name; `unknown` are what the
+    grammar does not know (`kb.code.rewriting`).
     """
 
     grammar: str
@@ -61,7 +63,8 @@ class Language:
     body: frozenset[str] = frozenset()
     comments: tuple[str, ...] = ("//",)
     lost: str = ""
-    unknown: tuple[bytes, ...] = ()
+    reserved: frozenset[str] = frozenset()
+    unknown: tuple[Rule, ...] = ()
 
 
 def line(node: Node) -> int:

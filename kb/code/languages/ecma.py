@@ -9,8 +9,10 @@ declaration without a name. Signatures count: those of overloads, and of the met
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 
+from kb.code import rewriting
 from kb.code.facts import Import
 from kb.code.languages.description import Language, Name, Node, joined, line
 from kb.code.parsing import text
@@ -34,6 +36,9 @@ _ORIGINS = ("extends_clause", "implements_clause", "extends_type_clause")
 
 def _name(node: Node, source: bytes) -> Name | None:
     name = node.child_by_field_name(_BOUND.get(node.type, "name"))
+    if node.type == "ambient_declaration":
+        keyword = next((child for child in node.children if child.type == "global"), None)
+        return Name("global", keyword) if keyword else None
     if not name:
         return _default(node)
     prefix = ""
@@ -123,6 +128,8 @@ def _called(node: Node, source: bytes) -> Iterator[Import]:
     function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
     if not function or not arguments or text(source, function) not in ("require", "import"):
         return
+    if function.type == "import" and _is_type(node):
+        return
     module = arguments.named_children[0]
     if module.type == "template_string" and any(part.type == "template_substitution" for part in module.children):
         return
@@ -144,6 +151,16 @@ def _called(node: Node, source: bytes) -> Iterator[Import]:
     yield Import(text(source, module)[1:-1], line(node), tuple(names))
 
 
+def _is_type(node: Node) -> bool:
+    """Whether `import("x")` stands for a type (`let a: import("x").A`): it says where one is, and imports nothing."""
+    around = node.parent
+    while around and not around.type.endswith(("_statement", "_declaration", "_block", "program")):
+        if around.is_error or around.type.startswith(("type_", "generic_type", "union_type", "function_type")):
+            return True
+        around = around.parent
+    return around is not None and around.type in ("type_alias_declaration", "interface_declaration")
+
+
 JAVASCRIPT = Language(
     grammar="javascript",
     queries=("ecma", "javascript"),
@@ -151,9 +168,25 @@ JAVASCRIPT = Language(
     name=_name,
     bases=_bases,
     visibility=_visibility,
+    reserved=frozenset({"catch", "do", "else", "for", "function", "if", "return", "switch", "while", "with"}),
     lost=r"[ \t]*(?:export[ \t]+)?(?:default[ \t]+)?(?:declare[ \t]+)?(?:abstract[ \t]+)?(?:async[ \t]+)?"
     r"(?P<kind>class|interface|enum|function)\b[ \t]*\*?[ \t]*(?P<name>[\w$]+)"
     r"(?=[ \t]*(?:[<({]|extends\b|implements\b|$))",
 )
-TYPESCRIPT = dataclasses.replace(JAVASCRIPT, grammar="typescript", queries=("ecma", "typescript"))
+_PARAMETERS = rb"<[^<>()]*(?:<[^<>()]*>[^<>()]*)*>\("
+
+
+def _separated(found: re.Match[bytes]) -> bytes:
+    """A semicolon before a signature without a name, where the member before it has none."""
+    return found.group()[:-1] + b";"
+
+
+_UNKNOWN = (
+    rewriting.blank(rb"^[ \t]*export[ \t]+(type)(?=[ \t]+\*)", 1),
+    # Variance, and parameters that are inferred as constants.
+    rewriting.blank(rb"[<,]\s*(in\s+out|in|out|const)(?=\s+(?:(?:in|out)\s+)?[\w$]+\s*(?:[,>=]|extends\b))", 1),
+    rewriting.rename(rb"\btype(?=\s+extends\b)"),
+    (re.compile(rb"^[ \t]+(?=" + _PARAMETERS + rb")", re.MULTILINE), _separated),
+)
+TYPESCRIPT = dataclasses.replace(JAVASCRIPT, grammar="typescript", queries=("ecma", "typescript"), unknown=_UNKNOWN)
 TSX = dataclasses.replace(TYPESCRIPT, grammar="tsx")

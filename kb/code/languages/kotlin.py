@@ -5,8 +5,10 @@ A secondary constructor is called `constructor`; the primary one is part of its 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from kb.code import rewriting
 from kb.code.facts import Import
 from kb.code.languages.description import Language, Name, Node, joined, line
 from kb.code.parsing import text
@@ -67,6 +69,56 @@ _MODIFIER = (
     r"suspend|operator|infix|tailrec|external|expect|actual|const|lateinit|noinline|crossinline|"
     r"companion|fun(?=[ \t]+interface))"
 )
+_SOFT = (
+    rb"where|set|get|by|final|open|inner|data|value|file|init|param|field|enum|sealed|operator|infix|inline|annotation|"
+    rb"external|expect|actual|override|abstract|internal|public|private|protected|const|companion|constructor|context"
+)
+_IN_PARENTHESES = rb"\((?:[^()\"]|\"(?:[^\"\\\n]|\\.)*\"|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)"
+_CONTEXT = rb"^[ \t]*context[ \t]*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)(?=\s*(?:@|context\b|\w+[ \t]+\w))"
+_CONSTRUCTOR = rb"(\bclass\s+\w+[ \t]*(?:<[^(){}]*>)?)\s*\n[\s\w@.()\"]*?\bconstructor[ \t]*\((?=[^{}]*\))"
+
+
+def _constructor(found: re.Match[bytes]) -> bytes:
+    """The line feeds between a class and its constructor, moved behind the parenthesis."""
+    head, rest = found.group(1), found.group()[len(found.group(1)) : -1]
+    feeds = rest.count(b"\n")
+    return head + b" " * (len(rest) - feeds) + b"(" + b"\n" * feeds
+
+
+def _raw(found: re.Match[bytes]) -> bytes:
+    inside = found.group()[3:-3]
+    return b'"""' + re.sub(rb"[^\r\n]", b"_", inside) + b'"""'
+
+
+_UNKNOWN = (
+    rewriting.blank(rb"\bfun(?=[ \t]+interface[ \t]+\w)"),
+    rewriting.blank(_CONTEXT),
+    rewriting.blank(rb"[:(,]\s*(context[ \t]*\((?:[^()]|\([^()]*\))*\))(?=\s*(?:[\w.<>]+\.)?\()", 1),
+    # Guards of branches.
+    rewriting.blank(
+        rb"(?:\b(?:is|in)[ \t]+[^\n{}]+?|\belse)[ \t]+(if\b[^\n{}]*?|if\s*" + _IN_PARENTHESES + rb")(?=\s*->)", 1
+    ),
+    # Types that are definitely not null.
+    rewriting.blank(rb"[:<,(][ \t]*\w+[ \t]*(&[ \t]*Any)\b", 1),
+    # Annotations on lines of their own: two before a class are taken for expressions.
+    rewriting.blank(rb"^[ \t]*(?:@[\w.:]+(?:" + _IN_PARENTHESES + rb")?[ \t]*(?:(?=\n)|(?=@)))+"),
+    rewriting.blank(
+        rb"^[ \t]*@[\w.:]+(?:" + _IN_PARENTHESES + rb")?(?=[ \t]+(?:\w+[ \t]+)*(?:class|object|interface|fun)\b)"
+    ),
+    # A grammar that takes a backslash in a raw string for an escape does not find its end.
+    (re.compile(rb'"""(?:(?!""").)*"""+', re.DOTALL), _raw),
+    rewriting.blank(rb"@[\w.:]+(?:\([^()]*\))?(?=\s+(?:(?:private|internal|protected)[ \t]+)?(?:get|set)\b[ \t]*\()"),
+    (re.compile(_CONSTRUCTOR), _constructor),
+    # `class A : B by c {`: the body is taken for a lambda.
+    rewriting.blank(
+        rb"(?:\)|\b(?:class|object)\s+\w+(?:<[^<>]*>)?)\s*:\s*[^{}=;]*?[\w>)](\s+by\s+[\w.]+(?:\(\))?)(?=\s*[,{])", 1
+    ),
+    # Words that are keywords in some places only.
+    rewriting.rename(
+        rb"(?<![\w.@])(?:" + _SOFT + rb")(?=[ \t]*(?:\?\.|\.\w|!=|==|=[^=]|[)\],+*/<>-]|!!|\[|\?:|&&|\|\|))"
+    ),
+    rewriting.rename(rb"(?<![\w.@])get(?=[ \t]*(?:\{|\([ \t]*[\"\w]))"),
+)
 LANGUAGE = Language(
     grammar="kotlin",
     queries=("kotlin",),
@@ -78,5 +130,5 @@ LANGUAGE = Language(
     lost=rf"[ \t]*(?:@[\w.:]+(?:\([^)]*\))?[ \t]+)*(?:{_MODIFIER}[ \t]+)*(?P<kind>class|interface|object|typealias|fun)"
     r"[ \t]+(?:<[^>]*>[ \t]*)?(?:[\w.<>?*, ]+\.)?(?P<name>\w+|`[^`\n]+`)"
     r"(?=[ \t]*(?:[<({:=]|$|private|internal|constructor|@))",
-    unknown=(rb"\bfun(?=[ \t]+interface[ \t]+\w)",),
+    unknown=_UNKNOWN,
 )

@@ -5,3 +5,4 @@
 (object_literal (class_body) @body)
 (enum_entry (class_body) @body)
 (import) @import
+(source_file (annotated_expression) @suspect)

@@ -5,3 +5,4 @@
 (public_field_definition value: [(arrow_function) (function_expression) (generator_function)]) @callable
 (public_field_definition value: (class)) @class
 [(internal_module) (module)] @scope
+(ambient_declaration "global") @scope
