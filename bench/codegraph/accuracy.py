@@ -31,7 +31,7 @@ class Score:
         self.differences: list[str] = []
 
     def add(self, path: str, ours: Iterable[Row], theirs: Iterable[Row]) -> None:
-        """One file's rows (kind, qualified name, line). Several of one kind on a line are paired by their names first."""
+        """One file's rows (kind, qualified name, line). Those of one kind on a line are paired by name first."""
         self.files += 1
         mine, native = _by_place(ours), _by_place(theirs)
         for place in sorted(mine.keys() | native.keys()):

@@ -97,7 +97,9 @@ def _rust(report: progress.Progress) -> Program:
         shutil.copy(scratch / "t/release/reference", scratch)
         shutil.rmtree(scratch / "t")
 
-    return Program((str(binaries.build_once(place, report, "building the reference of Rust", build, 60) / "reference"),))
+    return Program(
+        (str(binaries.build_once(place, report, "building the reference of Rust", build, 60) / "reference"),)
+    )
 
 
 ALL: dict[str, Callable[[progress.Progress], Program]] = {

@@ -60,6 +60,7 @@ def plain(paths: Sequence[Path]) -> int:
     nodes, parsers = 0, dict[str, tree_sitter.Parser]()
     for path in paths:
         language = grammars.language_of(path.name)
+        assert language, path
         if language not in parsers:
             parsers[language] = tree_sitter.Parser(grammars.load(language))
         tree = parsers[language].parse(path.read_bytes())
@@ -87,8 +88,7 @@ async def _beside(work: Awaitable[object]) -> float:
     return worst * 1000
 
 
-async def _one(row: str, folder: Path) -> dict[str, float]:
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+async def _one(row: str, folder: Path, paths: Sequence[Path]) -> dict[str, float]:
     size, stall, begun = sum(path.stat().st_size for path in paths), 0.0, time.monotonic()
     if row == "extracted":
         whole = budget.Budget(files=len(paths), seconds=600)
@@ -108,4 +108,6 @@ async def _one(row: str, folder: Path) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(_one(sys.argv[1], Path(sys.argv[2])))))
+    below = Path(sys.argv[2])
+    there = sorted(path for path in below.rglob("*") if path.is_file())
+    print(json.dumps(asyncio.run(_one(sys.argv[1], below, there))))

@@ -54,7 +54,7 @@ class Outer<T> {
   }
 }
 """
-_PYTHON = '''import os.path as where, sys
+_PYTHON = """import os.path as where, sys
 from . import (
     beside,
 )
@@ -65,7 +65,7 @@ class Outer:
     def name(self):
         def inner(): ...
         return "def no(): pass"
-'''
+"""
 _ROWS = {
     "go": [
         ["import", "fmt", 4], ["import", "strings", 5], ["class", "Pair", 8], ["method", "Pair.Key", 10],
