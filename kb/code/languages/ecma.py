@@ -173,11 +173,20 @@ JAVASCRIPT = Language(
     r"(?P<kind>class|interface|enum|function)\b[ \t]*\*?[ \t]*(?P<name>[\w$]+)"
     r"(?=[ \t]*(?:[<({]|extends\b|implements\b|$))",
 )
-_PARAMETERS = rb"<[^<>()]*(?:<[^<>()]*>[^<>()]*)*>\("
+_PARAMETERS = rb"<[^<>()]*(?:<[^<>()]*(?:<[^<>()]*>[^<>()]*)*>[^<>()]*)*>\s*\(|\((?:[^()]|\([^()]*\))*\)\s*:"
+# With what a member of an interface ends. After a comma or an operator a function follows, and no signature.
+_MEMBER_ENDS = re.compile(rb"[\w$)\]}>;{'\"]$")
+_COMMENT_BEFORE = re.compile(rb"(?:/\*(?:[^*]|\*(?!/))*\*/|//[^\n]*\n)\s*$")
+_FAR = 4_000
 
 
 def _separated(found: re.Match[bytes]) -> bytes:
     """A semicolon before a signature without a name, where the member before it has none."""
+    before = found.string[max(0, found.start() - _FAR) : found.start()].rstrip()
+    while comment := _COMMENT_BEFORE.search(before + b"\n"):
+        before = before[: comment.start()].rstrip()
+    if before.endswith(b"=>") or not _MEMBER_ENDS.search(before):
+        return found.group()
     return found.group()[:-1] + b";"
 
 
@@ -186,7 +195,10 @@ _UNKNOWN = (
     # Variance, and parameters that are inferred as constants.
     rewriting.blank(rb"[<,]\s*(in\s+out|in|out|const)(?=\s+(?:(?:in|out)\s+)?[\w$]+\s*(?:[,>=]|extends\b))", 1),
     rewriting.rename(rb"\btype(?=\s+extends\b)"),
-    (re.compile(rb"^[ \t]+(?=" + _PARAMETERS + rb")", re.MULTILINE), _separated),
+    # Type arguments of a tagged template, and a property called `in`.
+    rewriting.blank(rb"[\w$](<[^<>`]*>)(?=`)", 1),
+    rewriting.rename(rb"^[ \t]+(in)(?=\??:[ \t])", 1),
+    (re.compile(rb"^[ \t]+(?=(?:" + _PARAMETERS + rb"))", re.MULTILINE), _separated),
 )
 TYPESCRIPT = dataclasses.replace(JAVASCRIPT, grammar="typescript", queries=("ecma", "typescript"), unknown=_UNKNOWN)
 TSX = dataclasses.replace(TYPESCRIPT, grammar="tsx")
