@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable
 
 import tree_sitter
 
-from kb.code import calls as resolution
 from kb.code import decoding, documentation, languages, parsing, repair, rewriting
+from kb.code.calls import CallFacts
+from kb.code.calls import facts as call_facts
 from kb.code.facts import FileFacts, Import, Symbol
 from kb.code.languages.description import Language
 from kb.code.outline import Outline, outline
