@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -175,3 +176,64 @@ async def test_questions_are_answered_from_what_was_sent(served: client.Client) 
     with pytest.raises(client.Rejected) as refused:
         await served.code.callers(api.Callers(symbol="side", scope=scopes.OTHER))
     assert refused.value.status == 404
+
+
+MODULES = ("a", "b", "c", "d")
+
+
+def module(name: str, chance: random.Random) -> str:
+    """A source that calls, extends and imports from others by chance."""
+    other = chance.choice(MODULES)
+    lines = [f"from {other} import Base as Other, work as done", "import json", ""]
+    lines += [f"class Base({chance.choice(['Other', 'object', 'json.JSONEncoder'])}):"]
+    lines += [
+        "    def run(self):",
+        f"        return {chance.choice(['done()', 'self.stop()', 'Other().run()', 'None'])}",
+        "",
+    ]
+    if chance.random() < 0.5:
+        lines += ["    def stop(self):", "        return work()", ""]
+    lines += ["def work():", f"    return {chance.choice(['Base().run()', 'done()', '1'])}"]
+    return "\n".join(lines) + "\n"
+
+
+async def known(kb: world.ObservedState) -> dict[str, str]:
+    """What each document says, as the graph has it."""
+    found = {}
+    for kind, beginning in ((api.GIT_FILE, "git_file::"), (api.GIT_BRANCH, "git_branch::")):
+        for one in await kb.graph.documents(scopes.SHOP, kind, beginning):
+            versions = await kb.graph.versions(scopes.SHOP, one.id)
+            [found[one.source_urn]] = [each.given for each in versions if each.document.until_ms is None]
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_any_changes_end_in_what_a_rebuild_gives(
+    kb: world.ObservedState, served: client.Client, seed: int
+) -> None:
+    chance = random.Random(seed)
+    files = {f"{name}.py": module(name, chance) for name in MODULES}
+    former: list[dict[str, str]] = []
+    for number in range(12):
+        former.append(dict(files))
+        change = chance.choice(["edit", "revert", "rename", "delete", "add"])
+        path = chance.choice(sorted(files))
+        if change == "edit":
+            files[path] = module(path, chance)
+        elif change == "revert":
+            files = dict(chance.choice(former))
+        elif change == "rename":
+            files[f"{chance.choice(MODULES)}.py"] = files.pop(path)
+        elif change == "delete" and len(files) > 1:
+            del files[path]
+        else:
+            files[f"{chance.choice(MODULES)}.py"] = module(path, chance)
+        reply = await served.code.structure(tree(files, commit=f"{number:040x}"))
+        assert (reply.state, reply.failed) == ("Done", [])
+    after, state = await known(kb), await kb.state()
+    assert len(after) == len(files) + 1
+    await served.code.structure(gone())
+    assert await known(kb) == {}
+    await served.code.structure(tree(files, commit=f"{11:040x}"))
+    assert await known(kb) == after
+    assert await kb.state() == state
