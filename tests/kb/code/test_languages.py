@@ -115,7 +115,8 @@ def test_kotlin_companions_back_ticks_and_extensions() -> None:
         ("class A {\n    fun f() = where?.let { 1 }\n    fun g() {}\n}", ["class A 1", "method A.f 2", "method A.g 3"]),
         ("@Optional\n@Target(A.B)\ninternal expect annotation class C()", ["class C 3"]),
         (
-            "class A {\n    fun f(x: B) = when (x) {\n        is C if x.y -> 1\n        else -> 2\n    }\n    fun g() {}\n}",
+            "class A {\n    fun f(x: B) = when (x) {\n        is C if x.y -> 1\n"
+            "        else -> 2\n    }\n    fun g() {}\n}",
             ["class A 1", "method A.f 2", "method A.g 6"],
         ),
     ],
