@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from posixpath import dirname
 
 _LAYOUTS = ("src", "lib", "python")
@@ -23,6 +24,17 @@ class Modules:
         self._found: dict[tuple[str, str], str | None] = {}
         self._own: dict[str, tuple[str, ...]] = {}
         self.root_package = ""
+
+    def name_root(self, imports: Iterable[str]) -> None:
+        """Where the project's root is a package itself, its name is what most absolute imports of its modules say."""
+        if not self._is_package(""):
+            return
+        counts: collections.Counter[str] = collections.Counter()
+        for module in imports:
+            top, _, rest = module.partition(".")
+            if rest and self._in("", top) is None and self._below("", rest) is not None:
+                counts[top] += 1
+        self.root_package = min(counts, key=lambda name: (-counts[name], name), default="")
 
     def package(self, path: str) -> str:
         """The directory of the package that a module belongs to, or is."""

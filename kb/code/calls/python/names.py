@@ -24,6 +24,10 @@ class Names:
     def __init__(self, files: Mapping[str, PythonFacts], configuration: Collection[str]) -> None:
         self.files = files
         self.modules = Modules(files, configuration)
+        bindings = (binding for facts in files.values() for binding in facts.bindings)
+        self.modules.name_root(
+            binding[1] for binding in bindings if binding[0] == "import" or (binding[0] == "from" and not binding[2])
+        )
         self.depth = 0
         self._bindings: dict[tuple[str, int], Types] = {}
         self._exports: dict[tuple[str, str], Types] = {}

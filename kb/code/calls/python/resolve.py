@@ -105,7 +105,7 @@ def _is_self(inference: Inference, file: str, base: Expression) -> bool:
     binding = facts.bindings[base[1][0]]
     if binding[0] != "param" or binding[2] != 0:
         return False
-    return facts.scopes[facts.scopes[binding[1]].parent].kind == "class"
+    return bool(facts.scopes[facts.scopes[binding[1]].parent].kind == "class")
 
 
 def _is_super(inference: Inference, file: str, base: Expression) -> bool:

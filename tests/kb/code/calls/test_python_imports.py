@@ -52,6 +52,13 @@ def test_relative_imports_begin_at_the_package() -> None:
     ]
 
 
+def test_a_root_that_is_a_package_is_known_by_its_imports() -> None:
+    found = projects.edges(
+        {"__init__.py": "from pkg.a import f", "a.py": "def f(): ...", "b.py": "import pkg\nimport os.path\npkg.f()"}
+    )
+    assert found == ["b.py: -> a.py:f: import"]
+
+
 def test_a_star_brings_what_all_says() -> None:
     module = "__all__ = ['f']\ndef f(): ...\ndef g(): ..."
     found = projects.resolve({"a.py": module, "b.py": "from a import *\nf()\ng()"})
