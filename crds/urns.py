@@ -50,6 +50,16 @@ def commit(path: str, sha: str) -> str:
     return f"git::{path}@{sha}"
 
 
+def branch(path: str, name: str) -> str:
+    """The structure of a branch: `git_branch::org/repo@main`."""
+    return f"git_branch::{path}@{name}"
+
+
+def file(path: str, name: str, of: str) -> str:
+    """A source file as the branch `of` has it: `git_file::org/repo@main:src/Main.kt`."""
+    return f"git_file::{path}@{of}:{name}"
+
+
 def meeting(uid: str, title: str) -> str:
     """A meeting: `meeting::id:42,title:Weekly`."""
     return f"meeting::id:{uid},title:{title}"

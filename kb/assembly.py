@@ -16,6 +16,8 @@ from crds import authorities, errors
 from kb import carry, loops, metrics, mongo, records, settings
 from kb.aliases import merge
 from kb.aliases import mongo as aliases_mongo
+from kb.code import analyst, budget
+from kb.code import book as code_book
 from kb.content import mongo as content
 from kb.content import sweep
 from kb.crawl import address, fetch
@@ -35,6 +37,7 @@ from kb.http import (
     openapi,
     queueing,
     reindexing,
+    structures,
     upkeep,
     uploads,
 )
@@ -85,6 +88,8 @@ class Ground:
     clock: Callable[[], datetime]
     shut: closed.Closed
     records: records.Records
+    code: code_book.Book
+    analysts: analyst.Analyst
 
 
 async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[knowledge.Writing, list[openapi.Served]]:
@@ -151,6 +156,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         (book, queue),
         meters,
         clock,
+        ground.code,
     )
     full = timedelta(seconds=config.full_reconcile_interval)
     asked_for = erasures.Book(ground.database, clock)
@@ -223,6 +229,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         *upkeep.Upkeep(reconciler).routes(),
         *queueing.Queueing(way, queue, workers, book).routes(),
         *commits.Commits(pipe.commits, writers).routes(),
+        *structures.Structures(pipe.structures(ground.code, ground.analysts, source_limits(config)), writers).routes(),
         *documents.Documents(ground.graph, book, queue).routes(),
         *aliases.Aliases(merger, registry, ground.graph).routes(),
         *uploads.Uploads(
@@ -322,6 +329,16 @@ def _vision(ground: Ground, shelf: answers.Shelf) -> vision.Models:
 
 def _inner(config: settings.Settings) -> inside.Limits:
     return inside.Limits(images=config.inside_images)
+
+
+def source_limits(config: settings.Settings) -> budget.Budget:
+    """Those of a branch's source files."""
+    return budget.Budget(
+        files=config.code_files,
+        file_bytes=config.code_file_bytes,
+        total_bytes=config.code_total_bytes,
+        seconds=config.code_seconds,
+    )
 
 
 def limits(config: settings.Settings) -> document.Limits:

@@ -25,6 +25,8 @@ from kb import api, assembly, metrics, mongo, records, settings, sqlite, workers
 from kb import errors as kb_errors
 from kb.access import audit, rates
 from kb.aliases import mongo as aliases_mongo
+from kb.code import analyst, asking
+from kb.code import book as code_book
 from kb.content import mongo as content_mongo
 from kb.graph import sqlite as graph_sqlite
 from kb.graph import store as graph
@@ -32,6 +34,7 @@ from kb.http import (
     access,
     app,
     atomic,
+    code,
     content,
     entitytypes,
     exploring,
@@ -161,8 +164,12 @@ async def _built(
     stack.push_async_callback(vector_store.close)
     if made.view is not None:
         await assembly.follow(made.view, meters, config, stack)
+    known_code, analysts = code_book.Book(database, _now), analyst.Analyst()
+    stack.callback(analysts.close)
     if config.mode != "read":
-        ground = assembly.Ground(config, router, made, graph_store, content_store, database, meters, _now, shut, kept)
+        ground = assembly.Ground(
+            config, router, made, graph_store, content_store, database, meters, _now, shut, kept, known_code, analysts
+        )
         writing, served = await assembly.writing(ground, stack)
         more += served
     reading = None
@@ -186,6 +193,7 @@ async def _built(
         reading = knowledge.Reading(finder)
         looking = exploring.Exploring(finder, graph_store, vector_store, names)
         more += looking.routes()
+        more += code.Code(asking.Asking(known_code, analysts)).routes()
         more += atomic.Searching(looking, rules_mongo.Rules(database, _now), meters).routes()
         if config.mode == "read":
             checker = check.Checker(graph_store, vector_store, assembly.working(kept))

@@ -159,6 +159,13 @@ class Settings(BaseSettings):
     pdf_seconds: int = Field(default=20, ge=1, le=300)
     # Images that stand in a mail or a page itself and are looked at, of one document; 0 looks at none.
     inside_images: int = Field(default=10, ge=0, le=50)
+    # What is read of a branch's source files: how many, and bytes of one and of all together. Seed 001 has 150, 50,000
+    # and 5,000,000, which leaves out most of a project. What is left out is said, in the answer and on the branch.
+    code_files: int = Field(default=5_000, ge=0, le=20_000)
+    code_file_bytes: int = Field(default=1_000_000, ge=1, le=1_000_000)
+    code_total_bytes: int = Field(default=100_000_000, ge=1)
+    # Parsing the contents of one request.
+    code_seconds: float = Field(default=60.0, gt=0, le=3600)
     vision_model: str = "qwen3-vl:8b"
     # Of this model and of `vision_models`; not set: the backend's.
     vision_num_ctx: int | None = Field(default=None, ge=512)

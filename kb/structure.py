@@ -33,6 +33,16 @@ def file(path: str, of: str, project_id: str) -> str:
     return safe(f"file__{path}__branch__{of}__{project_id}")
 
 
+def class_(qualified: str, of: str, project_id: str) -> str:
+    """The key of a class by its qualified name, as the branch `of` has it."""
+    return safe(f"class__{qualified}__branch__{of}__{project_id}")
+
+
+def method(container: str, name: str, of: str, project_id: str) -> str:
+    """The key of a method of the class `container`; that of a function has the qualified name of its module there."""
+    return safe(f"method__{container}__{name}__branch__{of}__{project_id}")
+
+
 def safe(key: str) -> str:
     """The key, or its beginning and its SHA-256 where it is longer than a store's key may be."""
     raw = key.encode()

@@ -13,7 +13,7 @@ from rich import console, progress, table
 
 from cli import __main__ as tasks
 from cli import codes, errors, printable
-from cli.knowledge import access, documents, erase, folder, ingest, registry, reindex
+from cli.knowledge import access, code, documents, erase, folder, ingest, registry, reindex
 from cli.output import Format, Output
 from cli.views import table as views
 from crds import errors as root
@@ -223,6 +223,7 @@ def application() -> typer.Typer:
     )
     app.command("ingest")(add)
     app.command("ask")(ask)
+    app.add_typer(code.application(), name="code")
     app.command("erase")(forget)
     app.command("places")(places)
     app.command("retry")(documents.retry)

@@ -375,12 +375,32 @@ class Poller:
                 failed.append(port.Failure(f"commit:{one.hash}", titles.get(one.hash, one.hash), why))
         return failed
 
+    async def _structure(self, claim: assignments.Claim, tree: port.Tree) -> list[port.Failure]:
+        """Have the source files of a branch known; those that cannot be. Raises `kb.Unavailable`, as `_commit`."""
+        request = tree.request.model_copy(update={"access": claim.spec.access})
+
+        async def own() -> None:
+            await self._assigned.renew(claim, self._wall())
+
+        try:
+            reply = await self._kb.code.send(request, tree.read, before=own)
+        except kb.Rejected as error:
+            if error.status == 403:
+                raise
+            return [port.Failure(f"code:{request.branch}", f"Code of branch {request.branch}"[:200], error.message)]
+        return [
+            port.Failure(f"code:{request.branch}:{one.path}"[:512], one.path[:200], one.problem.message)
+            for one in reply.failed
+        ]
+
     async def _store(self, claim: assignments.Claim, owner: scope.Scope, batch: port.Batch) -> None:
         kind = claim.spec.type.value
         failures = [replace(one, reason=self._secrets.hidden(one.reason)) for one in batch.failures]
         for request in batch.commits:
             told = request.model_copy(update={"access": claim.spec.access})
             failures += await self._commit(claim, told)
+        for tree in batch.trees:
+            failures += await self._structure(claim, tree)
         items = [_told(claim.spec, one) for one in batch.items]
         unknown = await self._items.unknown(claim.uid, items)
         names = await self._items.names(owner, [one for one in unknown if not one.editable])

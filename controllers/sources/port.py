@@ -8,7 +8,7 @@ like an empty batch. What is gone is found by a list of everything that is there
 from __future__ import annotations
 
 import errno
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -103,6 +103,15 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Tree:
+    """The source files of a branch at a commit, without their contents, which `read` gives by path; or that the branch
+    is gone."""
+
+    request: api.GitStructure
+    read: Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """What was found next, and the cursor behind it; `shown` says for people where that is. `commits` need no model and
     go straight to the knowledge base; `workspace` is what the clone of a Git source has come to."""
@@ -113,6 +122,8 @@ class Batch:
     failures: tuple[Failure, ...] = field(default=())
     commits: tuple[api.GitCommits, ...] = ()
     workspace: connection.WorkspaceState | None = None
+    trees: tuple[Tree, ...] = ()
+    """Branches whose source files are to be known; they go to the knowledge base like commits, after them."""
 
 
 @dataclass(frozen=True, slots=True)

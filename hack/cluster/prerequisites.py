@@ -41,6 +41,7 @@ SERVERS = {  # tests of the sources
 }
 C = {"gcc": "gcc", "libc6-dev": "/usr/include/stdlib.h"}  # Gitea's driver of SQLite
 NPM = {"npm": "npm"}  # recorded answers of GitHub
+NODE = {"nodejs": "node", **NPM}  # the reference of TypeScript in bench/codegraph
 BENCH = {"isync": "mbsync", "offlineimap3": "offlineimap"}  # programs beside which mailboxes are measured
 BROWSER = {"chromium": "chromium"}  # tests of the pages
 IMAGE = {"buildah": "buildah", "debootstrap": "debootstrap"}

@@ -24,6 +24,12 @@ _ROUTES = frozenset(
         ("GET", "/api/v1/graph/nodes"),
         ("POST", "/api/v1/graph/traverse"),
         ("GET", "/api/v1/graph/relationship"),
+        ("POST", "/api/v1/code/callers"),
+        ("POST", "/api/v1/code/callees"),
+        ("POST", "/api/v1/code/impact"),
+        ("POST", "/api/v1/code/path"),
+        ("POST", "/api/v1/code/where"),
+        ("POST", "/api/v1/code/map"),
     }
 )
 

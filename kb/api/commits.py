@@ -12,7 +12,7 @@ from kb.api import message
 
 GIT_COMMIT = "git_commit"
 """The kind of a commit's document."""
-STRUCTURED = frozenset({GIT_COMMIT})
+STRUCTURED = frozenset({GIT_COMMIT, "git_file", "git_branch"})
 """Kinds of documents whose facts are given with them: no model reads them, their text is only embedded."""
 MOST_COMMITS, MOST_REMOVED = 200, 1000
 MOST_FILES = 1000
@@ -21,7 +21,7 @@ MESSAGE_CHARS, DIFF_CHARS = 16_384, 65_536
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{7,64}$")]
 _Path = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\s@]+$")]
-_Branch = Annotated[str, StringConstraints(min_length=1, max_length=255, strip_whitespace=True)]
+BranchName = Annotated[str, StringConstraints(min_length=1, max_length=255, strip_whitespace=True)]
 
 
 class Repository(message.Request):
@@ -45,6 +45,14 @@ class Repository(message.Request):
     def source_urn(self, commit: str) -> str:
         """The sourceUrn of one of its commits."""
         return f"{self.urn}@{commit}" if self.urn else urns.commit(self.path, commit)
+
+    def branch_urn(self, branch: str) -> str:
+        """The sourceUrn of the structure of one of its branches."""
+        return urns.branch(self.path, branch)
+
+    def file_urn(self, path: str, branch: str) -> str:
+        """The sourceUrn of a source file of a branch."""
+        return urns.file(self.path, path, branch)
 
 
 class Author(message.Request):
@@ -90,7 +98,7 @@ class GitCommits(message.Request):
 
     scope: scope.Scope
     repository: Repository
-    branch: _Branch
+    branch: BranchName
     commits: list[Commit] = Field(default_factory=list, max_length=MOST_COMMITS)
     removed: list[Hash] = Field(default_factory=list, max_length=MOST_REMOVED)
     access: Access | None = None

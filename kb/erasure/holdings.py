@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from crds import scope
 from kb import mongo
 from kb.aliases import mongo as aliases
+from kb.code import book as code
 from kb.erasure import closed, tasks
 from kb.links import patterns
 from kb.memory import procedures, session
@@ -48,6 +49,8 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
         "aliases": Collection(database, aliases.COLLECTION),
         "entityTypes": Collection(database, entitytypes.COLLECTION),
         "linkPatterns": Collection(database, patterns.COLLECTION),
+        "codeBranches": Collection(database, code.BRANCHES),
+        "codeFacts": Collection(database, code.FACTS),
         "rules": Collection(database, rules.COLLECTION),
         "procedures": Collection(database, procedures.COLLECTION, _clients),
         "sessionEntries": Collection(database, session.COLLECTION, _without_group),

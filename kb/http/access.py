@@ -28,13 +28,27 @@ TOOLS = "/api/v1/tools/"
 """Where atomic tools are called (`kb.http.atomic`)."""
 _OPEN = frozenset({"/api/v1/openapi.json"})
 # Questions that are sent as a body; every other method but GET and HEAD writes.
-_QUESTIONS = ("/api/v1/retrieve", "/api/v1/search/", "/api/v1/chunks/", "/api/v1/graph/", f"{TOOLS}searchHybrid")
+_QUESTIONS = (
+    "/api/v1/retrieve",
+    "/api/v1/search/",
+    "/api/v1/chunks/",
+    "/api/v1/graph/",
+    "/api/v1/code/",
+    f"{TOOLS}searchHybrid",
+)
 # https://www.w3.org/TR/trace-context/ (traceparent)
 _TRACE = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$")
 
 _PRINCIPAL = re.compile(accesses.PRINCIPAL)
 # The routes whose stores show to a viewer with principals what these may see.
-_SEEN = ("/api/v1/retrieve", "/api/v1/search/", "/api/v1/chunks", "/api/v1/graph/", f"{TOOLS}searchHybrid")
+_SEEN = (
+    "/api/v1/retrieve",
+    "/api/v1/search/",
+    "/api/v1/chunks",
+    "/api/v1/graph/",
+    "/api/v1/code/",
+    f"{TOOLS}searchHybrid",
+)
 
 Rights = grants.Grant | runs.Pass
 

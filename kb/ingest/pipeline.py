@@ -22,6 +22,7 @@ import structlog
 from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, identity, metrics
+from kb.code import analyst, book, budget
 from kb.files import inside
 from kb.ingest import (
     commit,
@@ -37,6 +38,7 @@ from kb.ingest import (
     repeat,
     replies,
     source,
+    structures,
     turns,
 )
 from kb.ingest import earlier as threads
@@ -98,6 +100,12 @@ class Pipeline:
         self.turn, self.writing = self._documents.turn, self._documents.writing
         self.in_work, self.working = self._documents.in_work, self._documents.working
         self.queued = self._documents.queued
+
+    def structures(self, known: book.Book, analysts: analyst.Analyst, limits: budget.Budget) -> structures.Structures:
+        """The structure of branches, for a process that has the records of them."""
+        return structures.Structures(
+            self._documents, self._deletion, self._committer, known, analysts, self._meters, limits
+        )
 
     async def ingest(self, request: api.IngestRequest, urgency: priority.Priority) -> api.IngestReply:
         """Make a document known, replacing what its sourceUrn said before.

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 from crds import scope, urns
+from kb import structure
 
 _ISSUE_KEY = re.compile(r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-\d{1,7})(?![A-Za-z0-9])")
 # Hexadecimal digits that are not part of a word; `defaced` is one, so a digit is among them.
@@ -19,6 +20,8 @@ _HASH = re.compile(r"(?<![0-9A-Za-z_])(?=[0-9a-f]*\d)([0-9a-f]{7,64})(?![0-9A-Za
 _AT_HASH = re.compile(r"@([0-9a-f]{7,64})$")
 _NAMED_HASH = re.compile(r"^([0-9a-f]{7,64})$")
 _FIELD = re.compile(r"(?:^|[,;])\s*([A-Za-z][A-Za-z0-9]*)\s*[:=]\s*([^,;]*)")
+# `org/repo@branch` and `org/repo@branch:path`: no branch of Git has a colon.
+_IN_TREE = re.compile(r"^[^\s@]+@(?P<branch>[^:]+)(?::(?P<path>.+))?$", re.DOTALL)
 # How a URN's provider, or the kind of the document, is called -> which shape its key has.
 _FAMILIES = {
     "jira": "jira",
@@ -51,6 +54,9 @@ def derive(source_urn: str, kind: str, where: scope.Scope) -> Anchor:
     item = urns.item(provider, rest)
     if item is not None:
         return Anchor(item.key, item.type)
+    tree = _IN_TREE.match(rest) if provider in ("git_file", "git_branch") else None
+    if tree is not None and (tree["path"] is None) == (provider == "git_branch"):
+        return _tree(tree["branch"], tree["path"], where)
     family = _family(provider) or _family(kind)
     fields = {name.lower(): value.strip() for name, value in _FIELD.findall(rest)}
     value = _value(family, rest, fields) if family else None
@@ -60,6 +66,12 @@ def derive(source_urn: str, kind: str, where: scope.Scope) -> Anchor:
     name = re.sub(r"[^\w-]+", "_", provider).casefold() if provider != source_urn else ""
     name = name or re.sub(r"[^\w-]+", "_", kind).casefold()
     return Anchor(f"{name}::{rest}", name)
+
+
+def _tree(branch: str, path: str | None, where: scope.Scope) -> Anchor:
+    if path is None:
+        return Anchor(structure.branch(branch, where.project_id), "branch")
+    return Anchor(structure.file(path, branch, where.project_id), "file")
 
 
 def topic(key: str) -> Anchor | None:

@@ -75,8 +75,10 @@ class Reconciler:
         waiting: Collection[Waiting],
         meters: metrics.Metrics,
         clock: Callable[[], datetime],
+        code: Waiting | None = None,
     ) -> None:
         self._checker = checker
+        self._code = code
         self._graph = graph_store
         self._vectors = vector_store
         self._content = content_store
@@ -244,6 +246,8 @@ class Reconciler:
         """Let contents and vectors of the project have the group that the graph says; how many vectors changed."""
         # The vectors last: as long as they differ from the graph, a sweep sees that this is not done.
         await self._content.regroup(owner)
+        if self._code is not None:
+            await self._code.regroup(owner)
         return await self._vectors.regroup(owner)
 
     async def _repair(

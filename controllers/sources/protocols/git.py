@@ -1,6 +1,7 @@
 """Repositories by Git: an overview of each branch as a task, its commits straight to the knowledge base.
 
-The cursor is `{"of": HASH, "branches": {name: {"at": SHA}}}`: everything that the branch has at that commit is taken.
+The cursor is `{"of": HASH, "branches": {name: {"at": SHA, "code": SHA}}}`: all commits that the branch has at `at` are
+taken, and its source files are known as they are at `code`.
 While more is read, it has `"to"`, the commit that is read up to, and `"n"`, how many of the commits between the two are
 taken; their order follows from the two. `"was"` are commits up to which it was read before a forced push, its end or a
 resync. A branch that was at a commit which it has no more (a forced push), and one that is gone, lose their commits in
@@ -22,7 +23,7 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from controllers.sources import assignments, hosts, limits, port
-from controllers.sources.git import clone, command, history, overview
+from controllers.sources.git import clone, command, history, overview, tree
 from crds import connection, pendingtask, scope
 from crds.connection import WorkspaceState
 from kb import api
@@ -163,8 +164,7 @@ class Repository:
     async def _branch(
         self, default: api.Repository, name: str, sha: str, places: dict[str, dict[str, Any]]
     ) -> AsyncGenerator[port.Batch]:
-        while places.get(name) != {"at": sha}:
-            state = places.get(name, {})
+        while not _whole(state := places.get(name, {}), sha):
             base, target, done = state.get("at"), state.get("to"), int(state.get("n", 0))
             if target is None or not await asyncio.to_thread(self._clone.find, self._at, target):
                 target, done = sha, 0
@@ -194,6 +194,24 @@ class Repository:
                     yield self._batch(places, commits=(request,), items=tuple(items))
             places[name] = {"at": target}
             yield self._batch(places)
+        if places[name].get("code") != sha:
+            # After the commits: those are facts of their own, and reading the files may take a while.
+            places[name] = {"at": sha, "code": sha}
+            yield self._batch(places, trees=(await self._tree(default, name, sha),))
+
+    async def _tree(self, default: api.Repository, name: str, sha: str) -> port.Tree:
+        """The source files of a branch at a commit."""
+        files, skipped = await asyncio.to_thread(tree.files, self._clone.path, sha)
+        by_path = {one.path: one for one in files}
+
+        async def read(paths: Sequence[str]) -> Mapping[str, str]:
+            wanted = [by_path[path] for path in paths if path in by_path]
+            return await asyncio.to_thread(tree.contents, self._clone.path, wanted)
+
+        request = api.GitStructure(
+            scope=self._owner, repository=default, branch=name, commit=sha, files=files, skipped=skipped
+        )
+        return port.Tree(request, read)
 
     def _grew(self, base: str, target: str) -> bool:
         return history.ancestor(self._clone.path, base, target)
@@ -244,7 +262,10 @@ class Repository:
         yield self._batch(places)
         left, failures = await self._since(name, was, None)
         del places[name]
-        yield self._batch(places, failures=failures, commits=self._leaving(self._repository, name, left))
+        commits = self._leaving(self._repository, name, left)
+        yield self._batch(
+            places, failures=failures, commits=commits, trees=(_no_tree(self._owner, self._repository, name),)
+        )
 
     async def _left(self, name: str, old: str, new: str | None) -> list[str]:
         """The commits of `old` that the branch has no more, here or where another Connection reads it: the knowledge
@@ -276,6 +297,18 @@ class Repository:
         if pause:
             await self._sleep(pause)
         return await asyncio.to_thread(step, *arguments)
+
+
+def _whole(state: Mapping[str, Any], sha: str) -> bool:
+    """Whether all commits of a branch are taken."""
+    return state.get("at") == sha and state.keys() <= {"at", "code"}
+
+
+def _no_tree(owner: scope.Scope, repository: api.Repository, name: str) -> port.Tree:
+    async def read(paths: Sequence[str]) -> Mapping[str, str]:
+        return {}
+
+    return port.Tree(api.GitStructure(scope=owner, repository=repository, branch=name, removed=True), read)
 
 
 def _read(reader: history.Reader, shas: Sequence[str]) -> list[api.Commit]:

@@ -67,6 +67,7 @@ async def over(
     kept_rules: enforce.Port | None = None,
     drawing: pages.Limits | None = None,
     asked: answers.Answers | None = None,
+    more: Sequence[openapi.Served] = (),
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed client and a raw one, both at the service's root; pages are fetched through `transport`.
 
@@ -81,6 +82,7 @@ async def over(
         served: Sequence[openapi.Served] = [
             *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
             *commits.Commits(made.pipeline.commits, lanes.Lanes(meters)).routes(),
+            *more,
             *documents.Documents(made.graph, made.ledger, made.queue).routes(),
             *aliases.Aliases(made.merger, made.aliases, made.graph).routes(),
             *uploads.Uploads(

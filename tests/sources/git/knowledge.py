@@ -32,12 +32,16 @@ class Commits(World):
         self.largest = 0
         self.access: dict[str, Access | None] = {}
         """Who may see a commit, as it was told last."""
+        self.trees: dict[str, tuple[str, dict[str, str]]] = {}
+        """Of each branch of each scope the commit, and the texts of its source files."""
+        self.contents: dict[str, str] = {}
         self.poison: set[str] = set()
         """Commits for which a request is refused."""
 
     def application(self) -> web.Application:
         made = super().application()
         made.router.add_post("/api/v1/ingest/git-commits", self._commits)
+        made.router.add_post("/api/v1/ingest/git-structure", self._structure)
         made.router.add_post("/api/v1/content", self._content)
         return made
 
@@ -60,6 +64,20 @@ class Commits(World):
             for one in (*(commit.hash for commit in asked.commits), *asked.removed)
         ]
         return web.json_response({"outcomes": outcomes})
+
+    async def _structure(self, request: web.Request) -> web.Response:
+        """Asks for every content that it has not got, as the knowledge base does."""
+        asked = api.GitStructure.model_validate_json(await request.read())
+        key = f"{asked.scope.project_id}/{asked.branch}"
+        if asked.removed:
+            self.trees.pop(key, None)
+            return web.json_response({"state": "Done"})
+        self.contents |= {one.blob: one.content for one in asked.files if one.content is not None}
+        missing = [one.path for one in asked.files if one.blob not in self.contents]
+        if missing:
+            return web.json_response({"state": "Wanted", "missing": missing})
+        self.trees[key] = (asked.commit or "", {one.path: self.contents[one.blob] for one in asked.files})
+        return web.json_response({"state": "Done", "commit": asked.commit, "files": len(asked.files)})
 
     async def _content(self, request: web.Request) -> web.Response:
         size = len(await request.read())

@@ -1,0 +1,58 @@
+"""`python -m bench.codegraph accuracy|speed|hostile`: what kb.code reads out of source code, and how fast.
+
+    python -m bench.codegraph accuracy                            # trees that its queries were not written with
+    python -m bench.codegraph accuracy --trees seen --languages java kotlin --differences /tmp/differences
+    python -m bench.codegraph speed                               # beside a plain loop over the same grammars
+    python -m bench.codegraph hostile                             # files made to stall a parser
+
+Prints one JSON document; progress goes to stderr. Exit status 1: a target is missed. The references are built once and
+kept in the user's cache: minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.codegraph import accuracy, hostile, natives, speed
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.codegraph", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("accuracy", help="beside the parsers of the languages")
+    one.add_argument("--languages", nargs="+", choices=list(natives.ALL), default=list(natives.ALL))
+    one.add_argument("--trees", choices=("seen", "unseen", "all"), default="unseen")
+    one.add_argument("--names", nargs="+", default=[], help="of trees; all of them")
+    one.add_argument("--files", type=int, default=500, help="of a tree, at most")
+    one.add_argument("--differences", type=Path, help="folder for the lines that differ")
+    two = commands.add_parser("speed", help="beside a plain loop in one process")
+    two.add_argument("--files", type=int, default=2000)
+    commands.add_parser("hostile", help="files made to stall a parser")
+    return parser
+
+
+def main() -> int:
+    """Prints one JSON document."""
+    given = _parser().parse_args()
+    found: dict[str, Any]
+    if given.command == "accuracy":
+        which = {True: given.trees != "unseen", False: given.trees != "seen"}
+        found = accuracy.measure(given.languages, which, given.files, given.differences, given.names)
+        missed = any(one.get("missed") for one in found.values())
+    elif given.command == "speed":
+        found = speed.measure(given.files)
+        missed = bool(found["missed"])
+    else:
+        found = hostile.measure()
+        missed = bool(found["missed"])
+    print(json.dumps(found, indent=1))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

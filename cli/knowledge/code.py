@@ -1,0 +1,273 @@
+"""`jervis-kb code`: questions about the code of a branch, and a folder's code made known without a Connection."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from cli import errors, printable
+from cli.knowledge import access
+from cli.output import Format, Output
+from cli.views import table
+from kb import api
+
+_Reply = TypeVar("_Reply", bound=api.Reply)
+_Question = TypeVar("_Question", bound=api.CodeQuestion)
+Symbol = Annotated[
+    str, typer.Argument(metavar="SYMBOL", help="End of a qualified name, such as Shape.area, or PATH:NAME.")
+]
+Repository = Annotated[str, typer.Option("--repository", help="ORG/NAME; needed where the scope has several.")]
+Branch = Annotated[str, typer.Option("--branch", help="Branch; without it the default one.")]
+Limit = Annotated[int, typer.Option(min=1, max=500, help="Rows of a page.")]
+After = Annotated[int, typer.Option(min=0, help="Where the page begins: `next` of the page before.")]
+_CALLS = ("CALLER", "CALLEE", "PLACE", "RULE", "SURE")
+
+
+def callers(
+    symbol: Symbol,
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
+    repository: Repository = "",
+    branch: Branch = "",
+    limit: Limit = 50,
+    after: After = 0,
+    output: access.Output = Format.TABLE,
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """Who calls a function, method or class."""
+    asked = _asked(api.Callers, owner, project, group, repository, branch, symbol=symbol, limit=limit, after=after)
+    found = access.through(url, token, lambda kb: kb.code.callers(asked))
+    _show(found, output, table.plain(_CALLS, [_call(one) for one in found.calls]), found.coverage)
+
+
+def callees(
+    symbol: Symbol,
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
+    repository: Repository = "",
+    branch: Branch = "",
+    limit: Limit = 50,
+    after: After = 0,
+    output: access.Output = Format.TABLE,
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """What a function or method calls."""
+    asked = _asked(api.Callers, owner, project, group, repository, branch, symbol=symbol, limit=limit, after=after)
+    found = access.through(url, token, lambda kb: kb.code.callees(asked))
+    _show(found, output, table.plain(_CALLS, [_call(one) for one in found.calls]), found.coverage)
+
+
+def impact(
+    symbol: Symbol,
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
+    repository: Repository = "",
+    branch: Branch = "",
+    depth: Annotated[int, typer.Option(min=1, max=20, help="Steps away at most.")] = 5,
+    limit: Limit = 50,
+    after: After = 0,
+    output: access.Output = Format.TABLE,
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """What may break when a declaration changes, and the tests to run."""
+    asked = _asked(
+        api.Impact, owner, project, group, repository, branch, symbol=symbol, depth=depth, limit=limit, after=after
+    )
+    found = access.through(url, token, lambda kb: kb.code.impact(asked))
+    rows = [
+        (str(one.distance), one.place.qualified_name, one.by, one.of, f"{one.place.path}:{one.place.line}")
+        for one in found.affected
+    ]
+    _show(found, output, table.plain(("STEPS", "AFFECTED", "BY", "OF", "PLACE"), rows), found.coverage)
+    if output is Format.TABLE:
+        sys.stdout.write("\n".join(["Tests to run:", *map(printable.line, found.tests)]) + "\n" if found.tests else "")
+
+
+def path(
+    source: Annotated[str, typer.Argument(metavar="A", help="Where the way begins.")],
+    target: Annotated[str, typer.Argument(metavar="B", help="Where it ends.")],
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
+    repository: Repository = "",
+    branch: Branch = "",
+    output: access.Output = Format.TABLE,
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """The shortest way by calls from A to B."""
+    asked = _asked(api.CodePath, owner, project, group, repository, branch, source=source, target=target)
+    found = access.through(url, token, lambda kb: kb.code.path(asked))
+    _show(found, output, table.plain(_CALLS, [_call(one) for one in found.calls]), found.coverage)
+
+
+def where(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text of an issue; `-` reads standard input.")],
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
+    repository: Repository = "",
+    branch: Branch = "",
+    limit: Annotated[int, typer.Option(min=1, max=50, help="Files and functions.")] = 10,
+    output: access.Output = Format.TABLE,
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """Files and functions that a text is about, ranked without a model."""
+    given = sys.stdin.read() if text == "-" else text
+    asked = _asked(api.CodeWhere, owner, project, group, repository, branch, text=given, limit=limit)
+    found = access.through(url, token, lambda kb: kb.code.where(asked))
+    rows = [("file", one.path, "", f"{one.score:.3f}") for one in found.files]
+    rows += [
+        (one.place.kind, one.place.qualified_name, f"{one.place.path}:{one.place.line}", f"{one.score:.3f}")
+        for one in found.functions
+    ]
+    _show(found, output, table.plain(("KIND", "NAME", "PLACE", "SCORE"), rows), found.coverage)
+
+
+def outline(
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
+    repository: Repository = "",
+    branch: Branch = "",
+    tokens: Annotated[int, typer.Option(min=64, max=32_768, help="Length of the outline in tokens.")] = 1024,
+    near: Annotated[list[str] | None, typer.Option(help="Path or symbol that it is about; may be repeated.")] = None,
+    output: access.Output = Format.TABLE,
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """An outline of what matters most in a repository."""
+    asked = _asked(api.CodeMap, owner, project, group, repository, branch, tokens=tokens, near=near or [])
+    found = access.through(url, token, lambda kb: kb.code.map(asked))
+    _show(found, output, printable.text(found.text), found.coverage)
+
+
+def add(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Working tree of a Git repository.")],
+    repository: Annotated[str, typer.Option("--repository", help="ORG/NAME of the repository.")],
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
+    branch: Annotated[str, typer.Option("--branch", help="Name of the branch; without it the one checked out.")] = "",
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """Make the code of a folder known as it is committed there; what was known of the branch is replaced."""
+    org, _, name = repository.rpartition("/")
+    commit = _git(folder, "rev-parse", "HEAD")
+    of = branch or _git(folder, "rev-parse", "--abbrev-ref", "HEAD")
+    listed = _git(folder, "ls-tree", "-r", "-l", "-z", "HEAD").split("\0")
+    files = [api.SourceFile(path=path, blob=blob, size=int(size)) for path, blob, size in map(_entry, listed) if blob]
+    tree = api.GitStructure(
+        scope=access.where(owner, project, group),
+        repository=api.Repository(org=org, name=name, default_branch=of),
+        branch=of,
+        commit=commit,
+        files=files,
+    )
+
+    async def read(paths: Sequence[str]) -> Mapping[str, str]:
+        return await asyncio.to_thread(_contents, folder, commit, paths)
+
+    def shown(reply: api.GitStructureReply) -> None:
+        left = f"{len(reply.missing)} files to send" if reply.state == "Wanted" else f"{reply.left} documents to write"
+        if reply.state != "Done":
+            sys.stderr.write(f"{left}\n")
+
+    reply = access.through(url, token, lambda kb: kb.code.send(tree, read, shown=shown))
+    for one in reply.failed:
+        sys.stderr.write(printable.text(f"{one.path}: {one.problem.message}") + "\n")
+    sys.stdout.write(
+        f"{reply.files} files, {reply.symbols} declarations, {reply.calls} calls at commit {commit[:12]}; "
+        f"{len(reply.skipped)} files skipped\n"
+    )
+
+
+def application() -> typer.Typer:
+    """The group of commands."""
+    app = typer.Typer(help="Questions about code: callers, callees, impact, path, where, map.", no_args_is_help=True)
+    app.command("add")(add)
+    app.command("callers")(callers)
+    app.command("callees")(callees)
+    app.command("impact")(impact)
+    app.command("path")(path)
+    app.command("where")(where)
+    app.command("map")(outline)
+    return app
+
+
+def _asked(
+    model: type[_Question], owner: str, project: str, group: str, repository: str, branch: str, **more: Any
+) -> _Question:
+    where = access.where(owner, project, group)
+    try:
+        return model(scope=where, repository=repository, branch=branch or None, **more)
+    except ValueError as error:
+        raise errors.Unusable(
+            f"The question cannot be asked like this: {access.first(error)}.",
+            field="SYMBOL",
+            remedy="Give the end of a qualified name, or PATH:NAME.",
+        ) from error
+
+
+def _show(found: _Reply, output: Format, drawn: Any, known: api.Coverage) -> None:
+    Output(output).show(found.model_dump(mode="json", by_alias=True), drawn)
+    if output is Format.TABLE:
+        left = ", ".join(f"{number} {reason}" for reason, number in known.skipped.items())
+        state = "" if known.current else "; a newer commit is being read"
+        sys.stdout.write(
+            f"{printable.line(known.repository)} {printable.line(known.branch)} at {known.commit[:12]}: "
+            f"{known.files} files{f', not read: {left}' if left else ''}{state}\n"
+        )
+
+
+def _call(one: api.CodeCall) -> table.Row:
+    place = f"{one.caller.path}:{one.line}"
+    return (one.caller.qualified_name, one.callee.qualified_name, place, one.rule, f"{one.confidence:.2f}")
+
+
+def _entry(line: str) -> tuple[str, str, str]:
+    """(path, blob, size) of a line of `git ls-tree -r -l -z`; ('', '', '0') for what is no file."""
+    about, _, path = line.partition("\t")
+    fields = about.split()
+    if len(fields) < 4 or fields[1] != "blob" or fields[0] == "120000" or not fields[3].isdigit():
+        return "", "", "0"
+    return path, fields[2], fields[3]
+
+
+def _contents(folder: Path, commit: str, paths: Sequence[str]) -> Mapping[str, str]:
+    found = {}
+    for one in paths:
+        done = _run(folder, "cat-file", "blob", f"{commit}:{one}")
+        if not done.returncode:
+            found[one] = done.stdout.decode(errors="replace")
+    return found
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = _run(folder, *arguments)
+    if done.returncode:
+        raise errors.Unusable(
+            f"git {arguments[0]} failed: {done.stderr.decode(errors='replace').strip()[:300]}",
+            field="FOLDER",
+            remedy="Name the working tree of a Git repository that has a commit.",
+        )
+    return done.stdout.decode(errors="surrogateescape").strip("\n")
+
+
+def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, check=False)  # noqa: S603 -- git, with arguments of ours

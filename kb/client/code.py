@@ -1,0 +1,124 @@
+"""The client's part for code: the structure of a branch, sent until it is known, and questions about it.
+
+`kb.client.Client` gives it as `client.code`. Calls raise `kb.client.Unavailable` or `kb.client.Rejected`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from crds import priority
+from kb import api
+from kb.client import transport
+
+_Reply = TypeVar("_Reply", bound=api.Reply)
+BATCH_BYTES, BATCH_FILES = 4 << 20, 500
+"""Contents of one request."""
+Read = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
+"""The contents of files by path; what cannot be read is not in it."""
+
+
+class Code:
+    """The endpoints below /code, and /ingest/git-structure."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def structure(
+        self, request: api.GitStructure, *, urgency: priority.Priority = priority.Priority.P3
+    ) -> api.GitStructureReply:
+        """One request; the reply's `state` says what is to be sent next. Safe to repeat."""
+        return await self._way.call(
+            "POST",
+            "/api/v1/ingest/git-structure",
+            api.GitStructureReply,
+            body=request,
+            urgency=urgency,
+            repeatable=True,
+        )
+
+    async def send(
+        self,
+        tree: api.GitStructure,
+        read: Read,
+        *,
+        before: Callable[[], Awaitable[None]] | None = None,
+        shown: Callable[[api.GitStructureReply], None] | None = None,
+    ) -> api.GitStructureReply:
+        """Send a tree without contents, then what is missing of them, until the structure is known.
+
+        `before` is called before each request, `shown` with each reply. A file whose content cannot be read is left out
+        of the tree and named in `skipped`. Safe to repeat: a call that broke off goes on where it was.
+        """
+        sizes = {one.path: one.size for one in tree.files}
+        contents: Mapping[str, str] = {}
+        while True:
+            if before is not None:
+                await before()
+            reply = await self.structure(_filled(tree, contents))
+            if shown is not None:
+                shown(reply)
+            if reply.state == "Done":
+                return reply
+            contents = {}
+            if reply.state == "Wanted":
+                some = _some(reply.missing, sizes)
+                contents = await read(some)
+                unread = [path for path in some if path not in contents]
+                if unread:
+                    tree = _without(tree, unread)
+
+    async def callers(self, asked: api.Callers) -> api.CallsReply:
+        """Who calls a declaration."""
+        return await self._ask("callers", asked, api.CallsReply)
+
+    async def callees(self, asked: api.Callers) -> api.CallsReply:
+        """What a declaration calls."""
+        return await self._ask("callees", asked, api.CallsReply)
+
+    async def impact(self, asked: api.Impact) -> api.ImpactReply:
+        """What may break when a declaration changes."""
+        return await self._ask("impact", asked, api.ImpactReply)
+
+    async def path(self, asked: api.CodePath) -> api.PathReply:
+        """The shortest way by calls."""
+        return await self._ask("path", asked, api.PathReply)
+
+    async def where(self, asked: api.CodeWhere) -> api.WhereReply:
+        """Files and functions for a text."""
+        return await self._ask("where", asked, api.WhereReply)
+
+    async def map(self, asked: api.CodeMap) -> api.MapReply:
+        """An outline within a number of tokens."""
+        return await self._ask("map", asked, api.MapReply)
+
+    async def _ask(self, kind: str, asked: api.CodeQuestion, reply: type[_Reply]) -> _Reply:
+        return await self._way.call("POST", f"/api/v1/code/{kind}", reply, body=asked, repeatable=True)
+
+
+def _some(missing: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
+    """The first of the missing files, as many as go into one request."""
+    some: list[str] = []
+    total = 0
+    for path in missing[:BATCH_FILES]:
+        total += sizes.get(path, 0)
+        if some and total > BATCH_BYTES:
+            break
+        some.append(path)
+    return some
+
+
+def _filled(tree: api.GitStructure, contents: Mapping[str, str]) -> api.GitStructure:
+    if not contents:
+        return tree
+    files = [
+        one.model_copy(update={"content": contents[one.path]}) if one.path in contents else one for one in tree.files
+    ]
+    return tree.model_copy(update={"files": files})
+
+
+def _without(tree: api.GitStructure, paths: Sequence[str]) -> api.GitStructure:
+    gone = set(paths)
+    skipped = [*tree.skipped, *(api.SkippedFile(path=path, reason="unreadable") for path in paths)]
+    return tree.model_copy(update={"files": [one for one in tree.files if one.path not in gone], "skipped": skipped})

@@ -1,0 +1,117 @@
+"""A branch as a whole, made in a worker process: what leads from file to file, and the documents that say so.
+
+    Analyst.analyse     facts of files, packed -> the documents of the branch
+    analyse             the same in the worker
+
+A branch of thousands of files takes seconds; in the process of the service they would stall its event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import multiprocessing
+import pickle
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from concurrent.futures import process
+from dataclasses import dataclass
+from typing import TypeVar
+
+from crds import errors
+from kb import api
+from kb.code import configuration, documents, resolution, worker
+from kb.code.facts import FileFacts, Skipped
+from kb.code.project import Project
+
+_Result = TypeVar("_Result")
+SECONDS = 300.0
+"""Of one branch, after which the worker is ended."""
+
+
+class Overrun(errors.Operational):
+    """The worker did not answer in time, or ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A document: the path of its file ('': that of the branch), a digest of all it says, the request as JSON."""
+
+    path: str
+    digest: str
+    request: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The documents of a branch by path, that of the branch first, and what it consists of."""
+
+    documents: tuple[Written, ...]
+    skipped: tuple[Skipped, ...]
+    files: int
+    symbols: int
+    calls: int
+    unresolved: int
+
+
+class Analyst:
+    """One worker process, started on its first use and again after it was ended. Not for several event loops."""
+
+    def __init__(self, *, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+        self._pool: futures.ProcessPoolExecutor | None = None
+
+    async def analyse(self, sent: api.GitStructure, packed: Sequence[bytes]) -> Analysis:
+        """The documents of the branch `sent`, of whose files this is known (`packed`). Raises `Overrun`."""
+        bare = sent.model_copy(update={"files": [one.model_copy(update={"content": None}) for one in sent.files]})
+        return await self.run(analyse, bare.model_dump_json(by_alias=True), tuple(packed))
+
+    async def run(self, work: Callable[..., _Result], *arguments: object) -> _Result:
+        """Run a function of a module in the worker. Raises `Overrun`."""
+        if self._pool is None:
+            self._pool = futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        pool = self._pool
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+        except (TimeoutError, process.BrokenProcessPool) as error:
+            if self._pool is pool:
+                self.close()
+            raise Overrun("the structure of the branch took too long, or ended its worker", retry_after=60.0) from error
+
+    def close(self) -> None:
+        """End the worker."""
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            for child in (pool._processes or {}).values():  # it may be busy for minutes, and has nothing to lose
+                child.kill()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def pack(found: FileFacts | Skipped | configuration.File) -> bytes:
+    """As `read` takes it."""
+    return pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
+
+
+def read(packed: Sequence[bytes]) -> tuple[Project, tuple[Skipped, ...]]:
+    """The project of these files, and those of them that were given up."""
+    found = [worker.Answers(io.BytesIO(one)).load() for one in packed]
+    files = {one.path: one for one in found if isinstance(one, FileFacts)}
+    project = {one.path: one.content for one in found if isinstance(one, configuration.File)}
+    return resolution.resolve(files, project), tuple(one for one in found if isinstance(one, Skipped))
+
+
+def analyse(sent_json: str, packed: Sequence[bytes]) -> Analysis:
+    """In the worker: see `Analyst.analyse`."""
+    sent = api.GitStructure.model_validate_json(sent_json)
+    whole, given_up = read(packed)
+    made = documents.Documents(sent, whole)
+    left = [
+        *sent.skipped,
+        *(api.SkippedFile(path=one.path, reason=str(one.reason), detail=one.detail[:400]) for one in given_up),
+    ]
+    requests = [("", made.branch(left)), *((path, made.file(path)) for path in sorted(whole.files))]
+    written = tuple(Written(path, documents.digest(one), one) for path, one in requests)
+    symbols = sum(len(file.symbols) for file in whole.files.values())
+    calls = whole.calls
+    return Analysis(written, given_up, len(whole.files), symbols, len(calls.edges), len(calls.unresolved))

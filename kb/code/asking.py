@@ -1,0 +1,84 @@
+"""Questions about code for the service: which branch is meant, what it stands on, and the worker that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crds import scope
+from kb import api, code, errors
+from kb.code import analyst, book, questions
+
+_SHOWN = 20
+
+
+class Asking:
+    """Of one process."""
+
+    def __init__(self, known: book.Book, analysts: analyst.Analyst) -> None:
+        self._book, self._analyst = known, analysts
+
+    async def ask(self, kind: str, asked: api.CodeQuestion) -> str:
+        """The reply as JSON. Raises `kb.errors.NotFound` for a branch or a symbol that is not known, `Invalid` for one
+        that is not said clearly enough."""
+        owner, branch = await self._branch(asked)
+        coverage = api.Coverage(
+            repository=branch.repository,
+            branch=branch.name,
+            commit=branch.commit,
+            current=branch.commit == branch.wanted and branch.extractor == code.VERSION,
+            observed_at=branch.observed_at,
+            updated_at=branch.updated_at,
+            files=branch.figures.get("files", 0),
+            calls=branch.figures.get("calls", 0),
+            unresolved=branch.figures.get("unresolved", 0),
+            skipped=questions.skipped(branch.skipped),
+            extractor=branch.extractor,
+        )
+        held = "|".join((owner.model_dump_json(), branch.repository, branch.name, str(branch.updated_at)))
+        what = (held, branch.name, owner.project_id)
+        more = (kind, asked.model_dump_json(by_alias=True), coverage.model_dump_json(by_alias=True))
+        found = await self._analyst.run(questions.answer, *what, None, *more)
+        if found is None:
+            files = [(one.path, one.blob) for one in branch.files if one.blob]
+            packed = await self._book.load(owner, branch.extractor, files)
+            found = await self._analyst.run(questions.answer, *what, packed, *more)
+        if found is None:
+            raise errors.Away("code", "the worker has lost the branch")
+        reply, problem, candidates = found
+        if problem:
+            raise errors.NotFound(problem, field="symbol", remedy=_remedy(candidates))
+        return reply
+
+    async def _branch(self, asked: api.CodeQuestion) -> tuple[scope.Scope, book.Branch]:
+        found = await self._book.visible(asked.scope, asked.repository, asked.branch or "")
+        whole = [one for one in found if one[1].commit]
+        if not whole:
+            raise errors.NotFound(
+                "no code of that repository and branch is known in this scope",
+                field="branch" if asked.branch else "repository",
+                remedy="It becomes known by a Git Connection, or by POST /api/v1/ingest/git-structure.",
+            )
+        repositories = sorted({one.repository for _, one in whole})
+        if len(repositories) > 1:
+            raise _unclear("repository", repositories)
+        if len(whole) > 1:
+            default = [one for one in whole if one[1].default]
+            if len(default) != 1:
+                raise _unclear("branch", [one.name for _, one in whole])
+            whole = default
+        [(owner, branch)] = whole
+        with_files = await self._book.branch(owner, branch.repository, branch.name)
+        if with_files is None or not with_files.commit:
+            raise errors.NotFound("the branch has just been removed", field="branch", remedy="Name another one.")
+        return owner, with_files
+
+
+def _unclear(field: str, names: Sequence[str]) -> errors.Invalid:
+    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    return errors.Invalid(f"several are known: {shown}", field=field, remedy=f"Name the {field} that is meant.")
+
+
+def _remedy(candidates: Sequence[str]) -> str:
+    if not candidates:
+        return "Use a name of `where` or of the map, or PATH:NAME."
+    return f"Name one of: {', '.join(candidates)}"

@@ -1,0 +1,200 @@
+"""What is known of branches in MongoDB: collection `kb_code_branches`, and the facts of their files in `kb_code_facts`.
+
+The facts of a file are stored once for its path and blob, so that only what changed is sent and parsed; those that no
+branch of the scope has any more go with `prune`. Both collections belong to the owner's scope and go with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pymongo
+import zstandard
+
+from crds import scope
+from kb import identity, mongo, visibility
+
+BRANCHES, FACTS = "kb_code_branches", "kb_code_facts"
+_BATCH = 500
+_LEVEL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of a tree: its path, Git's id of its content, and the digest of its document as it was written, or ''."""
+
+    path: str
+    blob: str
+    written: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A branch as it is known. `commit` is what its structure is that of, '' while the first one is being written."""
+
+    repository: str
+    name: str
+    commit: str = ""
+    extractor: str = ""
+    observed_at: datetime | None = None
+    updated_at: datetime | None = None
+    files: tuple[Entry, ...] = ()
+    skipped: tuple[tuple[str, str, str], ...] = field(default=())
+    figures: Mapping[str, int] = field(default_factory=dict)
+    access: tuple[str, ...] = ()
+    """As `kb.visibility.stored` gives it."""
+    wanted: str = ""
+    """The commit whose structure is being written; the same as `commit` once that is done."""
+    default: bool = False
+
+
+class Book:
+    """Raises `kb.errors.Away`. `clock` gives the time in UTC."""
+
+    def __init__(self, database: mongo.Database, clock: Callable[[], datetime]) -> None:
+        self._branches, self._facts = database[BRANCHES], database[FACTS]
+        self._clock = clock
+
+    async def branch(self, owner: scope.Scope, repository: str, name: str) -> Branch | None:
+        """What is known of a branch of exactly this owner."""
+        with mongo.translated():
+            row = await self._branches.find_one({"_id": _branch_id(owner, repository, name)})
+        return None if row is None else _branch(row)
+
+    async def visible(
+        self, viewer: scope.Scope, repository: str = "", name: str = ""
+    ) -> list[tuple[scope.Scope, Branch]]:
+        """The branches that a viewer sees with their owners, without their files."""
+        query = {**mongo.visible(viewer), **({"repository": repository} if repository else {})}
+        query |= {"branch": name} if name else {}
+        with mongo.translated():
+            cursor = self._branches.find(query, {"tree": 0}).sort([("repository", 1), ("branch", 1), ("_id", 1)])
+            found = [(mongo.owner(row), _branch(row)) async for row in cursor]
+        return [(owner, one) for owner, one in found if visibility.shows(viewer, _labels(one.access))]
+
+    async def record(self, owner: scope.Scope, branch: Branch) -> None:
+        """Write what is known of a branch."""
+        tree = {"files": [[one.path, one.blob, one.written] for one in branch.files], "skipped": branch.skipped}
+        row = {
+            **mongo.names(owner),
+            "repository": branch.repository,
+            "branch": branch.name,
+            "commit": branch.commit,
+            "extractor": branch.extractor,
+            "observedAt": branch.observed_at,
+            "updatedAt": self._clock(),
+            "figures": dict(branch.figures),
+            "access": list(branch.access),
+            "wanted": branch.wanted,
+            "default": branch.default,
+            "tree": _packed(json.dumps(tree, separators=(",", ":")).encode()),
+        }
+        with mongo.translated():
+            where = {"_id": _branch_id(owner, branch.repository, branch.name)}
+            await self._branches.replace_one(where, row, upsert=True)
+
+    async def forget(self, owner: scope.Scope, repository: str, name: str) -> None:
+        """Nothing is known of the branch any more."""
+        with mongo.translated():
+            await self._branches.delete_one({"_id": _branch_id(owner, repository, name)})
+
+    async def known(self, owner: scope.Scope, extractor: str, files: Iterable[tuple[str, str]]) -> set[str]:
+        """The ids of those files (path, blob) whose facts are stored."""
+        wanted = [facts_id(owner, extractor, path, blob) for path, blob in files]
+        found: set[str] = set()
+        with mongo.translated():
+            for start in range(0, len(wanted), _BATCH):
+                query = {"_id": {"$in": wanted[start : start + _BATCH]}}
+                found |= {row["_id"] async for row in self._facts.find(query, {"_id": 1})}
+        return found
+
+    async def save(self, owner: scope.Scope, extractor: str, facts: Sequence[tuple[str, str, bytes]]) -> None:
+        """Store facts (path, blob, packed). What is stored already stays."""
+        now = self._clock()
+        with mongo.translated():
+            for start in range(0, len(facts), _BATCH):
+                writes = []
+                for path, blob, body in facts[start : start + _BATCH]:
+                    own = facts_id(owner, extractor, path, blob)
+                    row = {**mongo.names(owner), "path": path, "blob": blob, "facts": _packed(body), "savedAt": now}
+                    writes.append(pymongo.ReplaceOne({"_id": own}, row, upsert=True))
+                if writes:
+                    await self._facts.bulk_write(writes, ordered=False)
+
+    async def load(self, owner: scope.Scope, extractor: str, files: Sequence[tuple[str, str]]) -> list[bytes]:
+        """The stored facts of files in their order, without those that are not stored."""
+        wanted = [facts_id(owner, extractor, path, blob) for path, blob in files]
+        found: dict[str, bytes] = {}
+        with mongo.translated():
+            for start in range(0, len(wanted), _BATCH):
+                query = {"_id": {"$in": wanted[start : start + _BATCH]}}
+                async for row in self._facts.find(query, {"facts": 1}):
+                    found[row["_id"]] = _unpacked(row["facts"])
+        return [found[one] for one in wanted if one in found]
+
+    async def regroup(self, owner: scope.Scope) -> list[str]:
+        """Let what is known of the project's branches belong to the owner's group; the ids of what changed."""
+        moved = await mongo.regroup(self._branches, owner, {})
+        await mongo.regroup(self._facts, owner, {})
+        return moved
+
+    async def prune(self, owner: scope.Scope, gone: Collection[tuple[str, str]], extractor: str) -> None:
+        """Delete the facts of files (path, blob) that no branch of the owner has any more."""
+        if not gone:
+            return
+        query = {**mongo.names(owner)}
+        left = set(gone)
+        with mongo.translated():
+            async for row in self._branches.find(query):
+                left -= {(one.path, one.blob) for one in _branch(row).files}
+            ids = [facts_id(owner, extractor, path, blob) for path, blob in sorted(left)]
+            for start in range(0, len(ids), _BATCH):
+                await self._facts.delete_many({"_id": {"$in": ids[start : start + _BATCH]}})
+
+
+def facts_id(owner: scope.Scope, extractor: str, path: str, blob: str) -> str:
+    """The id of the facts of a file."""
+    return _id(identity.owner(owner), extractor, path, blob)
+
+
+def _labels(access: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{visibility.ACCESS}={one}" for one in access)
+
+
+def _branch_id(owner: scope.Scope, repository: str, name: str) -> str:
+    return _id(identity.owner(owner), repository, name)
+
+
+def _id(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _branch(row: Mapping[str, Any]) -> Branch:
+    tree = json.loads(_unpacked(row["tree"])) if "tree" in row else {"files": (), "skipped": ()}
+    return Branch(
+        row["repository"],
+        row["branch"],
+        row["commit"],
+        row["extractor"],
+        row["observedAt"],
+        row["updatedAt"],
+        tuple(Entry(*one) for one in tree["files"]),
+        tuple((one[0], one[1], one[2]) for one in tree["skipped"]),
+        row["figures"],
+        tuple(row.get("access", ())),
+        row.get("wanted", ""),
+        bool(row.get("default")),
+    )
+
+
+def _packed(body: bytes) -> bytes:
+    return zstandard.ZstdCompressor(level=_LEVEL).compress(body)
+
+
+def _unpacked(body: bytes) -> bytes:
+    return zstandard.ZstdDecompressor().decompress(body)

@@ -1,0 +1,137 @@
+"""The facts of one file from its bytes. Runs in a worker process (`kb.code.pool`): what it reads is hostile."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+
+import tree_sitter
+
+from kb.code import decoding, documentation, languages, parsing, repair, rewriting
+from kb.code.calls import CallFacts
+from kb.code.calls import facts as call_facts
+from kb.code.facts import FileFacts, Import, Symbol
+from kb.code.languages.description import Language
+from kb.code.outline import Outline, outline
+
+_PACKAGED = frozenset({"java", "kotlin", "scala"})
+_PACKAGE = re.compile(rb"^[ \t]*package[ \t]+([^\s;{/(\"']+)", re.MULTILINE)
+
+Collect = Callable[[tree_sitter.Tree, bytes, str, Outline, tuple[Import, ...]], object]
+"""What reads the calls of a file out of the same tree: tree, source, language, outline, imports -> plain data."""
+
+_AGAIN = 0.2
+
+
+def extract(path: str, raw: bytes, language: str, collect: Collect | None = None) -> FileFacts:
+    """What the file at `path` with the bytes `raw` declares and imports. Raises kb.code.parsing.UnparsableError."""
+    describe = languages.of(language)
+    source = decoding.decode(raw)
+    tree, found = _understood(source, describe)
+    imports = tuple(one for node in found.imports for one in describe.imports(node, source))
+    symbols = _symbols(found, source, describe)
+    has_error = tree.root_node.has_error
+    lost = symbols
+    if has_error:
+        symbols = tuple(one for one in symbols if one.name not in describe.reserved)
+        lost = repair.scan(tree, source, describe, symbols)
+    return FileFacts(
+        path=path,
+        language=language,
+        digest=hashlib.sha256(raw).hexdigest(),
+        size=len(raw),
+        lines=decoding.count_lines(source),
+        package=_package(source) if language in _PACKAGED else "",
+        symbols=lost,
+        imports=imports,
+        has_error=has_error,
+        repaired=lost != symbols,
+        calls=collect(tree, source, language, found, imports) if collect else None,
+    )
+
+
+def _understood(source: bytes, language: Language) -> tuple[tree_sitter.Tree, Outline]:
+    tree = parsing.parse(source, language.grammar)
+    found = outline(tree, source, language.grammar)
+    if not language.unknown or not (tree.root_node.has_error or found.suspects):
+        return tree, found
+    try:
+        other = parsing.parse(rewriting.rewrite(source, language.unknown), language.grammar, _AGAIN)
+    except parsing.UnparsableError:
+        return tree, found
+    again = outline(other, source, language.grammar)
+    if _doubts(other, again) < _doubts(tree, found):
+        return other, again
+    return tree, found
+
+
+def _doubts(tree: tree_sitter.Tree, found: Outline) -> int:
+    return len(repair.rows(tree)) + found.suspects if tree.root_node.has_error else found.suspects
+
+
+def _symbols(found: Outline, source: bytes, language: Language) -> tuple[Symbol, ...]:
+    lines = source.split(b"\n")
+    symbols: list[Symbol] = []
+    # Traits that an `impl` gives to a type of this file.
+    given: dict[str, list[str]] = {}
+    for one in found.declarations:
+        node, role = one.node, one.role
+        if role == "body":
+            given.setdefault(one.qname, []).extend(language.bases(node, source))
+        if not one.kind:
+            continue
+        symbols.append(
+            Symbol(
+                kind=one.kind,
+                qname=one.qname,
+                name=one.name,
+                line=one.name_node.start_point.row + 1,
+                end_line=_last_line(node),
+                container=one.container,
+                visibility=language.visibility(node, one.name, source),
+                is_interface=role == "interface" or (role == "class" and _is_interface(node)),
+                signature=documentation.head(node, one.name_node, source, language),
+                bases=tuple(language.bases(node, source)) if one.kind == "class" else (),
+                doc=documentation.doc(node, lines, source, language),
+            )
+        )
+    if not given:
+        return tuple(symbols)
+    return tuple(_with(symbol, given.get(symbol.qname, ())) if symbol.kind == "class" else symbol for symbol in symbols)
+
+
+def _with(symbol: Symbol, bases: Iterable[str]) -> Symbol:
+    return dataclasses.replace(symbol, bases=tuple(dict.fromkeys((*symbol.bases, *bases))))
+
+
+def _package(source: bytes) -> str:
+    """Of the line that declares it; packages of several lines in Scala follow one another."""
+    found = [one.decode(errors="replace") for one in _PACKAGE.findall(source)]
+    return ".".join(re.sub(r"[`\s]", "", one) for one in found)
+
+
+def _last_line(node: tree_sitter.Node) -> int:
+    # A node that ends with a line feed ends at column 0 of the line after it.
+    end = node.end_point
+    return end.row + (1 if end.column or end.row == node.start_point.row else 0)
+
+
+def _is_interface(node: tree_sitter.Node) -> bool:
+    """In Kotlin by a keyword of its own, in Go by the type that is declared."""
+    if node.type == "type_spec":
+        target = node.child_by_field_name("type")
+        return target is not None and target.type == "interface_type"
+    return any(child.type == "interface" for child in node.children[:2])
+
+
+def collector(*, calls: bool) -> Collect | None:
+    """What collects the calls of a file in the worker process; none where they are not asked for."""
+    return _call_facts if calls else None
+
+
+def _call_facts(
+    tree: tree_sitter.Tree, source: bytes, language: str, _: Outline, __: tuple[Import, ...]
+) -> CallFacts | None:
+    return call_facts(tree, source, language)

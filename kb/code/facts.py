@@ -1,0 +1,97 @@
+"""The facts of source files: plain data that crosses a process boundary. Pure.
+
+Lines count from 1, as editors show them, and are those of the name, not of a decorator or a comment before it.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["class", "function", "method"]
+
+
+class Reason(enum.StrEnum):
+    """Why a file was not read."""
+
+    BINARY = "binary"
+    BUDGET_BYTES = "budget-bytes"
+    BUDGET_FILES = "budget-files"
+    BUDGET_TIME = "budget-time"
+    CRASHED = "crashed"
+    GENERATED = "generated"
+    LONG_LINES = "long-lines"
+    POINTER = "pointer"
+    SYMLINK = "symlink"
+    TIMED_OUT = "timed-out"
+    TOO_LARGE = "too-large"
+    UNREADABLE = "unreadable"
+    VENDORED = "vendored"
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """One declaration.
+
+    `qname` is the dotted path of names inside the file, `container` that of the declaration around it ('' at the top).
+    `signature` is the text from the first modifier to the body, on one line; `bases` are the types that it extends or
+    implements, as written; `doc` is the first paragraph of its documentation, at most 400 characters.
+    """
+
+    kind: Kind
+    qname: str
+    name: str
+    line: int
+    end_line: int
+    container: str = ""
+    visibility: str = ""
+    is_interface: bool = False
+    signature: str = ""
+    bases: tuple[str, ...] = ()
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import: the module as written, and what it brings as pairs of (imported name, local name).
+
+    `star` says that it brings every name of the module (`from a import *`, `import a.*`, `use a::*`).
+    """
+
+    module: str
+    line: int
+    names: tuple[tuple[str, str], ...] = ()
+    star: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What one file declares and imports.
+
+    `digest` is the SHA-256 of its bytes in hex, `size` their number. `has_error` says that the grammar did not
+    understand all of it, `repaired` that declarations in such a place were found by their lines alone. `calls` is what
+    the call resolver collected from the same tree, if it was asked to; `package` the one that the file declares (Java,
+    Kotlin, Scala).
+    """
+
+    path: str
+    language: str
+    digest: str
+    size: int
+    lines: int
+    package: str = ""
+    symbols: tuple[Symbol, ...] = ()
+    imports: tuple[Import, ...] = ()
+    has_error: bool = False
+    repaired: bool = False
+    calls: object | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that was not read, and why."""
+
+    path: str
+    reason: Reason
+    detail: str = ""

@@ -1,0 +1,133 @@
+"""Questions about a branch, answered in the worker process that holds it (`kb.code.analyst`).
+
+The worker keeps the branches that were asked for last. `answer` says with None that it does not have the branch; the
+caller asks again with its facts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+
+from kb import api
+from kb.code import analyst, outlook
+from kb.code.calls.edges import Edge
+from kb.code.index import Index, UnknownError
+from kb.code.project import Target
+
+KEPT = 4
+"""Branches; one of 5,000 files takes some hundred MiB."""
+_loaded: OrderedDict[str, Index] = OrderedDict()
+_KINDS: dict[str, type[api.CodeQuestion]] = {
+    "callers": api.Callers,
+    "callees": api.Callers,
+    "impact": api.Impact,
+    "path": api.CodePath,
+    "where": api.CodeWhere,
+    "map": api.CodeMap,
+}
+
+
+def answer(
+    held: str, branch: str, project_id: str, packed: Sequence[bytes] | None, kind: str, asked: str, coverage: str
+) -> tuple[str, str, list[str]] | None:
+    """(reply as JSON, '', []), or ('', why there is none, candidates); None where the branch is not loaded.
+
+    `held` names the state of the branch; `kind` is one of callers, callees, impact, path, where, map.
+    """
+    if held not in _loaded:
+        if packed is None:
+            return None
+        project, _ = analyst.read(packed)
+        _loaded[held] = Index(project, branch, project_id)
+        while len(_loaded) > KEPT:
+            _loaded.popitem(last=False)
+    _loaded.move_to_end(held)
+    question = _KINDS[kind].model_validate_json(asked)
+    known = api.Coverage.model_validate_json(coverage)
+    try:
+        return _answer(_loaded[held], kind, question, known).model_dump_json(by_alias=True), "", []
+    except UnknownError as error:
+        return "", str(error), list(error.candidates)
+
+
+def _answer(index: Index, kind: str, asked: api.CodeQuestion, known: api.Coverage) -> api.Reply:
+    if isinstance(asked, api.Callers):
+        return _calls(index, asked, known, callers=kind == "callers")
+    if isinstance(asked, api.Impact):
+        return _impact(index, asked, known)
+    if isinstance(asked, api.CodePath):
+        source, target = index.find(asked.source), index.find(asked.target)
+        calls = [_call(index, edge) for edge in index.path(source, target)]
+        return api.PathReply(coverage=known, source=place(index, source), target=place(index, target), calls=calls)
+    if isinstance(asked, api.CodeMap):
+        near = {index.find(one).path for one in asked.near}
+        text, files = outlook.draw(index, asked.tokens, near)
+        return api.MapReply(coverage=known, text=text, tokens=-(-len(text) // 4), files=files)
+    raise NotImplementedError(kind)
+
+
+def _calls(index: Index, asked: api.Callers, known: api.Coverage, *, callers: bool) -> api.CallsReply:
+    target = index.find(asked.symbol)
+    edges = sorted((index.callers if callers else index.callees).get(target, ()))
+    page = edges[asked.after : asked.after + asked.limit]
+    return api.CallsReply(
+        coverage=known,
+        symbol=place(index, target),
+        calls=[_call(index, one) for one in page],
+        total=len(edges),
+        next=_next(asked.after + len(page), len(edges)),
+    )
+
+
+def _impact(index: Index, asked: api.Impact, known: api.Coverage) -> api.ImpactReply:
+    target = index.find(asked.symbol)
+    steps = index.impact(target, asked.depth)
+    page = steps[asked.after : asked.after + asked.limit]
+    affected = [
+        api.Affected(
+            place=place(index, one.target), distance=one.distance, by=one.by, of=place(index, one.of).qualified_name
+        )
+        for one in page
+    ]
+    return api.ImpactReply(
+        coverage=known,
+        symbol=place(index, target),
+        affected=affected,
+        tests=index.tests([target, *(one.target for one in steps)]),
+        total=len(steps),
+        next=_next(asked.after + len(page), len(steps)),
+    )
+
+
+def place(index: Index, target: Target) -> api.CodePlace:
+    """A target as answers show it."""
+    one = index.symbol(target)
+    return api.CodePlace(
+        path=target.path,
+        name=one.name if one else target.path.rpartition("/")[2],
+        qualified_name=index.keys.qualified(target.path, target.qname),
+        kind=one.kind if one else "file",
+        line=one.line if one else 1,
+        key=index.keys.of(target.path, target.qname),
+        signature=one.signature if one else "",
+    )
+
+
+def _call(index: Index, edge: Edge) -> api.CodeCall:
+    return api.CodeCall(
+        caller=place(index, Target(edge.caller_file, edge.caller)),
+        callee=place(index, Target(edge.callee_file, edge.callee)),
+        line=edge.line,
+        rule=edge.rule,
+        confidence=edge.confidence,
+    )
+
+
+def _next(after: int, total: int) -> int | None:
+    return after if after < total else None
+
+
+def skipped(rows: Sequence[tuple[str, str, str]]) -> dict[str, int]:
+    """How many files were not read, by reason."""
+    return dict(Counter(reason for _, reason, _ in rows))

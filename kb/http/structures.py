@@ -1,0 +1,39 @@
+"""The structure of a repository's branches over HTTP."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from kb import api, identity
+from kb.http import access, answering, body, openapi, problems
+from kb.ingest import lanes, structures
+
+
+class Structures:
+    """The route of a process that writes; no model is waited for, so its lanes are those of other writers."""
+
+    def __init__(self, works: structures.Structures, writers: lanes.Lanes) -> None:
+        self._works = works
+        self._lanes = writers
+
+    def routes(self) -> list[openapi.Served]:
+        """The route with its handler."""
+        return [(GIT_STRUCTURE, self.take)]
+
+    async def take(self, request: web.Request) -> web.Response:
+        """POST /api/v1/ingest/git-structure"""
+        urgency = body.urgency(request)
+        sent = await body.read(request, api.GitStructure)
+        access.concerns(request, identity.document(sent.scope, sent.repository.branch_urn(sent.branch)))
+        async with self._lanes.enter(urgency, sent.scope.client_id):
+            reply = await self._works.take(sent, answering.or_background(urgency), problems.code)
+        return answering.json(reply)
+
+
+GIT_STRUCTURE = openapi.Route(
+    "POST",
+    "/api/v1/ingest/git-structure",
+    "Make the source files of a branch known without a model: send the tree, then the contents that are missing",
+    body=api.GitStructure,
+    reply=api.GitStructureReply,
+)

@@ -1,0 +1,273 @@
+"""The structure of a branch, made known without a model: a document for each source file, one for the branch.
+
+A request names the whole tree. Facts of files that are not stored yet are read from the contents that come with it;
+as long as some are missing the reply names them and nothing is written. Then the whole branch is resolved anew, and
+the documents that say something else than before are written, those of files that are gone are deleted. So what is
+known after a commit is what a rebuild gives, and a kill repeats a part and loses none (decision 0130).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable
+
+import structlog
+
+from crds import errors as root
+from crds import priority
+from kb import api, code, errors, identity, metrics, visibility
+from kb.code import analyst, book, budget, configuration, grammars, pool
+from kb.code.facts import FileFacts, Reason, Skipped
+from kb.ingest import commit as committing
+from kb.ingest import deletion, document, extractor
+from kb.ingest.commits import Code
+
+log = structlog.get_logger(__name__)
+_PARALLEL = 64
+"""Documents in work at once: enough to fill the batches of embeddings."""
+WRITES = 500
+"""Documents that one request writes and deletes; the caller comes back for the rest."""
+_MISSING = 2000
+_BEGUN = "?"
+"""In the place of a digest: the document may be there, and with what it says is not known."""
+_FOR_NOW = frozenset({Reason.BUDGET_BYTES, Reason.BUDGET_FILES, Reason.BUDGET_TIME})
+_NOTHING = extractor.ExtractionResult({})
+
+
+@dataclasses.dataclass
+class _Round:
+    """What one request does: documents to write and paths to delete now, how many of both are left for the next, and
+    what the record of the branch has to say of each path."""
+
+    writing: list[analyst.Written]
+    deleting: list[str]
+    left: int
+    digests: dict[str, str]
+
+
+class Structures:
+    """Of one process; `limits` bounds what is read of the contents of one request."""
+
+    def __init__(
+        self,
+        documents: document.Documents,
+        deletions: deletion.Deletion,
+        committer: committing.Committer,
+        known: book.Book,
+        analysts: analyst.Analyst,
+        meters: metrics.Metrics,
+        limits: budget.Budget,
+    ) -> None:
+        self._documents, self._deletion, self._committer = documents, deletions, committer
+        self._book, self._analyst = known, analysts
+        self._meters, self._limits = meters, limits
+
+    async def take(self, sent: api.GitStructure, urgency: priority.Priority, code_of: Code) -> api.GitStructureReply:
+        """What became of the request. Raises an `Operational` error where nothing could be done."""
+        owner, repository = sent.scope, sent.repository.path
+        # One request of a branch at a time, whichever process has it.
+        async with self._documents.writing(owner, identity.document(owner, f"structure:{repository}@{sent.branch}")):
+            before = await self._book.branch(owner, repository, sent.branch)
+            before = before or book.Branch(repository, sent.branch)
+            if sent.removed:
+                return await self._remove(sent, before, urgency, code_of)
+            sent = self._within(sent)
+            await self._read(sent)
+            pairs = [(one.path, one.blob) for one in sent.files]
+            known = await self._book.known(owner, code.VERSION, pairs)
+            missing = [path for path, blob in pairs if book.facts_id(owner, code.VERSION, path, blob) not in known]
+            if missing:
+                return api.GitStructureReply(state="Wanted", commit=sent.commit, missing=missing[:_MISSING])
+            return await self._write(sent, before, urgency, code_of)
+
+    def _within(self, sent: api.GitStructure) -> api.GitStructure:
+        """With the files that are read: sources and project files, by path, within the budget; the others skipped."""
+        kept: list[api.SourceFile] = []
+        skipped, total = list(sent.skipped), 0
+        for one in sorted(sent.files, key=lambda each: each.path):
+            reason = None
+            if not (grammars.language_of(one.path) or api.is_project_file(one.path)):
+                continue
+            if one.size > self._limits.file_bytes:
+                reason = Reason.TOO_LARGE
+            elif len(kept) >= self._limits.files:
+                reason = Reason.BUDGET_FILES
+            elif total + one.size > self._limits.total_bytes:
+                reason = Reason.BUDGET_BYTES
+            if reason is not None:
+                skipped.append(api.SkippedFile(path=one.path, reason=str(reason)))
+                continue
+            total += one.size
+            kept.append(one)
+        return sent.model_copy(update={"files": kept, "skipped": skipped})
+
+    async def _read(self, sent: api.GitStructure) -> None:
+        """Store the facts of the contents that came, and which of them were given up: none is asked for twice."""
+        blobs = {one.path: one.blob for one in sent.files}
+        contents = {one.path: one.content.encode() for one in sent.files if one.content is not None}
+        if not contents:
+            return
+        with self._meters.stages.labels("code").time():
+            found = await pool.extract(contents, self._limits, calls=True)
+        kept: list[FileFacts | Skipped | configuration.File] = [*found.files]
+        kept += [one for one in found.skipped if one.reason not in _FOR_NOW]
+        kept += [configuration.File(path, body) for path, body in contents.items() if api.is_project_file(path)]
+        packed = [(one.path, blobs[one.path], analyst.pack(one)) for one in kept]
+        await self._book.save(sent.scope, code.VERSION, packed)
+
+    async def _write(
+        self, sent: api.GitStructure, before: book.Branch, urgency: priority.Priority, code_of: Code
+    ) -> api.GitStructureReply:
+        packed = await self._book.load(sent.scope, code.VERSION, [(one.path, one.blob) for one in sent.files])
+        with self._meters.stages.labels("structure").time():
+            found = await self._analyst.analyse(sent, packed)
+        head, *rest = found.documents
+        digests = {one.path: one.written for one in before.files if one.written}
+        changed = [one for one in rest if digests.get(one.path) != one.digest]
+        work = _round(changed, digests, {one.path for one in rest})
+        # Before anything is written: a process that ends now leaves no document that the record does not name.
+        await self._record(sent, before, found, work, done=False)
+        failed = await self._performed(sent, work, urgency, code_of)
+        left = work.left + sum(one.retryable for one in failed)
+        if not left and digests.get("") != head.digest:
+            # The branch's own document comes last: it says that the rest is there.
+            own = _Round([head], [], 0, work.digests)
+            unwritten = await self._performed(sent, own, urgency, code_of)
+            left, failed = left + sum(one.retryable for one in unwritten), [*failed, *unwritten]
+        await self._record(sent, before, found, work, done=not left)
+        if not left:
+            await self._prune(sent, before)
+        return api.GitStructureReply(
+            state="Writing" if left else "Done",
+            commit=sent.commit,
+            left=left,
+            files=found.files,
+            symbols=found.symbols,
+            calls=found.calls,
+            unresolved=found.unresolved,
+            stored=len(work.writing) - sum(one.path in {each.path for each in work.writing} for one in failed),
+            unchanged=len(rest) - len(changed),
+            removed=len(work.deleting) - sum(one.path in work.deleting for one in failed),
+            failed=failed,
+            skipped=[*sent.skipped, *map(_skipped, found.skipped)],
+            extractor=code.VERSION,
+        )
+
+    async def _remove(
+        self, sent: api.GitStructure, before: book.Branch, urgency: priority.Priority, code_of: Code
+    ) -> api.GitStructureReply:
+        work = _round([], {one.path: one.written for one in before.files if one.written}, set())
+        failed = await self._performed(sent, work, urgency, code_of)
+        left = work.left + sum(one.retryable for one in failed)
+        if left:
+            files = tuple(dataclasses.replace(one, written=work.digests.get(one.path, "")) for one in before.files)
+            await self._book.record(sent.scope, dataclasses.replace(before, commit="", files=files))
+        else:
+            await self._book.forget(sent.scope, before.repository, before.name)
+            await self._prune(sent, before)
+        removed = len(work.deleting) - len(failed)
+        return api.GitStructureReply(state="Writing" if left else "Done", left=left, removed=removed, failed=failed)
+
+    async def _performed(
+        self, sent: api.GitStructure, work: _Round, urgency: priority.Priority, code_of: Code
+    ) -> list[api.FileOutcome]:
+        """Write and delete, and note in `work.digests` what is there then; what failed. Raises the `Operational` error
+        of the first where all failed with one."""
+        slots = asyncio.Semaphore(_PARALLEL)
+        rules = await self._documents.rules(sent.scope)
+        operational: list[root.Operational] = []
+
+        async def tried(path: str, digest: str, step: Awaitable[None]) -> api.FileOutcome | None:
+            try:
+                async with slots:
+                    await step
+            except root.JervisError as error:
+                if isinstance(error, root.Operational):
+                    operational.append(error)
+                else:
+                    work.digests[path] = digest  # it fails again as long as it says the same
+                return _failed(path, error, code_of)
+            if digest:
+                work.digests[path] = digest
+            else:
+                work.digests.pop(path, None)
+            return None
+
+        outcomes = await asyncio.gather(
+            *(tried(one.path, one.digest, self._store(one, rules, urgency)) for one in work.writing),
+            *(tried(path, "", self._delete(sent, path)) for path in work.deleting),
+        )
+        if outcomes and len(operational) == len(outcomes):
+            raise operational[0]
+        return [one for one in outcomes if one is not None]
+
+    async def _store(self, one: analyst.Written, rules: list[api.Rule], urgency: priority.Priority) -> None:
+        request = api.IngestRequest.model_validate_json(one.request)
+        async with self._documents.writing(request.scope, identity.document(request.scope, request.source_urn)) as turn:
+            taken = await self._documents.read(request)
+            forbidding = (await self._documents.meeting(rules, request, taken.text)).unindexed
+            if forbidding:
+                await self._deletion.recorded(request.scope, request.source_urn, turn)
+                named = ", ".join(f"{rule.rule_key!r} (version {rule.version})" for rule in forbidding[:3])
+                raise errors.Invalid(f"a hard rule forbids to store it: {named}", field="files")
+            made = self._documents.draft(request, taken.text)
+            await self._committer.commit(request, made, _NOTHING, urgency, turn)
+
+    async def _delete(self, sent: api.GitStructure, path: str) -> None:
+        urn = sent.repository.file_urn(path, sent.branch) if path else sent.repository.branch_urn(sent.branch)
+        document_id = identity.document(sent.scope, urn)
+        async with self._documents.writing(sent.scope, document_id) as turn:
+            await self._deletion.recorded(sent.scope, urn, turn)
+
+    async def _record(
+        self, sent: api.GitStructure, before: book.Branch, found: analyst.Analysis, work: _Round, *, done: bool
+    ) -> None:
+        blobs = {one.path: one.blob for one in before.files} if not done else {}
+        blobs |= {one.path: one.blob for one in sent.files}
+        paths = sorted(blobs.keys() | work.digests.keys())
+        figures = {
+            "files": found.files, "symbols": found.symbols, "calls": found.calls, "unresolved": found.unresolved,
+        }  # fmt: skip
+        skipped = [*sent.skipped, *map(_skipped, found.skipped)]
+        after = book.Branch(
+            before.repository,
+            before.name,
+            sent.commit or "" if done else before.commit,
+            code.VERSION,
+            sent.committed_at,
+            None,
+            tuple(book.Entry(path, blobs.get(path, ""), work.digests.get(path, "")) for path in paths),
+            tuple((one.path, one.reason, one.detail) for one in skipped),
+            figures if done or not before.figures else before.figures,
+            before.access if sent.access is None else tuple(visibility.stored(sent.access)),
+            sent.commit or "",
+            sent.branch == sent.repository.default_branch,
+        )
+        await self._book.record(sent.scope, after)
+
+    async def _prune(self, sent: api.GitStructure, before: book.Branch) -> None:
+        now = {(one.path, one.blob) for one in sent.files}
+        gone = {(one.path, one.blob) for one in before.files} - now
+        await self._book.prune(sent.scope, gone, before.extractor)
+
+
+def _round(changed: list[analyst.Written], digests: dict[str, str], there: set[str]) -> _Round:
+    gone = sorted(path for path in digests if path not in there and path)
+    if not there and "" in digests:
+        gone.append("")  # the branch itself
+    writing = changed[:WRITES]
+    deleting = gone[: WRITES - len(writing)]
+    left = len(changed) + len(gone) - len(writing) - len(deleting)
+    known = digests | dict.fromkeys((*(one.path for one in writing), *deleting), _BEGUN)
+    return _Round(writing, deleting, left, known)
+
+
+def _skipped(one: Skipped) -> api.SkippedFile:
+    return api.SkippedFile(path=one.path, reason=str(one.reason), detail=one.detail[:400])
+
+
+def _failed(path: str, error: root.JervisError, code_of: Code) -> api.FileOutcome:
+    field, remedy = getattr(error, "field", None), getattr(error, "remedy", None)
+    problem = api.Problem(code=code_of(error), message=error.message, field=field, remedy=remedy)
+    return api.FileOutcome(path=path, problem=problem, retryable=isinstance(error, root.Operational))

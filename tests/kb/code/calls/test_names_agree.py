@@ -1,0 +1,83 @@
+"""Callers and callees have the names of declarations, and facts survive the way out of the worker process."""
+
+from __future__ import annotations
+
+import pickle
+import textwrap
+from pathlib import Path
+
+from kb.code import calls, extraction, worker
+from kb.code.calls import configuration
+from kb.code.facts import FileFacts
+
+_SOURCES = {
+    "a.py": """\
+        @register
+        class Outer:
+            made = [build(x) for x in range(3)]
+            class Inner:
+                def f(self):
+                    def g():
+                        return lambda: build(1)
+                    return g()
+            async def h(self): self.Inner().f()
+        def build(x): return Outer()
+        def register(kind): return kind
+        if build(2):
+            def late(): build(3)
+        """,
+    "a.go": """\
+        package p
+        type T[K any] struct{}
+        func (t *T[K]) F() { func() { t.F() }() }
+        func init() { new(T[int]).F() }
+        var x = func() int { G(); return 1 }()
+        func G() {}
+        """,
+}
+
+
+def _facts() -> dict[str, FileFacts]:
+    found = {}
+    for path, text in _SOURCES.items():
+        raw = textwrap.dedent(text).encode()
+        one = extraction.extract(
+            path, raw, path.partition(".")[2].replace("py", "python"), extraction.collector(calls=True)
+        )
+        answered = worker.answer(pickle.dumps(one))
+        assert answered == one
+        assert isinstance(answered, FileFacts)
+        found[path] = answered
+    return found
+
+
+def test_names_of_calls_are_names_of_declarations() -> None:
+    files = _facts()
+    facts = {path: one.calls for path, one in files.items() if isinstance(one.calls, calls.CallFacts)}
+    edges = calls.resolve(facts).edges
+    names = {(path, symbol.qname) for path, one in files.items() for symbol in one.symbols}
+    assert {(one.callee_file, one.callee) for one in edges} <= names
+    assert {(one.caller_file, one.caller) for one in edges if one.caller} <= names
+    assert [(one.caller, one.callee, one.line) for one in edges] == [
+        ("", "G", 5),
+        ("T.F", "T.F", 3),
+        ("init", "T.F", 4),
+        ("", "build", 12),
+        ("Outer", "build", 3),
+        ("Outer.Inner.f", "Outer.Inner.f.g", 8),
+        ("Outer.Inner.f.g", "build", 7),
+        ("Outer.h", "Outer.Inner", 9),
+        ("Outer.h", "Outer.Inner.f", 9),
+        ("build", "Outer", 10),
+        ("late", "build", 13),
+    ]
+
+
+def test_configuration_is_read_without_what_is_left_out_and_without_links(tmp_path: Path) -> None:
+    for name in ("go.mod", "one/go.mod", "vendor/go.mod", "one/other.txt"):
+        place = tmp_path / name
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(f"module {name}")
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "go.mod").symlink_to(tmp_path / "go.mod")
+    assert configuration.read(tmp_path, ["vendor"]) == {"go.mod": b"module go.mod", "one/go.mod": b"module one/go.mod"}

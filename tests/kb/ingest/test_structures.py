@@ -1,0 +1,239 @@
+"""The structure of a branch: documents in the shapes of seed 001, contents asked for once, the same as a rebuild."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kb import api, client, code, metrics, mongo
+from kb.code import analyst, asking, book, budget
+from kb.erasure import holdings
+from kb.http import code as code_http
+from kb.http import structures
+from kb.ingest import lanes
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+from tests.kb.aliases import memory as aliases_memory
+from tests.kb.http import whole
+
+pytestmark = pytest.mark.services
+
+SHAPE = 'class Shape:\n    """A thing with an area."""\n\n    def area(self) -> float:\n        return 0.0\n'
+SQUARE = (
+    "from app.shape import Shape\n\n\nclass Square(Shape):\n    def area(self) -> float:\n        return side()\n\n\n"
+    "def side() -> float:\n    return 1.0\n"
+)
+FILES = {"app/__init__.py": "", "app/shape.py": SHAPE, "app/square.py": SQUARE}
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.ObservedState]:
+    held = (memory.Vectors(), memory.Content(), aliases_memory.Registry(clock))
+    async with world.opened(tmp_path, router, clock, meters, *held) as made:
+        yield made
+
+
+@pytest.fixture
+async def served(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
+) -> AsyncIterator[client.Client]:
+    analysts = analyst.Analyst()
+    known = book.Book(database, clock)
+    works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(meters))
+    more = [*works.routes(), *code_http.Code(asking.Asking(known, analysts)).routes()]
+    async with whole.over(kb, meters, clock, more=more) as (typed, _):
+        yield typed
+    analysts.close()
+
+
+def tree(files: Mapping[str, str], *, contents: bool = True, branch: str = "main", **more: Any) -> api.GitStructure:
+    rows = [
+        {"path": path, "blob": hashlib.sha1(text.encode()).hexdigest(), "size": len(text)}
+        | ({"content": text} if contents else {})
+        for path, text in files.items()
+    ]
+    filled = {
+        "scope": scopes.SHOP,
+        "repository": {"org": "acme", "name": "shop", "defaultBranch": "main"},
+        "branch": branch,
+        "commit": "a" * 40,
+        "files": rows,
+    }
+    return api.GitStructure.model_validate(filled | more)
+
+
+def gone(branch: str = "main") -> api.GitStructure:
+    return tree({}, branch=branch, commit=None, removed=True)
+
+
+def key(kind: str, name: str, branch: str = "main") -> str:
+    return f"{kind}__{name}__branch__{branch}__shop"
+
+
+async def edges(kb: world.ObservedState) -> set[tuple[str, str, str]]:
+    return {(one.edge.source, one.edge.type, one.edge.target) for one in await kb.graph.edges(scopes.SHOP)}
+
+
+async def test_contents_are_asked_for_once_and_become_the_shapes_of_the_specification(
+    kb: world.ObservedState, served: client.Client, fake: process.Fake
+) -> None:
+    reply = await served.code.structure(tree(FILES, contents=False))
+    assert (reply.state, sorted(reply.missing)) == ("Wanted", sorted(FILES))
+    assert await edges(kb) == set()
+    reply = await served.code.structure(tree(FILES))
+    assert (reply.state, reply.files, reply.stored, reply.failed, reply.extractor) == ("Done", 3, 3, [], code.VERSION)
+    found = await edges(kb)
+    shape, square = key("file", "app/shape.py"), key("file", "app/square.py")
+    assert {
+        ("repository__acme_shop", "has_branch", "branch__main__shop"),
+        ("branch__main__shop", "contains_file", shape),
+        (shape, "contains", key("class", "app.shape.Shape")),
+        (key("class", "app.shape.Shape"), "has_method", key("method", "app.shape.Shape__area")),
+        (square, "contains", key("method", "app.square__side")),
+    } <= found
+    assert all(one.evidence_chunk_ids for one in await kb.graph.edges(scopes.SHOP))
+    assert fake.count(path="/api/chat") == 0
+    again = await served.code.structure(tree(FILES, contents=False))
+    assert (again.state, again.stored, again.unchanged, again.removed) == ("Done", 0, 3, 0)
+
+
+async def test_a_change_writes_what_changed_and_what_is_gone_goes(
+    kb: world.ObservedState, served: client.Client
+) -> None:
+    await served.code.structure(tree(FILES))
+    changed = {"app/__init__.py": "", "app/shape.py": SHAPE.replace("area", "size")}
+    reply = await served.code.structure(tree(changed, commit="b" * 40))
+    assert (reply.state, reply.stored, reply.unchanged, reply.removed) == ("Done", 1, 1, 1)
+    found = await edges(kb)
+    assert not [one for one in found if "square" in one[0] + one[2] or "area" in one[2]]
+    assert (key("class", "app.shape.Shape"), "has_method", key("method", "app.shape.Shape__size")) in found
+
+
+async def test_a_removed_branch_leaves_nothing(
+    kb: world.ObservedState, served: client.Client, database: mongo.Database
+) -> None:
+    await served.code.structure(tree(FILES))
+    await served.code.structure(tree(FILES, branch="next"))
+    assert (await served.code.structure(gone())).state == "Done"
+    assert not [one for one in await edges(kb) if "main" in one[0] + one[2]]
+    assert (await served.code.structure(tree(FILES, branch="next", contents=False))).state == "Done"
+    assert (await served.code.structure(gone("next"))).state == "Done"
+    assert await edges(kb) == set()
+    for name in (book.BRANCHES, book.FACTS):
+        assert await database[name].count_documents({}) == 0
+
+
+async def test_an_erased_scope_has_no_facts(served: client.Client, database: mongo.Database) -> None:
+    await served.code.structure(tree(FILES))
+    erased = {name: await one.erase(scopes.SHOP) for name, one in holdings.of(database).items()}
+    assert (erased["codeBranches"], erased["codeFacts"]) == (1, 3)
+
+
+async def test_a_file_that_is_given_up_is_said_and_not_asked_for_again(served: client.Client) -> None:
+    files = FILES | {"app/blob.py": "x = '\0'\n", "README.md": "# Shop\n"}
+    reply = await served.code.structure(tree(files))
+    assert (reply.state, [(one.path, one.reason) for one in reply.skipped]) == ("Done", [("app/blob.py", "binary")])
+    again = await served.code.structure(tree(files, contents=False))
+    assert (again.state, [one.path for one in again.skipped]) == ("Done", ["app/blob.py"])
+
+
+async def test_questions_are_answered_from_what_was_sent(served: client.Client) -> None:
+    asked: dict[str, Any] = {"scope": scopes.SHOP}
+    with pytest.raises(client.Rejected) as refused:
+        await served.code.callers(api.Callers(symbol="side", **asked))
+    assert (refused.value.status, refused.value.field) == (404, "repository")
+    sent: list[str] = []
+
+    async def read(paths: Sequence[str]) -> Mapping[str, str]:
+        sent.extend(paths)
+        return {path: FILES[path] for path in paths}
+
+    reply = await served.code.send(tree(FILES, contents=False), read)
+    assert (reply.state, sorted(sent)) == ("Done", sorted(FILES))
+    found = await served.code.callers(api.Callers(symbol="side", **asked))
+    assert [(one.caller.qualified_name, one.line, one.rule) for one in found.calls] == [
+        ("app.square.Square.area", 6, "local")
+    ]
+    assert (found.coverage.commit, found.coverage.current, found.coverage.files) == ("a" * 40, True, 3)
+    with pytest.raises(client.Rejected) as refused:
+        await served.code.impact(api.Impact(symbol="area", **asked))
+    assert refused.value.remedy == "Name one of: app/shape.py:Shape.area, app/square.py:Square.area"
+    broken = await served.code.impact(api.Impact(symbol="Shape.area", **asked))
+    assert [(one.place.qualified_name, one.by) for one in broken.affected] == [("app.square.Square.area", "overrides")]
+    shown = await served.code.map(api.CodeMap(tokens=200, **asked))
+    assert shown.text.startswith("app/s")
+    await served.code.structure(tree(FILES, branch="next"))
+    assert (await served.code.callers(api.Callers(symbol="side", **asked))).coverage.branch == "main"
+    with pytest.raises(client.Rejected) as refused:
+        await served.code.callers(api.Callers(symbol="side", scope=scopes.OTHER))
+    assert refused.value.status == 404
+
+
+MODULES = ("a", "b", "c", "d")
+
+
+def module(name: str, chance: random.Random) -> str:
+    """A source that calls, extends and imports from others by chance."""
+    other = chance.choice(MODULES)
+    lines = [f"from {other} import Base as Other, work as done", "import json", ""]
+    lines += [f"class Base({chance.choice(['Other', 'object', 'json.JSONEncoder'])}):"]
+    lines += [
+        "    def run(self):",
+        f"        return {chance.choice(['done()', 'self.stop()', 'Other().run()', 'None'])}",
+        "",
+    ]
+    if chance.random() < 0.5:
+        lines += ["    def stop(self):", "        return work()", ""]
+    lines += ["def work():", f"    return {chance.choice(['Base().run()', 'done()', '1'])}"]
+    return "\n".join(lines) + "\n"
+
+
+async def known(kb: world.ObservedState) -> dict[str, str]:
+    """What each document says, as the graph has it."""
+    found = {}
+    for kind, beginning in ((api.GIT_FILE, "git_file::"), (api.GIT_BRANCH, "git_branch::")):
+        for one in await kb.graph.documents(scopes.SHOP, kind, beginning):
+            versions = await kb.graph.versions(scopes.SHOP, one.id)
+            [found[one.source_urn]] = [each.given for each in versions if each.document.until_ms is None]
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_any_changes_end_in_what_a_rebuild_gives(
+    kb: world.ObservedState, served: client.Client, seed: int
+) -> None:
+    chance = random.Random(seed)
+    files = {f"{name}.py": module(name, chance) for name in MODULES}
+    former: list[dict[str, str]] = []
+    for number in range(12):
+        former.append(dict(files))
+        change = chance.choice(["edit", "revert", "rename", "delete", "add"])
+        path = chance.choice(sorted(files))
+        if change == "edit":
+            files[path] = module(path, chance)
+        elif change == "revert":
+            files = dict(chance.choice(former))
+        elif change == "rename":
+            files[f"{chance.choice(MODULES)}.py"] = files.pop(path)
+        elif change == "delete" and len(files) > 1:
+            del files[path]
+        else:
+            files[f"{chance.choice(MODULES)}.py"] = module(path, chance)
+        reply = await served.code.structure(tree(files, commit=f"{number:040x}"))
+        assert (reply.state, reply.failed) == ("Done", [])
+    after, state = await known(kb), await kb.state()
+    assert len(after) == len(files) + 1
+    await served.code.structure(gone())
+    assert await known(kb) == {}
+    await served.code.structure(tree(files, commit=f"{11:040x}"))
+    assert await known(kb) == after
+    assert await kb.state() == state

@@ -1,0 +1,60 @@
+"""The source files of a commit: what counts as one, contents as they are, the time of the last change."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from controllers.sources.git import tree
+from kb import api
+from kb.code import grammars
+from tests.sources.git.making import Repository
+from tests.sources.git.test_repository import Reading
+
+
+def test_files_are_sources_and_project_files_with_the_time_of_their_last_change(tmp_path: Path) -> None:
+    made = Repository(tmp_path / "r.git")
+    long = b"x = 1\n" * 200_000
+    made.commit("One", {"a.py": b"A = 1\n", "go.mod": b"module a\n", "README.md": b"# A\n", "long.py": long})
+    first = int(made.git("log", "-1", "--format=%ct", "main"))
+    made.commit("Two", {"b/c.ts": b"export const c = 1\n", "latin.py": "# caf\xe9\n".encode("latin-1")})
+    found, skipped = tree.files(made.path, made.sha("main"))
+    assert [one.path for one in found] == ["a.py", "b/c.ts", "go.mod", "latin.py"]
+    assert [(one.path, one.reason) for one in skipped] == [("long.py", "too-large")]
+    assert found[0].modified == datetime.fromtimestamp(first, UTC)
+    texts = tree.contents(made.path, found)
+    assert texts == {
+        "a.py": "A = 1\n",
+        "b/c.ts": "export const c = 1\n",
+        "go.mod": "module a\n",
+        "latin.py": "# caf\ufffd\n",
+    }
+    assert found[0].blob == made.git("rev-parse", "main:a.py").decode().strip()
+
+
+def test_the_endings_are_those_of_the_grammars() -> None:
+    assert {ending for ending in api.ENDINGS if grammars.language_of(f"a.{ending}")} == api.ENDINGS
+    known = {one for language in grammars.LANGUAGES for one in grammars.endings(language)}
+    assert {one.removeprefix(".") for one in known} == api.ENDINGS
+
+
+async def test_a_branch_is_followed_by_its_source_files_and_goes_with_them(tmp_path: Path) -> None:
+    made = Repository(tmp_path / "srv" / "acme" / "storage.git")
+    made.commit("One", {"a.py": b"A = 1\n"})
+    made.commit("Side", {"s.py": b"S = 1\n"}, branch="side")
+    one = Reading(tmp_path / "ws", made.url, include=["main", "s*"])
+    await one.poll()
+    assert [(each.request.branch, each.request.commit) for each in one.trees] == [
+        ("main", made.sha("main")),
+        ("side", made.sha("side")),
+    ]
+    assert await one.trees[0].read(["a.py", "gone.py"]) == {"a.py": "A = 1\n"}
+    await one.poll()
+    assert len(one.trees) == 2, "nothing is new"
+    one.cursor = {**one.cursor, "branches": {name: {"at": made.sha(name)} for name in ("main", "side")}}
+    await one.poll()
+    assert [each.request.branch for each in one.trees[2:]] == ["main", "side"], "read by a version without code"
+    made.git("update-ref", "-d", "refs/heads/side")
+    made.commit("Two", {"a.py": b"A = 2\n"})
+    await one.poll()
+    assert [(each.request.branch, each.request.removed) for each in one.trees[4:]] == [("side", True), ("main", False)]
