@@ -16,7 +16,7 @@ from kb.code.outline import Outline, outline
 Collect = Callable[[tree_sitter.Tree, bytes, str, Outline, tuple[Import, ...]], object]
 """What reads the calls of a file out of the same tree: tree, source, language, outline, imports -> plain data."""
 
-_AGAIN = 0.25
+_AGAIN = 0.2
 
 
 def extract(path: str, raw: bytes, language: str, collect: Collect | None = None) -> FileFacts:

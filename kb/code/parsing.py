@@ -13,7 +13,7 @@ import tree_sitter
 
 from kb.code import grammars
 
-SECONDS = 0.5
+SECONDS = 0.4
 """CPU time for one source. What does not keep to it, a query say, ends with its process (`kb.code.worker`)."""
 _CHUNK = 1 << 16
 

@@ -187,18 +187,21 @@ class _Pass:
             except (pickle.UnpicklingError, TypeError, ValueError, EOFError, AttributeError, ImportError, IndexError):
                 found = None
             if found:
-                self.answers[number] = found
-                if self._progress:
-                    self._progress(len(self.answers), len(self._sources))
+                self._add(number, found)
                 continue
             if time.monotonic() < self._deadline:
                 reason, detail = worker.why()
-                self.answers[number] = Skipped(self._sources[number].path, reason, detail)
+                self._add(number, Skipped(self._sources[number].path, reason, detail))
             if number + 1 < batch.stop:
                 self.batches.appendleft(range(number + 1, batch.stop))
             worker.end()
             return None
         return worker
+
+    def _add(self, number: int, found: FileFacts | Skipped) -> None:
+        self.answers[number] = found
+        if self._progress:
+            self._progress(len(self.answers), len(self._sources))
 
     def _is_over(self) -> bool:
         return self._stop.is_set() or time.monotonic() > self._deadline

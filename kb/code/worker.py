@@ -24,7 +24,7 @@ from kb.code import extraction, parsing, selection
 from kb.code.facts import FileFacts, Reason, Skipped
 
 FRAME = struct.Struct(">I")
-SECONDS = 0.9
+SECONDS = 0.8
 """CPU time for one file, after which the kernel ends the process; parsing gives up before (`kb.code.parsing`)."""
 _MEMORY = 2 << 30
 

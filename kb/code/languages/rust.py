@@ -24,6 +24,9 @@ def _name(node: Node, source: bytes) -> Name | None:
     while target:
         through = _THROUGH.get(target.type, "name" if target.type == "scoped_type_identifier" else "")
         inner = target.child_by_field_name(through) if through else None
+        if target.type == "bounded_type" or (target.type == "tuple_type" and target.named_child_count == 1):
+            # `dyn A + B` is the first of them; parentheses around one type are no tuple.
+            inner = target.named_children[0]
         if not inner:
             return Name("".join(text(source, target).split()), target)
         target = inner
