@@ -68,9 +68,11 @@ unit: venv ## Tests that need neither a cluster nor a service (they need Chromiu
 	$(BIN)/pytest -n auto -m "not apiserver and not services and not e2e"
 
 .PHONY: test-thorough
-test-thorough: venv ## Property tests with all their examples (make unit draws a quarter of the costly ones)
+test-thorough: venv ## Property tests with all their examples; the image for transcription (builds it once, minutes)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto -m "not apiserver and not services and not e2e" \
 	  $$(grep -rlE "^from hypothesis|^import hypothesis" tests --include="test_*.py")
+	$(BIN)/python -m hack.image --build-only jervis transcription && \
+	  JERVIS_TEST_TRANSCRIPTION=1 $(BIN)/pytest tests/transcription
 
 .PHONY: contract
 contract: venv ocr mailserver gitea recorded services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
