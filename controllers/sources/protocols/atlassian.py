@@ -8,7 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from controllers.sources import hosts, limits, port, rest
@@ -84,10 +84,10 @@ class Poll:
     @classmethod
     def opened(
         cls, opens: Opened, *, size: int = 0, ids_size: int = 0
-    ) -> Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Self]:
+    ) -> Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Any]:
         """What opens the poll of a Connection. It raises `Misconfigured`."""
 
-        def made(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Self:
+        def made(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Poll:
             chosen = spec.filter or connection.Filter()
             of = window.of(cls.product.lower(), spec.url, credentials.get("username", ""), chosen.model_dump_json())
             return cls(opens(spec, credentials, bucket), chosen, of, size or cls.sizes[0], ids_size or cls.sizes[1])
