@@ -30,7 +30,7 @@ from controllers.connection import removals
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, port, sweep
 from controllers.sources.meetings import store
 from controllers.sources.state import Sweep
-from crds import connection, errors, labels
+from crds import connection, errors, labels, leftovers
 from kb import client as kb
 
 PROTOCOLS: dict[str, Callable[[int], Site] | None] = {
@@ -259,7 +259,7 @@ async def database(uri: str) -> AsyncIterator[Any]:
 
 
 async def run(protocol: str, algorithm: str, seed: int, real: Any) -> Outcome:
-    """One history. What it wrote is gone afterwards, but for meetings, which no other history can see."""
+    """One history. What it wrote is gone afterwards."""
     begun = time.perf_counter()
     uid, makes = f"{protocol}-{algorithm}-{seed}", PROTOCOLS[protocol]
     made = makes(seed) if makes is not None else meetings.Meetings(seed, real)
@@ -282,4 +282,6 @@ async def run(protocol: str, algorithm: str, seed: int, real: Any) -> Outcome:
             )  # fmt: skip
         finally:
             await assignments.Assignments(real).drop(uid)
+            for name in (leftovers.MEETINGS, leftovers.TRANSCRIPTS):
+                await real[name].delete_many({})
             await session.close()
