@@ -1,6 +1,7 @@
 # syntax=docker/dockerfile:1
-# One image for every process of Jervis (target `jervis`, the default), and one with the simulated Ollama of the tests
-# (target `fakes`). BASE is any image with Python 3.11 or newer as python3 and its venv module.
+# One image for every process of Jervis (target `jervis`, the default), one for the Jobs that transcribe meetings (target
+# `transcription`), and one with the simulated Ollama of the tests (target `fakes`). BASE is any image with Python 3.11
+# or newer as python3 and its venv module.
 # How packages are reached (indexes, certificates) comes from the optional secrets `packages` and `ca`; nothing of it stays.
 # No cache mounts: buildah 1.28 (Debian 12) empties the whole root when it unmounts one. No COPY --from of the environment:
 # buildah hashes all of it at every build.
@@ -59,7 +60,7 @@ USER 10001:10001
 CMD ["python3", "-m", "tests.fakes.ollama"]
 
 # The engine that transcribes meetings, for the pods that do; built with --target transcription.
-FROM runtime AS hearing
+FROM runtime AS engine
 COPY requirements/transcription.txt /opt/requirements/
 RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
     set -a && if [ -f /run/secrets/packages ]; then . /run/secrets/packages; fi && set +a \
@@ -67,13 +68,19 @@ RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
     && /opt/installer/bin/pip install -q --no-cache-dir --require-hashes -r /opt/requirements/bootstrap.txt \
     && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --compile-bytecode \
         --require-hashes --no-deps -r /opt/requirements/transcription.txt \
-    && rm -rf /opt/installer
+    # Never imported: what finds silence and what loads models from a hub; the rest as above.
+    && cd /opt/jervis/lib/python3*/site-packages \
+    && rm -rf onnxruntime* hf_xet* /opt/installer \
+    && find . -depth \( -name tests -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.[ch]' \) -exec rm -rf {} +
 
-FROM hearing AS transcription
+FROM engine AS transcription
 COPY crds /app/crds
 COPY orchestrator_job /app/orchestrator_job
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
 USER 10001:10001
+LABEL org.opencontainers.image.title="Jervis transcription" \
+    org.opencontainers.image.description="Transcribes recordings of meetings for Jervis" \
+    org.opencontainers.image.licenses="Apache-2.0"
 
 FROM runtime AS jervis
 # Git Connections are cloned, and read by runs. The PATH above lacks what dpkg runs.

@@ -68,12 +68,14 @@ unit: venv ## Tests that need neither a cluster nor a service (they need Chromiu
 	$(BIN)/pytest -n auto -m "not apiserver and not services and not e2e"
 
 .PHONY: test-thorough
-test-thorough: venv services-up ## All examples of property tests and all kills (make test has a part of the costly ones)
+test-thorough: venv services-up ## All examples of property tests, all kills, the image for transcription (make test has a part)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto -m "not apiserver and not services and not e2e" \
 	  $$(grep -rlE "^from hypothesis|^import hypothesis" tests --include="test_*.py")
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
 	  HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 4 --dist loadfile -m "(apiserver or services) and not e2e" \
 	  $$(grep -rlE "^from tests import .*thorough" tests --include="test_*.py")
+	$(BIN)/python -m hack.image --build-only jervis transcription && \
+	  JERVIS_TEST_TRANSCRIPTION=1 $(BIN)/pytest tests/transcription
 
 .PHONY: contract
 contract: venv ocr mailserver gitea recorded services-up ## Tests against a real apiserver, MongoDB wire and Weaviate

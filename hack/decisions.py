@@ -21,6 +21,7 @@ AREAS = (
     "router",
     "knowledge base: ingest and stores",
     "knowledge base: retrieval",
+    "code graph",
     "command line",
     "chart",
     "development",

@@ -89,11 +89,11 @@ def _ecma(report: progress.Progress) -> Program:
 def _rust(report: progress.Progress) -> Program:
     _cargo()
     source = SOURCES / "rust"
-    place = _place("rust", [source / "Cargo.toml", source / "Cargo.lock", source / "src/main.rs"], "")
+    place = _place("rust", [source / "Cargo.toml", source / "src/main.rs"], "")
 
     def build(scratch: Path) -> None:
-        command = ("cargo", "build", "--release", "--locked")
-        binaries.logged("codegraph-rust", *command, cwd=source, reach="crates.io", CARGO_TARGET_DIR=f"{scratch}/t")
+        command = ("cargo", "build", "--release")
+        binaries.logged("codegraph-rust", *command, cwd=source, reach="crates", CARGO_TARGET_DIR=f"{scratch}/t")
         shutil.copy(scratch / "t/release/reference", scratch)
         shutil.rmtree(scratch / "t")
 
@@ -142,10 +142,10 @@ def crates(report: progress.Progress) -> Path:
     source = TOOLS / "crates"
 
     def fetch(scratch: Path) -> None:
-        command = ("cargo", "vendor", "--locked", "--versioned-dirs", "-q", scratch / "crates")
-        binaries.logged("codegraph-crates", *command, cwd=source, reach="crates.io")
+        command = ("cargo", "vendor", "--versioned-dirs", "-q", scratch / "crates")
+        binaries.logged("codegraph-crates", *command, cwd=source, reach="crates")
 
-    place = _place("crates", [source / "Cargo.toml", source / "Cargo.lock"], "")
+    place = _place("crates", [source / "Cargo.toml"], "")
     return binaries.build_once(place, report, "fetching crates", fetch, 60) / "crates"
 
 

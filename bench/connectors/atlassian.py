@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from bench.connectors import knowledge, site
 from controllers.sources import assignments, port
 from controllers.sources.protocols import atlassian, confluence, jira
-from crds import authorities, connection, pendingtask
+from crds import connection, pendingtask
 from tests.sources import confluence_server, jira_server
 
 LATE = timedelta(minutes=10)
@@ -81,7 +81,7 @@ class _Atlassian(site.Site):
 
     def opens(self, assigned: assignments.Assignments) -> Callable[[assignments.Claim], port.Source]:
         """See `Site`."""
-        at = atlassian.opened(authorities.context(), lambda: 0.0, lambda: self.now)
+        at = atlassian.opened(site.tls(), lambda: 0.0, lambda: self.now)
         makes = self.module.opened(at, size=3, ids_size=4)
         return lambda claim: makes(claim.spec, {"username": "u", "token": "t"}, self.bucket)
 

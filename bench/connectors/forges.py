@@ -13,7 +13,7 @@ from aiohttp import web
 from bench.connectors import knowledge, site
 from controllers.sources import assignments, port
 from controllers.sources.protocols import gitea, github, gitlab, issues
-from crds import authorities, connection, pendingtask
+from crds import connection, pendingtask
 from tests.sources import forge
 
 PAGE = 5
@@ -170,7 +170,7 @@ class _Forge(site.Site):
         return str(status) if status else ""
 
     def _opens(self, make: Callable[[], Any], module: Any) -> Callable[[assignments.Claim], port.Source]:
-        tls = authorities.context()
+        tls = site.tls()
         makes = issues.opened(make, module.find, module.login, True, tls, lambda: 0.0, lambda: self.now)
         return lambda claim: makes(claim.spec, {"token": "secret"}, self.bucket)
 

@@ -22,7 +22,7 @@ import prometheus_client
 from kubernetes import client as kubernetes
 
 import kube
-from bench.connectors import atlassian, forges, mailbox, meetings, plan, references, repository
+from bench.connectors import atlassian, forges, mailbox, meetings, plan, references, repository, site
 from bench.connectors.database import Database, KilledError
 from bench.connectors.knowledge import Knowledge
 from bench.connectors.site import Site
@@ -30,12 +30,13 @@ from controllers.connection import removals
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, port, sweep
 from controllers.sources.meetings import store
 from controllers.sources.state import Sweep
-from crds import connection, errors, labels
+from crds import connection, errors, labels, leftovers
 from kb import client as kb
 
 PROTOCOLS: dict[str, Callable[[int], Site] | None] = {
-    "Mailbox": mailbox.Mailbox, "Jira": atlassian.Jira, "Confluence": atlassian.Confluence, "GitHub": forges.GitHub,
-    "GitLab": forges.GitLab, "Gitea": forges.Gitea, "Git": repository.Repository, "Meetings": None,
+    "IMAP": mailbox.Mailbox, "POP3": mailbox.Maildrop, "Jira": atlassian.Jira, "Confluence": atlassian.Confluence,
+    "GitHub": forges.GitHub, "GitLab": forges.GitLab, "Gitea": forges.Gitea, "Git": repository.Repository,
+    "Meetings": None,
 }  # fmt: skip
 OURS = "ours"
 ALGORITHMS = (OURS, "window", "days", "believed")
@@ -243,9 +244,9 @@ def _differing(held: dict[str, frozenset[str]], live: dict[str, frozenset[str]])
 
 
 @contextlib.asynccontextmanager
-async def database() -> AsyncIterator[Any]:
+async def database(uri: str) -> AsyncIterator[Any]:
     """One of this process; gone afterwards."""
-    client = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
+    client = mongo.client(uri)
     made = client[DATABASE]
     await assignments.Assignments(made).prepare()
     await items.Items(made).prepare()
@@ -258,12 +259,12 @@ async def database() -> AsyncIterator[Any]:
 
 
 async def run(protocol: str, algorithm: str, seed: int, real: Any) -> Outcome:
-    """One history. What it wrote is gone afterwards, but for meetings, which no other history can see."""
+    """One history. What it wrote is gone afterwards."""
     begun = time.perf_counter()
     uid, makes = f"{protocol}-{algorithm}-{seed}", PROTOCOLS[protocol]
     made = makes(seed) if makes is not None else meetings.Meetings(seed, real)
     world, loaded = Knowledge(), kubernetes.Configuration()
-    async with made.serving(), world.serving(), httpx.AsyncClient(trust_env=False) as http:
+    async with made.serving(), world.serving(), httpx.AsyncClient(trust_env=False, verify=site.tls()) as http:
         loaded.host = world.url
         session = kube.session(loaded)
         try:
@@ -281,4 +282,6 @@ async def run(protocol: str, algorithm: str, seed: int, real: Any) -> Outcome:
             )  # fmt: skip
         finally:
             await assignments.Assignments(real).drop(uid)
+            for name in (leftovers.MEETINGS, leftovers.TRANSCRIPTS):
+                await real[name].delete_many({})
             await session.close()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import re
-from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+
+from bench.connectors import lines
 
 _WORDS = re.compile(rb'"((?:[^"\\]|\\.)*)"|(\S+)')
 
@@ -27,19 +26,16 @@ class Folder:
         self.following += 1
 
 
-class Box:
-    """Folders, and the bytes and time of arrival of each mail by its number. `meanwhile` is called before each command
-    and `fault` says how that ends: "" well, limit: it answers NO, broken: half of its answer comes, away: nothing
-    comes, and both hang up. `lists`: the server has LIST-STATUS."""
+class Box(lines.Server):
+    """Folders of mails; `lists`: the server has LIST-STATUS."""
+
+    scheme = "imap"
 
     def __init__(self, *, lists: bool) -> None:
+        super().__init__()
         self.lists = lists
         self._validities = itertools.count(1)
         self.folders = {name: Folder(next(self._validities)) for name in ("INBOX", "Sent")}
-        self.mails: dict[int, tuple[bytes, datetime]] = {}
-        self.meanwhile: Callable[[], None] | None = None
-        self.fault: Callable[[], str] = str
-        self.url = ""
 
     def present(self) -> set[int]:
         """Numbers of the mails that are in a folder."""
@@ -58,25 +54,9 @@ class Box:
             made.put(number)
         self.folders[name] = made
 
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[None]:
-        """On loopback."""
-        writers: set[asyncio.StreamWriter] = set()
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writers.add(writer)
-            with contextlib.suppress(ConnectionError):
-                await _Session(self, reader, writer).run()
-            writers.discard(writer)
-            writer.close()
-
-        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-            self.url = f"imap://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            try:
-                yield
-            finally:
-                for one in writers:
-                    one.close()
+    async def session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """See `lines.Server`."""
+        await _Session(self, reader, writer).run()
 
 
 class _Session:

@@ -1,4 +1,4 @@
-"""A mailbox behind IMAP: mails come, move, are copied and deleted; folders are made anew."""
+"""A mailbox behind IMAP and one behind POP3: mails come, move, are copied and deleted; names are made anew."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from typing import Any
 
 from bench.connectors import knowledge, site
 from bench.connectors.imapserver import Box
+from bench.connectors.pop3server import Drop
 from controllers.sources import assignments, port
 from controllers.sources.protocols import mailboxes, mails
-from crds import authorities, connection
+from crds import connection
 
 
-class Mailbox(site.Site):
-    """Every second one has LIST-STATUS."""
-
+class _Mails(site.Site):
     type = connection.Type.EMAIL
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, box: Box | Drop) -> None:
         super().__init__(seed)
-        self.box, self._planned = Box(lists=seed % 2 == 0), site.Planned()
-        self.box.fault, self.box.meanwhile = self._planned.next, lambda: self.meanwhile and self.meanwhile()
+        self._served, self._planned = box, site.Planned()
+        box.fault, box.meanwhile = self._planned.next, lambda: self.meanwhile and self.meanwhile()
         self._now = site.START
         self._items: dict[int, port.Item] = {}
 
@@ -40,15 +39,50 @@ class Mailbox(site.Site):
     @property
     def url(self) -> str:
         """See `Site`."""
-        return self.box.url
+        return self._served.url
 
     def serving(self) -> contextlib.AbstractAsyncContextManager[Any]:
         """See `Site`."""
-        return self.box.serving()
+        return self._served.serving()
 
     def live(self) -> dict[str, frozenset[str]]:
         """See `Site`."""
-        return {self._items[number].urn: frozenset({knowledge.token(number)}) for number in self.box.present()}
+        return {self._items[number].urn: frozenset({knowledge.token(number)}) for number in self._served.present()}
+
+    def _new(self, number: int) -> None:
+        said = knowledge.token(number)
+        head = f"From: ada@acme.example\r\nMessage-ID: <m{number}@acme.example>\r\nSubject: Mail {said}\r\n"
+        raw = f"{head}\r\nText {said}\r\n".encode()
+        self._served.mails[number] = raw, self._now
+        self._items[number] = mails.item(hashlib.sha256(raw).hexdigest(), raw, self._now)
+
+    def _known(self) -> tuple[list[int], list[int]]:
+        """The mails that are there, and those that were."""
+        there = self._served.present()
+        return sorted(there), sorted(self._served.mails.keys() - there)
+
+    def faults(self, fault: tuple[int, str] | None) -> None:
+        """See `Site`."""
+        self._planned.set(fault)
+
+    def fault(self) -> str:
+        """See `Site`."""
+        if self.meanwhile is not None:
+            self.meanwhile()
+        return self._planned.next()
+
+    def opens(self, assigned: assignments.Assignments) -> Callable[[assignments.Claim], port.Source]:
+        """See `Site`."""
+        makes = mailboxes.opened(True, site.tls(), lambda: 0.0)
+        return lambda claim: makes(claim.spec, {"username": "u", "password": "p"}, self.bucket)
+
+
+class Mailbox(_Mails):
+    """By IMAP. Every second one has LIST-STATUS."""
+
+    def __init__(self, seed: int) -> None:
+        self.box = Box(lists=seed % 2 == 0)
+        super().__init__(seed, self.box)
 
     def rows(self) -> list[site.Row]:
         """In every folder in the order of its sequence numbers."""
@@ -61,8 +95,7 @@ class Mailbox(site.Site):
     def change(self, dice: random.Random, number: int) -> None:
         """See `Site`."""
         self._now += timedelta(seconds=dice.randint(0, 30))
-        box = self.box
-        there, away = sorted(box.present()), sorted(set(box.mails) - box.present())
+        box, (there, away) = self.box, self._known()
         what = dice.choice(("new", "new", "new", "move", "move", "copy", "delete", "back", "anew"))
         folder = dice.choice(("INBOX", "Sent"))
         if what == "new" or not there:
@@ -81,24 +114,37 @@ class Mailbox(site.Site):
         elif what == "anew":
             box.renumber(folder)
 
-    def _new(self, number: int) -> None:
-        said = knowledge.token(number)
-        head = f"From: ada@acme.example\r\nMessage-ID: <m{number}@acme.example>\r\nSubject: Mail {said}\r\n"
-        raw = f"{head}\r\nText {said}\r\n".encode()
-        self.box.mails[number] = raw, self._now
-        self._items[number] = mails.item(hashlib.sha256(raw).hexdigest(), raw, self._now)
 
-    def faults(self, fault: tuple[int, str] | None) -> None:
-        """See `Site`."""
-        self._planned.set(fault)
+class Maildrop(_Mails):
+    """By POP3. Every second one is locked by a session."""
 
-    def fault(self) -> str:
-        """See `Site`."""
-        if self.meanwhile is not None:
-            self.meanwhile()
-        return self._planned.next()
+    def __init__(self, seed: int) -> None:
+        self.drop = Drop(locks=seed % 2 == 0)
+        super().__init__(seed, self.drop)
 
-    def opens(self, assigned: assignments.Assignments) -> Callable[[assignments.Claim], port.Source]:
+    def rows(self) -> list[site.Row]:
+        """In the order in which the server lists them."""
+        return [
+            site.Row(self._items[number], self.drop.mails[number][1], f"pop3/{name}")
+            for name, number in self.drop.names.items()
+        ]
+
+    def change(self, dice: random.Random, number: int) -> None:
         """See `Site`."""
-        makes = mailboxes.opened(True, authorities.context(), lambda: 0.0)
-        return lambda claim: makes(claim.spec, {"username": "u", "password": "p"}, self.bucket)
+        self._now += timedelta(seconds=dice.randint(0, 30))
+        drop, (there, away) = self.drop, self._known()
+        what = dice.choice(("new", "new", "new", "copy", "delete", "delete", "back", "order", "rename"))
+        if what == "new" or not there:
+            self._new(number)
+            drop.put(number)
+        elif what == "copy":
+            drop.put(dice.choice(there))
+        elif what == "delete":
+            drop.take(dice.choice(there))
+        elif what == "back" and away:
+            drop.put(dice.choice(away))
+        elif what == "order":
+            dice.shuffle(there)
+            drop.order(there)
+        elif what == "rename":
+            drop.rename()

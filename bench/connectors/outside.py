@@ -72,10 +72,12 @@ class Outside(Commits):
 
 
 @contextlib.contextmanager
-def mongodb(folder: Path) -> Iterator[str]:
-    """The URI of a server whose data are in `folder`."""
+def mongodb(folder: Path, *, memory: bool = False) -> Iterator[str]:
+    """The URI of a server whose data are in `folder`, or in its memory."""
     port = ports.free()
-    command = [*jars.mongodb(progress.Progress()), "127.0.0.1", str(port), str(folder / "data.mv")]
+    # Its storage knows file systems by their prefix (h2database.com, "Pluggable File System").
+    data = "nioMemFS:data.mv" if memory else str(folder / "data.mv")
+    command = [*jars.mongodb(progress.Progress()), "127.0.0.1", str(port), data]
     with (folder / "mongodb.log").open("wb") as log:
         child = subprocess.Popen(command, stdout=log, stderr=log)
     uri = f"mongodb://127.0.0.1:{port}"

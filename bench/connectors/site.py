@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from controllers.sources import assignments, limits, port
-from crds import connection
+from crds import authorities, connection
 from kb import api
 
 START = datetime(2026, 10, 25, tzinfo=UTC)
@@ -140,6 +142,12 @@ class Site:
     def opens(self, assigned: assignments.Assignments) -> Callable[[assignments.Claim], port.Source]:
         """What makes the real source for one poll, as one process does it."""
         raise NotImplementedError
+
+
+@functools.cache
+def tls() -> ssl.SSLContext:
+    """That of a process, which makes one as it starts: to load the authorities takes a tenth of a second."""
+    return authorities.context()
 
 
 @contextlib.asynccontextmanager

@@ -184,7 +184,10 @@ class Items:
         self, uid: str, owner: scope.Scope, one: port.Item, content: Mapping[str, Any], now: datetime, fence: int = 0
     ) -> None:
         """Keep a new item of `owner`; one that is there already stays as it is, unless others may read it now. One that
-        comes back while its task or document still leaves becomes new after that. Raises `Unavailable`."""
+        comes back while its task or document still leaves becomes new after that. Raises `Unavailable`.
+
+        What a process found that has lost its claim meanwhile is left out where its successor has found the thing: it
+        is older, and the cursor that knows it is not stored either."""
         row = _row(uid, owner, one, content, now, fence)
         item_id = key(uid, one.source_id, one.version)
         with trouble("keep an item"):
@@ -192,13 +195,20 @@ class Items:
                 # First: after a kill in between it is repeated. What came back in an older version stays away.
                 others = {"connection": uid, "sourceId": one.source_id, "_id": {"$ne": item_id}}
                 others["type"] = {"$exists": True}
+                newer = {**others, "seen": {"$gt": fence}}
                 older = {"$set": {"superseded": True}, "$unset": {"returned": ""}}
-                await self._rows.update_many(others, older)
+                await self._rows.update_many({**others, "seen": {"$not": {"$gt": fence}}}, older)
+                if await self._rows.find_one(newer, {"_id": 1}) is not None:
+                    return
                 # Of two versions the later one becomes the later task, whatever the clocks of two processes say.
                 last = await self._rows.find_one(others, {"found": 1}, sort=[("found", DESCENDING)])
                 if last is not None:
                     row["found"] = max(now, last["found"] + timedelta(milliseconds=1))
             done = await self._rows.update_one({"_id": item_id}, {"$setOnInsert": row}, upsert=True)
+            if one.editable and done.upserted_id and await self._rows.find_one(newer, {"_id": 1}) is not None:
+                # It stood still before this write until its successor had stored its own.
+                await self._rows.delete_one({"_id": item_id, "state": NEW, "seen": fence})
+                return
             if done.upserted_id is None:
                 again = {"_id": item_id, "state": GONE, "$or": [{"returned": None}, _others(one, "returned.access")]}
                 await self._rows.update_one(again, {"$set": {"returned": row}, "$unset": {"superseded": ""}})

@@ -70,7 +70,7 @@ def local(place: layout.Layout, environment: Mapping[str, str], report: progress
         # checkout's cluster is stopped for it: that waits until nothing can fail to be built.
         needs = (packages.name,) if ownership.predecessor(place) is None else cluster.needs
         runtime = planned.Step("runtime", lambda: lifecycle.runtime(place, report), _RUNTIME_SECONDS, needs)
-        targets = ["jervis"] if environment.get("OLLAMA_URL") else list(build.IMAGES)
+        targets = ["jervis"] if environment.get("OLLAMA_URL") else list(build.CLUSTER)
         steps += [runtime, *_images(place, targets, report)]
     return steps
 

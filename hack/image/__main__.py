@@ -14,7 +14,12 @@ from hack.image.store import Store
 def main(arguments: list[str]) -> int:
     """Exit status: 0 the images are where they are needed, 1 not (one line on stderr says why)."""
     parser = argparse.ArgumentParser(prog="python -m hack.image", description=__doc__)
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{' or '.join(build.IMAGES)}; default: both")
+    parser.add_argument(
+        "targets",
+        nargs="*",
+        metavar="TARGET",
+        help=f"{' or '.join(build.IMAGES)}; default: {' and '.join(build.CLUSTER)}",
+    )
     parser.add_argument(
         "--base", help="build on this image instead of a bootstrapped Debian (buildah must be able to pull it)"
     )
@@ -30,7 +35,7 @@ def main(arguments: list[str]) -> int:
         unknown = set(parsed.targets) - set(build.IMAGES)
         if unknown:
             raise errors.Failure(f"there is no target {unknown.pop()!r}; there are {', '.join(build.IMAGES)}")
-        _make(parsed.targets or list(build.IMAGES), parsed, report)
+        _make(parsed.targets or list(build.CLUSTER), parsed, report)
     except errors.Failure as failure:
         print(f"error: {failure}", file=sys.stderr)
         return 1

@@ -3,7 +3,7 @@
 A request names the whole tree. Facts of files that are not stored yet are read from the contents that come with it;
 as long as some are missing the reply names them and nothing is written. Then the whole branch is resolved anew, and
 the documents that say something else than before are written, those of files that are gone are deleted. So what is
-known after a commit is what a rebuild gives, and a kill repeats a part and loses none (decision 0130).
+known after a commit is what a rebuild gives, and a kill repeats a part and loses none (decision 0122).
 """
 
 from __future__ import annotations

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from email import parser
 from pathlib import Path
 
@@ -14,35 +12,16 @@ import pytest
 
 from hack.cluster import layout
 from hack.image import build
-from hack.image.store import Store
+from tests.container import Container, opened
 from tests.hack import imports
-
-
-@dataclass(frozen=True)
-class Container:
-    """A container of the image, and its files below `root`."""
-
-    store: Store
-    name: str
-    root: Path
-
-    def run(self, *command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """As the image's user, in its folder and environment."""
-        words = self.store.command("run", "--isolation", "chroot", self.name, "--", *command)
-        return subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module")
 def container() -> Iterator[Container]:
     if os.environ.get("IMAGE") or os.environ.get("KUBECONFIG"):
         pytest.skip("the image was not built here")
-    store = Store.of_user()
-    with store.exclusive():
-        name = store.buildah("from", build.IMAGES["jervis"], quiet=True)
-        try:
-            yield Container(store, name, Path(store.buildah("mount", name, quiet=True)))
-        finally:
-            store.buildah("rm", name, quiet=True)
+    with opened("jervis") as made:
+        yield made
 
 
 @pytest.mark.parametrize(

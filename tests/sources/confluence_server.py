@@ -6,20 +6,18 @@ to the user. A move to another space, a restoration and a restriction change nei
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import itertools
 import random
 import re
-from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
+from tests.sources.atlassian_server import Server
 from tests.sources.jira_server import wire
 
 MOST_READERS = 100
@@ -45,25 +43,19 @@ class Content:
     file: bytes = b""
 
 
-class Confluence:
-    """`now` is the site's clock; `faults` answer instead of the next requests, by their order."""
+class Confluence(Server):
+    """See `Server`."""
+
+    prefix = "/wiki"
 
     def __init__(self, dice: random.Random, *, zone: str = "UTC", cloud: bool = True, page: int = 1000) -> None:
-        self.dice, self.zone, self.cloud, self.page = dice, zone, cloud, page
-        self.now = datetime(2026, 10, 25, 0, 0, tzinfo=UTC)
+        super().__init__(dice, zone=zone, cloud=cloud, page=page)
         self.contents: dict[int, Content] = {}
         self.index: dict[int, tuple[datetime, int]] = {}
         self.pending: list[tuple[datetime, int]] = []
         self.spaces = ["DEV", "OPS", "SEC"]
-        self.unseen: set[str] = set()
-        self.poison: set[int] = set()
         self.poison_status = 500
-        self.late = timedelta(0)
-        self.faults: list[tuple[int, dict[str, str]]] = []
-        self.meanwhile: Callable[[], None] | None = None
-        self.requests: list[str] = []
         self._ids = itertools.count(101)
-        self.url = ""
 
     # The site
 
@@ -105,30 +97,8 @@ class Confluence:
 
     # The wire
 
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[Confluence]:
-        app = web.Application()
-        app.router.add_route("*", "/wiki/{path:.*}", self._answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}/wiki"
-        try:
-            yield self
-        finally:
-            await runner.cleanup()
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        await asyncio.sleep(0)
-        path = request.match_info["path"]
-        self.requests.append(path)
-        if self.faults:
-            status, headers = self.faults.pop(0)
-            if status:
-                return web.json_response({"message": "not now"}, status=status, headers=headers)
-        if self.meanwhile is not None and self.dice.random() < 0.3:
-            self.meanwhile()
-        self.settle()
+    async def answer(self, request: web.Request, path: str) -> web.Response:
+        """See `Server`."""
         if path == "rest/api/user/current":
             return web.json_response({"accountId": "me", **({"timeZone": self.zone} if self.cloud else {})})
         if path == ("api/v2/spaces" if self.cloud else "rest/api/space"):

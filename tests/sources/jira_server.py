@@ -7,18 +7,17 @@ good for `token_life` changes of the site; a page of Data Center shifts when an 
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import itertools
 import random
 import re
-from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from aiohttp import web
+
+from tests.sources.atlassian_server import Server
 
 
 @dataclass
@@ -34,25 +33,18 @@ class Issue:
     """The user may not see it."""
 
 
-class Jira:
-    """`now` is the site's clock; `fault` answers instead of the next requests, by their order."""
+class Jira(Server):
+    """See `Server`."""
 
     def __init__(self, dice: random.Random, *, zone: str = "UTC", cloud: bool = True, page: int = 1000) -> None:
-        self.dice, self.zone, self.cloud, self.page = dice, zone, cloud, page
-        self.now = datetime(2026, 10, 25, 0, 0, tzinfo=UTC)
+        super().__init__(dice, zone=zone, cloud=cloud, page=page)
         self.issues: dict[int, Issue] = {}
         self.index: dict[int, tuple[str, datetime]] = {}
         """What search knows: key and time of change."""
         self.pending: list[tuple[datetime, int]] = []
         self.projects = {"JERV": "1", "SHOP": "2", "SEC": "3"}
-        self.unseen: set[str] = set()
-        self.poison: set[int] = set()
         self.poison_status = 400
-        self.late = timedelta(0)
-        self.faults: list[tuple[int, dict[str, str]]] = []
         self.files: dict[str, bytes] = {}
-        self.meanwhile: Callable[[], None] | None = None
-        self.requests: list[str] = []
         self.queries: list[str] = []
         self.custom: list[dict[str, Any]] = []
         self.tokens: dict[str, tuple[list[int], int, int]] = {}
@@ -60,7 +52,6 @@ class Jira:
         self.zone_name: str | None = zone
         self.changes = 0
         self._ids, self._numbers, self._token = itertools.count(10001), itertools.count(1), itertools.count(1)
-        self.url = ""
 
     # The site
 
@@ -109,30 +100,8 @@ class Jira:
 
     # The wire
 
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[Jira]:
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
-            yield self
-        finally:
-            await runner.cleanup()
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        await asyncio.sleep(0)
-        path = request.match_info["path"]
-        self.requests.append(path)
-        if self.faults:
-            status, headers = self.faults.pop(0)
-            if status:
-                return web.json_response({"errorMessages": ["not now"]}, status=status, headers=headers)
-        if self.meanwhile is not None and self.dice.random() < 0.3:
-            self.meanwhile()
-        self.settle()
+    async def answer(self, request: web.Request, path: str) -> web.Response:
+        """See `Server`."""
         if not request.headers.get("Authorization", "").startswith(("Basic ", "Bearer ")):
             return refused(401, "no credentials")
         version = "3" if self.cloud else "2"

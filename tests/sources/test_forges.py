@@ -129,6 +129,26 @@ async def test_nothing_is_lost_while_the_lists_shift(forge: Forge, host: str, se
     assert await store.poll(source()) == 0
 
 
+async def test_an_issue_that_changes_between_its_list_and_its_comments_is_one_version(forge: Forge) -> None:
+    entry = forge.create("Issue")
+    for number in range(3):
+        forge.say(entry.number, f"Comment {number}")
+    forge.tick(600)
+
+    def meanwhile() -> None:
+        asked = forge.requests[-1].partition("?")[0]
+        if len(entry.comments) == 3 and asked.endswith(f"/{entry.number}/comments"):
+            del entry.comments[0]
+            entry.updated = forge.now
+
+    store = Store()
+    forge.meanwhile = meanwhile
+    assert await store.poll(tracker(forge, "GitHub")) == 1
+    assert len(entry.comments) == 2
+    forge.tick(600)
+    assert await store.poll(tracker(forge, "GitHub")) == 0
+
+
 @pytest.mark.parametrize("host", HOSTS)
 async def test_what_is_unchanged_costs_few_requests(forge: Forge, host: str) -> None:
     for number in range(250):

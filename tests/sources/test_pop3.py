@@ -20,12 +20,15 @@ pytestmark = pytest.mark.services
 
 @contextlib.asynccontextmanager
 async def server(answers: dict[str, bytes]) -> AsyncIterator[str]:
-    """A POP3 server that answers these, and +OK to all else; its URL."""
+    """A POP3 server that answers these, and +OK to all else; its URL. It hangs up where an answer has no line's end."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"+OK\r\n")
         while line := await reader.readline():
-            writer.write(answers.get(line.split()[0].decode(), b"+OK\r\n"))
+            answer = answers.get(line.split()[0].decode(), b"+OK\r\n")
+            writer.write(answer)
+            if not answer.endswith(b"\n"):
+                break
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as made:
@@ -45,6 +48,9 @@ ONE = {"CAPA": b"-ERR\r\n", "STAT": b"+OK 1 9\r\n", "UIDL": b"+OK\r\n1 a\r\n.\r\
         ({"PASS": b"-ERR [IN-USE] busy\r\n"}, port.Unreachable, "IN-USE"),
         ({"PASS": b"-ERR [AUTH] no\r\n"}, port.Rejected, "refuses the login"),
         ({"STAT": b"+OK one\r\n"}, port.Unreachable, "did not answer names"),
+        ({"STAT": b"+OK\r\n"}, port.Unreachable, "did not answer names"),
+        ({"STAT": b"+OK 1 9"}, port.Unreachable, "did not answer names: the server hung up"),
+        ({"UIDL": b"-ERR [SYS/TEMP] not now\r\n"}, port.Unreachable, "SYS/TEMP"),
     ],
 )
 async def test_an_answer_that_is_no_list_is_no_empty_list(

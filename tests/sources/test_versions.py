@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bench.connectors.database import Database
 from controllers.sources import gone, items, mongo, port
 from controllers.sources.assignments import ITEMS
 from crds import pendingtask, scope
@@ -56,6 +58,21 @@ async def test_the_newer_version_becomes_the_later_task_whatever_the_clocks_say(
         at = NOW - timedelta(seconds=10 * number)
         await stored.add("uid", OWNER, item(version), {"content": version}, at, number)
     assert [one.content["content"] for one in await stored.waiting("uid", 10, NOW)] == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize("write", [1, 2], ids=["before the older versions", "before its own"])
+async def test_a_process_that_stood_still_stores_nothing_over_its_successor(database: Any, write: int) -> None:
+    stored, halting = items.Items(database), Database(database)
+    await stored.add("uid", OWNER, item("v1"), {"content": "v1"}, NOW, 1)
+    halting.arm(None, write)
+    halted = asyncio.create_task(items.Items(halting).add("uid", OWNER, item("v2"), {"content": "v2"}, NOW, 2))
+    await halting.frozen.wait()
+    await stored.add("uid", OWNER, item("v3"), {"content": "v3"}, NOW, 3)
+    halting.thawed.set()
+    await halted
+    assert [one.content["content"] for one in await stored.waiting("uid", 10, NOW)] == ["v1", "v3"]
+    [last] = [row async for row in database[ITEMS].find({"superseded": None})]
+    assert last["content"] == {"content": "v3"}
 
 
 async def test_a_version_that_recurs_is_new_after_another_one_and_only_then(database: Any) -> None:

@@ -1,16 +1,19 @@
-"""What Jira and Confluence have in common: credentials, attachments within limits, and the batch with one bad part."""
+"""What Jira and Confluence have in common: credentials, the frame of a poll, attachments within limits, and the batch
+with one bad part."""
 
 from __future__ import annotations
 
 import base64
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from controllers.sources import hosts, limits, port, rest
 from controllers.sources.oauth import tokens
+from controllers.sources.protocols import window
 from crds import connection, mail, pendingtask
 
 FILE_BYTES = 10 << 20
@@ -55,6 +58,84 @@ def opened(
         return lambda: rest.Rest(spec.url, headers, bucket, trusted, monotonic=monotonic, wall=wall, reached=reached)
 
     return opens
+
+
+class Poll:
+    """One poll. `opens` gives the API, which is closed behind each use; `size` and `ids_size` are things of a page: of
+    changes and of places. The product may answer fewer."""
+
+    product: str
+    kind: str
+    """What the filter names: project or space."""
+    right: str
+    """The verb of the right that shows one."""
+    names: Sequence[str] = ("name", "key")
+    """What the filter may name one by."""
+    sizes = (100, 1000)
+
+    def __init__(self, opens: Api, chosen: connection.Filter, of: str, size: int, ids_size: int) -> None:
+        self._opens, self._filter, self._of = opens, chosen, of
+        self._api: rest.Rest
+        self._size, self._ids_size = size, ids_size
+        self._zone: tzinfo | None = None
+        self._places: dict[str, str] = {}
+        """Keys of the projects or spaces that the user sees, by their names in small letters."""
+
+    @classmethod
+    def opened(
+        cls, opens: Opened, *, size: int = 0, ids_size: int = 0
+    ) -> Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Any]:
+        """What opens the poll of a Connection. It raises `Misconfigured`."""
+
+        def made(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Poll:
+            chosen = spec.filter or connection.Filter()
+            of = window.of(cls.product.lower(), spec.url, credentials.get("username", ""), chosen.model_dump_json())
+            return cls(opens(spec, credentials, bucket), chosen, of, size or cls.sizes[0], ids_size or cls.sizes[1])
+
+        return made
+
+    async def _visible(self) -> Sequence[Mapping[str, Any]]:
+        """Learn the time zone of the user; the projects or spaces that he sees."""
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[list[str]]:
+        """While the API is open: names of the filter that are not shown. Raises `Misconfigured` where nothing is."""
+        self._api = self._opens()
+        try:
+            found = await self._visible()
+            self._places = {
+                str(one[name]).casefold(): str(one["key"]) for name in self.names for one in found if one.get(name)
+            }
+            if not self._places:
+                raise port.Misconfigured(
+                    f"The user sees no {self.kind}.",
+                    field="spec.secretRef",
+                    remedy=f"Give the user the right to {self.right} {self.kind}s.",
+                )
+            absent = [one for one in self._filter.include if one.casefold() not in self._places]
+            if len(absent) == len(self._filter.include):
+                self._complain(absent)
+            yield absent
+        finally:
+            await self._api.close()
+
+    def _complain(self, absent: Sequence[str]) -> None:
+        if absent:
+            raise port.Misconfigured(
+                f"{self.product} shows no {self.kind} {', '.join(map(repr, absent))[:400]}; all others are read.",
+                field="spec.filter.include",
+                remedy=f"Correct it, or give the user the right to {self.right} the {self.kind}.",
+            )
+
+    def _where(self) -> list[str]:
+        """The names of the filter as conditions of a query."""
+        found = []
+        for names, word in ((self._filter.include, "in"), (self._filter.exclude, "not in")):
+            there = sorted({self._places[one.casefold()] for one in names if one.casefold() in self._places})
+            if there:
+                found.append(f"{self.kind} {word} ({', '.join(map(window.quoted, there))})")
+        return found
 
 
 def zone(name: object) -> tzinfo:

@@ -14,21 +14,21 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 import structlog
 
-from controllers.sources import limits, port, rest
+from controllers.sources import port, rest
 from controllers.sources.protocols import atlassian, confluence_page, window
 from crds import connection
 
 log = structlog.get_logger("sources")
 
-LIST, IDS, DETAILS = 100, 200, 25
-"""Things of a page: changes, places, contents. Confluence may answer fewer."""
+DETAILS = 25
+"""Pages of an answer with their contents. Confluence may answer fewer."""
 PARTS_BYTES = 32 << 20
 """Of the comments of pages that are fetched together; of more the newest are read."""
 _PAGES = "type in (page, blogpost)"
@@ -37,41 +37,32 @@ _SEARCH = "rest/api/content/search"
 Listed = Mapping[str, Any]
 
 
-class Confluence:
-    """One poll. `opens` gives the API, which is closed behind each use; the sizes are things of a page."""
+class Confluence(atlassian.Poll):
+    """See `atlassian.Poll`."""
 
-    def __init__(
-        self, opens: atlassian.Api, chosen: connection.Filter, of: str, *, size: int = LIST, ids_size: int = IDS
-    ) -> None:
-        self._opens, self._filter, self._of = opens, chosen, of
-        self._api: rest.Rest
-        self._size, self._ids_size = size, ids_size
-        self._zone: tzinfo | None = None
-        self._spaces: dict[str, str] = {}
+    product, kind, right, sizes = "Confluence", "space", "view", (100, 200)
+
+    def __init__(self, opens: atlassian.Api, chosen: connection.Filter, of: str, size: int, ids_size: int) -> None:
+        super().__init__(opens, chosen, of, size, ids_size)
         self._readers: dict[str, frozenset[str] | None] = {}
         self._asked: set[str] = set()
         """Ancestors whose readers were asked for; those of one that is not shown stay unknown."""
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """See `port.Source`."""
-        self._api = self._opens()
-        try:
-            absent = await self._open()
+        async with self._session() as absent:
             if self._filter.query:
                 # A query that is refused must not look like pages that cannot be read.
                 await self._api.get(_SEARCH, {"cql": self._admitted(), "limit": 1})
             async for batch in self._changes(window.Window.read(cursor, self._of, self._api.date)):
                 yield batch
             self._complain(absent)
-        finally:
-            await self._api.close()
 
     async def ids(self) -> AsyncGenerator[port.Page]:
         """See `port.Source`. What a space has that the user sees no more is not known: it is kept."""
-        self._api = self._opens()
-        try:
-            self._complain(await self._open())
-            visible = frozenset(self._spaces.values())
+        async with self._session() as absent:
+            self._complain(absent)
+            visible = frozenset(self._places.values())
             asked = f"space,ancestors,{confluence_page.RESTRICTIONS}"
             async for found in self._search(f"{self._admitted()} ORDER BY created ASC", asked, self._ids_size):
                 self._note_readers(found)
@@ -79,23 +70,17 @@ class Confluence:
                 told = {confluence_page.place(one): confluence_page.may_read(one, self._readers) for one in found}
                 yield port.Page(tuple(told), within=visible, access=told)
             yield port.Page((), last=True, within=visible)
-        finally:
-            await self._api.close()
 
     async def fetch(self, places: Sequence[str]) -> AsyncGenerator[port.Batch]:
         """See `port.Fetching`."""
-        self._api = self._opens()
-        try:
-            await self._open()
+        async with self._session():
             names = [place.rpartition("/")[2] for place in places]
             for start in range(0, len(names), self._size):
                 async for items, failures in self._take(names[start : start + self._size]):
                     yield window.Window("").batch(items, failures)
-        finally:
-            await self._api.close()
 
-    async def _open(self) -> list[str]:
-        """Learn the time zone and the spaces; names of the filter that are no space."""
+    async def _visible(self) -> Sequence[Listed]:
+        """See `atlassian.Poll`."""
         me = (await self._api.get("rest/api/user/current")).json
         self._zone = atlassian.zone(me.get("timeZone"))
         listed: list[Listed] = []
@@ -107,34 +92,7 @@ class Confluence:
             async for found in self._follow("rest/api/space", {"limit": 200}):
                 listed += found
                 atlassian.countable(listed, "spaces")
-        current = [one for one in listed if one.get("status", "current") == "current"]
-        self._spaces = {
-            str(one[name]).casefold(): str(one["key"]) for name in ("name", "key") for one in current if one.get(name)
-        }
-        if not self._spaces:
-            raise port.Misconfigured(
-                "The user sees no space.", field="spec.secretRef", remedy="Give the user the right to view spaces."
-            )
-        absent = [one for one in self._filter.include if one.casefold() not in self._spaces]
-        if absent and len(absent) == len(self._filter.include):
-            self._complain(absent)
-        return absent
-
-    def _complain(self, absent: Sequence[str]) -> None:
-        if absent:
-            raise port.Misconfigured(
-                f"Confluence shows no space {', '.join(map(repr, absent))[:400]}; all others are read.",
-                field="spec.filter.include",
-                remedy="Correct it, or give the user the right to view the space.",
-            )
-
-    def _where(self) -> list[str]:
-        found = []
-        for names, word in ((self._filter.include, "in"), (self._filter.exclude, "not in")):
-            there = sorted({self._spaces[one.casefold()] for one in names if one.casefold() in self._spaces})
-            if there:
-                found.append(f"space {word} ({', '.join(map(window.quoted, there))})")
-        return found
+        return [one for one in listed if one.get("status", "current") == "current"]
 
     def _since(self, at: datetime) -> str:
         assert self._zone is not None
@@ -280,7 +238,7 @@ class Confluence:
     async def _titled(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """URNs of pages that are linked to by their title, of those that the user sees."""
         found: dict[tuple[str, str], str] = {}
-        there = [one for one in wanted if one[0].casefold() in self._spaces]
+        there = [one for one in wanted if one[0].casefold() in self._places]
         for start in range(0, len(there), 10):
             asked = [f"(space = {window.quoted(space)} AND title = {window.quoted(title)})" for space, title in there]
             cql = f"{_PAGES} AND ({' OR '.join(asked[start : start + 10])})"
@@ -322,12 +280,4 @@ def _page_of(one: Listed) -> str:
     return str(one["id"])
 
 
-def opened(opens: atlassian.Opened, *, size: int = LIST, ids_size: int = IDS) -> Any:
-    """What opens the poll of a Connection. It raises `Misconfigured`."""
-
-    def made(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Confluence:
-        chosen = spec.filter or connection.Filter()
-        of = window.of("confluence", spec.url, credentials.get("username", ""), chosen.model_dump_json())
-        return Confluence(opens(spec, credentials, bucket), chosen, of, size=size, ids_size=ids_size)
-
-    return made
+opened = Confluence.opened

@@ -148,7 +148,7 @@ def item(
     may_read: Access | None = None,
 ) -> port.Item:
     """`absent`: links of files that were not taken, and why. `more`: there are comments behind the last one. `before`:
-    the stamp of the last look, where the host does not time what changed since then.
+    the stamp of the last look, where the host does not time what changed since then: what it had before may be back.
 
     The version has the time of the last change, so that text which comes back is a new version, and the content, so
     that one which the host does not time is one too.
@@ -160,7 +160,7 @@ def item(
     digest = hashlib.sha256((said + made.model_dump_json()).encode()).hexdigest()
     return port.Item(
         source_id=thing.place,
-        version=f"{changed}/{digest[:32]}{f' {before}' if before else ''}",
+        version=f"{changed}/{digest[:32]}",
         type=pendingtask.Type.BUG_TRACKER,
         urn=urn(provider, thing.place),
         title=f"{thing.mark}{thing.number} {thing.title}"[:_TITLE_CHARS],
@@ -170,6 +170,7 @@ def item(
         place=thing.place,
         facts=made,
         access=may_read,
+        recurs=bool(before),
     )
 
 

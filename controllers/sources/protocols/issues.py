@@ -280,6 +280,10 @@ class Tracker:
                 raise port.Unreachable(f"The pages of {path} lead in a circle.")
             cut = following is not None and (size > issue.TEXT_BYTES or pages >= MOST_COMMENT_PAGES)
             following = None if cut else following
+        if not cut and thing.comments not in (None, len(comments)):
+            # It changed since it was listed: what it is now has the time that its comments have.
+            row = (await self._api.get(path.rpartition("/")[0])).json
+            thing = self._host.thing(row, repository, self._choice) or thing
         files, absent = await self._files(linked)
         may_read = access.UNKNOWN if thing.confidential else self._readers[repository][thing.mark]
         # A large one takes seconds: the claims of other Connections are renewed meanwhile.

@@ -13,21 +13,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 import structlog
 
-from controllers.sources import limits, port, rest
+from controllers.sources import port, rest
 from controllers.sources.protocols import atlassian, jira_issue, window
-from crds import connection
 
 log = structlog.get_logger("sources")
 
-LIST, IDS, COMMENTS = 100, 1000, 100
-"""Things of a page: changes, places, comments. Jira may answer fewer."""
+COMMENTS = 100
+"""Of a page. Jira may answer fewer."""
 MOST_COMMENTS, COMMENT_BYTES = 5000, 16 << 20
 """Of an issue: the newest are read."""
 RESTARTS = 5
@@ -38,115 +37,65 @@ class Shifted(port.Unreachable):
     """A list has to be asked for again from its beginning."""
 
 
-class Jira:
-    """One poll. `opens` gives the API, which is closed behind each use; `size` and `ids_size` are things of a page."""
+class Jira(atlassian.Poll):
+    """See `atlassian.Poll`."""
 
-    def __init__(
-        self, opens: atlassian.Api, chosen: connection.Filter, of: str, *, size: int = LIST, ids_size: int = IDS
-    ) -> None:
-        self._opens, self._filter, self._of = opens, chosen, of
-        self._api: rest.Rest
-        self._size, self._ids_size = size, ids_size
-        self._version = 3
-        self._zone: tzinfo | None = None
-        self._projects: dict[str, str] = {}
-        self._custom: jira_issue.Custom | None = None
+    product, kind, right, names = "Jira", "project", "browse", ("name", "id", "key")
+    _version = 3
+    _custom: jira_issue.Custom | None = None
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """See `port.Source`."""
-        self._api = self._opens()
-        try:
-            absent = await self._open()
+        async with self._session() as absent:
             seen = window.Window.read(cursor, self._of, self._api.date)
             async for batch in self._changes(seen):
                 yield batch
             self._complain(absent)
-        finally:
-            await self._api.close()
 
     async def ids(self) -> AsyncGenerator[port.Page]:
         """See `port.Source`. What an issue of a project that the user sees no more is not known: it is kept."""
-        self._api = self._opens()
-        try:
-            self._complain(await self._open())
+        async with self._session() as absent:
+            self._complain(absent)
             jql = self._jql(window.Window("").since(self._filter.since), order="created")
-            visible = frozenset(self._projects.values())
+            visible = frozenset(self._places.values())
             async for found in self._pages(jql, ["security"], self._ids_size):
                 told = {jira_issue.place(one): jira_issue.readers(one) for one in found}
                 yield port.Page(tuple(told), within=visible, access=told)
             yield port.Page((), last=True, within=visible)
-        finally:
-            await self._api.close()
 
     async def fetch(self, places: Sequence[str]) -> AsyncGenerator[port.Batch]:
         """See `port.Fetching`."""
-        self._api = self._opens()
-        try:
-            await self._open()
+        async with self._session():
             names = [place.split("/")[1] for place in places]
             for start in range(0, len(names), self._size):
                 async for batch in self._take(
                     window.Window(""), dict.fromkeys(names[start : start + self._size], (0, 0))
                 ):
                     yield batch
-        finally:
-            await self._api.close()
 
-    async def _open(self) -> list[str]:
-        """Learn the version, the time zone and the projects; names of the filter that are no project."""
+    async def _visible(self) -> Sequence[Listed]:
+        """See `atlassian.Poll`; the version, too."""
         try:
             me = await self._get("myself")
         except rest.Absent:
             self._version = 2
             me = await self._get("myself")
         self._zone = atlassian.zone(me.get("timeZone"))
-        self._projects = await self._visible()
-        if not self._projects:
-            raise port.Misconfigured(
-                "The user sees no project.",
-                field="spec.secretRef",
-                remedy="Give the user the right to browse projects.",
-            )
-        return [one for one in self._filter.include if one.casefold() not in self._projects]
-
-    async def _visible(self) -> dict[str, str]:
-        """Keys of projects, by key, id and name in small letters."""
-        found: list[Listed] = []
         if self._version == 2:
-            found = await self._get("project")
-        else:
-            while True:
-                page = await self._get("project/search", {"startAt": len(found), "maxResults": 50, "orderBy": "key"})
-                found += page["values"]
-                atlassian.countable(found, "projects")
-                if page.get("isLast", True) or not page["values"]:
-                    break
-        named = [
-            (str(one.get(name, "")).casefold(), str(one["key"])) for name in ("name", "id", "key") for one in found
-        ]
-        return {name: key for name, key in named if name}
+            return list(await self._get("project"))
+        found: list[Listed] = []
+        while True:
+            page = await self._get("project/search", {"startAt": len(found), "maxResults": 50, "orderBy": "key"})
+            found += page["values"]
+            atlassian.countable(found, "projects")
+            if page.get("isLast", True) or not page["values"]:
+                return found
 
-    def _complain(self, absent: Sequence[str]) -> None:
-        if absent:
-            raise port.Misconfigured(
-                f"Jira shows no project {', '.join(map(repr, absent))[:400]}; all others are read.",
-                field="spec.filter.include",
-                remedy="Correct it, or give the user the right to browse the project.",
-            )
-
-    def _jql(self, since: Any, order: str) -> str:
+    def _jql(self, since: datetime, order: str) -> str:
         assert self._zone is not None
-        parts = []
-        for names, word in ((self._filter.include, "in"), (self._filter.exclude, "not in")):
-            there = sorted({self._projects[one.casefold()] for one in names if one.casefold() in self._projects})
-            if there:
-                parts.append(f"project {word} ({', '.join(map(window.quoted, there))})")
-            elif names and word == "in":
-                self._complain(names)
-        if self._filter.query:
-            parts.append(f"({self._filter.query})")
-        parts.append(f"updated >= {window.quoted(window.minute(since, self._zone))}")
-        return f"{' AND '.join(parts)} ORDER BY {order} ASC"
+        query = [f"({self._filter.query})"] if self._filter.query else []
+        asked = f"updated >= {window.quoted(window.minute(since, self._zone))}"
+        return f"{' AND '.join([*self._where(), *query, asked])} ORDER BY {order} ASC"
 
     async def _changes(self, seen: window.Window) -> AsyncGenerator[port.Batch]:
         jql = self._jql(seen.since(self._filter.since), "updated")
@@ -300,7 +249,7 @@ class Jira:
             for one in fields.get("attachment") or ()
         ]
         files, lines = await atlassian.files(self._api, listed)
-        visible = frozenset(self._projects.values())
+        visible = frozenset(self._places.values())
         return await asyncio.to_thread(jira_issue.item, issue, comments, files, lines, self._custom, visible, older)
 
     async def _comments(self, issue: Listed) -> tuple[list[Listed], int]:
@@ -340,12 +289,4 @@ def _from(jql: str) -> str:
     return jql.rsplit('"', 2)[1]
 
 
-def opened(opens: atlassian.Opened, *, size: int = LIST, ids_size: int = IDS) -> Any:
-    """What opens the poll of a Connection. It raises `Misconfigured`."""
-
-    def made(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Jira:
-        chosen = spec.filter or connection.Filter()
-        of = window.of("jira", spec.url, credentials.get("username", ""), chosen.model_dump_json())
-        return Jira(opens(spec, credentials, bucket), chosen, of, size=size, ids_size=ids_size)
-
-    return made
+opened = Jira.opened

@@ -32,7 +32,7 @@ MOST = 50_000
 _LIST_BYTES = MOST * 100
 _NAME_CHARS = 70  # RFC 1939, "UIDL"
 _BUSY = ("[IN-USE]", "[LOGIN-DELAY]", "[SYS/TEMP]")
-"""Answers to a login that say nothing of the password (RFC 2449, RFC 3206)."""
+"""Answers that say nothing of the password or of what the server can do (RFC 2449, RFC 3206)."""
 
 
 class Maildrop:
@@ -97,7 +97,7 @@ class Maildrop:
             await self._sleep(pause)
         try:
             return await asyncio.to_thread(step, *arguments)
-        except (poplib.error_proto, OSError, ValueError, EOFError) as error:
+        except (poplib.error_proto, OSError, ValueError, EOFError, IndexError) as error:
             raise port.Unreachable(f"The mailbox did not answer {step.__name__}: {mails.said(error)}.") from error
 
 
@@ -129,7 +129,7 @@ class _Bounded(poplib.POP3):
         line = self.file.readline(self.most + 1)
         if len(line) > self.most:
             raise ValueError(f"a line has more than {self.most} bytes")
-        if not line:
+        if not line.endswith(b"\n"):
             raise EOFError("the server hung up")
         return line.rstrip(b"\r\n"), len(line)
 
@@ -191,7 +191,7 @@ class _Session:
                 self._client.user(login.username)
                 self._client.pass_(login.password)
         except poplib.error_proto as error:
-            if any(code in str(error).upper() for code in _BUSY):
+            if _busy(error):
                 raise
             raise port.Rejected(
                 f"The mailbox refuses the login of {login.username!r}: {mails.said(error)}.",
@@ -211,6 +211,8 @@ class _Session:
         try:
             lines = self._open.uidl()[1]
         except poplib.error_proto as error:
+            if _busy(error):
+                raise
             raise port.Misconfigured(
                 f"The server has no UIDL, so mails cannot be told apart: {mails.said(error)}.",
                 field="spec.url",
@@ -267,6 +269,10 @@ def opened(
         return Maildrop(login, bucket, monotonic=monotonic, budget=budget)
 
     return opens
+
+
+def _busy(error: poplib.error_proto) -> bool:
+    return any(code in str(error).upper() for code in _BUSY)
 
 
 def _digest(name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from bench.connectors import history, plan, report
@@ -38,7 +40,7 @@ def test_sums_of_runs_are_added_and_a_mistake_of_ours_is_shown() -> None:
 @pytest.mark.services
 @pytest.mark.parametrize("protocol", history.PROTOCOLS)
 async def test_nothing_differs_at_the_end_of_histories(protocol: str) -> None:
-    async with history.database() as database:
+    async with history.database(os.environ["JERVIS_TEST_MONGODB_URI"]) as database:
         for seed in range(HISTORIES):
             one = await history.run(protocol, history.OURS, seed, database)
             assert (one.differing, one.twice, one.wrong) == ((), (), ()), f"seed {seed}"
@@ -49,7 +51,7 @@ async def test_nothing_differs_at_the_end_of_histories(protocol: str) -> None:
 @pytest.mark.parametrize("algorithm", ["window", "days"])
 @pytest.mark.parametrize("protocol", history.PROTOCOLS)
 async def test_a_window_of_time_and_days_with_numbers_miss_changes(protocol: str, algorithm: str) -> None:
-    async with history.database() as database:
+    async with history.database(os.environ["JERVIS_TEST_MONGODB_URI"]) as database:
         for seed in range(HISTORIES):
             if (await history.run(protocol, algorithm, seed, database)).differing:
                 return
@@ -58,6 +60,6 @@ async def test_a_window_of_time_and_days_with_numbers_miss_changes(protocol: str
 
 @pytest.mark.services
 async def test_an_error_that_is_taken_for_the_end_deletes_what_is_there() -> None:
-    async with history.database() as database:
+    async with history.database(os.environ["JERVIS_TEST_MONGODB_URI"]) as database:
         found = [await history.run("Meetings", "believed", seed, database) for seed in range(5)]
     assert sum(len(one.wrong) for one in found) > 0

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import getpass
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -18,6 +19,7 @@ from aiohttp import web
 
 from tests import ports
 
+_SHA = re.compile(r"[0-9a-f]{40}")
 AT = "1790000000 +0200"
 _ENV = {
     "PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1",
@@ -61,12 +63,14 @@ class Repository:
         """A commit on a branch, which moves there; `parents` are commits or branches, by default the branch itself."""
         said = message.encode() if isinstance(message, str) else message
         before = parents if parents is not None else ((branch,) if self.there(branch) else ())
-        lines = [b"feature done", b"commit refs/jervis-test", b"mark :1"]
+        head = f"refs/heads/{branch}".encode()
+        # Without `reset` a commit without parents would follow what the branch is at.
+        lines = [b"feature done", b"reset " + head, b"commit " + head, b"mark :1"]
         lines += [b"author %s %s" % (author, AT.encode()), b"committer %s %s" % (author, AT.encode())]
         if encoding:
             lines.append(b"encoding " + encoding.encode())
         lines += [b"data %d" % len(said), said]
-        shas = [self.sha(one) for one in before]
+        shas = [one if _SHA.fullmatch(one) else self.sha(one) for one in before]
         lines += [(b"merge " if number else b"from ") + sha.encode() for number, sha in enumerate(shas)]
         if not shas:
             lines.append(b"deleteall")
@@ -80,17 +84,8 @@ class Repository:
                 lines.append(b"M 160000 %s %s" % (body, quoted))
             else:
                 lines += [b"M %s inline %s" % (mode, quoted), b"data %d" % len(body), body]
-        self.git(
-            "fast-import",
-            "--quiet",
-            "--force",
-            "--date-format=raw-permissive",
-            stdin=b"\n".join([*lines, b"done", b""]),
-        )
-        sha = self.git("rev-parse", "refs/jervis-test").decode().strip()
-        self.git("update-ref", f"refs/heads/{branch}", sha)
-        self.git("update-ref", "-d", "refs/jervis-test")
-        return sha
+        words = ("fast-import", "--quiet", "--force", "--date-format=raw-permissive", "--cat-blob-fd=1")
+        return self.git(*words, stdin=b"\n".join([*lines, b"get-mark :1", b"done", b""])).decode().strip()
 
     def there(self, name: str) -> bool:
         return bool(self.git("for-each-ref", f"refs/heads/{name}"))
