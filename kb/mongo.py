@@ -12,6 +12,7 @@ from typing import Any
 
 import bson.codec_options
 import bson.errors
+import pymongo
 import pymongo.collection
 from motor import motor_asyncio
 from pymongo import errors as pymongo_errors
@@ -21,6 +22,8 @@ from kb import errors
 
 AFTER = pymongo.collection.ReturnDocument.AFTER
 """What `find_one_and_update` returns: the document as it is then."""
+Replace = pymongo.ReplaceOne
+"""One write of a `bulk_write`."""
 DuplicateKey = pymongo_errors.DuplicateKeyError
 """This `_id` was inserted before."""
 # Codes of a server (MongoDB's error_codes.yml) that cannot now do what it is asked, whatever that is.

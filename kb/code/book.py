@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import pymongo
 import zstandard
 
 from crds import scope
@@ -122,7 +121,7 @@ class Book:
                 for path, blob, body in facts[start : start + _BATCH]:
                     own = facts_id(owner, extractor, path, blob)
                     row = {**mongo.names(owner), "path": path, "blob": blob, "facts": _packed(body), "savedAt": now}
-                    writes.append(pymongo.ReplaceOne({"_id": own}, row, upsert=True))
+                    writes.append(mongo.Replace({"_id": own}, row, upsert=True))
                 if writes:
                     await self._facts.bulk_write(writes, ordered=False)
 

@@ -30,6 +30,8 @@ RUN = {
     "types-pyyaml": ("hack/chart/readme.py", "import yaml"),
     "types-protobuf": ("kb/vectors/weaviate/faults.py", "import grpc"),
 }
+LOADED = ROOT / "kb" / "code" / "grammars.py"
+"""Has the names of modules that are imported when they are needed."""
 
 
 def normal(name: str) -> str:
@@ -60,6 +62,8 @@ def imported(folders: Iterable[str]) -> Iterator[tuple[str, Path]]:
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Import):
                     yield from ((alias.name, path) for alias in node.names)
+                elif isinstance(node, ast.Constant) and path == LOADED and str(node.value).startswith("tree_sitter_"):
+                    yield str(node.value), path
                 elif isinstance(node, ast.ImportFrom) and not node.level:
                     yield from ((f"{node.module}.{alias.name}", path) for alias in node.names)
 
