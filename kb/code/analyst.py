@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import io
 import multiprocessing
 import os
@@ -29,6 +30,7 @@ from kb.code.facts import FileFacts, Skipped
 from kb.code.project import Project
 
 _Result = TypeVar("_Result")
+_NAME_CHARS, _DEEPEST = 2000, 64
 SECONDS = 300.0
 """Of one branch, after which the worker is ended."""
 
@@ -121,17 +123,23 @@ def _follow() -> None:
         threading.Thread(target=wait, args=(parent.sentinel,), daemon=True).start()
 
 
-def pack(found: FileFacts | Skipped | configuration.File) -> bytes:
-    """As `read` takes it."""
+def pack(*found: FileFacts | Skipped | configuration.File) -> bytes:
+    """All that is known of one file, as `read` takes it."""
     return pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
 
 
 def read(packed: Sequence[bytes]) -> tuple[Project, tuple[Skipped, ...]]:
     """The project of these files, and those of them that were given up."""
-    found = [worker.Answers(io.BytesIO(one)).load() for one in packed]
-    files = {one.path: one for one in found if isinstance(one, FileFacts)}
+    found = [each for one in packed for each in worker.Answers(io.BytesIO(one)).load()]
+    files = {one.path: _plain(one) for one in found if isinstance(one, FileFacts)}
     project = {one.path: one.content for one in found if isinstance(one, configuration.File)}
     return resolution.resolve(files, project), tuple(one for one in found if isinstance(one, Skipped))
+
+
+def _plain(file: FileFacts) -> FileFacts:
+    """The file without declarations that no person wrote: each costs the square of its depth."""
+    kept = tuple(one for one in file.symbols if len(one.qname) <= _NAME_CHARS and one.qname.count(".") < _DEEPEST)
+    return file if len(kept) == len(file.symbols) else dataclasses.replace(file, symbols=kept)
 
 
 def analyse(sent_json: str, packed: Sequence[bytes]) -> Analysis:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import pydantic
 import structlog
 
 from crds import errors as root
@@ -33,6 +35,8 @@ _MISSING = 2000
 _BEGUN = "?"
 """In the place of a digest: the document may be there, and with what it says is not known."""
 _FOR_NOW = frozenset({Reason.BUDGET_BYTES, Reason.BUDGET_FILES, Reason.BUDGET_TIME})
+_URN_CHARS = 1024
+"""Of `kb.api.message.Urn`."""
 _NOTHING = extractor.ExtractionResult({})
 
 
@@ -96,7 +100,11 @@ class Structures:
             reason = None
             if not (grammars.language_of(one.path) or api.is_project_file(one.path)):
                 continue
-            if one.size > self._limits.file_bytes:
+            if len(sent.repository.file_urn(one.path, sent.branch)) > _URN_CHARS:
+                reason = Reason.LONG_NAME
+            elif not self._limits.vendored.isdisjoint(one.path.split("/")[:-1]):
+                reason = Reason.VENDORED
+            elif one.size > self._limits.file_bytes:
                 reason = Reason.TOO_LARGE
             elif len(kept) >= self._limits.files:
                 reason = Reason.BUDGET_FILES
@@ -116,11 +124,14 @@ class Structures:
         if not contents:
             return
         with self._meters.stages.labels("code").time():
-            found = await pool.extract(contents, self._limits, calls=True)
-        kept: list[FileFacts | Skipped | configuration.File] = [*found.files]
-        kept += [one for one in found.skipped if one.reason not in _FOR_NOW]
+            read = await pool.extract(contents, self._limits, calls=True)
+        kept: list[FileFacts | Skipped | configuration.File] = [*read.files]
+        kept += [one for one in read.skipped if one.reason not in _FOR_NOW]
         kept += [configuration.File(path, body) for path, body in contents.items() if api.is_project_file(path)]
-        packed = [(one.path, blobs[one.path], analyst.pack(one)) for one in kept]
+        by_path: dict[str, list[FileFacts | Skipped | configuration.File]] = defaultdict(list)
+        for one in kept:  # setup.py is a source and a project file
+            by_path[one.path].append(one)
+        packed = [(path, blobs[path], analyst.pack(*found)) for path, found in by_path.items()]
         await self._book.save(sent.scope, code.VERSION, packed)
 
     async def _write(
@@ -228,7 +239,12 @@ class Structures:
         return [one for one in outcomes if one is not None]
 
     async def _store(self, one: analyst.Written, rules: list[api.Rule], urgency: priority.Priority) -> None:
-        request = api.IngestRequest.model_validate_json(one.request)
+        try:
+            request = api.IngestRequest.model_validate_json(one.request)
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise errors.Invalid(f"what is known of the file makes no document: {said[:300]}", field="files") from error
         async with self._documents.writing(request.scope, identity.document(request.scope, request.source_urn)) as turn:
             taken = await self._documents.read(request)
             forbidding = (await self._documents.meeting(rules, request, taken.text)).unindexed
