@@ -32,6 +32,33 @@ def test_files_are_sources_and_project_files_with_the_time_of_their_last_change(
     assert found[0].blob == made.git("rev-parse", "main:a.py").decode().strip()
 
 
+def test_paths_that_no_request_holds_are_left_out(tmp_path: Path) -> None:
+    made = Repository(tmp_path / "r.git")
+    folder = "/".join(["\N{CJK UNIFIED IDEOGRAPH-4E2D}" * 80] * 8)
+    made.commit("One", {f"{folder}/{number:04}.py": b"" for number in range(2000)})
+    found, skipped = tree.files(made.path, made.sha("main"))
+    request = api.GitStructure.model_validate(
+        {"scope": {"clientId": ""}, "repository": {"name": "r"}, "branch": "main", "commit": "a" * 40}
+    ).model_copy(update={"files": found, "skipped": skipped})
+    assert 0 < len(found) < 2000
+    assert {one.reason for one in skipped} == {"budget-files"}
+    assert len(request.model_dump_json()) < 8 << 20
+
+
+def test_any_path_has_the_time_of_its_last_change(tmp_path: Path) -> None:
+    made = Repository(tmp_path / "r.git")
+    names = ["\x01a.py", "a\x01/b.py", "\n.py", " /c\td.py", "z.py"]
+    made.commit("One", dict.fromkeys(names, b"1\n"))
+    made.commit("Two", {"\n.py": b"2\n"})
+    assert [path.decode() for path, _ in tree.modified(made.path, made.sha("main"))] == [
+        "\n.py",
+        *sorted(set(names) - {"\n.py"}),
+    ]
+    found, skipped = tree.files(made.path, made.sha("main"))
+    assert [(one.path, one.modified is not None) for one in found] == [("z.py", True)]
+    assert [one.reason for one in skipped] == ["odd-name"] * 4
+
+
 def test_the_endings_are_those_of_the_grammars() -> None:
     assert {ending for ending in api.ENDINGS if grammars.language_of(f"a.{ending}")} == api.ENDINGS
     known = {one for language in grammars.LANGUAGES for one in grammars.endings(language)}
