@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+from controllers.sources import assignments, state
 from controllers.sources.git import tree
+from controllers.sources.protocols import git
 from kb import api
 from kb.code import grammars
 from tests.sources.git.making import Repository
@@ -85,3 +87,22 @@ async def test_a_branch_is_followed_by_its_source_files_and_goes_with_them(tmp_p
     made.commit("Two", {"a.py": b"A = 2\n"})
     await one.poll()
     assert [(each.request.branch, each.request.removed) for each in one.trees[4:]] == [("side", True), ("main", False)]
+
+
+async def test_files_of_a_branch_stay_while_another_connection_reads_it(tmp_path: Path) -> None:
+    made = Repository(tmp_path / "srv" / "acme" / "storage.git")
+    made.commit("One", {"a.py": b"A = 1\n"})
+    made.commit("Side", {"s.py": b"S = 1\n"}, branch="side")
+    one = Reading(tmp_path / "ws", made.url, include=["main", "s*"])
+    await one.poll()
+    at = {"of": git.cursor_of(one.spec), "branches": {"side": {"at": made.sha("side")}}}
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    other = assignments.Claim("other", "jervis", "other", one.spec, 1, 1, at, state.State(), moment)
+    made.git("update-ref", "-d", "refs/heads/side")
+    one.alike = [other]
+    before = dict(one.cursor)
+    await one.poll()
+    assert [each.request for each in one.trees[2:]] == []
+    one.cursor, one.alike = before, []
+    await one.poll()
+    assert [(each.request.branch, each.request.removed) for each in one.trees[2:]] == [("side", True)]
