@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -86,3 +87,22 @@ async def test_writers_that_meet_end_in_one_of_their_trees(
     documents = await kb.graph.documents(scopes.SHOP, api.GIT_FILE, "git_file::")
     assert len(documents) == 2 * len(FILES)
     assert await database[book.FACTS].count_documents({}) == len(FILES)
+
+
+async def test_a_branch_that_goes_back_to_an_older_commit_has_its_files(
+    kb: world.ObservedState, served: client.Client
+) -> None:
+    def at(text: str, year: int, commit: str) -> api.GitStructure:
+        sent = tree({"app/shape.py": text}, commit=commit * 40, committedAt=f"{year}-01-01T00:00:00Z")
+        when = datetime(year, 1, 1, tzinfo=UTC)
+        return sent.model_copy(update={"files": [one.model_copy(update={"modified": when}) for one in sent.files]})
+
+    old, new = trees.SHAPE, trees.SHAPE.replace("area", "size")
+    for text, year, commit in ((old, 2020, "a"), (new, 2024, "b"), (old, 2020, "a")):
+        reply = await served.code.structure(at(text, year, commit))
+        assert (reply.state, reply.failed) == ("Done", [])
+        targets = {one.edge.target for one in await kb.graph.edges(scopes.SHOP)}
+        method = "area" if text == old else "size"
+        assert {one for one in targets if one.startswith("method__")} == {
+            f"method__app.shape.Shape__{method}__branch__main__shop"
+        }
