@@ -77,11 +77,36 @@ class Structures:
         ) as turn:
             before = await self._book.branch(owner, repository, sent.branch)
             before = before or book.Branch(repository, sent.branch)
+            # What a process left that ended before it had deleted them.
+            await self._book.prune(owner, before.litter)
+            before = dataclasses.replace(before, litter=())
             if sent.removed:
                 return await self._remove(sent, before, turn, urgency, code_of)
             sent = self._within(sent)
+            before = await self._announced(sent, before, turn)
             await self._read(sent)
             return await self._wanted(sent) or await self._write(sent, before, turn, urgency, code_of)
+
+    async def _announced(self, sent: api.GitStructure, before: book.Branch, turn: turns.Turn) -> book.Branch:
+        """The record of the branch with the coming tree, before any facts of it: they are found again, and stay while
+        other branches let go of theirs."""
+        coming = {one.path: one.blob for one in sent.files}
+        if before.extractor == code.VERSION and {one.path: one.blob for one in before.files if one.blob} == coming:
+            return before
+        known = {one.path: one for one in before.files}
+        files = tuple(
+            dataclasses.replace(known.get(path) or book.Entry(path, ""), coming=coming.get(path, ""))
+            for path in sorted(known.keys() | coming.keys())
+            if path in coming or known[path].blob or known[path].written
+        )
+        access = before.access if sent.access is None else tuple(visibility.stored(sent.access))
+        after = dataclasses.replace(before, files=files, access=access, wanted=sent.commit or "", coming=code.VERSION)
+        if after == before:
+            return before
+        after = dataclasses.replace(after, litter=_litter(sent, before, after))
+        turn.check()
+        await self._book.record(sent.scope, after)
+        return after
 
     async def _wanted(self, sent: api.GitStructure) -> api.GitStructureReply | None:
         """The answer that names the files whose facts are not stored; None where all are."""
@@ -163,7 +188,7 @@ class Structures:
             unwritten = await self._performed(sent, own, turn, urgency, code_of)
             left, failed = left + sum(one.retryable for one in unwritten), [*failed, *unwritten]
         after = await self._record(sent, begun, found, work, turn, done=not left)
-        await self._book.prune(sent.scope, {*before.litter, *begun.litter, *after.litter})
+        await self._book.prune(sent.scope, after.litter)
         return api.GitStructureReply(
             state="Writing" if left else "Done",
             commit=sent.commit,
@@ -298,11 +323,14 @@ class Structures:
             sent.branch == sent.repository.default_branch,
             "" if done else code.VERSION,
         )
-        litter = before.facts(sent.scope) - after.facts(sent.scope)
-        after = dataclasses.replace(after, litter=tuple(sorted(litter)))
+        after = dataclasses.replace(after, litter=_litter(sent, before, after))
         turn.check()
         await self._book.record(sent.scope, after)
         return after
+
+
+def _litter(sent: api.GitStructure, before: book.Branch, after: book.Branch) -> tuple[str, ...]:
+    return tuple(sorted((before.facts(sent.scope) | set(before.litter)) - after.facts(sent.scope)))
 
 
 def _round(changed: list[analyst.Written], digests: dict[str, str], there: set[str]) -> _Round:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from datetime import UTC, datetime
 
 import pytest
 
-from kb import api, client, mongo
-from kb.code import book
+from crds import priority
+from kb import api, client, metrics, mongo
+from kb.code import analyst, book, budget
+from kb.http import problems
 from kb.ingest import structures
+from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.ingest import trees
 
@@ -59,7 +63,7 @@ async def test_answers_are_of_the_commit_that_they_name_while_another_one_is_wri
     assert (found.coverage.commit, found.coverage.current, found.total) == ("a" * 40, False, 1)
     # A third tree comes before the second one is written.
     final = {**changed, "app/more.py": "def less():\n    return 1\n"}
-    states = []
+    states: list[str] = []
     while not states or states[-1] != "Done":
         states.append((await served.code.structure(tree(final, commit="c" * 40))).state)
     assert states == ["Writing"] * (len(states) - 1) + ["Done"]
@@ -106,3 +110,38 @@ async def test_a_branch_that_goes_back_to_an_older_commit_has_its_files(
         assert {one for one in targets if one.startswith("method__")} == {
             f"method__app.shape.Shape__{method}__branch__main__shop"
         }
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_requests_that_break_off_anywhere_end_in_what_was_sent_last(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database, seed: int
+) -> None:
+    chance = random.Random(seed)
+    analysts, known = analyst.Analyst(), book.Book(database, clock)
+    works = kb.pipeline.structures(known, analysts, budget.Budget())
+
+    async def take(sent: api.GitStructure) -> api.GitStructureReply:
+        return await works.take(sent, priority.Priority.P3, problems.code)
+
+    await take(tree(FILES))
+    for number in range(12):
+        words = {path: text.replace("area", chance.choice(["area", "size"])) for path, text in FILES.items()}
+        files = {path: text for path, text in words.items() if chance.random() < 0.7}
+        sent = trees.gone() if chance.random() < 0.2 else tree(files, commit=f"{number:040x}")
+        work = asyncio.ensure_future(take(sent))
+        await asyncio.wait([work], timeout=chance.random() * 0.2)
+        work.cancel()
+        await asyncio.wait([work])
+    while (await take(tree(FILES, commit="f" * 40))).state != "Done":
+        pass
+    documents = await kb.graph.documents(scopes.SHOP, api.GIT_FILE, "git_file::")
+    assert [one.source_urn for one in documents] == [f"git_file::acme/shop@main:{path}" for path in sorted(FILES)]
+    methods = {one.edge.target for one in await kb.graph.edges(scopes.SHOP) if one.edge.type == "has_method"}
+    assert {one.split("__")[2] for one in methods} == {"area"}
+    assert await database[book.FACTS].count_documents({}) == len(FILES)
+    while (await take(trees.gone())).state != "Done":
+        pass
+    for name in (book.BRANCHES, book.FACTS):
+        assert await database[name].count_documents({}) == 0
+    assert await kb.graph.documents(scopes.SHOP, api.GIT_FILE, "git_file::") == []
+    analysts.close()
