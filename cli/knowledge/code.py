@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,8 @@ Repository = Annotated[str, typer.Option("--repository", help="ORG/NAME; needed 
 Branch = Annotated[str, typer.Option("--branch", help="Branch; without it the default one.")]
 Limit = Annotated[int, typer.Option(min=1, max=500, help="Rows of a page.")]
 After = Annotated[int, typer.Option(min=0, help="Where the page begins: `next` of the page before.")]
+_PATH = re.compile("^[^\\x00-\\x1f\\x7f\\ud800-\\udfff]{1,700}$")
+"""Paths that are sent: UTF-8 without control characters."""
 _CALLS = ("CALLER", "CALLEE", "PLACE", "RULE", "SURE")
 
 
@@ -170,13 +173,20 @@ def add(
     commit = _git(folder, "rev-parse", "HEAD")
     of = branch or _git(folder, "rev-parse", "--abbrev-ref", "HEAD")
     listed = _git(folder, "ls-tree", "-r", "-l", "-z", "HEAD").split("\0")
-    files = [api.SourceFile(path=path, blob=blob, size=int(size)) for path, blob, size in map(_entry, listed) if blob]
+    entries = [one for one in map(_entry, listed) if one[1] and api.is_source(one[0])]
+    named = [one for one in entries if _PATH.match(one[0])][: api.MOST_SOURCES]
+    files = [api.SourceFile(path=path, blob=blob, size=int(size)) for path, blob, size in named]
+    odd = [path.encode(errors="replace").decode() for path, _, _ in entries if not _PATH.match(path)]
+    left = [("odd-name", path) for path in odd]
+    left += [("budget-files", path) for path, _, _ in entries if _PATH.match(path)][len(files) :]
+    skipped = [api.SkippedFile(path=path[:700], reason=reason) for reason, path in left[: api.MOST_SOURCES]]
     tree = api.GitStructure(
         scope=access.where(owner, project, group),
         repository=api.Repository(org=org, name=name, default_branch=of),
         branch=of,
         commit=commit,
         files=files,
+        skipped=skipped,
     )
 
     async def read(paths: Sequence[str]) -> Mapping[str, str]:

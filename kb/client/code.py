@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -15,6 +16,10 @@ from kb.client import transport
 _Reply = TypeVar("_Reply", bound=api.Reply)
 BATCH_BYTES, BATCH_FILES = 4 << 20, 500
 """Contents of one request."""
+_JSON_BYTES = 7 << 20
+"""Of them as JSON, in which a NUL has six bytes: with the tree it is less than a request may have (16 MiB)."""
+_TRIES = 3
+"""Of contents of which none is taken."""
 Read = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 """The contents of files by path; what cannot be read is not in it."""
 
@@ -48,11 +53,13 @@ class Code:
     ) -> api.GitStructureReply:
         """Send a tree without contents, then what is missing of them, until the structure is known.
 
-        `before` is called before each request, `shown` with each reply. A file whose content cannot be read is left out
-        of the tree and named in `skipped`. Safe to repeat: a call that broke off goes on where it was.
+        `before` is called before each request, `shown` with each reply. A file whose content cannot be read, or is not
+        taken, is left out of the tree and named in `skipped`. Safe to repeat: a call that broke off goes on where it
+        was.
         """
         sizes = {one.path: one.size for one in tree.files}
         contents: Mapping[str, str] = {}
+        tries = 0
         while True:
             if before is not None:
                 await before()
@@ -61,13 +68,18 @@ class Code:
                 shown(reply)
             if reply.state == "Done":
                 return reply
-            contents = {}
+            sent, contents = contents, {}
             if reply.state == "Wanted":
+                tries = tries + 1 if sent and set(reply.missing).issuperset(sent) else 0
+                if tries >= _TRIES:
+                    tree, tries = _without(tree, [*sent], "not-taken"), 0
+                    continue
                 some = _some(reply.missing, sizes)
-                contents = await read(some)
-                unread = [path for path in some if path not in contents]
+                found = await read(some)
+                contents = _fitting(some, found)
+                unread = [path for path in some if path not in found]
                 if unread:
-                    tree = _without(tree, unread)
+                    tree = _without(tree, unread, "unreadable")
 
     async def callers(self, asked: api.Callers) -> api.CallsReply:
         """Who calls a declaration."""
@@ -118,7 +130,21 @@ def _filled(tree: api.GitStructure, contents: Mapping[str, str]) -> api.GitStruc
     return tree.model_copy(update={"files": files})
 
 
-def _without(tree: api.GitStructure, paths: Sequence[str]) -> api.GitStructure:
+def _fitting(some: Sequence[str], found: Mapping[str, str]) -> dict[str, str]:
+    """The first of the contents, as many as one request may have as JSON; at least one."""
+    fitting: dict[str, str] = {}
+    total = 0
+    for path in some:
+        if path not in found:
+            continue
+        total += len(json.dumps(found[path], ensure_ascii=False).encode(errors="replace"))
+        if fitting and total > _JSON_BYTES:
+            break
+        fitting[path] = found[path]
+    return fitting
+
+
+def _without(tree: api.GitStructure, paths: Sequence[str], reason: str) -> api.GitStructure:
     gone = set(paths)
-    skipped = [*tree.skipped, *(api.SkippedFile(path=path, reason="unreadable") for path in paths)]
+    skipped = [*tree.skipped, *(api.SkippedFile(path=path, reason=reason) for path in paths)][-api.MOST_SOURCES :]
     return tree.model_copy(update={"files": [one for one in tree.files if one.path not in gone], "skipped": skipped})

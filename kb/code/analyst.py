@@ -9,13 +9,18 @@ A branch of thousands of files takes seconds; in the process of the service they
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import io
 import multiprocessing
+import os
 import pickle
+import threading
 from collections.abc import Callable, Sequence
 from concurrent import futures
 from concurrent.futures import process
 from dataclasses import dataclass
+from multiprocessing import connection
 from typing import TypeVar
 
 from crds import errors
@@ -25,6 +30,7 @@ from kb.code.facts import FileFacts, Skipped
 from kb.code.project import Project
 
 _Result = TypeVar("_Result")
+_NAME_CHARS, _DEEPEST = 2000, 64
 SECONDS = 300.0
 """Of one branch, after which the worker is ended."""
 
@@ -60,6 +66,8 @@ class Analyst:
     def __init__(self, *, seconds: float = SECONDS) -> None:
         self._seconds = seconds
         self._pool: futures.ProcessPoolExecutor | None = None
+        # One call at a time: what ends the worker takes no other call with it, and none is ended for another's time.
+        self._turn = asyncio.Lock()
 
     async def analyse(self, sent: api.GitStructure, packed: Sequence[bytes]) -> Analysis:
         """The documents of the branch `sent`, of whose files this is known (`packed`). Raises `Overrun`."""
@@ -67,17 +75,32 @@ class Analyst:
         return await self.run(analyse, bare.model_dump_json(by_alias=True), tuple(packed))
 
     async def run(self, work: Callable[..., _Result], *arguments: object) -> _Result:
-        """Run a function of a module in the worker. Raises `Overrun`."""
-        if self._pool is None:
-            self._pool = futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
-        pool = self._pool
+        """Run a function of a module in the worker; once more where the worker ended. Raises `Overrun`."""
         try:
             async with asyncio.timeout(self._seconds):
-                return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+                await self._turn.acquire()
+        except TimeoutError as error:
+            raise Overrun("other questions keep the worker busy", retry_after=60.0) from error
+        try:
+            with contextlib.suppress(process.BrokenProcessPool):
+                return await self._once(work, *arguments)
+            # It may have ended before, without a call.
+            return await self._once(work, *arguments)
         except (TimeoutError, process.BrokenProcessPool) as error:
-            if self._pool is pool:
-                self.close()
             raise Overrun("the structure of the branch took too long, or ended its worker", retry_after=60.0) from error
+        finally:
+            self._turn.release()
+
+    async def _once(self, work: Callable[..., _Result], *arguments: object) -> _Result:
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = futures.ProcessPoolExecutor(1, context, initializer=_follow)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
+        except (TimeoutError, process.BrokenProcessPool):
+            self.close()
+            raise
 
     def close(self) -> None:
         """End the worker."""
@@ -88,17 +111,35 @@ class Analyst:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def pack(found: FileFacts | Skipped | configuration.File) -> bytes:
-    """As `read` takes it."""
+def _follow() -> None:
+    """In the worker: end with the service. Its queue stays open when that is killed, as the worker has both ends."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def wait(sentinel: int) -> None:
+            connection.wait([sentinel])
+            os._exit(1)
+
+        threading.Thread(target=wait, args=(parent.sentinel,), daemon=True).start()
+
+
+def pack(*found: FileFacts | Skipped | configuration.File) -> bytes:
+    """All that is known of one file, as `read` takes it."""
     return pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
 
 
 def read(packed: Sequence[bytes]) -> tuple[Project, tuple[Skipped, ...]]:
     """The project of these files, and those of them that were given up."""
-    found = [worker.Answers(io.BytesIO(one)).load() for one in packed]
-    files = {one.path: one for one in found if isinstance(one, FileFacts)}
+    found = [each for one in packed for each in worker.Answers(io.BytesIO(one)).load()]
+    files = {one.path: _plain(one) for one in found if isinstance(one, FileFacts)}
     project = {one.path: one.content for one in found if isinstance(one, configuration.File)}
     return resolution.resolve(files, project), tuple(one for one in found if isinstance(one, Skipped))
+
+
+def _plain(file: FileFacts) -> FileFacts:
+    """The file without declarations that no person wrote: each costs the square of its depth."""
+    kept = tuple(one for one in file.symbols if len(one.qname) <= _NAME_CHARS and one.qname.count(".") < _DEEPEST)
+    return file if len(kept) == len(file.symbols) else dataclasses.replace(file, symbols=kept)
 
 
 def analyse(sent_json: str, packed: Sequence[bytes]) -> Analysis:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 
 from crds import scope
@@ -34,14 +36,17 @@ class Asking:
             skipped=questions.skipped(branch.skipped),
             extractor=branch.extractor,
         )
-        held = "|".join((owner.model_dump_json(), branch.repository, branch.name, str(branch.updated_at)))
-        what = (held, branch.name, owner.project_id)
-        more = (kind, asked.model_dump_json(by_alias=True), coverage.model_dump_json(by_alias=True))
-        found = await self._analyst.run(questions.answer, *what, None, *more)
+        held = _held(owner, branch)
+        what = (branch.name, owner.project_id)
+        more = (kind, asked.model_dump_json(by_alias=True))
+        found = await self._analyst.run(questions.answer, held, *what, None, *more, _json(coverage))
         if found is None:
             files = [(one.path, one.blob) for one in branch.files if one.blob]
             packed = await self._book.load(owner, branch.extractor, files)
-            found = await self._analyst.run(questions.answer, *what, packed, *more)
+            if len(packed) < len(files):
+                # Some went with another branch while this one was written; its next commit sends them again.
+                held, coverage = f"{held}|{branch.updated_at}", coverage.model_copy(update={"current": False})
+            found = await self._analyst.run(questions.answer, held, *what, packed, *more, _json(coverage))
         if found is None:
             raise errors.Away("code", "the worker has lost the branch")
         reply, problem, candidates = found
@@ -58,9 +63,15 @@ class Asking:
                 field="branch" if asked.branch else "repository",
                 remedy="It becomes known by a Git Connection, or by POST /api/v1/ingest/git-structure.",
             )
+        # Other projects of the group may have branches of these names; the question's own project comes first.
+        own = [one for one in whole if asked.scope.project_id and one[0].project_id == asked.scope.project_id]
+        whole = own or whole
         repositories = sorted({one.repository for _, one in whole})
         if len(repositories) > 1:
             raise _unclear("repository", repositories)
+        owners = sorted({one.project_id or one.group_id or one.client_id for one, _ in whole})
+        if len(owners) > 1:
+            raise _unclear("scope.projectId", owners)
         if len(whole) > 1:
             default = [one for one in whole if one[1].default]
             if len(default) != 1:
@@ -68,9 +79,21 @@ class Asking:
             whole = default
         [(owner, branch)] = whole
         with_files = await self._book.branch(owner, branch.repository, branch.name)
-        if with_files is None or not with_files.commit:
+        shown = with_files is not None and book.shows(asked.scope, with_files)
+        if with_files is None or not with_files.commit or not shown:
             raise errors.NotFound("the branch has just been removed", field="branch", remedy="Name another one.")
         return owner, with_files
+
+
+def _held(owner: scope.Scope, branch: book.Branch) -> str:
+    """Names all that a branch's index is made of; it stays the same where nothing but a record was written."""
+    tree = sorted((one.path, one.blob) for one in branch.files if one.blob)
+    about = (owner.model_dump(mode="json"), branch.repository, branch.name, branch.extractor, tree)
+    return hashlib.sha256(json.dumps(about).encode()).hexdigest()
+
+
+def _json(coverage: api.Coverage) -> str:
+    return coverage.model_dump_json(by_alias=True)
 
 
 def _unclear(field: str, names: Sequence[str]) -> errors.Invalid:

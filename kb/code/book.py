@@ -25,11 +25,15 @@ _LEVEL = 3
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file of a tree: its path, Git's id of its content, and the digest of its document as it was written, or ''."""
+    """A file of a tree: its path, Git's id of its content, and the digest of its document as it was written, or ''.
+
+    `coming` is the id of its content in the tree that is being written, '' where there is none.
+    """
 
     path: str
     blob: str
     written: str = ""
+    coming: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,15 @@ class Branch:
     wanted: str = ""
     """The commit whose structure is being written; the same as `commit` once that is done."""
     default: bool = False
+    coming: str = ""
+    """The extractor of the tree that is being written, '' for none; until it is, answers are those of `commit`."""
+    litter: tuple[str, ...] = ()
+    """Ids of facts that it had before and has no more: they may still be stored."""
+
+    def facts(self, owner: scope.Scope) -> set[str]:
+        """The ids of the facts that it needs, of both trees."""
+        now = {facts_id(owner, self.extractor, one.path, one.blob) for one in self.files if one.blob}
+        return now | {facts_id(owner, self.coming, one.path, one.coming) for one in self.files if one.coming}
 
 
 class Book:
@@ -74,11 +87,12 @@ class Book:
         with mongo.translated():
             cursor = self._branches.find(query, {"tree": 0}).sort([("repository", 1), ("branch", 1), ("_id", 1)])
             found = [(mongo.owner(row), _branch(row)) async for row in cursor]
-        return [(owner, one) for owner, one in found if visibility.shows(viewer, _labels(one.access))]
+        return [(owner, one) for owner, one in found if shows(viewer, one)]
 
     async def record(self, owner: scope.Scope, branch: Branch) -> None:
         """Write what is known of a branch."""
-        tree = {"files": [[one.path, one.blob, one.written] for one in branch.files], "skipped": branch.skipped}
+        files = [[one.path, one.blob, one.written, one.coming] for one in branch.files]
+        tree = {"files": files, "skipped": branch.skipped, "litter": branch.litter}
         row = {
             **mongo.names(owner),
             "repository": branch.repository,
@@ -91,6 +105,7 @@ class Book:
             "access": list(branch.access),
             "wanted": branch.wanted,
             "default": branch.default,
+            "coming": branch.coming,
             "tree": _packed(json.dumps(tree, separators=(",", ":")).encode()),
         }
         with mongo.translated():
@@ -142,16 +157,18 @@ class Book:
         await mongo.regroup(self._facts, owner, {})
         return moved
 
-    async def prune(self, owner: scope.Scope, gone: Collection[tuple[str, str]], extractor: str) -> None:
-        """Delete the facts of files (path, blob) that no branch of the owner has any more."""
-        if not gone:
+    async def prune(self, owner: scope.Scope, litter: Collection[str]) -> None:
+        """Delete those of these facts, by id, that no branch of the owner needs."""
+        if not litter:
             return
-        query = {**mongo.names(owner)}
-        left = set(gone)
+        left = set(litter)
+        # As the ids have it: branches of a project may have come before it was moved to its group.
+        query = {"clientId": owner.client_id, "projectId": owner.project_id}
+        query |= {} if owner.project_id else {"groupId": owner.group_id}
         with mongo.translated():
             async for row in self._branches.find(query):
-                left -= {(one.path, one.blob) for one in _branch(row).files}
-            ids = [facts_id(owner, extractor, path, blob) for path, blob in sorted(left)]
+                left -= _branch(row).facts(owner)
+            ids = sorted(left)
             for start in range(0, len(ids), _BATCH):
                 await self._facts.delete_many({"_id": {"$in": ids[start : start + _BATCH]}})
 
@@ -161,8 +178,9 @@ def facts_id(owner: scope.Scope, extractor: str, path: str, blob: str) -> str:
     return _id(identity.owner(owner), extractor, path, blob)
 
 
-def _labels(access: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"{visibility.ACCESS}={one}" for one in access)
+def shows(viewer: scope.Scope, branch: Branch) -> bool:
+    """Whether the viewer's principals may see the branch."""
+    return visibility.shows(viewer, tuple(f"{visibility.ACCESS}={one}" for one in branch.access))
 
 
 def _branch_id(owner: scope.Scope, repository: str, name: str) -> str:
@@ -188,6 +206,8 @@ def _branch(row: Mapping[str, Any]) -> Branch:
         tuple(row.get("access", ())),
         row.get("wanted", ""),
         bool(row.get("default")),
+        row.get("coming", ""),
+        tuple(tree.get("litter", ())),
     )
 
 

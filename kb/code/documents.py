@@ -24,6 +24,8 @@ MOST_NODES, MOST_EDGES = 2000, 5000
 """Of one file; of calls the surest stay."""
 _TEXT_CHARS, _LIST = 40_000, 200
 _LANGUAGES_SHOWN = 12
+_CHARS = 1000
+"""Of one value; names of sources have no limit."""
 _Row = dict[str, Any]
 
 
@@ -203,15 +205,21 @@ class Documents:
         }
 
     def _of(self, one: Symbol, path: str) -> dict[str, Any]:
-        qualified = self._keys.qualified(path, one.qname)
+        qualified, name = self._keys.qualified(path, one.qname)[:_CHARS], one.name[:_CHARS]
         common = {"filePath": path, "branchName": self._sent.branch, "line": one.line, "endLine": one.end_line}
-        said = {"visibility": one.visibility, "signature": one.signature[:1000], "doc": one.doc}
+        said = {"visibility": one.visibility, "signature": one.signature[:_CHARS], "doc": one.doc[:_CHARS]}
         more = {name: value for name, value in said.items() if value}
         if one.kind == "class":
-            own = {"name": one.name, "qualifiedName": qualified, "isInterface": one.is_interface}
-            return own | ({"extends": list(one.bases[:_LIST])} if one.bases else {}) | more | common | self._owner
-        around = self._keys.qualified(path, one.qname.removesuffix(one.name).removesuffix("."))
-        return {"label": one.name, "qualifiedName": qualified, "className": around} | more | common | self._owner
+            own = {"name": name, "qualifiedName": qualified, "isInterface": one.is_interface}
+            return (
+                own
+                | ({"extends": [base[:_CHARS] for base in one.bases[:_LIST]]} if one.bases else {})
+                | more
+                | common
+                | self._owner
+            )
+        around = self._keys.qualified(path, one.qname.removesuffix(one.name).removesuffix("."))[:_CHARS]
+        return {"label": name, "qualifiedName": qualified, "className": around} | more | common | self._owner
 
     def _text(self, file: FileFacts, omitted: int) -> str:
         lines = [f"{file.path} in {self._sent.repository.path}, {file.language}, {file.lines} lines", ""]

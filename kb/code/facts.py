@@ -22,6 +22,7 @@ class Reason(enum.StrEnum):
     CRASHED = "crashed"
     GENERATED = "generated"
     LONG_LINES = "long-lines"
+    LONG_NAME = "long-name"
     POINTER = "pointer"
     SYMLINK = "symlink"
     TIMED_OUT = "timed-out"

@@ -100,14 +100,14 @@ class Index:
 
     def impact(self, start: Target, depth: int) -> list[Step]:
         """What may break when `start` changes, the nearest first, without itself."""
-        seen = {start}
+        seen, expanded = {start}, {start}
         found: list[Step] = []
         waiting = deque([(start, 0)])
         while waiting and len(found) < MOST_AFFECTED:
             target, distance = waiting.popleft()
             if distance >= depth:
                 continue
-            for by, other in sorted(set(self._dependents(target))):
+            for by, other in sorted(set(self._dependents(target, expanded))):
                 if other not in seen:
                     seen.add(other)
                     found.append(Step(other, distance + 1, by, target))
@@ -119,10 +119,15 @@ class Index:
         came: dict[Target, Edge | None] = dict.fromkeys(self._inside(source))
         waiting = deque(came)
         goals = set(self._inside(target))
+        entered: set[Target] = set()
         while waiting:
             at = waiting.popleft()
             for edge in sorted(self.callees.get(at, ())):
-                for other in self._inside(Target(edge.callee_file, edge.callee)):
+                callee = Target(edge.callee_file, edge.callee)
+                if callee in entered:
+                    continue
+                entered.add(callee)
+                for other in self._inside(callee):
                     if other in came:
                         continue
                     came[other] = edge
@@ -135,7 +140,8 @@ class Index:
         """The files of tests among these."""
         return sorted({one.path for one in targets if is_test(one.path)})
 
-    def _dependents(self, target: Target) -> Iterator[tuple[str, Target]]:
+    def _dependents(self, target: Target, expanded: set[Target]) -> Iterator[tuple[str, Target]]:
+        """`expanded` are the bases' methods whose callers are found already: hundreds of classes may override one."""
         for edge in self.callers.get(target, ()):
             yield "calls", Target(edge.caller_file, edge.caller)
         for one in self.subclasses.get(target, ()):
@@ -145,6 +151,9 @@ class Index:
             owner = Target(target.path, target.qname.rpartition(".")[0])
             for base in self._bases(owner):
                 overridden = Target(base.path, f"{base.qname}.{symbol.name}")
+                if overridden in expanded:
+                    continue
+                expanded.add(overridden)
                 # A call of the base's method may run this one.
                 for edge in self.callers.get(overridden, ()):
                     yield "calls", Target(edge.caller_file, edge.caller)

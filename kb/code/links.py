@@ -33,6 +33,8 @@ _ENDINGS = (
     "/index.jsx",
 )
 _GENERIC = re.compile(r"[<(\[].*", re.DOTALL)
+_IMPORT_CHARS = 1000
+"""Of a module that is looked for; each of its packages is."""
 _MODULE = re.compile(r"^module[ \t]+(\S+)", re.MULTILINE)
 
 
@@ -44,6 +46,9 @@ class Links:
         self._modules: dict[str, list[str]] = defaultdict(list)
         self._classes: dict[tuple[str, str], list[Target]] = defaultdict(list)
         """(package or module, name of a class at its top) -> where it is declared."""
+        self._declared = {
+            Target(path, one.qname) for path, file in files.items() for one in file.symbols if one.kind == "class"
+        }
         self._folders: dict[str, list[str]] = defaultdict(list)
         for path, file in files.items():
             self._modules[keys.module(file)].append(path)
@@ -106,8 +111,8 @@ class Links:
     def _within(self, target: Target, rest: str) -> Target | None:
         """The class `rest` of a class or of a file."""
         qname = ".".join(part for part in (target.qname, rest) if part)
-        known = any(one.kind == "class" and one.qname == qname for one in self._files[target.path].symbols)
-        return Target(target.path, qname) if known and qname else None
+        found = Target(target.path, qname)
+        return found if found in self._declared else None
 
     def _brought(self, file: FileFacts) -> dict[str, Target]:
         """Local name -> the class or the file that an import brings under it."""
@@ -122,6 +127,8 @@ class Links:
         return found
 
     def _imported(self, file: FileFacts, one: Import) -> Iterator[Target]:
+        if len(one.module) > _IMPORT_CHARS:
+            return
         if file.language == "python":
             yield from self._of_python(file, one)
         elif file.language in _JVM:

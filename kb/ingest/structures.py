@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from functools import partial
 
+import pydantic
 import structlog
 
 from crds import errors as root
@@ -20,7 +23,7 @@ from kb import api, code, errors, identity, metrics, visibility
 from kb.code import analyst, book, budget, configuration, grammars, pool
 from kb.code.facts import FileFacts, Reason, Skipped
 from kb.ingest import commit as committing
-from kb.ingest import deletion, document, extractor
+from kb.ingest import deletion, document, extractor, turns
 from kb.ingest.commits import Code
 
 log = structlog.get_logger(__name__)
@@ -32,6 +35,8 @@ _MISSING = 2000
 _BEGUN = "?"
 """In the place of a digest: the document may be there, and with what it says is not known."""
 _FOR_NOW = frozenset({Reason.BUDGET_BYTES, Reason.BUDGET_FILES, Reason.BUDGET_TIME})
+_URN_CHARS = 1024
+"""Of `kb.api.message.Urn`."""
 _NOTHING = extractor.ExtractionResult({})
 
 
@@ -67,19 +72,50 @@ class Structures:
         """What became of the request. Raises an `Operational` error where nothing could be done."""
         owner, repository = sent.scope, sent.repository.path
         # One request of a branch at a time, whichever process has it.
-        async with self._documents.writing(owner, identity.document(owner, f"structure:{repository}@{sent.branch}")):
+        async with self._documents.writing(
+            owner, identity.document(owner, f"structure:{repository}@{sent.branch}")
+        ) as turn:
             before = await self._book.branch(owner, repository, sent.branch)
             before = before or book.Branch(repository, sent.branch)
+            # What a process left that ended before it had deleted them.
+            await self._book.prune(owner, before.litter)
+            before = dataclasses.replace(before, litter=())
             if sent.removed:
-                return await self._remove(sent, before, urgency, code_of)
+                return await self._remove(sent, before, turn, urgency, code_of)
             sent = self._within(sent)
+            before = await self._announced(sent, before, turn)
             await self._read(sent)
-            pairs = [(one.path, one.blob) for one in sent.files]
-            known = await self._book.known(owner, code.VERSION, pairs)
-            missing = [path for path, blob in pairs if book.facts_id(owner, code.VERSION, path, blob) not in known]
-            if missing:
-                return api.GitStructureReply(state="Wanted", commit=sent.commit, missing=missing[:_MISSING])
-            return await self._write(sent, before, urgency, code_of)
+            return await self._wanted(sent) or await self._write(sent, before, turn, urgency, code_of)
+
+    async def _announced(self, sent: api.GitStructure, before: book.Branch, turn: turns.Turn) -> book.Branch:
+        """The record of the branch with the coming tree, before any facts of it: they are found again, and stay while
+        other branches let go of theirs."""
+        coming = {one.path: one.blob for one in sent.files}
+        if before.extractor == code.VERSION and {one.path: one.blob for one in before.files if one.blob} == coming:
+            return before
+        known = {one.path: one for one in before.files}
+        files = tuple(
+            dataclasses.replace(known.get(path) or book.Entry(path, ""), coming=coming.get(path, ""))
+            for path in sorted(known.keys() | coming.keys())
+            if path in coming or known[path].blob or known[path].written
+        )
+        access = before.access if sent.access is None else tuple(visibility.stored(sent.access))
+        after = dataclasses.replace(before, files=files, access=access, wanted=sent.commit or "", coming=code.VERSION)
+        if after == before:
+            return before
+        after = dataclasses.replace(after, litter=_litter(sent, before, after))
+        turn.check()
+        await self._book.record(sent.scope, after)
+        return after
+
+    async def _wanted(self, sent: api.GitStructure) -> api.GitStructureReply | None:
+        """The answer that names the files whose facts are not stored; None where all are."""
+        pairs = [(one.path, one.blob) for one in sent.files]
+        known = await self._book.known(sent.scope, code.VERSION, pairs)
+        missing = [path for path, blob in pairs if book.facts_id(sent.scope, code.VERSION, path, blob) not in known]
+        if not missing:
+            return None
+        return api.GitStructureReply(state="Wanted", commit=sent.commit, missing=missing[:_MISSING])
 
     def _within(self, sent: api.GitStructure) -> api.GitStructure:
         """With the files that are read: sources and project files, by path, within the budget; the others skipped."""
@@ -89,7 +125,11 @@ class Structures:
             reason = None
             if not (grammars.language_of(one.path) or api.is_project_file(one.path)):
                 continue
-            if one.size > self._limits.file_bytes:
+            if len(sent.repository.file_urn(one.path, sent.branch)) > _URN_CHARS:
+                reason = Reason.LONG_NAME
+            elif not self._limits.vendored.isdisjoint(one.path.split("/")[:-1]):
+                reason = Reason.VENDORED
+            elif one.size > self._limits.file_bytes:
                 reason = Reason.TOO_LARGE
             elif len(kept) >= self._limits.files:
                 reason = Reason.BUDGET_FILES
@@ -109,15 +149,23 @@ class Structures:
         if not contents:
             return
         with self._meters.stages.labels("code").time():
-            found = await pool.extract(contents, self._limits, calls=True)
-        kept: list[FileFacts | Skipped | configuration.File] = [*found.files]
-        kept += [one for one in found.skipped if one.reason not in _FOR_NOW]
+            read = await pool.extract(contents, self._limits, calls=True)
+        kept: list[FileFacts | Skipped | configuration.File] = [*read.files]
+        kept += [one for one in read.skipped if one.reason not in _FOR_NOW]
         kept += [configuration.File(path, body) for path, body in contents.items() if api.is_project_file(path)]
-        packed = [(one.path, blobs[one.path], analyst.pack(one)) for one in kept]
+        by_path: dict[str, list[FileFacts | Skipped | configuration.File]] = defaultdict(list)
+        for one in kept:  # setup.py is a source and a project file
+            by_path[one.path].append(one)
+        packed = [(path, blobs[path], analyst.pack(*found)) for path, found in by_path.items()]
         await self._book.save(sent.scope, code.VERSION, packed)
 
     async def _write(
-        self, sent: api.GitStructure, before: book.Branch, urgency: priority.Priority, code_of: Code
+        self,
+        sent: api.GitStructure,
+        before: book.Branch,
+        turn: turns.Turn,
+        urgency: priority.Priority,
+        code_of: Code,
     ) -> api.GitStructureReply:
         packed = await self._book.load(sent.scope, code.VERSION, [(one.path, one.blob) for one in sent.files])
         with self._meters.stages.labels("structure").time():
@@ -127,17 +175,20 @@ class Structures:
         changed = [one for one in rest if digests.get(one.path) != one.digest]
         work = _round(changed, digests, {one.path for one in rest})
         # Before anything is written: a process that ends now leaves no document that the record does not name.
-        await self._record(sent, before, found, work, done=False)
-        failed = await self._performed(sent, work, urgency, code_of)
+        begun = await self._record(sent, before, found, work, turn, done=False)
+        wanted = await self._wanted(sent)
+        if wanted is not None:
+            # The last branch that had them was changed in between; from now on the record keeps them.
+            return wanted
+        failed = await self._performed(sent, work, turn, urgency, code_of)
         left = work.left + sum(one.retryable for one in failed)
         if not left and digests.get("") != head.digest:
             # The branch's own document comes last: it says that the rest is there.
             own = _Round([head], [], 0, work.digests)
-            unwritten = await self._performed(sent, own, urgency, code_of)
+            unwritten = await self._performed(sent, own, turn, urgency, code_of)
             left, failed = left + sum(one.retryable for one in unwritten), [*failed, *unwritten]
-        await self._record(sent, before, found, work, done=not left)
-        if not left:
-            await self._prune(sent, before)
+        after = await self._record(sent, begun, found, work, turn, done=not left)
+        await self._book.prune(sent.scope, after.litter)
         return api.GitStructureReply(
             state="Writing" if left else "Done",
             commit=sent.commit,
@@ -155,22 +206,31 @@ class Structures:
         )
 
     async def _remove(
-        self, sent: api.GitStructure, before: book.Branch, urgency: priority.Priority, code_of: Code
+        self,
+        sent: api.GitStructure,
+        before: book.Branch,
+        turn: turns.Turn,
+        urgency: priority.Priority,
+        code_of: Code,
     ) -> api.GitStructureReply:
         work = _round([], {one.path: one.written for one in before.files if one.written}, set())
-        failed = await self._performed(sent, work, urgency, code_of)
+        failed = await self._performed(sent, work, turn, urgency, code_of)
         left = work.left + sum(one.retryable for one in failed)
-        if left:
-            files = tuple(dataclasses.replace(one, written=work.digests.get(one.path, "")) for one in before.files)
-            await self._book.record(sent.scope, dataclasses.replace(before, commit="", files=files))
-        else:
+        litter = before.facts(sent.scope) | set(before.litter)
+        files = tuple(book.Entry(path, "", digest) for path, digest in sorted(work.digests.items()))
+        after = dataclasses.replace(before, commit="", coming="", files=files, litter=tuple(sorted(litter)))
+        turn.check()
+        if before.files or litter:
+            await self._book.record(sent.scope, after)
+            await self._book.prune(sent.scope, litter)
+        if not files:
+            turn.check()
             await self._book.forget(sent.scope, before.repository, before.name)
-            await self._prune(sent, before)
         removed = len(work.deleting) - len(failed)
         return api.GitStructureReply(state="Writing" if left else "Done", left=left, removed=removed, failed=failed)
 
     async def _performed(
-        self, sent: api.GitStructure, work: _Round, urgency: priority.Priority, code_of: Code
+        self, sent: api.GitStructure, work: _Round, turn: turns.Turn, urgency: priority.Priority, code_of: Code
     ) -> list[api.FileOutcome]:
         """Write and delete, and note in `work.digests` what is there then; what failed. Raises the `Operational` error
         of the first where all failed with one."""
@@ -178,15 +238,16 @@ class Structures:
         rules = await self._documents.rules(sent.scope)
         operational: list[root.Operational] = []
 
-        async def tried(path: str, digest: str, step: Awaitable[None]) -> api.FileOutcome | None:
+        async def tried(path: str, digest: str, step: Callable[[], Awaitable[None]]) -> api.FileOutcome | None:
             try:
                 async with slots:
-                    await step
+                    turn.check()
+                    await step()
             except root.JervisError as error:
                 if isinstance(error, root.Operational):
                     operational.append(error)
                 else:
-                    work.digests[path] = digest  # it fails again as long as it says the same
+                    work.digests[path] = digest or _BEGUN  # it fails again as long as it says the same
                 return _failed(path, error, code_of)
             if digest:
                 work.digests[path] = digest
@@ -195,15 +256,20 @@ class Structures:
             return None
 
         outcomes = await asyncio.gather(
-            *(tried(one.path, one.digest, self._store(one, rules, urgency)) for one in work.writing),
-            *(tried(path, "", self._delete(sent, path)) for path in work.deleting),
+            *(tried(one.path, one.digest, partial(self._store, one, rules, urgency)) for one in work.writing),
+            *(tried(path, "", partial(self._delete, sent, path)) for path in work.deleting),
         )
         if outcomes and len(operational) == len(outcomes):
             raise operational[0]
         return [one for one in outcomes if one is not None]
 
     async def _store(self, one: analyst.Written, rules: list[api.Rule], urgency: priority.Priority) -> None:
-        request = api.IngestRequest.model_validate_json(one.request)
+        try:
+            request = api.IngestRequest.model_validate_json(one.request)
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise errors.Invalid(f"what is known of the file makes no document: {said[:300]}", field="files") from error
         async with self._documents.writing(request.scope, identity.document(request.scope, request.source_urn)) as turn:
             taken = await self._documents.read(request)
             forbidding = (await self._documents.meeting(rules, request, taken.text)).unindexed
@@ -221,35 +287,50 @@ class Structures:
             await self._deletion.recorded(sent.scope, urn, turn)
 
     async def _record(
-        self, sent: api.GitStructure, before: book.Branch, found: analyst.Analysis, work: _Round, *, done: bool
-    ) -> None:
-        blobs = {one.path: one.blob for one in before.files} if not done else {}
-        blobs |= {one.path: one.blob for one in sent.files}
-        paths = sorted(blobs.keys() | work.digests.keys())
+        self,
+        sent: api.GitStructure,
+        before: book.Branch,
+        found: analyst.Analysis,
+        work: _Round,
+        turn: turns.Turn,
+        *,
+        done: bool,
+    ) -> book.Branch:
+        """Write what the branch is, `done`, or what it is and what it becomes."""
+        now = {one.path: one.blob for one in sent.files}
+        blobs = now if done else {one.path: one.blob for one in before.files}
+        coming = {} if done else now
         figures = {
             "files": found.files, "symbols": found.symbols, "calls": found.calls, "unresolved": found.unresolved,
         }  # fmt: skip
-        skipped = [*sent.skipped, *map(_skipped, found.skipped)]
+        skipped = tuple((one.path, one.reason, one.detail) for one in [*sent.skipped, *map(_skipped, found.skipped)])
+        first = done or not before.commit
         after = book.Branch(
             before.repository,
             before.name,
             sent.commit or "" if done else before.commit,
-            code.VERSION,
-            sent.committed_at,
+            code.VERSION if first else before.extractor,
+            sent.committed_at if first else before.observed_at,
             None,
-            tuple(book.Entry(path, blobs.get(path, ""), work.digests.get(path, "")) for path in paths),
-            tuple((one.path, one.reason, one.detail) for one in skipped),
-            figures if done or not before.figures else before.figures,
+            tuple(
+                book.Entry(path, blobs.get(path, ""), work.digests.get(path, ""), coming.get(path, ""))
+                for path in sorted(blobs.keys() | coming.keys() | work.digests.keys())
+            ),
+            skipped if first else before.skipped,
+            figures if first else before.figures,
             before.access if sent.access is None else tuple(visibility.stored(sent.access)),
             sent.commit or "",
             sent.branch == sent.repository.default_branch,
+            "" if done else code.VERSION,
         )
+        after = dataclasses.replace(after, litter=_litter(sent, before, after))
+        turn.check()
         await self._book.record(sent.scope, after)
+        return after
 
-    async def _prune(self, sent: api.GitStructure, before: book.Branch) -> None:
-        now = {(one.path, one.blob) for one in sent.files}
-        gone = {(one.path, one.blob) for one in before.files} - now
-        await self._book.prune(sent.scope, gone, before.extractor)
+
+def _litter(sent: api.GitStructure, before: book.Branch, after: book.Branch) -> tuple[str, ...]:
+    return tuple(sorted((before.facts(sent.scope) | set(before.litter)) - after.facts(sent.scope)))
 
 
 def _round(changed: list[analyst.Written], digests: dict[str, str], there: set[str]) -> _Round:

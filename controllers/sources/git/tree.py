@@ -6,6 +6,8 @@ Source: git-ls-tree(1) "--format", git-cat-file(1) "--batch", git-log(1) "--name
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,9 +17,12 @@ from kb import api
 
 _MODES = ("100644", "100755")
 _PATH_CHARS = 700
+_PATHS_BYTES, _SKIPPED_BYTES = 3 << 20, 1 << 20
+"""Of all paths as JSON: a request of the knowledge base has a bound."""
 _COMMITS = 20_000
 """Of the history that is read for the times of files; older ones have none."""
-_COMMIT = b"\x01"
+_COMMIT = b"//"
+"""Before the time of a commit: no path of Git begins so."""
 
 
 def files(clone: Path, sha: str) -> tuple[list[api.SourceFile], list[api.SkippedFile]]:
@@ -25,6 +30,7 @@ def files(clone: Path, sha: str) -> tuple[list[api.SourceFile], list[api.Skipped
     times = dict(modified(clone, sha))
     found: list[api.SourceFile] = []
     skipped: list[api.SkippedFile] = []
+    total = 0
     for line in command.local(clone, "ls-tree", "-r", "-l", "-z", "--full-tree", sha).split(b"\0"):
         head, tab, raw = line.partition(b"\t")
         fields = head.decode("ascii").split()
@@ -37,11 +43,22 @@ def files(clone: Path, sha: str) -> tuple[list[api.SourceFile], list[api.Skipped
             skipped.append(api.SkippedFile(path=path[:_PATH_CHARS], reason="odd-name"))
         elif int(fields[3]) > api.SOURCE_BYTES:
             skipped.append(api.SkippedFile(path=path, reason="too-large", detail=f"{fields[3]} bytes"))
-        elif len(found) >= api.MOST_SOURCES:
+        elif len(found) >= api.MOST_SOURCES or total + _size(path) > _PATHS_BYTES:
             skipped.append(api.SkippedFile(path=path, reason="budget-files"))
         else:
+            total += _size(path)
             found.append(api.SourceFile(path=path, blob=fields[2], size=int(fields[3]), modified=times.get(raw)))
-    return found, skipped[: api.MOST_SOURCES]
+    return found, _some(skipped)
+
+
+def _some(skipped: Sequence[api.SkippedFile]) -> list[api.SkippedFile]:
+    """The first of them, as many as a request names."""
+    sizes = itertools.accumulate(_size(one.path) for one in skipped)
+    return [one for one, size in zip(skipped, sizes, strict=True) if size <= _SKIPPED_BYTES][: api.MOST_SOURCES]
+
+
+def _size(path: str) -> int:
+    return len(json.dumps(path, ensure_ascii=False).encode())
 
 
 def contents(clone: Path, files_: Sequence[api.SourceFile]) -> Mapping[str, str]:
@@ -61,13 +78,14 @@ def contents(clone: Path, files_: Sequence[api.SourceFile]) -> Mapping[str, str]
 
 def modified(clone: Path, sha: str) -> Iterator[tuple[bytes, datetime]]:
     """The path of each file with the time of the last commit that changed it, as far as the history is read."""
-    asked = ("log", "-z", "--name-only", "--format=%x01%ct", f"--max-count={_COMMITS}", "--no-renames", sha, "--")
+    asked = ("log", "-z", "--name-only", "--format=//%ct", f"--max-count={_COMMITS}", "--no-renames", sha, "--")
     seen: set[bytes] = set()
-    for part in command.local(clone, *asked).split(_COMMIT)[1:]:
-        seconds, _, rest = part.partition(b"\0")
-        moment = datetime.fromtimestamp(max(0, int(seconds.strip() or 0)), UTC)
-        for path in rest.split(b"\0"):
-            path = path.lstrip(b"\n")
-            if path and path not in seen:
-                seen.add(path)
-                yield path, moment
+    moment, first = datetime.fromtimestamp(0, UTC), False
+    for part in command.local(clone, *asked).split(b"\0"):
+        if part.startswith(_COMMIT):
+            moment, first = datetime.fromtimestamp(max(0, int(part.removeprefix(_COMMIT) or 0)), UTC), True
+            continue
+        path, first = part.removeprefix(b"\n") if first else part, False
+        if path and path not in seen:
+            seen.add(path)
+            yield path, moment

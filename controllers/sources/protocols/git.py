@@ -263,24 +263,29 @@ class Repository:
         left, failures = await self._since(name, was, None)
         del places[name]
         commits = self._leaving(self._repository, name, left)
-        yield self._batch(
-            places, failures=failures, commits=commits, trees=(_no_tree(self._owner, self._repository, name),)
-        )
+        # The structure of a branch is one, whichever Connection sent it: the last one that reads it takes it along.
+        trees = () if await self._elsewhere(name) else (_no_tree(self._owner, self._repository, name),)
+        yield self._batch(places, failures=failures, commits=commits, trees=trees)
 
     async def _left(self, name: str, old: str, new: str | None) -> list[str]:
         """The commits of `old` that the branch has no more, here or where another Connection reads it: the knowledge
         base has one document for all of them. What cannot be compared stays."""
-        others = []
+        others = await self._elsewhere(name)
+        for sha in others:
+            if not await asyncio.to_thread(self._clone.find, self._at, sha):
+                return []
+        return await asyncio.to_thread(history.between, self._clone.path, old, new, None, others)
+
+    async def _elsewhere(self, name: str) -> list[str]:
+        """Where other Connections of the same owner and repository are on the branch."""
+        found = []
         for one in await self._alike() if self._alike is not None else ():
             there = _owner(one.spec) == self._owner and _named(one.spec.url) == _named(self._url)
             if there and one.cursor.get("of") == cursor_of(one.spec):
                 at = one.cursor.get("branches", {}).get(name, {})
                 # Behind `to` it has let go of already.
-                others += [sha for sha in (at.get("to") or at.get("at"),) if sha]
-        for sha in others:
-            if not await asyncio.to_thread(self._clone.find, self._at, sha):
-                return []
-        return await asyncio.to_thread(history.between, self._clone.path, old, new, None, others)
+                found += [sha for sha in (at.get("to") or at.get("at"),) if sha]
+        return found
 
     def _leaving(self, default: api.Repository, name: str, left: Sequence[str]) -> tuple[api.GitCommits, ...]:
         some = (left[start : start + MOST_REMOVED] for start in range(0, len(left), MOST_REMOVED))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -55,13 +56,18 @@ def folder(tmp_path: Path) -> Path:
     (place / "shop.py").write_text("from price import rounded\n\n\ndef total() -> float:\n    return rounded(1.0)\n")
     (place / "tests" / "test_shop.py").write_text("from shop import total\n\n\ndef test_total():\n    total()\n")
     (place / "logo.py").write_bytes(b"\0\1")
-    for command in (
-        ("init", "-q", "-b", "main"),
-        ("add", "."),
-        ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "x"),
-    ):
-        subprocess.run(["git", "-C", str(place), *command], check=True)
+    commit = ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "x")
+    git(place, ("init", "-q", "-b", "main"), ("add", "."), commit)
     return place
+
+
+def write(path: Path) -> None:
+    path.write_text("x = 1\n")
+
+
+def git(folder: Path, *commands: tuple[str, ...]) -> None:
+    for command in commands:
+        subprocess.run(["git", "-C", str(folder), *command], check=True)
 
 
 async def run(capsys: pytest.CaptureFixture[str], url: str, *arguments: str) -> tuple[int, str, str]:
@@ -110,3 +116,17 @@ async def test_an_unknown_name_is_refused_with_the_nearest(
     code, _, err = await run(capsys, url, "code", "add", str(folder.parent), "--repository", "acme/shop")
     assert code != 0
     assert "Name the working tree of a Git repository" in err
+
+
+async def test_a_folder_with_odd_names_is_made_known_without_these(
+    url: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (b"caf\xe9.py", b"line\nbreak.py", b"README.md"):
+        write(folder / os.fsdecode(name))
+    git(folder, ("add", "."), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "y"))
+    code, out, err = await run(capsys, url, "code", "add", str(folder), "--repository", "acme/shop")
+    assert code == 0, err
+    assert out.startswith("3 files, ")
+    assert out.endswith("; 3 files skipped\n")
+    code, out, _ = await run(capsys, url, "code", "callers", "rounded")
+    assert "3 files, not read: 2 odd-name, 1 binary" in out

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from kb.code import outlook
+from kb.code.calls.edges import Edge
 from kb.code.index import Index, UnknownError, is_test
 from kb.code.project import Target
 from tests.kb.code import projects
@@ -124,3 +127,29 @@ def test_the_map_shows_what_is_used_most_within_its_tokens(index: Index) -> None
 def test_tests_are_known_by_the_customs_of_their_language(path: str) -> None:
     assert is_test(path)
     assert not is_test("src/contest.py")
+
+
+def test_the_callers_of_a_method_are_walked_once_however_many_classes_override_it() -> None:
+    walks = 0
+
+    class Counted(list[Edge]):
+        def __iter__(self) -> Iterator[Edge]:
+            nonlocal walks
+            walks += 1
+            return super().__iter__()
+
+    classes = "\n".join(f"class Sub{number}(Base):\n    def run(self): pass" for number in range(50))
+    index = projects.index({"a.py": f"class Base:\n    def run(self): pass\n{classes}\n", "b.py": CALLER})
+    base = at("a.py", "Base.run")
+    assert len(index.callers[base]) == 1
+    index.callers[base] = Counted(index.callers[base])
+    assert len(index.impact(base, 3)) == 51
+    assert walks == 1
+
+
+CALLER = """
+    from a import Base
+
+    def use(one: Base) -> None:
+        one.run()
+"""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controllers.sources import limits, port
+from controllers.sources import assignments, limits, port
 from controllers.sources.git import clone, command, overview
 from controllers.sources.protocols import git
 from crds import connection
@@ -35,13 +35,19 @@ class Reading:
         self.branches: dict[str, list[str]] = {}
         self.sent: list[str] = []
         self.trees: list[port.Tree] = []
+        self.alike: list[assignments.Claim] = []
         self.items: list[port.Item] = []
         self.failures: list[port.Failure] = []
         self.workspace: list[WorkspaceState] = []
 
     def source(self) -> git.Repository:
         at = command.remote(self.spec.url, self._credentials, plain=True, authorities="", seconds=60)
-        return git.Repository(self.clone, at, self.spec, limits.Bucket(6000, 1000), monotonic=time.monotonic)
+
+        async def alike() -> list[assignments.Claim]:
+            return self.alike
+
+        bucket = limits.Bucket(6000, 1000)
+        return git.Repository(self.clone, at, self.spec, bucket, monotonic=time.monotonic, alike=alike)
 
     async def poll(self, most: int = 1000, *, torn: bool = False) -> None:
         """So many batches at most; `torn`: the last one's cursor is not kept."""

@@ -1,0 +1,98 @@
+"""The worker of questions: it ends, or is ended, and the next question has another one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kb.code import analyst
+
+_PARENT = """
+import asyncio, os, sys
+from kb.code import analyst
+
+async def main():
+    print(await analyst.Analyst().run(os.getpid), flush=True)
+    sys.stdin.read()
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+@pytest.fixture
+async def worker() -> AsyncIterator[analyst.Analyst]:
+    made = analyst.Analyst()
+    yield made
+    made.close()
+
+
+def state(pid: int) -> str:
+    """The state of a process as the kernel shows it, '' where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+async def gone(pid: int) -> bool:
+    for _ in range(600):
+        if not state(pid):
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+async def test_a_worker_that_was_killed_between_two_questions_is_replaced(worker: analyst.Analyst) -> None:
+    first = await worker.run(os.getpid)
+    os.kill(first, signal.SIGKILL)
+    assert await worker.run(os.getpid) != first
+    assert await gone(first)
+
+
+async def test_questions_beside_one_that_kills_the_worker_are_answered(worker: analyst.Analyst) -> None:
+    await worker.run(os.getpid)
+    found = await asyncio.gather(
+        *(worker.run(os._exit, 1) if number == 1 else worker.run(abs, -number) for number in range(6)),
+        return_exceptions=True,
+    )
+    assert isinstance(found[1], analyst.Overrun)
+    assert [one for number, one in enumerate(found) if number != 1] == [0, 2, 3, 4, 5]
+    assert await worker.run(abs, -7) == 7
+
+
+async def test_a_worker_that_is_stuck_is_ended_and_leaves_no_zombie() -> None:
+    worker = analyst.Analyst(seconds=20.0)
+    first = await worker.run(os.getpid)
+    worker._seconds = 0.2
+    with pytest.raises(analyst.Overrun):
+        await worker.run(signal.pause)
+    assert await gone(first)
+    worker._seconds = 20.0
+    second = await worker.run(os.getpid)
+    worker.close()
+    assert await gone(second)
+
+
+@pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_worker_ends_with_a_service_that_is_killed(kind: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "parent.py").write_text(_PARENT)
+    with subprocess.Popen(  # noqa: ASYNC220 -- a process of its own, with the interpreter of the tests
+        [sys.executable, str(tmp_path / "parent.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    ) as parent:
+        assert parent.stdout
+        pid = int(parent.stdout.readline())
+        assert state(pid)
+        parent.send_signal(kind)
+        parent.wait()
+    assert await gone(pid)

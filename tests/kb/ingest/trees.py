@@ -1,0 +1,70 @@
+"""Trees of a branch as a source sends them, and a service that takes them and answers questions about them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kb import api, client, metrics, mongo
+from kb.code import analyst, asking, book, budget
+from kb.http import code as code_http
+from kb.http import structures
+from kb.ingest import lanes
+from router import client as router_client
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+from tests.kb.aliases import memory as aliases_memory
+from tests.kb.http import whole
+
+SHAPE = 'class Shape:\n    """A thing with an area."""\n\n    def area(self) -> float:\n        return 0.0\n'
+SQUARE = (
+    "from app.shape import Shape\n\n\nclass Square(Shape):\n    def area(self) -> float:\n        return side()\n\n\n"
+    "def side() -> float:\n    return 1.0\n"
+)
+FILES = {"app/__init__.py": "", "app/shape.py": SHAPE, "app/square.py": SQUARE}
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.ObservedState]:
+    held = (memory.Vectors(), memory.Content(), aliases_memory.Registry(clock))
+    async with world.opened(tmp_path, router, clock, meters, *held) as made:
+        yield made
+
+
+@pytest.fixture
+async def served(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
+) -> AsyncIterator[client.Client]:
+    analysts = analyst.Analyst()
+    known = book.Book(database, clock)
+    works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(meters))
+    more = [*works.routes(), *code_http.Code(asking.Asking(known, analysts)).routes()]
+    async with whole.over(kb, meters, clock, more=more) as (typed, _):
+        yield typed
+    analysts.close()
+
+
+def tree(files: Mapping[str, str], *, contents: bool = True, branch: str = "main", **more: Any) -> api.GitStructure:
+    rows = [
+        {"path": path, "blob": hashlib.sha1(text.encode()).hexdigest(), "size": len(text)}
+        | ({"content": text} if contents else {})
+        for path, text in files.items()
+    ]
+    filled = {
+        "scope": scopes.SHOP,
+        "repository": {"org": "acme", "name": "shop", "defaultBranch": "main"},
+        "branch": branch,
+        "commit": "a" * 40,
+        "files": rows,
+    }
+    return api.GitStructure.model_validate(filled | more)
+
+
+def gone(branch: str = "main") -> api.GitStructure:
+    return tree({}, branch=branch, commit=None, removed=True)
