@@ -12,6 +12,7 @@ path or a name of code, as issues with a stack trace do.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import statistics
@@ -102,10 +103,12 @@ def measure(count: int, seed: int, until: str) -> dict[str, Any]:
     rows: dict[str, dict[str, Hits]] = {part: defaultdict(Hits) for part in ("tuned", "held_out", "named")}
     files, builds, asks = [], [], []
     for number, (case, index) in enumerate(history.cases(commits, report)):
+        if not case.files:  # the limits left them out
+            continue
         half = "tuned" if number < len(commits) // 2 else "held_out"
         files.append(len(index.project.files))
-        ranks, built = _timed(lambda index=index: where.Where(index))
-        ranked, asked = _timed(lambda ranks=ranks, case=case: ranks.rank(case.text, 10))
+        ranks, built = _timed(functools.partial(where.Where, index))
+        ranked, asked = _timed(functools.partial(ranks.rank, case.text, 10))
         builds.append(built)
         asks.append(asked)
         found: dict[str, Ranked] = {

@@ -38,6 +38,8 @@ _MENTION = 1.5
 _OF_FILE, _OF_FUNCTIONS, _OF_NEIGHBOUR = 0.5, 0.5, 0.1
 """What the file's score adds to its functions, the best functions to their file, a caller or callee to a function."""
 _DAMPED = 0.5
+_CLASS = 0.8
+"""A class beside its methods, which say where in it."""
 _MOST_TERMS = 200
 _TITLE = 2.0
 """A word of the first line, beside one of those below."""
@@ -98,8 +100,14 @@ class Where:
             whole[path] = whole.get(path, 0.0) + _OF_FUNCTIONS * sum(
                 score / 2**place for place, score in enumerate(best)
             )
-        chosen = {one: score + _OF_FILE * files.get(one.path, 0.0) for one, score in functions.items()}
+        chosen = {
+            one: (score + _OF_FILE * files.get(one.path, 0.0)) * (_CLASS if self._is_class(one) else 1.0)
+            for one, score in functions.items()
+        }
         return Ranking(_best(whole, limit), _best(chosen, limit))
+
+    def _is_class(self, target: Target) -> bool:
+        return self._index.symbols[target].kind == "class"
 
     def _spread(self, functions: Mapping[Target, float]) -> dict[Target, float]:
         spread = dict(functions)
@@ -156,7 +164,7 @@ class Scores(Generic[_Key]):
     """The weights of the words of documents with fields."""
 
     def __init__(self, documents: Mapping[_Key, Mapping[str, Sequence[str]]], weights: Mapping[str, float]) -> None:
-        self._keys = sorted(documents)
+        self._keys: list[_Key] = sorted(documents)
         lengths = {
             field: sum(len(one[field]) for one in documents.values()) / max(1, len(documents)) or 1.0
             for field in weights
