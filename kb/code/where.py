@@ -27,19 +27,20 @@ from kb.code.project import Target
 
 _Key = TypeVar("_Key", str, Target)
 _K1 = 1.2
-_FUNCTION = {"name": 3.0, "owner": 1.5, "path": 1.0, "signature": 0.7, "doc": 1.5, "calls": 0.5}
+_FUNCTION = {"name": 1.0, "owner": 1.5, "path": 2.0, "signature": 0.7, "doc": 1.5, "calls": 0.5}
 _FILE = {"name": 3.0, "path": 1.5, "symbols": 1.5, "signatures": 0.3, "docs": 1.0, "calls": 0.3, "imports": 0.5}
 """How much a word counts by where it stands."""
 _EVEN = {"name": 0.3, "owner": 0.3, "path": 0.3}
-_EVEN_TEXT = 0.75
+_EVEN_TEXT = 0.4
 """How far the length of a field is evened out (b of BM25), by field."""
 _MENTION = 1.5
 """What a mention adds; the best score by words is 1."""
-_OF_FILE, _OF_FUNCTIONS, _OF_NEIGHBOUR = 0.5, 0.5, 0.1
+_OF_FILE, _OF_FUNCTIONS, _OF_NEIGHBOUR = 1.0, 0.75, 0.1
 """What the file's score adds to its functions, the best functions to their file, a caller or callee to a function."""
 _DAMPED = 0.5
 _CLASS = 0.8
 """A class beside its methods, which say where in it."""
+_SIZE, _LONG = 0.1, 100
 _MOST_TERMS = 200
 _TITLE = 2.0
 """A word of the first line, beside one of those below."""
@@ -101,13 +102,16 @@ class Where:
                 score / 2**place for place, score in enumerate(best)
             )
         chosen = {
-            one: (score + _OF_FILE * files.get(one.path, 0.0)) * (_CLASS if self._is_class(one) else 1.0)
+            one: (score + _OF_FILE * whole[one.path]) * self._likely(one)
             for one, score in functions.items()
         }
         return Ranking(_best(whole, limit), _best(chosen, limit))
 
-    def _is_class(self, target: Target) -> bool:
-        return self._index.symbols[target].kind == "class"
+    def _likely(self, target: Target) -> float:
+        """How likely a change is beside one of another declaration of one line: of what is longer, more."""
+        symbol = self._index.symbols[target]
+        lines = min(symbol.end_line - symbol.line + 1, _LONG)
+        return float((_CLASS if symbol.kind == "class" else 1.0) * lines**_SIZE)
 
     def _spread(self, functions: Mapping[Target, float]) -> dict[Target, float]:
         spread = dict(functions)
