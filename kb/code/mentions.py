@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import defaultdict
@@ -21,6 +22,8 @@ _CODE = re.compile(r"\w*[^\W_]_+[^\W_]\w*|_+\w{3,}|\w*[a-z][A-Z]\w*|[A-Z]{2,}[a-
 _OWNERS = frozenset({"self", "this", "cls", "super"})
 _MOST = 12
 """Declarations that one name may mean; one of more says nothing."""
+_MOST_NAMES = 1_500
+"""Different words of a text that are looked up."""
 
 
 class Mentions:
@@ -28,9 +31,10 @@ class Mentions:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._named: dict[str, list[Target]] = defaultdict(list)
+        # With the qualified name behind a dot.
+        self._named: dict[str, list[tuple[Target, str]]] = defaultdict(list)
         for target, symbol in index.symbols.items():
-            self._named[symbol.name].append(target)
+            self._named[symbol.name].append((target, f".{index.qualified(target)}"))
         self._based: dict[str, list[str]] = defaultdict(list)
         self._modules: dict[str, list[str]] = defaultdict(list)
         for path in index.project.files:
@@ -48,15 +52,15 @@ class Mentions:
     def _all(self, text: str) -> Iterator[tuple[Target, float]]:
         for frame in _FRAME.finditer(text):
             yield from self._place(frame[1], frame[2])
-        for quoted in _QUOTED.finditer(text):
-            yield from self._name(quoted[1].removesuffix("()"), quoted=True)
+        names = {(quoted[1].removesuffix("()"), True): None for quoted in _QUOTED.finditer(text)}
         for match in _TOKEN.finditer(text):
             token = match[0].strip(".:!?*")
+            names[token, text.startswith("()", match.end())] = None
+        for token, quoted in itertools.islice(names, _MOST_NAMES):
             place = _PLACE.fullmatch(token)
             if place is not None:
                 yield from self._place(place[1], place[2] or "")
-            called = text.startswith("()", match.end())
-            yield from self._name(token, quoted=called)
+            yield from self._name(token, quoted=quoted)
 
     def _place(self, path: str, line: str) -> Iterator[tuple[Target, float]]:
         parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
@@ -100,7 +104,7 @@ class Mentions:
         while names:
             dotted = ".".join(names)
             if len(names) > 1 or alone:
-                ends = [one for one in self._named.get(names[-1], ()) if self._ends(one, dotted)]
+                ends = [one for one, whole in self._named.get(names[-1], ()) if whole.endswith(f".{dotted}")]
                 files = [
                     Target(path) for path in self._modules.get(names[-1], ())
                     if f".{self._index.qualified(Target(path))}".endswith(f".{dotted}")
@@ -111,6 +115,3 @@ class Mentions:
                         yield from ((one, 1 / math.sqrt(len(found))) for one in found)
                     return
             names = names[1:]
-
-    def _ends(self, target: Target, dotted: str) -> bool:
-        return f".{self._index.qualified(target)}".endswith(f".{dotted}")

@@ -101,10 +101,7 @@ class Where:
             whole[path] = whole.get(path, 0.0) + _OF_FUNCTIONS * sum(
                 score / 2**place for place, score in enumerate(best)
             )
-        chosen = {
-            one: (score + _OF_FILE * whole[one.path]) * self._likely(one)
-            for one, score in functions.items()
-        }
+        chosen = {one: (score + _OF_FILE * whole[one.path]) * self._likely(one) for one, score in functions.items()}
         return Ranking(_best(whole, limit), _best(chosen, limit))
 
     def _likely(self, target: Target) -> float:
