@@ -28,14 +28,14 @@ from kb.code.project import Target
 _Key = TypeVar("_Key", str, Target)
 _K1 = 1.2
 _FUNCTION = {"name": 1.0, "owner": 1.5, "path": 2.0, "signature": 0.7, "doc": 1.5, "calls": 0.5}
-_FILE = {"name": 3.0, "path": 1.5, "symbols": 1.5, "signatures": 0.3, "docs": 1.0, "calls": 0.3, "imports": 0.5}
+_FILE = {"name": 3.0, "path": 1.5, "symbols": 1.5, "signatures": 0.3, "docs": 2.0, "calls": 0.3, "imports": 0.5}
 """How much a word counts by where it stands."""
 _EVEN = {"name": 0.3, "owner": 0.3, "path": 0.3}
 _EVEN_TEXT = 0.4
 """How far the length of a field is evened out (b of BM25), by field."""
 _MENTION = 1.5
 """What a mention adds; the best score by words is 1."""
-_OF_FILE, _OF_FUNCTIONS, _OF_NEIGHBOUR = 1.0, 0.75, 0.1
+_OF_FILE, _OF_FUNCTIONS, _OF_NEIGHBOUR = 2.0, 1.0, 0.05
 """What the file's score adds to its functions, the best functions to their file, a caller or callee to a function."""
 _DAMPED = 0.5
 _CLASS = 0.8
