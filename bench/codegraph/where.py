@@ -6,7 +6,7 @@ Rows:
     plain       BM25 (k1 1.2, b 0.75) over all words of a file (path, names, signatures, documentation, calls, imports),
                 and over those of a function; no fields, no mentions, no calls
 
-Half of the commits served to tune the weights, the other half was held out. `named` is the part whose message says a
+Half of the commits (`--seed 129 --commits 40`, up to bd8b95a) served to tune the weights, the other half was held out. `named` is the part whose message says a
 path or a name of code, as issues with a stack trace do.
 """
 
@@ -29,6 +29,7 @@ from kb.code.project import Target
 
 TARGETS = {"file_at_5": 0.9, "function_at_10": 0.7}
 SECONDS = {"build": 20.0, "ask": 1.0}
+"""Of processor time, the longest of all trees."""
 _FILES, _FUNCTIONS = 5, 10
 _Key = TypeVar("_Key", bound=Hashable)
 Ranked = tuple[list[str], list[Target]]
@@ -132,5 +133,5 @@ _Value = TypeVar("_Value")
 
 
 def _timed(work: Callable[[], _Value]) -> tuple[_Value, float]:
-    begun = time.monotonic()
-    return work(), time.monotonic() - begun
+    begun = time.process_time()
+    return work(), time.process_time() - begun
