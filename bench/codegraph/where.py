@@ -6,8 +6,8 @@ Rows:
     plain       BM25 (k1 1.2, b 0.75) over all words of a file (path, names, signatures, documentation, calls, imports),
                 and over those of a function; no fields, no mentions, no calls
 
-The first half of the commits (`--seed 129 --commits 40 --until bd8b95a`) served to tune the weights, the second was held
-out. `named` is the part whose message says a path or a name of code, as issues with a stack trace do.
+The first half of the commits (`--seed 129 --commits 40 --until bd8b95a`) served to tune the weights, the second was
+held out. `named` is the part whose message says a path or a name of code, as issues with a stack trace do.
 """
 
 from __future__ import annotations
