@@ -1,9 +1,10 @@
-"""`python -m bench.codegraph accuracy|speed|hostile`: what kb.code reads out of source code, and how fast.
+"""`python -m bench.codegraph accuracy|speed|hostile|where`: what kb.code reads out of source code, and how fast.
 
     python -m bench.codegraph accuracy                            # trees that its queries were not written with
     python -m bench.codegraph accuracy --trees seen --languages java kotlin --differences /tmp/differences
     python -m bench.codegraph speed                               # beside a plain loop over the same grammars
     python -m bench.codegraph hostile                             # files made to stall a parser
+    python -m bench.codegraph where                               # ranks for messages of commits, beside plain BM25
 
 Prints one JSON document; progress goes to stderr. Exit status 1: a target is missed. The references are built once and
 kept in the user's cache: minutes.
@@ -17,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.codegraph import accuracy, hostile, natives, speed
+from bench.codegraph import accuracy, hostile, natives, speed, where
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -33,6 +34,10 @@ def _parser() -> argparse.ArgumentParser:
     two = commands.add_parser("speed", help="beside a plain loop in one process")
     two.add_argument("--files", type=int, default=2000)
     commands.add_parser("hostile", help="files made to stall a parser")
+    three = commands.add_parser("where", help="ranks for messages of commits, beside plain BM25")
+    three.add_argument("--commits", type=int, default=40)
+    three.add_argument("--seed", type=int, default=129)
+    three.add_argument("--until", default="HEAD", help="the last commit of the history")
     return parser
 
 
@@ -46,6 +51,9 @@ def main() -> int:
         missed = any(one.get("missed") for one in found.values())
     elif given.command == "speed":
         found = speed.measure(given.files)
+        missed = bool(found["missed"])
+    elif given.command == "where":
+        found = where.measure(given.commits, given.seed, given.until)
         missed = bool(found["missed"])
     else:
         found = hostile.measure()

@@ -6,6 +6,7 @@ caller asks again with its facts.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 
@@ -14,10 +15,23 @@ from kb.code import analyst, outlook
 from kb.code.calls.edges import Edge
 from kb.code.index import Index, UnknownError
 from kb.code.project import Target
+from kb.code.where import Where
 
 KEPT = 4
 """Branches; one of 5,000 files takes some hundred MiB."""
-_loaded: OrderedDict[str, Index] = OrderedDict()
+
+
+class _Loaded:
+    def __init__(self, index: Index) -> None:
+        self.index = index
+
+    @functools.cached_property
+    def where(self) -> Where:
+        """Its words, counted at the first question about them."""
+        return Where(self.index)
+
+
+_loaded: OrderedDict[str, _Loaded] = OrderedDict()
 _KINDS: dict[str, type[api.CodeQuestion]] = {
     "callers": api.Callers,
     "callees": api.Callers,
@@ -39,7 +53,7 @@ def answer(
         if packed is None:
             return None
         project, _ = analyst.read(packed)
-        _loaded[held] = Index(project, branch, project_id)
+        _loaded[held] = _Loaded(Index(project, branch, project_id))
         while len(_loaded) > KEPT:
             _loaded.popitem(last=False)
     _loaded.move_to_end(held)
@@ -51,7 +65,8 @@ def answer(
         return "", str(error), list(error.candidates)
 
 
-def _answer(index: Index, kind: str, asked: api.CodeQuestion, known: api.Coverage) -> api.Reply:
+def _answer(loaded: _Loaded, kind: str, asked: api.CodeQuestion, known: api.Coverage) -> api.Reply:
+    index = loaded.index
     if isinstance(asked, api.Callers):
         return _calls(index, asked, known, callers=kind == "callers")
     if isinstance(asked, api.Impact):
@@ -64,7 +79,8 @@ def _answer(index: Index, kind: str, asked: api.CodeQuestion, known: api.Coverag
         near = {index.find(one).path for one in asked.near}
         text, files = outlook.draw(index, asked.tokens, near)
         return api.MapReply(coverage=known, text=text, tokens=-(-len(text) // 4), files=files)
-    raise NotImplementedError(kind)
+    assert isinstance(asked, api.CodeWhere), kind
+    return _where(loaded, asked, known)
 
 
 def _calls(index: Index, asked: api.Callers, known: api.Coverage, *, callers: bool) -> api.CallsReply:
@@ -97,6 +113,15 @@ def _impact(index: Index, asked: api.Impact, known: api.Coverage) -> api.ImpactR
         tests=index.tests([target, *(one.target for one in steps)]),
         total=len(steps),
         next=_next(asked.after + len(page), len(steps)),
+    )
+
+
+def _where(loaded: _Loaded, asked: api.CodeWhere, known: api.Coverage) -> api.WhereReply:
+    found = loaded.where.rank(asked.text, asked.limit)
+    return api.WhereReply(
+        coverage=known,
+        files=[api.RankedFile(path=path, score=score) for path, score in found.files],
+        functions=[api.RankedPlace(place=place(loaded.index, one), score=score) for one, score in found.functions],
     )
 
 
