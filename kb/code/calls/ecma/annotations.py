@@ -11,6 +11,11 @@ _WRAPPED = frozenset(["parenthesized_type", "readonly_type", "type_annotation", 
                       "constraint", "default_type", "adding_type_annotation"])  # fmt: skip
 
 
+def first(node: tree_sitter.Node) -> tree_sitter.Node | None:
+    """The first child that is no comment."""
+    return next((child for child in node.named_children if child.type != "comment"), None)
+
+
 class Annotations:
     def __init__(self, source: bytes, outline: Outline) -> None:
         self.source = source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tree_sitter
 
-from kb.code.calls.ecma.annotations import Annotations
+from kb.code.calls.ecma.annotations import Annotations, first
 from kb.code.calls.ecma.facts import UNKNOWN, Call, Expression, Function, Parameter
 
 FUNCTIONS = frozenset(["arrow_function", "function_expression", "generator_function", "function"])
@@ -31,9 +31,9 @@ class Expressions(Annotations):
         if kind == "object":
             return self._object(node, context)
         if kind in ("parenthesized_expression", "non_null_expression", "instantiation_expression"):
-            return self.value(node.named_children[0], context) if node.named_child_count else UNKNOWN
+            return self.value(first(node), context)
         if kind == "await_expression":
-            return ("aw", self.value(node.named_children[0]) if node.named_child_count else UNKNOWN)
+            return ("aw", self.value(first(node)))
         if kind == "this":
             return ("this", self.here)
         if kind == "super":
@@ -52,7 +52,7 @@ class Expressions(Annotations):
         if kind == "array":
             return ("arr", tuple(self.value(child) for child in node.named_children if child.type != "comment"))
         if kind == "spread_element":
-            return ("sp", self.value(node.named_children[0]))
+            return ("sp", self.value(first(node)))
         if kind == "subscript_expression":
             base, index = self.value(node.child_by_field_name("object")), node.child_by_field_name("index")
             if index is not None and index.type == "string":
@@ -172,8 +172,10 @@ class Expressions(Annotations):
         """Binds in the present scope the names that a condition says the class of."""
         if condition is None:
             return
-        if condition.type == "parenthesized_expression" and condition.named_child_count:
-            self.narrow(condition.named_children[0])
+        if condition.type == "parenthesized_expression":
+            self.narrow(first(condition))
+        elif condition.type == "call_expression":
+            self._guard(condition)
         elif condition.type == "binary_expression":
             left, right = condition.child_by_field_name("left"), condition.child_by_field_name("right")
             operator = condition.child_by_field_name("operator")
@@ -182,13 +184,30 @@ class Expressions(Annotations):
                 self.narrow(left)
                 self.narrow(right)
             elif sign == "instanceof" and left is not None and left.type == "identifier" and right is not None:
-                kind = self.text(right)
-                if right.type in ("identifier", "member_expression"):
-                    parts = kind.split(".")
-                    value: Expression = ("n", self.here, parts[0])
-                    for part in parts[1:]:
-                        value = (".", value, part)
+                value = self._dotted(right)
+                if value != UNKNOWN:
                     self.bind(self.text(left), ("=", ("inst", value)))
+
+    def _guard(self, node: tree_sitter.Node) -> None:
+        """`isA(x)` says the type of `x` if `isA` is declared with a type predicate."""
+        function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+        if function is None or arguments is None:
+            return
+        callee = self._dotted(function)
+        if callee == UNKNOWN:
+            return
+        for at, one in enumerate(arguments.named_children):
+            if one.type == "identifier":
+                around = self.facts.scopes[self.here].parent
+                self.bind(self.text(one), ("=", ("guard", callee, at, ("n", around, self.text(one)))))
+
+    def _dotted(self, node: tree_sitter.Node) -> Expression:
+        """A name or a path of names, which calls nothing."""
+        if node.type == "identifier":
+            return ("n", self.facts.scopes[self.here].parent, self.text(node))
+        inner = node.child_by_field_name("object") if node.type == "member_expression" else None
+        base = UNKNOWN if inner is None else self._dotted(inner)
+        return base if base == UNKNOWN else (".", base, self.text(node.named_children[-1]))
 
     # Functions and objects
 
@@ -254,6 +273,8 @@ class Expressions(Annotations):
         if result is not None:
             plain = result.type not in ("type_predicate_annotation", "asserts_annotation", "type_predicate", "asserts")
             made.result = self.annotation(result) if plain else ("k", "boolean")
+            if result.type in ("type_predicate_annotation", "type_predicate"):
+                self._predicate(result, made, [self.text(pattern) for _, pattern, _ in patterns])
         block = node.child_by_field_name("body")
         made.has_body = block is not None
         if block is not None and block.type == "statement_block":
@@ -262,6 +283,12 @@ class Expressions(Annotations):
             made.returns.append(self.value(block, ("ret", number)))
         self.here = before
         return number
+
+    def _predicate(self, node: tree_sitter.Node, made: Function, names: list[str]) -> None:
+        inner = first(node) if node.type == "type_predicate_annotation" else node
+        name, kind = (None, None) if inner is None else (inner.child_by_field_name("name"), inner.child_by_field_name("type"))
+        if name is not None and kind is not None and self.text(name) in names:
+            made.predicate = (names.index(self.text(name)), self.annotation(kind))
 
     def _object(self, node: tree_sitter.Node, context: tuple[object, ...] | None) -> Expression:
         number = self.new_class("object", "")
@@ -286,6 +313,6 @@ class Expressions(Annotations):
                 if name and not any(part.type == "set" for part in child.children[:3]):
                     self.add_member(number, name, (kind, one))
             elif child.type == "spread_element":
-                made.bases.append(self.value(child.named_children[0]))
+                made.bases.append(self.value(first(child)))
         self.here = before
         return ("o", number)

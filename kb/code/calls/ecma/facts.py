@@ -4,7 +4,8 @@ An expression is a tuple whose first item is its kind:
 
 - `("n", scope, name)`: a name, found by the scopes around it; `("this", scope)`, `("super", scope)`;
 - `(".", base, name)`, `("ix", base, index or None)`, `("c", call)`, `("new", call)`, `("aw", value)`, `("el", value)`
-  (what iteration gives), `("sp", value)` (a spread element), `("inst", value)` (an instance of that class);
+  (what iteration gives), `("sp", value)` (a spread element), `("inst", value)` (an instance of that class),
+  `("guard", callee, position, value)` (a value for which a function with a type predicate gave true);
 - `("f", function)`, `("K", class)`, `("o", class)`: a function, a class, an object literal of this file;
 - `("p", function, position)`: a parameter; `("imp", module)`: a module; `("or", expressions)`; `("arr", elements)`;
 - `("k", type)`: a value of a built-in type; `("as", annotation)`: a value of a type; `("?",)`: anything else.
@@ -55,7 +56,8 @@ class Function:
 
     `qname` is '' where no declaration names it. `owner` is the class whose member it is (-1: none), `context` says by
     what its parameters are typed: `("arg", call, position)`, `("type", annotation)`, `("member", class, name)`,
-    `("ret", function)`. `own` are the members that a constructor function gives to `this`.
+    `("ret", function)`. `own` are the members that a constructor function gives to `this`, `predicate` is the position of
+    a parameter and the type that it has if the function gives true.
     """
 
     qname: str
@@ -72,6 +74,7 @@ class Function:
     has_body: bool = True
     context: tuple[Any, ...] | None = None
     own: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
+    predicate: tuple[int, Annotation] | None = None
 
 
 @dataclass(slots=True)

@@ -98,9 +98,21 @@ class Inference(Members):
             return () if path is None else self.exported(path, "*")
         if kind == "inst":
             return union(self.constructed(item) for item in self.expression(file, expression[1]))
+        if kind == "guard":
+            return self._guarded(file, expression)
         if kind == "arr":
             return self._array(file, expression[1])
         return outside(expression[1]) if kind == "k" and expression[1] in _PLAIN else ()
+
+    def _guarded(self, file: str, expression: Expression) -> Types:
+        found: list[Types] = []
+        for item in self.expression(file, expression[1]):
+            for one in self.signatures(item):
+                predicate = self.function(one).predicate
+                if predicate is not None and predicate[0] == expression[2]:
+                    found.append(self.type(one[1], predicate[1]))
+        kinds = tuple(item for item in union(found) if item[0] != "b" or item[2])
+        return kinds or self.expression(file, expression[3])
 
     def _array(self, file: str, parts: tuple[Expression, ...]) -> Types:
         found = []
@@ -241,16 +253,21 @@ class Inference(Members):
             return self._results[key]
         self._results[key] = ()
         function = self.files[file].functions[number]
+        wanted: Types = ()
+        if function.result is None and function.context is not None and function.context[0] == "type":
+            wanted = union(
+                self.result(one) for item in self.expected(file, function.context) for one in self.signatures(item)
+            )
         if function.result is not None:
             found = self.type(file, function.result)
+        elif wanted:
+            found = wanted
         else:
             found = union(self.expression(file, one) for one in function.returns)
             if function.is_async:
                 found = outside("Promise", self.awaited(found))
             if function.is_generator:
                 found = ()
-            if not function.returns and function.context is not None:
-                found = union(self.result(one) for one in self.expected(file, function.context) if one[0] == "F")
         self._results[key] = found
         return found
 

@@ -67,6 +67,9 @@ class Names:
             return self.expression(file, binding[1])
         if kind == ":":
             found = self.type(file, binding[1])
+            if binding[2] is not None and binding[2][0] == "f" and self.files[file].functions[binding[2][1]].qname:
+                # The declaration is the function: its annotation says the types of its parameters and its result.
+                return (("F", file, binding[2][1], ()),)
             return found if found or binding[2] is None else self.expression(file, binding[2])
         if kind == "import":
             path = self.modules.find(file, binding[1])

@@ -175,7 +175,9 @@ class Reader(Expressions):
             return value
         if left.type != "member_expression":
             value = self.value(right)
-            if left.type not in ("object_pattern", "array_pattern"):
+            if left.type == "subscript_expression":
+                self.facts.assigned.append((self.value(left)[1], False, "[]", value))
+            elif left.type not in ("object_pattern", "array_pattern"):
                 self.value(left)
             return value
         base, name = left.child_by_field_name("object"), self.text(left.named_children[-1])
