@@ -54,9 +54,7 @@ class Annotations:
         members = one.statics if is_static else one.members
         members[name] = (*members.get(name, ()), member)
 
-    def function(
-        self, node: tree_sitter.Node, qname: str, owner: int = -1, is_static: bool = False
-    ) -> int:
+    def function(self, node: tree_sitter.Node, qname: str, owner: int = -1, is_static: bool = False) -> int:
         raise NotImplementedError
 
     def value(self, node: tree_sitter.Node | None) -> Annotation:
@@ -69,7 +67,13 @@ class Annotations:
         kind = node.type
         if kind in _WRAPPED:
             return self.annotation(node.named_children[-1]) if node.named_child_count else UNKNOWN
-        if kind in ("type_identifier", "identifier", "nested_type_identifier", "nested_identifier", "member_expression"):
+        if kind in (
+            "type_identifier",
+            "identifier",
+            "nested_type_identifier",
+            "nested_identifier",
+            "member_expression",
+        ):
             return self._named(node, ())
         if kind == "generic_type":
             args = node.child_by_field_name("type_arguments")
@@ -161,4 +165,3 @@ class Annotations:
                 self.add_member(number, "new", ("f", self.function(child, "", number)))
             elif child.type == "index_signature":
                 self.add_member(number, "[]", (":", self.annotation(child.child_by_field_name("type")), None))
-

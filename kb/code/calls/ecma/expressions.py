@@ -264,7 +264,9 @@ class Expressions(Annotations):
                 limit = params[at].annotation
                 params[at].default = self.value(default, None if limit is None else ("type", limit))
                 params[at].is_optional = True
-            modified = any(part.type in ("accessibility_modifier", "override_modifier", "readonly") for part in child.children)
+            modified = any(
+                part.type in ("accessibility_modifier", "override_modifier", "readonly") for part in child.children
+            )
             if owner >= 0 and modified and inner.type == "identifier":
                 self.add_member(owner, self.text(inner), ("=", ("p", number, at)))
         result = node.child_by_field_name("return_type")
@@ -286,7 +288,9 @@ class Expressions(Annotations):
 
     def _predicate(self, node: tree_sitter.Node, made: Function, names: list[str]) -> None:
         inner = first(node) if node.type == "type_predicate_annotation" else node
-        name, kind = (None, None) if inner is None else (inner.child_by_field_name("name"), inner.child_by_field_name("type"))
+        name, kind = (
+            (None, None) if inner is None else (inner.child_by_field_name("name"), inner.child_by_field_name("type"))
+        )
         if name is not None and kind is not None and self.text(name) in names:
             made.predicate = (names.index(self.text(name)), self.annotation(kind))
 

@@ -147,6 +147,8 @@ class Inference(Members):
                 return union(self.binding(file, one) for one in typed)
             if (file, number) in self.receivers:
                 return (self.receivers[file, number],)
+            if owner < 0 and function.context is not None and (found := self._wanted_this(file, function.context)):
+                return found
         if owner >= 0:
             if function is not None and function.is_static:
                 return (("K", file, owner),)
@@ -154,6 +156,16 @@ class Inference(Members):
                 return (("I", file, owner, ()),)
             return (("T", file, owner, "this"),)
         return (("J", file, number),) if function is not None and function.own else ()
+
+    def _wanted_this(self, file: str, context: tuple[Any, ...]) -> Types:
+        """What `this` is in a function by the type that its place wants of it."""
+        found: list[Types] = []
+        for item in self.expected(file, context):
+            for one in self.signatures(item):
+                scope = self.files[one[1]].scopes[self.function(one).scope]
+                typed = union(self.binding(one[1], binding) for binding in scope.names.get("this", ()))
+                found.append(substitute(typed, dict(one[3])))
+        return union(found)
 
     def super(self, file: str, scope: int) -> Types:
         owner, function, _ = self._class_scope(file, scope)

@@ -105,7 +105,11 @@ class Modules:
         for one in (extended,) if isinstance(extended, str) else extended if isinstance(extended, list) else ():
             if isinstance(one, str) and (target := self._extended(dirname(path), one)):
                 above = self._options(target, depth + 1)
-                base, mapping, origin = above[0] if above[0] is not None else base, above[1] or mapping, above[2] or origin
+                base, mapping, origin = (
+                    above[0] if above[0] is not None else base,
+                    above[1] or mapping,
+                    above[2] or origin,
+                )
         options = document.get("compilerOptions")
         if isinstance(options, dict):
             if isinstance(options.get("baseUrl"), str):
@@ -123,7 +127,9 @@ class Modules:
             if name not in self._packages:
                 return None
             place = _joined(self._packages[name], "/".join(parts[name.count("/") + 1 :]) or "tsconfig.json")
-        return next((one for one in (place, f"{place}.json", join(place, "tsconfig.json")) if one in self._documents), None)
+        return next(
+            (one for one in (place, f"{place}.json", join(place, "tsconfig.json")) if one in self._documents), None
+        )
 
     # package.json
 

@@ -238,7 +238,9 @@ class Names:
         if name == "ReturnType":
             return union(self.result(item) for item in first if item[0] == "F")
         if name == "InstanceType":
-            return union(self.instances(item) for item in first)
+            return union(
+                self.instances(one) for item in first for one in (self.limit(item) if item[0] == "T" else (item,))
+            )
         return outside(known.SAME.get(name, name), *args)
 
     def limit(self, item: Type) -> Types:

@@ -73,7 +73,9 @@ def _rule(inference: Inference, file: str, callee: Expression, item: Type) -> st
         return "inherited"
     if base[0] == "this":
         own = inference.this(file, base[1])
-        return "self" if any(one[1:3] == (item[1], function.owner) for one in own) else "inherited"
+        is_class = function.owner >= 0 and inference.files[item[1]].classes[function.owner].kind != "object"
+        is_own = any(one[1:3] == (item[1], function.owner) for one in own)
+        return "inherited" if is_class and not is_own else "self"
     if function.owner >= 0 and inference.files[item[1]].classes[function.owner].kind in ("interface", "object type"):
         return "interface"
     values = inference.expression(file, base)
