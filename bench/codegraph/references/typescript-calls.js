@@ -67,7 +67,7 @@ function declarations(node, called) {
   for (const one of (symbol && symbol.declarations) || []) found.push(one);
   if (isNew) {
     const type = checker.getTypeAtLocation(expression);
-    for (const one of (type.symbol && type.symbol.declarations) || []) found.push(one);
+    for (const one of ((type.symbol && type.symbol.declarations) || []).filter(isClass)) found.push(one);
   }
   const own = found.map(callable).filter((one) => one && (!isNew || isClass(one) || !ts.isMethodSignature(one)));
   if (own.length) return [own, found];

@@ -6,6 +6,7 @@ import tree_sitter
 
 from kb.code.calls.ecma.annotations import Annotations, first
 from kb.code.calls.ecma.facts import UNKNOWN, Call, Expression, Function, Parameter
+from kb.code.languages.ecma import VALUES
 
 FUNCTIONS = frozenset(["arrow_function", "function_expression", "generator_function", "function"])
 _LONGEST = 80
@@ -215,9 +216,8 @@ class Expressions(Annotations):
         around = node.parent
         qname = self.qnames.get(node.id, "")
         if not qname and around is not None:
-            holder = {"variable_declarator": "value", "pair": "value", "assignment_expression": "right",
-                      "field_definition": "value", "public_field_definition": "value"}.get(around.type)  # fmt: skip
-            if holder and around.child_by_field_name(holder) == node:
+            field = VALUES.get(around.type)
+            if field and around.child_by_field_name(field) == node:
                 qname = self.qnames.get(around.id, "")
         number = self.function(node, qname)
         self.facts.functions[number].context = context

@@ -56,8 +56,8 @@ class Function:
 
     `qname` is '' where no declaration names it. `owner` is the class whose member it is (-1: none), `context` says by
     what its parameters are typed: `("arg", call, position)`, `("type", annotation)`, `("member", class, name)`,
-    `("ret", function)`. `own` are the members that a constructor function gives to `this`, `predicate` is the position of
-    a parameter and the type that it has if the function gives true.
+    `("ret", function)`. `own` are the members that a constructor function gives to `this`, `predicate` is the position
+    of a parameter and the type that it has if the function gives true.
     """
 
     qname: str

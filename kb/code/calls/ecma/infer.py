@@ -32,9 +32,7 @@ class Inference(Members):
             kind = item[0]
             if is_prototype and kind in ("F", "K"):
                 kind = "J" if kind == "F" else "I"
-            elif is_prototype or kind not in ("F", "K", "I", "J"):
-                continue
-            elif kind == "I" and self.of(item).kind != "object":
+            elif is_prototype or kind not in ("F", "K", "I", "J") or (kind == "I" and self.of(item).kind != "object"):
                 continue
             owner = (kind, item[1], item[2])
             self.assigned.setdefault(owner, {}).setdefault(name, []).append((file, value))
@@ -153,7 +151,9 @@ class Inference(Members):
             if function is not None and function.is_static:
                 return (("K", file, owner),)
             if self.files[file].classes[owner].kind == "object":
-                return (("I", file, owner, ()),)
+                context = self.files[file].classes[owner].context
+                wanted = () if context is None else self.expected(file, context)
+                return tuple(one for one in wanted if one[0] in ("I", "T")) or (("I", file, owner, ()),)
             return (("T", file, owner, "this"),)
         return (("J", file, number),) if function is not None and function.own else ()
 
@@ -186,14 +186,15 @@ class Inference(Members):
 
     def _made(self, file: str, call: Call, item: Type) -> Types:
         if item[0] == "g":
+            name: str = item[1]
             args = tuple(self.type(file, one) for one in call.types)
-            return outside(known.SAME.get(item[1], item[1]), *args)
+            return outside(known.SAME.get(name, name), *args)
         if item[0] == "K":
             made = self.of(item)
             env: dict[Key, Types] = {}
             if made.type_params:
-                for name, one in zip(made.type_params, call.types, strict=False):
-                    env[item[1], made.scope, name] = self.type(file, one)
+                for param, one in zip(made.type_params, call.types, strict=False):
+                    env[item[1], made.scope, param] = self.type(file, one)
                 if not env:
                     for binding in made.members.get("constructor", ()):
                         if binding[0] == "f":

@@ -30,8 +30,7 @@ class Members(Names):
         if kind == "I":
             return self._of_instance(item, name, receiver, far)
         if kind == "T":
-            found = union(self._member(one, name, receiver, far + 1) for one in self.limit(item))
-            return found
+            return union(self._member(one, name, receiver, far + 1) for one in self.limit(item))
         if kind == "K":
             return self._of_class(item, name, far)
         if kind in ("J", "F"):

@@ -6,13 +6,13 @@ import tree_sitter
 
 from kb.code import grammars
 from kb.code.calls.ecma.expressions import Expressions
-from kb.code.calls.ecma.facts import UNKNOWN, EcmaFacts, Expression
+from kb.code.calls.ecma.facts import UNKNOWN, EcmaFacts, Expression, Scope
+from kb.code.languages.ecma import VALUES
 from kb.code.outline import outline
 
 _BLOCKS = frozenset(["statement_block", "for_statement", "for_in_statement", "catch_clause", "switch_body",
                      "class_static_block"])  # fmt: skip
 _FUNCTIONS = frozenset(["function_declaration", "generator_function_declaration", "function_signature"])
-_VALUES = frozenset(["expression", "identifier"])
 
 
 def read(tree: tree_sitter.Tree, source: bytes) -> EcmaFacts:
@@ -232,8 +232,7 @@ class Reader(Expressions):
     def class_(self, node: tree_sitter.Node) -> int:
         around = node.parent
         qname = self.qnames.get(node.id, "")
-        if not qname and around is not None and around.type in ("variable_declarator", "pair", "assignment_expression",
-                                                                "field_definition", "public_field_definition"):  # fmt: skip
+        if not qname and around is not None and around.type in VALUES:
             qname = self.qnames.get(around.id, "")
         number = self.new_class("class", qname)
         made = self.facts.classes[number]
@@ -380,12 +379,11 @@ class Reader(Expressions):
         is_default = any(child.type == "default" for child in node.children)
         if declared is not None:
             scope = self.facts.scopes[self.here]
-            before = {*scope.names, *scope.types}
-            counts = {name: len(scope.names.get(name, ())) + len(scope.types.get(name, ())) for name in before}
+            before = {name: _bindings(scope, name) for name in {*scope.names, *scope.types}}
             functions, classes = len(self.facts.functions), len(self.facts.classes)
             self.statement(declared)
-            changed = [name for name in {**scope.names, **scope.types}
-                       if len(scope.names.get(name, ())) + len(scope.types.get(name, ())) != counts.get(name, 0)]  # fmt: skip
+            names = {**scope.names, **scope.types}
+            changed = [name for name in names if _bindings(scope, name) != before.get(name, 0)]
             name_node = declared.child_by_field_name("name")
             if is_default:
                 if name_node is not None:
@@ -412,10 +410,14 @@ class Reader(Expressions):
                 self._exported(self.key(child.named_children[0]), ("r", self.key(source), "*"))
             elif child.type == "export_clause":
                 for one in child.named_children:
-                    name, alias = one.child_by_field_name("name"), one.child_by_field_name("alias")
-                    if name is None:
+                    local, alias = one.child_by_field_name("name"), one.child_by_field_name("alias")
+                    if local is None:
                         continue
-                    what = ("l", self.key(name)) if source is None else ("r", self.key(source), self.key(name))
-                    self._exported(self.key(alias or name), what)
+                    what = ("l", self.key(local)) if source is None else ("r", self.key(source), self.key(local))
+                    self._exported(self.key(alias or local), what)
         if source is not None and any(child.type == "*" for child in node.children):
             self.facts.stars.append(self.key(source))
+
+
+def _bindings(scope: Scope, name: str) -> int:
+    return len(scope.names.get(name, ())) + len(scope.types.get(name, ()))

@@ -10,7 +10,10 @@ from tests.kb.code.calls import projects
 _HEAD = """\
 class Base { m(): Base { return this; } static s() {} inner = new Inner(); }
 class Inner { n() {} get other(): Inner { return this; } }
-class Outer extends Base { list: Inner[]; byName: Map<string, Inner>; one?: Doer; f = () => this.m(); constructor(private own: Inner) { super(); } }
+class Outer extends Base {
+  list: Inner[]; byName: Map<string, Inner>; one?: Doer; f = () => this.m();
+  constructor(private own: Inner) { super(); }
+}
 interface Doer { do(): Inner; later: () => Inner }
 interface Wider extends Doer { more(): void }
 class Box<T> { value: T; get(): T { return this.value } }
@@ -92,6 +95,7 @@ _CASES = {
         "function x() { tools.run(); tools.deep.dig() }",
         ["x -> dig: attribute-type", "x -> run: local"],
     ),
+    "wanted type of this": ("const d: Doer = { do() { return this.do() } }", ["do -> Doer.do: self"]),
     "namespace": (
         "function x(t: Space.Thing) { Space.inside(); t.t() }",
         ["x -> Space.Thing.t: annotation", "x -> Space.inside: local"],

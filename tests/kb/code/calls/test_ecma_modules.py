@@ -99,7 +99,7 @@ _CASES: dict[str, tuple[dict[str, str], list[str]]] = {
         {
             "src/lib/a.ts": _A,
             "b.ts": "import { f } from '@lib/a'; f()",
-            "tsconfig.json": '{ // as written\n "compilerOptions": { "paths": { "@lib/*": ["./src/lib/*", ], }, /* x */ } }',
+            "tsconfig.json": '{ // a\n"compilerOptions": { "paths": { "@lib/*": ["./src/lib/*", ], }, /* b */ } }',
         },
         ["src/lib/a.ts:f"],
     ),
@@ -140,7 +140,7 @@ _CASES: dict[str, tuple[dict[str, str], list[str]]] = {
         {
             "p/src/x/one.ts": _A,
             "b.ts": "import { f } from 'p/x/one'; f()",
-            "p/package.json": '{"name": "p", "exports": {".": "./no.js", "./x/*": {"types": "./dist/x/*.d.ts", "import": "./dist/x/*.mjs"}}}',
+            "p/package.json": '{"name": "p", "exports": {".": "./no.js", "./x/*": {"types": "./dist/x/*.d.ts"}}}',
         },
         ["p/src/x/one.ts:f"],
     ),
