@@ -115,7 +115,9 @@ class Expressions(Annotations):
         line = (last or function).start_point.row + 1
         text = " ".join(self.text(function).split())
         text = text if len(text) <= _LONGEST else text[-_LONGEST:]
-        caller = self.outline.scope_at(node.start_byte)
+        # A function may begin where its call begins: `function f() {}()`.
+        arguments = node.child_by_field_name("arguments")
+        caller = self.outline.scope_at((arguments or node).start_byte)
         self.facts.calls.append(Call(caller, line, callee, (), (), text, is_new))
         return len(self.facts.calls) - 1
 

@@ -104,6 +104,7 @@ _CASES = {
     "enum": ("function x() { Kind.One }", []),
     "overloads": ("function x(): void; function x(a: 1): void; function x(a?: any) {} x()", [" -> x: local"]),
     "class without a name": ("const X = class { a() { this.b() } b() {} }", ["X.a -> X.b: self"]),
+    "called in place": ("const x = function y() {}()", [" -> y: local"]),
     "code of the module": ("make()", [" -> make: local"]),
     "decorator": ("function d() { return (x: any) => x } class X { @d() a() {} }", ["X -> d: local"]),
 }

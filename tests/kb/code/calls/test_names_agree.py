@@ -66,6 +66,7 @@ def test_names_of_calls_are_names_of_declarations() -> None:
     assert {(one.caller_file, one.caller) for one in edges if one.caller} <= names
     assert [(one.caller, one.callee, one.line) for one in edges] == [
         ("", "G", 5),
+        ("T.F", "T.F", 3),
         ("init", "T.F", 4),
         ("", "build", 12),
         ("Outer", "build", 3),
