@@ -67,7 +67,7 @@ def _rule(inference: Inference, file: str, callee: Expression, item: Type) -> st
     if callee[0] == "n":
         return _of_name(inference, file, callee, plain)
     if callee[0] != ".":
-        return "return-type"
+        return plain if callee[0] == "f" else "return-type"
     base = callee[1]
     if base[0] == "super":
         return "inherited"
