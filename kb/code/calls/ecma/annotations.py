@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import tree_sitter
 
+from kb.code import parsing
+from kb.code.calls.ecma import documented
 from kb.code.calls.ecma.facts import UNKNOWN, Annotation, Binding, Class, EcmaFacts, Scope
 from kb.code.outline import Outline
 
 _WRAPPED = frozenset(["parenthesized_type", "readonly_type", "type_annotation", "rest_type", "optional_type",
                       "constraint", "default_type", "adding_type_annotation"])  # fmt: skip
+_SECONDS = 0.05
+_AROUND = frozenset(["assignment_expression", "expression_statement", "export_statement", "lexical_declaration",
+                     "variable_declaration", "variable_declarator", "pair", "parenthesized_expression",
+                     "field_definition"])  # fmt: skip
+_WORDS = frozenset(["=", "const", "let", "var", "export", "default", ":", "identifier", "member_expression", "async", "(",
+                    "property_identifier", "static", "private_property_identifier"])  # fmt: skip
 
 
 def first(node: tree_sitter.Node) -> tree_sitter.Node | None:
@@ -23,6 +31,7 @@ class Annotations:
         self.qnames: dict[int, str] = {one.node.id: one.qname for one in outline.declarations}
         self.facts = EcmaFacts(scopes=[Scope("module", -1)])
         self.here = 0
+        self.is_documented = False
 
     def text(self, node: tree_sitter.Node) -> str:
         return self.source[node.start_byte : node.end_byte].decode(errors="replace")
@@ -113,6 +122,54 @@ class Annotations:
             if arguments is not None and arguments.named_child_count and self.text(node).startswith("import"):
                 return ("imp", self.key(arguments.named_children[0]))
         return UNKNOWN
+
+    # Comments
+
+    def written_type(self, text: str) -> Annotation:
+        """The annotation of a type that stands in a comment."""
+        if text.isidentifier():
+            return ("t", self.here, text, ())
+        source, before = f"type _ = {text};".encode(), self.source
+        try:
+            tree = parsing.parse(source, "typescript", _SECONDS)
+        except parsing.UnparsableError:
+            return UNKNOWN
+        alias = tree.root_node.named_children[0] if tree.root_node.named_child_count else None
+        if alias is None or tree.root_node.has_error:
+            return UNKNOWN
+        self.source = source
+        try:
+            return self.annotation(alias.child_by_field_name("value"))
+        finally:
+            self.source = before
+
+    def comment(self, node: tree_sitter.Node) -> dict[tuple[str, str], str]:
+        """What the comment before a declaration says: (tag, name of a parameter) to a type. Of JavaScript only."""
+        if not self.is_documented:
+            return {}
+        place: tree_sitter.Node | None = node
+        while place is not None and place.prev_sibling is None and place.parent is not None:
+            place = place.parent
+            if place.type == "program":
+                return {}
+        while place is not None:
+            before = place.prev_sibling
+            if before is not None and before.type == "comment":
+                found = documented.tags(self.text(before))
+                return {(tag, name if tag == "param" else ""): kind for tag, kind, name in found}
+            around = place.parent
+            if around is None or around.type not in _AROUND or (before is not None and before.type not in _WORDS):
+                return {}
+            place = around
+        return {}
+
+    def typedefs(self, root: tree_sitter.Node) -> None:
+        """Binds the types that comments of a module define; a module exports them."""
+        for node in root.named_children if self.is_documented else ():
+            for tag, kind, name in documented.tags(self.text(node)) if node.type == "comment" else ():
+                if tag == "typedef" and name and name not in self.facts.scopes[0].types:
+                    self.bind_type(name, ("alias", 0, (), self.written_type(kind)))
+                    self.facts.exports.setdefault(name, (("l", name),))
 
     def _element(self, node: tree_sitter.Node) -> Annotation:
         found = node.child_by_field_name("type")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tree_sitter
 
+from kb.code.calls.ecma import documented
 from kb.code.calls.ecma.annotations import Annotations, first
 from kb.code.calls.ecma.facts import UNKNOWN, Call, Expression, Function, Parameter
 from kb.code.languages.ecma import VALUES
@@ -31,6 +32,8 @@ class Expressions(Annotations):
             return ("f", self._closure(node, context))
         if kind == "object":
             return self._object(node, context)
+        if kind == "parenthesized_expression" and self.is_documented:
+            return self._said_cast(node, context)
         if kind in ("parenthesized_expression", "non_null_expression", "instantiation_expression"):
             return self.value(first(node), context)
         if kind == "await_expression":
@@ -148,6 +151,14 @@ class Expressions(Annotations):
         # A type that is not known here says less than the value: `as any` says that it is wrong.
         return ("as", annotation)
 
+    def _said_cast(self, node: tree_sitter.Node, context: tuple[object, ...] | None) -> Expression:
+        """`/** @type {T} */ (value)`."""
+        value, before = self.value(first(node), context), node.prev_sibling
+        if before is None or before.type != "comment":
+            return value
+        said = [kind for tag, kind, _ in documented.tags(self.text(before)) if tag == "type"]
+        return ("as", self.written_type(said[0])) if said and said[0] != "const" else value
+
     def _ternary(self, node: tree_sitter.Node, context: tuple[object, ...] | None) -> Expression:
         condition = node.child_by_field_name("condition")
         self.value(condition)
@@ -239,6 +250,7 @@ class Expressions(Annotations):
         name = node.child_by_field_name("name")
         if node.type in FUNCTIONS and name is not None:
             self.bind(self.text(name), ("f", number))
+        said = self.comment(node) if node.child_by_field_name("body") is not None else {}
         single = node.child_by_field_name("parameter")
         found = node.child_by_field_name("parameters")
         children = [single] if single is not None else [] if found is None else found.named_children
@@ -253,6 +265,11 @@ class Expressions(Annotations):
                 continue
             kind = child.child_by_field_name("type")
             one = Parameter(None if kind is None else self.annotation(kind))
+            inner = (
+                pattern.named_children[0] if pattern.type == "rest_pattern" and pattern.named_child_count else pattern
+            )
+            if kind is None and ("param", self.text(inner)) in said:
+                one.annotation = self.written_type(said["param", self.text(inner)])
             one.is_rest = pattern.type == "rest_pattern"
             one.is_optional = child.type in ("optional_parameter", "assignment_pattern") or one.is_rest
             params.append(one)
@@ -279,6 +296,8 @@ class Expressions(Annotations):
             made.result = self.annotation(result) if plain else ("k", "boolean")
             if result.type in ("type_predicate_annotation", "type_predicate"):
                 self._predicate(result, made, [self.text(pattern) for _, pattern, _ in patterns])
+        elif ("returns", "") in said:
+            made.result = self.written_type(said["returns", ""])
         block = node.child_by_field_name("body")
         made.has_body = block is not None
         if block is not None and block.type == "statement_block":

@@ -180,7 +180,7 @@ class Names:
             return self._this(file, annotation[1])
         if kind == "imp":
             path = self.modules.find(file, annotation[1])
-            return () if path is None else (("M", path),)
+            return () if path is None else self.exported(path, "default", True) or (("M", path),)
         return outside(annotation[1]) if kind == "k" and annotation[1] in ("string", "number") else ()
 
     def _types(self, file: str, annotations: tuple[Annotation, ...]) -> tuple[Types, ...]:

@@ -19,6 +19,8 @@ def read(tree: tree_sitter.Tree, source: bytes) -> EcmaFacts:
     """The facts of a file."""
     language = next(one for one in ("typescript", "tsx", "javascript") if grammars.load(one) == tree.language)
     reader = Reader(source, outline(tree, source, language))
+    reader.is_documented = language == "javascript"
+    reader.typedefs(tree.root_node)
     reader.body(tree.root_node)
     return reader.facts
 
@@ -121,6 +123,12 @@ class Reader(Expressions):
             return
         written = node.child_by_field_name("value")
         scope = self._hoisted() if is_var else self.here
+        said = self.comment(node).get(("type", "")) if kind is None else None
+        if said is not None and name.type == "identifier":
+            annotation = self.written_type(said)
+            value = None if written is None else self.value(written, ("type", annotation))
+            self.bind(self.text(name), (":", annotation, value), scope)
+            return
         if kind is None:
             if written is not None or name.type == "identifier":
                 self.target(name, self.value(written), scope)
@@ -184,7 +192,8 @@ class Reader(Expressions):
         owner = self.value(base)
         value = self.value(right)
         if owner[0] == "this":
-            self._of_this(name, value)
+            said = self.comment(node).get(("type", ""))
+            self._of_this(name, value, None if said is None else self.written_type(said))
         written = "" if base is None else self.text(base)
         if written == "module" and name == "exports":
             self._exported("=", ("e", value))
@@ -206,7 +215,8 @@ class Reader(Expressions):
         if all(one[0] == "=" for one in found) and value != UNKNOWN:
             self.bind(name, ("=", value), scope)
 
-    def _of_this(self, name: str, value: Expression) -> None:
+    def _of_this(self, name: str, value: Expression, said: Expression | None) -> None:
+        binding = ("=", value) if said is None else (":", said, value)
         scope = self.here
         while scope >= 0:
             one = self.facts.scopes[scope]
@@ -215,9 +225,9 @@ class Reader(Expressions):
                 if function.owner >= 0:
                     members = self.facts.classes[function.owner].members
                     if not function.is_static and all(found[0] == "=" for found in members.get(name, ())):
-                        self.add_member(function.owner, name, ("=", value))
+                        self.add_member(function.owner, name, binding)
                 else:
-                    function.own[name] = (*function.own.get(name, ()), ("=", value))
+                    function.own[name] = (*function.own.get(name, ()), binding)
                 return
             scope = one.parent
 
@@ -284,6 +294,8 @@ class Reader(Expressions):
                 name = self.key(child.child_by_field_name("name") or child.child_by_field_name("property"))
                 kind, written = child.child_by_field_name("type"), child.child_by_field_name("value")
                 annotation = None if kind is None else self.annotation(kind)
+                if kind is None and (said := self.comment(child).get(("type", ""))) is not None:
+                    annotation = self.written_type(said)
                 value = None
                 if written is not None:
                     value = self.value(written, None if annotation is None else ("type", annotation))

@@ -177,3 +177,31 @@ def test_types_that_lead_to_themselves_end() -> None:
 def test_the_rules_are_known() -> None:
     assert {one.confidence for one in projects.resolve({"a.ts": _HEAD}).edges} <= {1.0, 0.98, 0.97, 0.95}
     assert calls.LANGUAGES["tsx"] == calls.LANGUAGES["javascript"] == "ecma"
+
+
+def test_comments_of_javascript_give_types() -> None:
+    contents = {
+        "k.js": "/** @typedef {{ deep: K }} Options */\nclass K { m() { return this; } }\nmodule.exports = K;",
+        "a.js": """\
+        /** @typedef {import("./k")} K */
+        /** @typedef {import("./k").Options} Options */
+        /**
+         * @param {K} k one
+         * @param {Options=} options more
+         * @param {...K} rest all
+         * @returns {Promise<K>} it
+         */
+        const f = async (k, options, ...rest) => { k.m(); options.deep.m(); rest[0].m(); };
+        async function g() { (await f()).m(); }
+        class A { constructor() { /** @type {K | undefined} */ this.k = undefined; } a() { this.k.m(); } }
+        function h(x) { /** @type {K} */ (x).m(); /** @type {K} */ const y = x; y.m(); }
+        """,
+    }
+    found = projects.resolve(contents).edges
+    assert sorted({f"{one.line} {one.caller} -> {one.callee}" for one in found}) == [
+        "10 g -> K.m",
+        "10 g -> f",
+        "11 A.a -> K.m",
+        "12 h -> K.m",
+        "9 f -> K.m",
+    ]
