@@ -165,9 +165,13 @@ class Annotations:
 
     def typedefs(self, root: tree_sitter.Node) -> None:
         """Binds the types that comments of a module define; a module exports them."""
-        for node in root.named_children if self.is_documented else ():
-            for tag, kind, name in documented.tags(self.text(node)) if node.type == "comment" else ():
-                if tag == "typedef" and name and name not in self.facts.scopes[0].types:
+        comments = [self.text(node) for node in root.named_children if node.type == "comment"]
+        for comment in comments if self.is_documented else ():
+            for name, module, exported in documented.imports(comment):
+                if name not in self.facts.scopes[0].types:
+                    self.bind_type(name, ("import", module, exported))
+            for name, kind in documented.types(comment):
+                if name not in self.facts.scopes[0].types:
                     self.bind_type(name, ("alias", 0, (), self.written_type(kind)))
                     self.facts.exports.setdefault(name, (("l", name),))
 

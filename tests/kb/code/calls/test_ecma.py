@@ -184,7 +184,20 @@ def test_comments_of_javascript_give_types() -> None:
         "k.js": "/** @typedef {{ deep: K }} Options */\nclass K { m() { return this; } }\nmodule.exports = K;",
         "a.js": """\
         /** @typedef {import("./k")} K */
-        /** @typedef {import("./k").Options} Options */
+        /**
+         * @import Second, { Options } from "./k"
+         * @import * as all from "./k"
+         */
+        /**
+         * @typedef {object} Held
+         * @property {Second} one first
+         * @property {all.Options} [two] second
+         */
+        /**
+         * @callback Visit
+         * @param {Held} held what
+         * @returns {K} it
+         */
         /**
          * @param {K} k one
          * @param {Options=} options more
@@ -194,14 +207,20 @@ def test_comments_of_javascript_give_types() -> None:
         const f = async (k, options, ...rest) => { k.m(); options.deep.m(); rest[0].m(); };
         async function g() { (await f()).m(); }
         class A { constructor() { /** @type {K | undefined} */ this.k = undefined; } a() { this.k.m(); } }
+        /** @param {Visit} v one */
+        function i(v) { v().m(); }
+        /** @type {Visit} */
+        const j = (held) => { held.one.m(); held.two.deep.m(); };
         function h(x) { /** @type {K} */ (x).m(); /** @type {K} */ const y = x; y.m(); }
         """,
     }
     found = projects.resolve(contents).edges
     assert sorted({f"{one.line} {one.caller} -> {one.callee}" for one in found}) == [
-        "10 g -> K.m",
-        "10 g -> f",
-        "11 A.a -> K.m",
-        "12 h -> K.m",
-        "9 f -> K.m",
+        "22 f -> K.m",
+        "23 g -> K.m",
+        "23 g -> f",
+        "24 A.a -> K.m",
+        "26 i -> K.m",
+        "28 j -> K.m",
+        "29 h -> K.m",
     ]
