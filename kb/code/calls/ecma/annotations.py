@@ -15,8 +15,8 @@ _SECONDS = 0.05
 _AROUND = frozenset(["assignment_expression", "expression_statement", "export_statement", "lexical_declaration",
                      "variable_declaration", "variable_declarator", "pair", "parenthesized_expression",
                      "field_definition"])  # fmt: skip
-_WORDS = frozenset(["=", "const", "let", "var", "export", "default", ":", "identifier", "member_expression", "async", "(",
-                    "property_identifier", "static", "private_property_identifier"])  # fmt: skip
+_WORDS = frozenset(["=", "const", "let", "var", "export", "default", ":", "identifier", "member_expression", "async",
+                    "(", "property_identifier", "static", "private_property_identifier"])  # fmt: skip
 
 
 def first(node: tree_sitter.Node) -> tree_sitter.Node | None:
@@ -127,6 +127,8 @@ class Annotations:
 
     def written_type(self, text: str) -> Annotation:
         """The annotation of a type that stands in a comment."""
+        if text == "this":
+            return ("this", self.here)
         if text.isidentifier():
             return ("t", self.here, text, ())
         source, before = f"type _ = {text};".encode(), self.source
@@ -145,23 +147,27 @@ class Annotations:
 
     def comment(self, node: tree_sitter.Node) -> dict[tuple[str, str], str]:
         """What the comment before a declaration says: (tag, name of a parameter) to a type. Of JavaScript only."""
+        found = documented.tags(self.comment_before(node))
+        return {(tag, name if tag == "param" else ""): kind for tag, kind, name in found}
+
+    def comment_before(self, node: tree_sitter.Node) -> str:
+        """The comment before a declaration, which may begin with what holds the node; '' without one."""
         if not self.is_documented:
-            return {}
+            return ""
         place: tree_sitter.Node | None = node
         while place is not None and place.prev_sibling is None and place.parent is not None:
             place = place.parent
             if place.type == "program":
-                return {}
+                return ""
         while place is not None:
             before = place.prev_sibling
             if before is not None and before.type == "comment":
-                found = documented.tags(self.text(before))
-                return {(tag, name if tag == "param" else ""): kind for tag, kind, name in found}
+                return self.text(before)
             around = place.parent
             if around is None or around.type not in _AROUND or (before is not None and before.type not in _WORDS):
-                return {}
+                return ""
             place = around
-        return {}
+        return ""
 
     def typedefs(self, root: tree_sitter.Node) -> None:
         """Binds the types that comments of a module define; a module exports them."""

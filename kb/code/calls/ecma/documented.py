@@ -1,4 +1,4 @@
-"""Types that comments of JavaScript give: `@type`, `@param`, `@returns`, `@typedef`, `@callback`, `@import`.
+"""Types that comments of JavaScript give, and those that they define, import or leave open (`@template`).
 
 Source: https://www.typescriptlang.org/docs/handbook/jsdoc-supported-types.html.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 _TAG = re.compile(r"@(type|param|arg|argument|returns?|typedef|property|prop)\s*\{")
 _NAME = re.compile(r"\s*\[?\s*([\w$.]+)")
 _CALLBACK = re.compile(r"@callback\s+([\w$]+)")
+_TEMPLATE = re.compile(r"@template\s+(?:\{[^{}\n]*\}\s*)?\[?([\w$]+(?:\s*,\s*[\w$]+)*)")
 _IMPORT = re.compile(
     r"@import\s+(?:([\w$]+)\s*,?\s*|\*\s*as\s+([\w$]+)\s*)?(?:\{([^{}]*)\}\s*)?from\s*[\"']([^\"'\n]+)[\"']"
 )
@@ -67,6 +68,12 @@ def imports(comment: str) -> Iterator[tuple[str, str, str]]:
             parts = one.split()
             if parts:
                 yield parts[-1], module, parts[0]
+
+
+def templates(comment: str) -> list[str]:
+    """The type parameters that a comment declares."""
+    found = _TEMPLATE.findall(comment) if "@template" in comment else ()
+    return [name.strip() for names in found for name in names.split(",")]
 
 
 def _closing(text: str, start: int) -> int:

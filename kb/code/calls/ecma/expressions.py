@@ -251,6 +251,10 @@ class Expressions(Annotations):
         if node.type in FUNCTIONS and name is not None:
             self.bind(self.text(name), ("f", number))
         said = self.comment(node) if node.child_by_field_name("body") is not None else {}
+        if said:
+            for templated in documented.templates(self.comment_before(node)):
+                made.type_params = (*made.type_params, templated)
+                self.bind_type(templated, ("tp", None))
         single = node.child_by_field_name("parameter")
         found = node.child_by_field_name("parameters")
         children = [single] if single is not None else [] if found is None else found.named_children

@@ -197,12 +197,16 @@ class Names:
 
     def type_name(self, file: str, scope: int, name: str, args: tuple[Types, ...]) -> Types:
         scopes = self.files[file].scopes
+        start = scope
         while scope >= 0:
             if name in scopes[scope].types:
                 found = scopes[scope].types[name]
                 return union(self._bound(file, scope, name, one, args) for one in found)
             scope = scopes[scope].parent
-        return self._outside(name, args)
+        # A comment of JavaScript may name a class that `require` gives.
+        values = self.name(file, start, name) if self.lookup(file, start, name) else ()
+        found = union(self.instances(item) for item in values if item[0] == "K")
+        return found or self._outside(name, args)
 
     def _bound(self, file: str, scope: int, name: str, binding: Binding, args: tuple[Types, ...]) -> Types:
         kind = binding[0]

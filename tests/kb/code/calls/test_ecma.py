@@ -181,7 +181,11 @@ def test_the_rules_are_known() -> None:
 
 def test_comments_of_javascript_give_types() -> None:
     contents = {
-        "k.js": "/** @typedef {{ deep: K }} Options */\nclass K { m() { return this; } }\nmodule.exports = K;",
+        "k.js": """\
+        /** @typedef {{ deep: K }} Options */
+        class K { /** @returns {this} */ m() { return this; } }
+        module.exports = K;
+        """,
         "a.js": """\
         /** @typedef {import("./k")} K */
         /**
@@ -207,6 +211,15 @@ def test_comments_of_javascript_give_types() -> None:
         const f = async (k, options, ...rest) => { k.m(); options.deep.m(); rest[0].m(); };
         async function g() { (await f()).m(); }
         class A { constructor() { /** @type {K | undefined} */ this.k = undefined; } a() { this.k.m(); } }
+        const Required = require("./k");
+        /**
+         * @template T
+         * @param {T} x one
+         * @returns {T} same
+         */
+        function same(x) { return x; }
+        /** @param {Required} r one */
+        function l(r) { same(r).m(); }
         /** @param {Visit} v one */
         function i(v) { v().m(); }
         /** @type {Visit} */
@@ -220,7 +233,9 @@ def test_comments_of_javascript_give_types() -> None:
         "23 g -> K.m",
         "23 g -> f",
         "24 A.a -> K.m",
-        "26 i -> K.m",
-        "28 j -> K.m",
-        "29 h -> K.m",
+        "33 l -> K.m",
+        "33 l -> same",
+        "35 i -> K.m",
+        "37 j -> K.m",
+        "38 h -> K.m",
     ]
