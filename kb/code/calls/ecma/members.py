@@ -9,7 +9,8 @@ from kb.code.calls.ecma.facts import Binding, EcmaFacts, Expression
 from kb.code.calls.ecma.names import Names
 from kb.code.calls.ecma.types import Type, Types, outside, substitute, union
 
-_FARTHEST = 12
+_MOST = 60
+"""Classes that are searched for one member."""
 
 
 class Members(Names):
@@ -21,18 +22,21 @@ class Members(Names):
         """(file, function) to what `this` is in it."""
 
     def member(self, item: Type, name: str) -> Types:
-        return self._member(item, name, item, 0)
+        return self._member(item, name, item, set())
 
-    def _member(self, item: Type, name: str, receiver: Type, far: int) -> Types:
+    def _member(self, item: Type, name: str, receiver: Type, seen: set[Type]) -> Types:
+        """`seen` are the types that were searched: many ways may lead to one ancestor."""
         kind = item[0]
-        if far > _FARTHEST:
+        if item[:3] in seen or len(seen) > _MOST:
             return ()
+        if kind in ("I", "K"):
+            seen.add(item[:3])
         if kind == "I":
-            return self._of_instance(item, name, receiver, far)
+            return self._of_instance(item, name, receiver, seen)
         if kind == "T":
-            return union(self._member(one, name, receiver, far + 1) for one in self.limit(item))
+            return union(self._member(one, name, receiver, seen) for one in self.limit(item))
         if kind == "K":
-            return self._of_class(item, name, far)
+            return self._of_class(item, name, seen)
         if kind in ("J", "F"):
             return self._of_function(item, name)
         if kind == "M":
@@ -44,7 +48,7 @@ class Members(Names):
             return self._of_outside(item, name)
         return (("bm", name, item),) if kind == "g" else ()
 
-    def _of_instance(self, item: Type, name: str, receiver: Type, far: int) -> Types:
+    def _of_instance(self, item: Type, name: str, receiver: Type, seen: set[Type]) -> Types:
         made = self.of(item)
         env = {**dict(item[3]), (item[1], item[2], "this"): (receiver,)}
         found = self._values(item[1], made.members.get(name, ()))
@@ -53,7 +57,7 @@ class Members(Names):
         if found:
             return substitute(found, env)
         for base in self.bases(item):
-            if found := self._member(base, name, receiver, far + 1):
+            if found := self._member(base, name, receiver, seen):
                 return found
         if made.members.get("[]") and name not in made.members:
             return substitute(self._values(item[1], made.members["[]"]), env)
@@ -84,7 +88,7 @@ class Members(Names):
             return union(self.result(one) for one in self.member(item, "new") if one[0] == "F")
         return ()
 
-    def _of_class(self, item: Type, name: str, far: int) -> Types:
+    def _of_class(self, item: Type, name: str, seen: set[Type]) -> Types:
         made = self.of(item)
         if name == "prototype":
             return (("I", *item[1:], ()),)
@@ -92,7 +96,7 @@ class Members(Names):
         if found:
             return found
         for base in self.parents(item):
-            if found := self._member(base, name, base, far + 1):
+            if found := self._member(base, name, base, seen):
                 return found
         return ()
 
@@ -165,11 +169,15 @@ class Members(Names):
                 found.append((item,))
         return union(found)
 
-    def ancestors(self, item: Type, far: int = 0) -> Iterator[Type]:
-        if item[0] == "I" and far < _FARTHEST:
-            yield item
-            for base in self.bases(item):
-                yield from self.ancestors(base, far + 1)
+    def ancestors(self, item: Type) -> Iterator[Type]:
+        """An instance, then what it is an instance of by heritage, each class once."""
+        found, seen = [item], {item[:3]}
+        for one in found:
+            if one[0] == "I" and len(seen) <= _MOST:
+                yield one
+                new = [base for base in self.bases(one) if base[:3] not in seen]
+                seen.update(base[:3] for base in new)
+                found.extend(new)
 
 
 def of_array(name: str, item: Type, results: Types) -> Types | None:

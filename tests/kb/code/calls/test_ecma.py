@@ -239,3 +239,9 @@ def test_comments_of_javascript_give_types() -> None:
         "37 j -> K.m",
         "38 h -> K.m",
     ]
+
+
+def test_many_ways_to_one_ancestor_are_searched_once() -> None:
+    wide = [f"interface I{at} extends I{at - 1}, I{max(at - 2, 0)}, I{max(at - 3, 0)} {{}}" for at in range(1, 50)]
+    source = "interface I0 { a(): void }\n" + "\n".join(wide) + "\nfunction f(x: I49) { x.b(); x.a() }"
+    assert projects.inside(source, "a.ts") == ["51 f -> I0.a: interface"]
