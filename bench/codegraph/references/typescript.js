@@ -10,6 +10,11 @@ const isValue = (node) => node && (isFunction(node) || ts.isClassExpression(node
 function read(file, text) {
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
   if (source.parseDiagnostics.length) throw new Error(source.parseDiagnostics[0].messageText.toString());
+  return rowsOf(source, () => {});
+}
+
+// The rows of a file; `named` is called with each node that declares a name, and the name.
+function rowsOf(source, named) {
   const rows = [];
   const line = (node) => source.getLineAndCharacterOfPosition(node.getStart(source)).line + 1;
   const written = (name) =>
@@ -62,7 +67,7 @@ function read(file, text) {
     return null;
   }
 
-  function visit(node, scope, methods, named) {
+  function visit(node, scope, methods, isNamed) {
     if (ts.isImportDeclaration(node) || (ts.isExportDeclaration(node) && node.moduleSpecifier)) {
       rows.push(["import", node.moduleSpecifier.text, line(node)]);
     } else if (ts.isImportEqualsDeclaration(node) && ts.isExternalModuleReference(node.moduleReference)) {
@@ -76,19 +81,21 @@ function read(file, text) {
     const add = (kind, at, name, prefix) => {
       const full = [scope, prefix, name].filter(Boolean).join(".");
       rows.push([kind === "class" ? "class" : methods || prefix ? "method" : "function", full, line(at)]);
+      named(node, full);
       inner = full;
       within = kind === "class";
     };
     const binding = bound(node);
     if (binding) {
       add(ts.isClassExpression(binding[3]) ? "class" : "callable", binding[0], binding[1], binding[2]);
+      named(binding[3], inner);
       ts.forEachChild(node, (child) => visit(child, child === binding[3] ? inner : scope, child === binding[3] ? within : methods, child === binding[3]));
       return;
     }
     if (ts.isModuleDeclaration(node) && node.name.kind === ts.SyntaxKind.Identifier) {
       inner = scope ? scope + "." + node.name.text : node.name.text;
       within = false;
-    } else if (!named) {
+    } else if (!isNamed) {
       const mine = own(node);
       if (mine) add(mine[0], mine[1], mine[2], "");
       else if (ts.isClassExpression(node)) within = true;
@@ -101,12 +108,15 @@ function read(file, text) {
   return rows;
 }
 
-const [root, files, rejected] = [process.argv[2], {}, {}];
-for (const one of fs.readFileSync(0, "utf8").split("\n").filter(Boolean)) {
-  try {
-    files[one] = read(one, fs.readFileSync(path.join(root, one), "utf8"));
-  } catch (error) {
-    rejected[one] = String(error.message);
+module.exports = { rowsOf };
+if (require.main === module) {
+  const [root, files, rejected] = [process.argv[2], {}, {}];
+  for (const one of fs.readFileSync(0, "utf8").split("\n").filter(Boolean)) {
+    try {
+      files[one] = read(one, fs.readFileSync(path.join(root, one), "utf8"));
+    } catch (error) {
+      rejected[one] = String(error.message);
+    }
   }
+  process.stdout.write(JSON.stringify({ files, rejected }));
 }
-process.stdout.write(JSON.stringify({ files, rejected }));

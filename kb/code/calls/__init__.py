@@ -11,6 +11,7 @@ Bare names link nothing: P 0.18-0.38 was measured for that, and each edge here h
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +20,13 @@ import tree_sitter
 
 from kb.code.calls.edges import SURE, Calls, Edge, Unresolved
 
-LANGUAGES = {"go": "go", "python": "python"}
+LANGUAGES = {"go": "go", "javascript": "ecma", "python": "python", "tsx": "ecma", "typescript": "ecma"}
 """Language of `kb.code.grammars` to its package below this one; languages of one package may call each other."""
 LARGEST = 250_000
 """Nodes of a tree, about 15,000 lines: a larger file is a table, and its time belongs to the extraction of symbols."""
-CONFIGURATION = frozenset(["go.mod", "pyproject.toml", "setup.cfg", "setup.py"])
-"""Names of the files that say what imports mean, which `resolve` wants beside the facts."""
+CONFIGURATION = frozenset(["go.mod", "jsconfig.json", "package.json", "pyproject.toml", "setup.cfg", "setup.py"])
+"""Names of the files that say what imports mean, which `resolve` wants beside the facts; `tsconfig*.json` too."""
+_COMPILER = re.compile(r"^tsconfig(?:\.[\w-]+)?\.json$")
 
 __all__ = ["CONFIGURATION", "LANGUAGES", "SURE", "CallFacts", "Calls", "Edge", "Unresolved", "facts", "resolve"]
 
@@ -66,7 +68,8 @@ def resolve(files: Mapping[str, CallFacts], configuration: Mapping[str, bytes] |
 
 def is_configuration(path: str) -> bool:
     """Whether `resolve` wants the content of a file."""
-    return path.rpartition("/")[2] in CONFIGURATION
+    name = path.rpartition("/")[2]
+    return name in CONFIGURATION or _COMPILER.match(name) is not None
 
 
 def sure(edges: Collection[Edge]) -> list[Edge]:

@@ -6,7 +6,7 @@ import pickle
 import textwrap
 from pathlib import Path
 
-from kb.code import calls, extraction, worker
+from kb.code import calls, extraction, grammars, worker
 from kb.code.calls import configuration
 from kb.code.facts import FileFacts
 
@@ -34,6 +34,14 @@ _SOURCES = {
         var x = func() int { G(); return 1 }()
         func G() {}
         """,
+    "a.tsx": """\
+        namespace N { export class T<K> { f = () => { new Inner().g(); }; static { start(); } } }
+        class Inner { g() { const h = () => { start(); }; [1].map(() => h()); } "quoted name"() { this.g(); } }
+        export default function () { return <Card a={start()}/>; }
+        const Card = function Named() { Named(); };
+        const made = { k() { this.l(); }, l: () => start(), [computed]() { start(); } };
+        function start(x = Card()) {}
+        """,
 }
 
 
@@ -41,9 +49,7 @@ def _facts() -> dict[str, FileFacts]:
     found = {}
     for path, text in _SOURCES.items():
         raw = textwrap.dedent(text).encode()
-        one = extraction.extract(
-            path, raw, path.partition(".")[2].replace("py", "python"), extraction.collector(calls=True)
-        )
+        one = extraction.extract(path, raw, grammars.language_of(path) or "", extraction.collector(calls=True))
         answered = worker.answer(pickle.dumps(one))
         assert answered == one
         assert isinstance(answered, FileFacts)
@@ -70,6 +76,19 @@ def test_names_of_calls_are_names_of_declarations() -> None:
         ("Outer.h", "Outer.Inner.f", 9),
         ("build", "Outer", 10),
         ("late", "build", 13),
+        ("Card", "Card", 4),
+        ("Inner.g", "Inner.g.h", 2),
+        ("Inner.g.h", "start", 2),
+        ("Inner.quoted name", "Inner.g", 2),
+        ("N.T", "start", 1),
+        ("N.T.f", "Inner", 1),
+        ("N.T.f", "Inner.g", 1),
+        ("[computed]", "start", 5),
+        ("default", "Card", 3),
+        ("default", "start", 3),
+        ("k", "l", 5),
+        ("l", "start", 5),
+        ("start", "Card", 6),
     ]
 
 
