@@ -428,9 +428,16 @@ class _Reader(Scopes):
             found: Expression = reader(node)
             return found
         if node.type in _CONSTANTS:
-            return ("k", _CONSTANTS[node.type])
+            return ("k", self._constant(node))
         self._children(node)
         return UNKNOWN
+
+    def _constant(self, node: Node) -> str:
+        last = self.source[node.end_byte - 1 : node.end_byte].lower()
+        kind = _CONSTANTS[node.type]
+        if kind == "int":
+            return "long" if last == b"l" else kind
+        return "float" if kind == "double" and last == b"f" else kind
 
     def _inner(self, node: Node) -> Expression:
         found = [self.expression(child) for child in node.named_children if not child.is_extra]

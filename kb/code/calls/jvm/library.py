@@ -45,7 +45,8 @@ _VALUE = frozenset([
     "get", "put", "remove", "getOrDefault", "putIfAbsent", "computeIfAbsent", "compute", "computeIfPresent", "merge",
     "getValue", "setValue", "replace", "getOrPut", "getOrElse", "value", "second",
 ])  # fmt: skip
-_FACTORIES = {"of": 0, "ofNullable": 0, "asList": 0, "singletonList": 0, "singleton": 0, "copyOf": 0}
+_FACTORIES = frozenset(["of", "ofNullable", "copyOf"])
+_BOXES = frozenset(["Integer", "Long", "Boolean", "Character", "Byte", "Short", "Double", "Float"])
 _SHAPES: dict[str, tuple[tuple[int, ...], int]] = {
     "Function": ((0,), 1), "BiFunction": ((0, 1), 2), "Supplier": ((), 0), "Consumer": ((0,), -1),
     "BiConsumer": ((0, 1), -1), "Predicate": ((0,), -1), "BiPredicate": ((0, 1), -1), "UnaryOperator": ((0,), 0),
@@ -84,6 +85,8 @@ def method(item: Type, name: str, mapped: Type) -> Type:
         return None
     if name == "toString":
         return ("X", "String", ())
+    if name == "toArray":
+        return ("[]", ("X", "Object", ()))
     if item[0] == "[]":
         return item if name == "clone" else None
     args = item[2]
@@ -111,13 +114,18 @@ def method(item: Type, name: str, mapped: Type) -> Type:
     return ("X", _WRAPPED[name], args[:1]) if name in _WRAPPED else None
 
 
+def _spread(item: Type) -> Type:
+    return item[1] if item is not None and item[0] == "[]" else item
+
+
 def factory(name: str, method_name: str, first: Type) -> Type:
     """What a static method of a type of elsewhere gives for its first argument."""
     if name in ("List", "Set", "Optional", "Stream", "Collection"):
-        return ("X", name, (first,)) if method_name in _FACTORIES else None
+        return ("X", name, (_spread(first),)) if method_name in _FACTORIES else None
+    if method_name == "valueOf" and name in _BOXES:
+        return ("X", name, ())
     if name == "Arrays" and method_name in ("asList", "stream"):
-        inner = first[1] if first is not None and first[0] == "[]" else first
-        return ("X", "List" if method_name == "asList" else "Stream", (inner,))
+        return ("X", "List" if method_name == "asList" else "Stream", (_spread(first),))
     if name == "Objects" and method_name.startswith("requireNonNull"):
         return first
     if name == "Collections":

@@ -121,8 +121,8 @@ class Members:
             written = method.params[min(position, count - 1)]
             declared = substitute(self.names.type(file, written), known)
             score = self.accepts(declared, arg)
-            if method.variadic and score is None and position == count - 1 == len(args) - 1 and arg is not None and arg[0] == "[]":
-                score = self.accepts(declared, arg[1])
+            if method.variadic and score is None and arg is not None and position == count - 1 == len(args) - 1:
+                score = self.accepts(("[]", declared), arg)
             if score is None:
                 return None
             total += score
@@ -185,18 +185,15 @@ class Members:
 
     def _takes_lambda(self, declared: Type, given: Type) -> int | None:
         """`given` is ("lambda", number of parameters or -1)."""
-        if declared is not None and declared[0] == "C":
-            found = self.single(declared)
-            if found is None:
-                return None
-            assert given is not None
-            return 2 if given[1] in (-1, len(found.method.params)) else None
         if declared is not None and declared[0] in ("b", "[]"):
             return None
-        shape = library.shape(declared)
+        shape = self.shape(declared)
         assert given is not None
-        if shape is not None and given[1] >= 0:
-            return 2 if len(shape[0]) == given[1] or (given[1] == 0 and declared is not None and declared[0] == "fn") else None
+        if shape is not None:
+            either = declared is not None and declared[0] == "fn" and given[1] == 0
+            return 2 if given[1] in (-1, len(shape[0])) or either else None
+        if declared is not None and declared[0] == "C":
+            return None
         return None if declared is not None and declared[0] == "X" and declared[1] in _WORDS | {"Object"} else 0
 
     def single(self, item: Type) -> Found | None:
@@ -219,6 +216,13 @@ class Members:
         """Parameters and result of a functional interface."""
         found = self.single(item)
         if found is None:
+            if item is not None and item[0] == "C" and self.names.kind((item[1], item[2])).kind == "interface":
+                for one in self.lineage((item[1], item[2])):
+                    for base in self.names.bases(one):
+                        shape = None if base is None or base[0] != "X" else library.shape(base)
+                        if shape is not None:
+                            own = self.known(item, one)
+                            return tuple(substitute(part, own) for part in shape[0]), substitute(shape[1], own)
             return library.shape(item)
         file = found.place[0]
         params = tuple(substitute(self.names.type(file, one), found.known) for one in found.method.params)
