@@ -2,7 +2,8 @@
 
 An expression is a tuple whose first item is its kind:
 
-- `("n", name, type)`: a name that no local variable has, written inside of the type with that number (-1: of the file);
+- `("n", name, type, receivers)`: a name that no local variable has, inside of the type with that number (-1: of the
+  file), with the implicit receivers that Kotlin has beside it;
 - `("v", binding)`: a local variable; `(".", base, name)`: a member; `("c", call)`: the result of a call;
 - `("this", type)`, `("super", type, interface or None)`, `("class", type)`: an object, its base, a type of the file;
 - `("ix", base)`: an element; `("as", type)`: a value of a type; `("or", expressions)`: the first that is known;
@@ -13,7 +14,8 @@ A type as written is `("t", names, arguments, type)` with the names between the 
 `("b", name)` for a primitive type, `("fn", parameters, result)` for a function of Kotlin, or `("?",)`.
 
 A binding is `("is", type)`, `("=", value)`, `("each", value)`, `("lam", call, argument, parameter)` for a parameter of
-a lambda that is an argument, `("of", type, parameter)` for one of a lambda whose type is declared, or `("?",)`.
+a lambda that is an argument, `("of", type, parameter)` for one of a lambda whose type is declared, `("into", value, parameter)` for one that
+is assigned, `("recv", call, argument)` for the implicit receiver of a lambda, or `("?",)`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class Call:
     """A call site: the named scope and the type that it is in, its line (from 1), and what is called.
 
     `kind` is "call", "new" with a written type as `callee`, "this" or "super" (constructors), or "ref" for a reference.
-    `args` is None for a reference, whose number of arguments is unknown.
+    `args` is None for a reference, whose number of arguments is unknown. `labels` are the names of the arguments, '' for
+    one without and "{" for a lambda behind the parentheses; no labels at all mean that no argument has one.
     """
 
     caller: str
@@ -41,19 +44,24 @@ class Call:
     callee: Expression
     args: tuple[Expression, ...] | None
     text: str
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class Method:
-    """A method or function. `result` is a written type or `("=", value)`; `receiver` that of an extension."""
+    """A method or function. `result` is a written type or `("=", value)`; `receiver` that of an extension.
+
+    `rest` is the parameter that takes any number of arguments or -1, `optional` are those with a default.
+    """
 
     name: str
     qname: str
     params: tuple[Written, ...] = ()
     result: Written = UNKNOWN
     type_params: tuple[int, ...] = ()
-    variadic: bool = False
-    optional: int = 0
+    rest: int = -1
+    optional: frozenset[int] = frozenset()
+    names: tuple[str, ...] = ()
     static: bool = False
     abstract: bool = False
     receiver: Written | None = None

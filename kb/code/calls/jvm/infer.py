@@ -7,7 +7,7 @@ from typing import Any
 
 from kb.code.calls.jvm import library
 from kb.code.calls.jvm.facts import Binding, Call, Expression, JvmFacts, Written
-from kb.code.calls.jvm.members import LAMBDA, Found, Members
+from kb.code.calls.jvm.members import LAMBDA, Arguments, Found, Members, arrange
 from kb.code.calls.jvm.names import Place
 from kb.code.calls.jvm.types import Known, Type, substitute
 
@@ -81,8 +81,11 @@ class Inference:
         found = target.found
         if found is None or not found.method.params:
             return None
+        places = arrange(found.method, len(call.args or ()), call.labels)
+        if places is None:
+            return None
         known = self._known(file, call, found, {argument})
-        written = found.method.params[min(argument, len(found.method.params) - 1)]
+        written = found.method.params[places[argument]]
         item = substitute(self.names.type(found.place[0], written), known)
         return self.members.bound(self._parameter(item, position))
 
@@ -238,11 +241,12 @@ class Inference:
 
     # Calls
 
-    def arguments(self, file: str, call: Call) -> tuple[Type, ...] | None:
+    def arguments(self, file: str, call: Call) -> Arguments:
         """The types of the arguments."""
         if call.args is None:
-            return None
-        return tuple(None if one == ("?",) else one for one in (self.value(file, arg) for arg in call.args))
+            return Arguments(None)
+        types = tuple(None if one == ("?",) else one for one in (self.value(file, arg) for arg in call.args))
+        return Arguments(types, call.labels)
 
     def target(self, file: str, number: int) -> Target | None:
         """What a call means."""
@@ -282,11 +286,11 @@ class Inference:
         found = self._overload(self.names.kind(place).methods.get("<init>", ()), place, item, self.arguments(file, call))
         return Target("constructor", found, place, item)
 
-    def _overload(self, methods: Any, place: Place, item: Type, args: tuple[Type, ...] | None) -> Found | None:
+    def _overload(self, methods: Any, place: Place, item: Type, args: Arguments) -> Found | None:
         best: tuple[int, Found] | None = None
         known = self.members.known(item, place)
         for method in methods:
-            score = 0 if args is None else self.members.fit(method, place[0], known, args)
+            score = self.members.fit(method, place[0], known, args)
             if score is not None and (best is None or score > best[0]):
                 best = (score, Found(method, place, known))
         return None if best is None else best[1]
@@ -306,7 +310,7 @@ class Inference:
             return None
         return Target(self._rule(file, callee[1], base, found), found)
 
-    def _super(self, file: str, base: Expression, name: str, args: tuple[Type, ...] | None) -> Target | None:
+    def _super(self, file: str, base: Expression, name: str, args: Arguments) -> Target | None:
         if base[2] is not None:
             item = self.names.type(file, base[2])
             if item is not None and item[0] == "C" and self.names.kind((item[1], item[2])).kind != "interface":
@@ -405,10 +409,13 @@ class Inference:
         if call.args is None or not method.params or not (own or method.name == "<init>"):
             return known
         later: list[tuple[Type, Expression]] = []
+        places = arrange(method, len(call.args), call.labels)
+        if places is None:
+            return known
         for position, arg in enumerate(call.args):
             if position in without:
                 continue
-            declared = self.names.type(found.place[0], method.params[min(position, len(method.params) - 1)])
+            declared = self.names.type(found.place[0], method.params[places[position]])
             if arg[0] in ("lam", "ref"):
                 later.append((declared, arg))
                 continue

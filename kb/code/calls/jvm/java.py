@@ -187,7 +187,7 @@ class _Reader(Scopes):
             params,
             ("cls", self.kind, ()) if is_constructor else self._typed(node),
             type_params,
-            variadic,
+            len(params) - 1 if variadic else -1,
             static=_has(node, "static"),
             abstract=(kind.kind == "interface" and not any(_has(node, word) for word in ("static", "default", "private")))
             or _has(node, "abstract"),
@@ -472,7 +472,7 @@ class _Reader(Scopes):
             return UNKNOWN
         plain = self.text(name)
         if base is None:
-            callee: Expression = ("n", plain, self.kind)
+            callee: Expression = ("n", plain, self.kind, ())
         elif any(child.type == "super" for child in node.children[1:]):
             callee = (".", ("super", self.kind, self._type_of(base)), plain)
         else:

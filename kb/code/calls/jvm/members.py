@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kb.code.calls.jvm import library
-from kb.code.calls.jvm.facts import UNKNOWN, JvmFacts, Method
+from kb.code.calls.jvm.facts import JvmFacts, Method
 from kb.code.calls.jvm.names import Names, Place
 from kb.code.calls.jvm.types import Known, Type, substitute, unify
 
@@ -33,6 +33,39 @@ class Found:
     method: Method
     place: Place
     known: Known
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Their types, None where their number is unknown, and their labels (`facts.Call`)."""
+
+    types: tuple[Type, ...] | None
+    labels: tuple[str, ...] = ()
+
+
+def arrange(method: Method, count: int, labels: tuple[str, ...]) -> list[int] | None:
+    """The parameter of each argument; None where they do not fit together."""
+    found: list[int] = []
+    last = len(method.params) - 1
+    following = 0
+    for position in range(count):
+        label = labels[position] if labels else ""
+        if label == "{":
+            at = last
+        elif label and method.names:
+            if label not in method.names:
+                return None
+            at = method.names.index(label)
+            following = at + 1
+        else:
+            at = following
+            following += 0 if at == method.rest else 1
+        if not 0 <= at <= last:
+            return None
+        found.append(at)
+    given = set(found)
+    wanted = all(at in given or at in method.optional or at == method.rest for at in range(last + 1))
+    return found if wanted else None
 
 
 class Members:
@@ -94,34 +127,34 @@ class Members:
         for one in self.lineage(place):
             yield from (base for base in self.names.bases(one) if base is not None and base[0] == "X")
 
-    def method(self, item: Type, name: str, args: tuple[Type, ...] | None, above: bool = False) -> Found | None:
-        """The overload that fits; of what a type inherits only, with `above`. `args` of None: any number of them."""
+    def method(self, item: Type, name: str, args: Arguments, above: bool = False) -> Found | None:
+        """The overload that fits; of what a type inherits only, with `above`."""
         if item is None or item[0] not in ("C", "K"):
             return None
         own: Place = (item[1], item[2])
         best: tuple[int, Found] | None = None
-        seen: set[int] = set()
         for one in self.lineage(own)[1 if above else 0 :]:
             for method in self.names.kind(one).methods.get(name, ()):
+                if method.receiver is not None:
+                    continue
                 known = self.known(item if item[0] == "C" else ("C", *own, ()), one)
-                score = 0 if args is None else self.fit(method, one[0], known, args)
-                if score is not None and id(method) not in seen and (best is None or score > best[0]):
+                score = self.fit(method, one[0], known, args)
+                if score is not None and (best is None or score > best[0]):
                     best = (score, Found(method, one, known))
-                seen.add(id(method))
         return None if best is None else best[1]
 
-    def fit(self, method: Method, file: str, known: Known, args: tuple[Type, ...]) -> int | None:
+    def fit(self, method: Method, file: str, known: Known, args: Arguments) -> int | None:
         """How well a method takes arguments; None where it cannot."""
-        count = len(method.params)
-        least = count - method.optional - (1 if method.variadic else 0)
-        if len(args) < least or (len(args) > count and not method.variadic):
+        if args.types is None:
+            return 0
+        places = arrange(method, len(args.types), args.labels)
+        if places is None:
             return None
-        total = -3 if method.variadic else 0
-        for position, arg in enumerate(args):
-            written = method.params[min(position, count - 1)]
-            declared = substitute(self.names.type(file, written), known)
+        total = 0 if method.rest < 0 else -3
+        for position, (at, arg) in enumerate(zip(places, args.types, strict=True)):
+            declared = substitute(self.names.type(file, method.params[at]), known)
             score = self.accepts(declared, arg)
-            if method.variadic and score is None and arg is not None and position == count - 1 == len(args) - 1:
+            if score is None and at == method.rest and arg is not None and position == len(places) - 1:
                 score = self.accepts(("[]", declared), arg)
             if score is None:
                 return None
@@ -246,6 +279,3 @@ class Members:
                 if base is not None and base[1] == declared[1]:
                     given = base
         unify(declared, given, known)
-
-
-__all__ = ["LAMBDA", "UNKNOWN", "Found", "Members"]

@@ -24,6 +24,10 @@ class Names:
             self.in_package.setdefault(facts.package, []).append(path)
             for name, number in facts.top.inner.items():
                 own.setdefault(name, []).append((path, number))
+            if facts.language == "kotlin":
+                # What Java calls the functions of a file.
+                stem = path.rpartition("/")[2].partition(".")[0]
+                own.setdefault(f"{stem[:1].upper()}{stem[1:]}Kt", []).append((path, -1))
         self._bases: dict[Place, tuple[Type, ...]] = {}
         self._members: dict[tuple[Place, str], Place | None] = {}
         self._found: dict[tuple[str, int, str], Type] = {}
@@ -51,7 +55,8 @@ class Names:
         if tag == "[]":
             return ("[]", self.type(file, written[1]))
         if tag == "fn":
-            return ("fn", tuple(self.type(file, one) for one in written[1]), self.type(file, written[2]))
+            receiver = None if written[3] is None else self.type(file, written[3])
+            return ("fn", tuple(self.type(file, one) for one in written[1]), self.type(file, written[2]), receiver)
         return written if tag == "b" else None
 
     def _path(self, file: str, names: tuple[str, ...], kind: int) -> Type:

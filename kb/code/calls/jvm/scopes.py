@@ -25,6 +25,7 @@ class Scopes:
         self.kind = -1
         self.names: list[dict[str, int]] = []
         self.types: list[dict[str, Written]] = []
+        self.receivers: tuple[Expression, ...] = ()
 
     def text(self, node: Node) -> str:
         """The text of a node."""
@@ -65,7 +66,7 @@ class Scopes:
         for scope in reversed(self.names):
             if name in scope:
                 return ("v", scope[name])
-        return ("n", name, self.kind)
+        return ("n", name, self.kind, self.receivers)
 
     def named(self, names: tuple[str, ...], arguments: Iterable[Written]) -> Written:
         """A type as written: a type parameter, a local type, or names that are looked up later."""

@@ -2,7 +2,7 @@
 
 - `("C", file, number, arguments)` a type of the project, `("X", name, arguments)` of elsewhere by its last name;
 - `("tp", file, number)` a type parameter, `("[]", element)`, `("b", name)` a primitive type, `("null",)`;
-- `("fn", parameters, result)` a function of Kotlin;
+- `("fn", parameters, result, receiver)` a function of Kotlin;
 - `("K", file, number)` and `("KX", name)` say that an expression denotes the type itself, `("P", name)` a package.
 
 None is unknown.
@@ -27,7 +27,8 @@ def substitute(item: Type, known: Known) -> Type:
     if kind == "[]":
         return ("[]", substitute(item[1], known))
     if kind == "fn":
-        return ("fn", tuple(substitute(one, known) for one in item[1]), substitute(item[2], known))
+        params = tuple(substitute(one, known) for one in item[1])
+        return ("fn", params, substitute(item[2], known), substitute(item[3], known))
     if kind in ("C", "X") and item[-1]:
         return (*item[:-1], tuple(substitute(one, known) for one in item[-1]))
     return item
