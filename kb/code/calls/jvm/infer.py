@@ -341,7 +341,7 @@ class Inference:
             if one.static:
                 owner = self.names.qualified(one.path.rpartition(".")[0] if one.name else one.path, file)
                 found = self.members.method(owner, name, args)
-                if found is not None:
+                if found is not None and (found.method.static or self.files[found.place[0]].language == "kotlin"):
                     return Target("import", found)
         return None
 
