@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tree_sitter
 
-from kb.code.calls.jvm import java
+from kb.code.calls.jvm import java, kotlin
 from kb.code.calls.jvm.facts import JvmFacts
 from kb.code.calls.jvm.resolve import resolve
 
@@ -13,4 +13,4 @@ __all__ = ["read", "resolve"]
 
 def read(tree: tree_sitter.Tree, source: bytes) -> JvmFacts:
     """The facts of a file; the root of its tree says which language it is."""
-    return java.read(tree, source)
+    return (kotlin if tree.root_node.type == "source_file" else java).read(tree, source)

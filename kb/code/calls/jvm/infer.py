@@ -7,20 +7,32 @@ from typing import Any
 
 from kb.code.calls.jvm import library
 from kb.code.calls.jvm.facts import Binding, Call, Expression, JvmFacts, Written
+from kb.code.calls.jvm.functions import Functions
 from kb.code.calls.jvm.members import LAMBDA, Arguments, Found, Members, arrange
 from kb.code.calls.jvm.names import Place
 from kb.code.calls.jvm.types import Known, Type, substitute
 
 DEPTH = 60
+_RECEIVED = frozenset(["apply", "run"])
+_GIVEN = frozenset(["let", "also", "takeIf", "takeUnless"])
+_COLLECTIONS = {
+    "listOf": "List", "mutableListOf": "MutableList", "setOf": "Set", "listOfNotNull": "List", "arrayListOf": "ArrayList",
+    "sequenceOf": "Sequence", "mutableSetOf": "MutableSet",
+}  # fmt: skip
+_SAME = frozenset(["also", "apply", "takeIf", "takeUnless"])
 
 
 class Target:
     """What a call means: a method (`found`) or a type that is made (`place`), by a rule."""
 
-    __slots__ = ("found", "made", "place", "rule")
+    __slots__ = ("base", "found", "made", "place", "rule")
 
-    def __init__(self, rule: str, found: Found | None = None, place: Place | None = None, made: Type = None) -> None:
+    def __init__(
+        self, rule: str, found: Found | None = None, place: Place | None = None, made: Type = None, base: Type = None
+    ) -> None:
+        """`base` is what an extension is called on."""
         self.rule = rule
+        self.base = base
         self.found = found
         self.place = place
         self.made = made
@@ -31,6 +43,7 @@ class Inference:
         self.files = files
         self.members = Members(files)
         self.names = self.members.names
+        self.functions = Functions(self.members)
         self._depth = 0
         self._bindings: dict[tuple[str, int], Type] = {}
         self._targets: dict[tuple[str, int], Target | None] = {}
@@ -63,7 +76,50 @@ class Inference:
             return self._parameter(self.value(file, binding[1]), binding[2])
         if tag == "lam":
             return self._given(file, *binding[1:])
+        if tag == "recv":
+            return self._received(file, *binding[1:])
+        if tag == "part":
+            return self._part(self.members.bound(self.value(file, binding[1])), binding[2])
         return None
+
+    def _part(self, item: Type, position: int) -> Type:
+        """A component of an object that is taken apart."""
+        if item is None or item[0] not in ("C", "X"):
+            return None
+        if item[0] == "X":
+            return item[2][position] if len(item[2]) > position > 0 or len(item[2]) == 2 > position else self.element(item)
+        place: Place = (item[1], item[2])
+        found = self.members.method(item, f"component{position + 1}", Arguments(()))
+        if found is not None:
+            return self._returned(found, found.known)
+        for method in self.names.kind(place).methods.get("<init>", ()):
+            if position < len(method.names):
+                return self._field(item, place, method.names[position])
+        return None
+
+    def _received(self, file: str, number: int, argument: int) -> Type:
+        """The implicit receiver of a lambda, from the function that it is an argument of."""
+        call = self.files[file].calls[number]
+        target = self.target(file, number)
+        if target is None:
+            if call.callee[0] == "." and call.callee[2] in _RECEIVED:
+                return self.members.bound(self.value(file, call.callee[1]))
+            if call.callee[0] == "n" and call.callee[1] == "with" and argument == 1 and call.args:
+                return self.members.bound(self.value(file, call.args[0]))
+            return None
+        declared = self._declared(file, call, target, argument)
+        return self.members.bound(declared[3]) if declared is not None and declared[0] == "fn" else None
+
+    def _declared(self, file: str, call: Call, target: Target, argument: int) -> Type:
+        """The type of the parameter that takes an argument."""
+        found = target.found
+        if found is None or not found.method.params:
+            return None
+        places = arrange(found.method, len(call.args or ()), call.labels)
+        if places is None:
+            return None
+        known = self._known(file, call, found, {argument}, target.base)
+        return substitute(self.names.type(found.place[0], found.method.params[places[argument]]), known)
 
     def _parameter(self, item: Type, position: int) -> Type:
         shape = self.members.shape(item)
@@ -76,18 +132,11 @@ class Inference:
         if target is None:
             if call.kind == "call" and call.callee[0] == ".":
                 base = self.members.bound(self.value(file, call.callee[1]))
+                if call.callee[2] in _GIVEN and self.files[file].language == "kotlin":
+                    return base
                 return library.given(self._external(base), call.callee[2], position)
             return None
-        found = target.found
-        if found is None or not found.method.params:
-            return None
-        places = arrange(found.method, len(call.args or ()), call.labels)
-        if places is None:
-            return None
-        known = self._known(file, call, found, {argument})
-        written = found.method.params[places[argument]]
-        item = substitute(self.names.type(found.place[0], written), known)
-        return self.members.bound(self._parameter(item, position))
+        return self.members.bound(self._parameter(self._declared(file, call, target, argument), position))
 
     def element(self, item: Type) -> Type:
         """What iteration gives."""
@@ -123,7 +172,7 @@ class Inference:
         if tag == "c":
             return self.result(file, expression[1])
         if tag == "n":
-            return self.name(file, expression[1], expression[2])
+            return self.name(file, expression[1], expression[2], expression[3])
         if tag == ".":
             return self.member(file, self.value(file, expression[1]), expression[2])
         if tag == "this":
@@ -173,10 +222,15 @@ class Inference:
         params = self.files[file].kinds[kind].type_params
         return ("C", file, kind, tuple(("tp", file, param) for param in params))
 
-    def name(self, file: str, name: str, kind: int) -> Type:
+    def name(self, file: str, name: str, kind: int, receivers: tuple[Expression, ...] = ()) -> Type:
         """A name that is no local variable."""
         facts = self.files[file]
         inner = kind
+        for receiver in receivers:
+            item = self.members.bound(self.value(file, receiver))
+            found = self._property(file, item, name) if item is not None and item[0] == "C" else None
+            if found is not None:
+                return found
         while inner >= 0:
             found = self._field(self.this(file, inner), (file, inner), name)
             if found is not None:
@@ -193,11 +247,14 @@ class Inference:
 
     def top(self, file: str, name: str) -> Type:
         """A property that Kotlin declares outside of types."""
-        return None
+        found = self.functions.property(file, name) if self.files[file].language == "kotlin" else None
+        return None if found is None else self.binding(*found) or ("?",)
 
     def denoted(self, item: Type) -> Type:
-        """The type itself in place of one of its objects."""
+        """The type itself in place of one of its objects; an object of Kotlin is both."""
         if item is not None and item[0] == "C":
+            if self.names.kind((item[1], item[2])).kind == "object":
+                return item
             return ("K", item[1], item[2])
         return ("KX", item[1]) if item is not None and item[0] == "X" else item
 
@@ -214,9 +271,29 @@ class Inference:
     def _field(self, item: Type, place: Place, name: str) -> Type:
         found = self.members.member(place, name)
         if found is None:
-            return None
+            companion = self._companion(place)
+            return None if companion is None else self._field(("C", *companion, ()), companion, name)
         owner, number = found
         return substitute(self.binding(owner[0], number), self.members.known(item, owner)) or ("?",)
+
+    def _companion(self, place: Place) -> Place | None:
+        number = self.names.kind(place).companion
+        return None if number < 0 else (place[0], number)
+
+    def _property(self, file: str, item: Type, name: str) -> Type:
+        """A field or property of an object; for Kotlin also what a getter of Java or an extension gives."""
+        if item is None or item[0] not in ("C", "K"):
+            return None
+        place: Place = (item[1], item[2])
+        found = self._field(item if item[0] == "C" else ("C", *place, ()), place, name)
+        if found is not None or self.files[file].language != "kotlin":
+            return found
+        getter = name if name.startswith("is") else f"get{name[:1].upper()}{name[1:]}"
+        method = self.members.method(item, getter, Arguments(()))
+        if method is not None:
+            return self._returned(method, method.known)
+        extension = self.functions.extension(file, name, item)
+        return None if extension is None else self.binding(*extension)
 
     def member(self, file: str, base: Type, name: str) -> Type:
         """A field, type or package behind a dot."""
@@ -225,11 +302,13 @@ class Inference:
             return None
         if base[0] in ("C", "K"):
             place = (base[1], base[2])
-            found = self._field(base if base[0] == "C" else ("C", *place, ()), place, name)
+            found = self._property(file, base, name)
             if found is not None:
                 return found
             inner = self.names.member_type(place, name)
-            return None if inner is None else ("K", *inner)
+            if inner is None and name == "INSTANCE" and self.names.kind(place).kind == "object":
+                return ("C", *place, ())
+            return None if inner is None else self.denoted(("C", *inner, ()))
         if base[0] == "P":
             found = self.names.qualified(f"{base[1]}.{name}", file)
             if found is not None:
@@ -297,8 +376,12 @@ class Inference:
 
     def _called(self, file: str, call: Call) -> Target | None:
         callee = call.callee
+        is_kotlin = self.files[file].language == "kotlin"
         if callee[0] == "n":
-            return self._plain(file, call, callee[1], callee[2])
+            return self._scoped(file, call) if is_kotlin else self._plain(file, call, callee[1], callee[2])
+        if callee[0] == "v":
+            found = self.members.method(self.binding(file, callee[1]), "invoke", self.arguments(file, call))
+            return None if found is None else Target("local" if found.place[0] == file else "return-type", found)
         if callee[0] != ".":
             return None
         name, args = callee[2], self.arguments(file, call)
@@ -306,9 +389,97 @@ class Inference:
             return self._super(file, callee[1], name, args)
         base = self.members.bound(self.value(file, callee[1]))
         found = self.members.method(base, name, args)
-        if found is None or base is None:
+        if base is None or (found is None and not is_kotlin and base[0] != "K"):
             return None
-        return Target(self._rule(file, callee[1], base, found), found)
+        if found is not None:
+            return Target(self._rule(file, callee[1], base, found), found)
+        return self._beside(file, call, base, name, args)
+
+    def _beside(self, file: str, call: Call, base: Type, name: str, args: Arguments) -> Target | None:
+        """Behind a dot: members of the companion, types, functions of a package, extensions."""
+        assert base is not None
+        if base[0] == "K":
+            companion = self._companion((base[1], base[2]))
+            found = None if companion is None else self.members.method(("C", *companion, ()), name, args)
+            if found is not None:
+                return Target("local" if found.place[0] == file else "import", found)
+            inner = self.names.member_type((base[1], base[2]), name)
+            if inner is not None and self.files[file].language == "kotlin":
+                return self._made(file, call, ("C", *inner, ()))
+            if companion is not None:
+                base = ("C", *companion, ())
+        if self.files[file].language != "kotlin":
+            return None
+        if base[0] == "P":
+            found = self.functions.of_package(base[1], name, args, file)
+            return Target("import", found) if found is not None else self._made(
+                file, call, self.names.qualified(f"{base[1]}.{name}", file)
+            )
+        return self._extended(file, call, base, name, args) if base[0] in ("C", "X", "[]", "fn") else None
+
+    def _extended(self, file: str, call: Call, base: Type, name: str, args: Arguments) -> Target | None:
+        """An extension that a type around or the file sees."""
+        kind = call.callee[2] if call.callee[0] == "n" else self._kind_of(call.callee)
+        while kind >= 0:
+            for place in self.members.lineage((file, kind)):
+                for method in self.names.kind(place).methods.get(name, ()):
+                    if method.receiver is not None and self.functions.fit(method, place[0], args, base) is not None:
+                        return Target("self" if place == (file, kind) else "inherited", Found(method, place, {}), base=base)
+            kind = self.files[file].kinds[kind].around
+        found = self.functions.function(file, name, args, base)
+        if found is None:
+            return None
+        return Target("local" if found.place[0] == file else "import", found, base=base)
+
+    def _kind_of(self, expression: Expression) -> int:
+        """The type that an expression is written in, as far as it says so."""
+        while expression[0] in (".", "ix"):
+            expression = expression[1]
+        return expression[2] if expression[0] == "n" else expression[1] if expression[0] in ("this", "super") else -1
+
+    def _scoped(self, file: str, call: Call) -> Target | None:
+        """A plain name in Kotlin: receivers, types around, functions that the file sees, types."""
+        _, name, kind, receivers = call.callee
+        args = self.arguments(file, call)
+        for receiver in receivers:
+            item = self.members.bound(self.value(file, receiver))
+            found = self.members.method(item, name, args) if item is not None and item[0] == "C" else None
+            if found is not None:
+                rule = "interface" if self.names.kind(found.place).kind == "interface" else "return-type"
+                return Target("self" if receiver[0] == "as" else rule, found)
+            if item is not None and (target := self._extended(file, call, item, name, args)) is not None:
+                return target
+        target = self._around(file, call, name, kind, args)
+        if target is not None:
+            return target
+        found = self.functions.function(file, name, args)
+        if found is not None:
+            return Target("local" if found.place[0] == file else "import", found)
+        for one in self.names.imports(file, name):
+            owner = self.names.qualified(one.path.rpartition(".")[0] if one.name else one.path, file)
+            found = self.members.method(owner, one.path.rpartition(".")[2] if one.name else name, args)
+            if found is not None:
+                return Target("import", found)
+        item = self.names.named(file, name, kind)
+        return None if item is None or item[0] != "C" else self._made(file, call, item)
+
+    def _around(self, file: str, call: Call, name: str, kind: int, args: Arguments) -> Target | None:
+        inner = kind
+        while inner >= 0:
+            item = self.this(file, inner)
+            for place in self.members.lineage((file, inner)):
+                companion = self._companion(place)
+                own = self.members.method(item, name, args) if place == (file, inner) else None
+                found = own or (None if companion is None else self.members.method(("C", *companion, ()), name, args))
+                if found is not None:
+                    is_own = found.place == (file, inner)
+                    inherited = own is not None and not is_own
+                    return Target("inherited" if inherited else "self" if inner == kind and is_own else "local", found)
+            target = self._extended(file, call, item, name, args)
+            if target is not None:
+                return target
+            inner = self.files[file].kinds[inner].around
+        return None
 
     def _super(self, file: str, base: Expression, name: str, args: Arguments) -> Target | None:
         if base[2] is not None:
@@ -347,8 +518,8 @@ class Inference:
 
     def _rule(self, file: str, base: Expression, item: Type, found: Found) -> str:
         assert item is not None
-        if item[0] == "K":
-            return "inherited" if found.place != (item[1], item[2]) else "local" if found.place[0] == file else "import"
+        if item[0] == "K" or self.names.kind(found.place).kind == "object":
+            return "inherited" if item[0] == "K" and found.place != (item[1], item[2]) else "local" if found.place[0] == file else "import"
         if base[0] == "this":
             return "self" if found.place == (item[1], item[2]) else "inherited"
         if self.names.kind(found.place).kind == "interface":
@@ -382,13 +553,13 @@ class Inference:
         found = target.found
         if found is None:
             return None
+        return self._returned(found, self._known(file, call, found, set(), target.base))
+
+    def _returned(self, found: Found, known: Known) -> Type:
+        """What a method gives."""
         written = found.method.result
-        if written[0] == "=":
-            return substitute(self.value(found.place[0], written[1]), found.known)
-        known = self._known(file, call, found, set())
-        if written == ("self",):
-            return None
-        return substitute(self.names.type(found.place[0], written), known)
+        file = found.place[0]
+        return substitute(self.value(file, written[1]) if written[0] == "=" else self.names.type(file, written), known)
 
     def _made_type(self, file: str, call: Call, target: Target) -> Type:
         """With the type arguments that `<>` leaves out, by the arguments of the constructor."""
@@ -401,11 +572,13 @@ class Inference:
         known = self._known(file, call, Found(target.found.method, target.place, {}), set())
         return (*made[:3], tuple(known.get((target.place[0], param)) for param in params))
 
-    def _known(self, file: str, call: Call, found: Found, without: set[int]) -> Known:
+    def _known(self, file: str, call: Call, found: Found, without: set[int], base: Type = None) -> Known:
         """Type parameters of the method from its arguments; `without` are arguments that are not looked at."""
         known = dict(found.known)
         method = found.method
         own = set(method.type_params)
+        if base is not None and method.receiver is not None:
+            self.members.learn(self.names.type(found.place[0], method.receiver), base, known)
         if call.args is None or not method.params or not (own or method.name == "<init>"):
             return known
         later: list[tuple[Type, Expression]] = []
@@ -437,16 +610,35 @@ class Inference:
         found = self.value(file, arg[2]) if arg[2] is not None else None
         return found if found is None or found[0] not in ("K", "KX", "P", "?", "b", "null") else None
 
+    def _standard(self, file: str, call: Call) -> Type:
+        """A function of Kotlin's library, or a constructor of elsewhere."""
+        name, args = call.callee[1], call.args or ()
+        if name in ("with", "run", "synchronized") and args:
+            return self._lambda_result(file, args[-1])
+        if name in _COLLECTIONS:
+            return ("X", _COLLECTIONS[name], (self.value(file, args[0]) if args else None,))
+        item = self.names.named(file, name, call.callee[2])
+        return item if item is not None and item[0] == "X" else None
+
     def _library(self, file: str, call: Call) -> Type:
         callee = call.callee
         if call.kind == "new":
             return self.made(file, callee)
+        args = call.args or ()
+        if callee[0] == "n" and self.files[file].language == "kotlin":
+            return self._standard(file, call)
         if callee[0] != ".":
             return None
         base = self.members.bound(self.value(file, callee[1]))
         if base is None:
             return None
-        args = call.args or ()
+        if self.files[file].language == "kotlin":
+            if callee[2] in _SAME:
+                return base
+            if callee[2] in ("let", "run", "use") and args:
+                return self._lambda_result(file, args[-1])
+        elif callee[2].startswith("get") and base[0] == "C":
+            return self._field(base, (base[1], base[2]), f"{callee[2][3:4].lower()}{callee[2][4:]}")
         first = self.value(file, args[0]) if args and args[0][0] not in ("lam", "ref") else None
         if base[0] == "KX":
             return library.factory(base[1], callee[2], first)
