@@ -6,7 +6,7 @@ An expression is a tuple whose first item is its kind:
   file), with the implicit receivers that Kotlin has beside it;
 - `("v", binding)`: a local variable; `(".", base, name)`: a member; `("c", call)`: the result of a call;
 - `("this", type)`, `("super", type, interface or None)`, `("class", type)`: an object, its base, a type of the file;
-- `("ix", base)`: an element; `("as", type)`: a value of a type; `("or", expressions)`: the first that is known;
+- `("vn", binding, name)`: what is called by a name that a local variable has too; `("ix", base)`: an element; `("as", type)`: a value of a type; `("or", expressions)`: the first that is known;
 - `("k", name)`: a constant; `("lam", parameters, results)`: a lambda; `("ref", call)`: a reference; `("?",)`: any other.
 
 A type as written is `("t", names, arguments, type)` with the names between the dots and the type around it,
@@ -31,7 +31,7 @@ UNKNOWN: Expression = ("?",)
 
 @dataclass(slots=True)
 class Call:
-    """A call site: the named scope and the type that it is in, its line (from 1), and what is called.
+    """A call site: the named scope and the type (`around`) that it is in, its line (from 1), and what is called.
 
     `kind` is "call", "new" with a written type as `callee`, "this" or "super" (constructors), or "ref" for a reference.
     `args` is None for a reference, whose number of arguments is unknown. `labels` are the names of the arguments, '' for
@@ -44,6 +44,7 @@ class Call:
     callee: Expression
     args: tuple[Expression, ...] | None
     text: str
+    around: int = -1
     labels: tuple[str, ...] = ()
 
 

@@ -378,10 +378,13 @@ class Inference:
         callee = call.callee
         is_kotlin = self.files[file].language == "kotlin"
         if callee[0] == "n":
-            return self._scoped(file, call) if is_kotlin else self._plain(file, call, callee[1], callee[2])
-        if callee[0] == "v":
-            found = self.members.method(self.binding(file, callee[1]), "invoke", self.arguments(file, call))
-            return None if found is None else Target("local" if found.place[0] == file else "return-type", found)
+            return self._scoped(file, call, callee) if is_kotlin else self._plain(file, call, callee[1], callee[2])
+        if callee[0] == "vn":
+            item = self.binding(file, callee[1])
+            found = self.members.method(item, "invoke", self.arguments(file, call))
+            if found is not None:
+                return Target("local" if found.place[0] == file else "return-type", found)
+            return self._scoped(file, call, callee[2]) if item is not None and item[0] in ("C", "X", "b", "tp") else None
         if callee[0] != ".":
             return None
         name, args = callee[2], self.arguments(file, call)
@@ -419,27 +422,33 @@ class Inference:
 
     def _extended(self, file: str, call: Call, base: Type, name: str, args: Arguments) -> Target | None:
         """An extension that a type around or the file sees."""
-        kind = call.callee[2] if call.callee[0] == "n" else self._kind_of(call.callee)
+        kind = call.around
         while kind >= 0:
-            for place in self.members.lineage((file, kind)):
+            companion = self._companion((file, kind))
+            for place in (*self.members.lineage((file, kind)), *(() if companion is None else (companion,))):
                 for method in self.names.kind(place).methods.get(name, ()):
                     if method.receiver is not None and self.functions.fit(method, place[0], args, base) is not None:
                         return Target("self" if place == (file, kind) else "inherited", Found(method, place, {}), base=base)
             kind = self.files[file].kinds[kind].around
         found = self.functions.function(file, name, args, base)
-        if found is None:
-            return None
-        return Target("local" if found.place[0] == file else "import", found, base=base)
+        if found is not None:
+            return Target("local" if found.place[0] == file else "import", found, base=base)
+        for one in self.files[file].imports:
+            if one.name != name:
+                continue
+            # An extension that an object or a companion declares.
+            outer, _, real = one.path.rpartition(".")
+            owner = self.names.qualified(outer, file)
+            if owner is not None and owner[0] == "C":
+                place = (owner[1], owner[2])
+                for method in self.names.kind(place).methods.get(real, ()):
+                    if method.receiver is not None and self.functions.fit(method, place[0], args, base) is not None:
+                        return Target("import", Found(method, place, {}), base=base)
+        return None
 
-    def _kind_of(self, expression: Expression) -> int:
-        """The type that an expression is written in, as far as it says so."""
-        while expression[0] in (".", "ix"):
-            expression = expression[1]
-        return expression[2] if expression[0] == "n" else expression[1] if expression[0] in ("this", "super") else -1
-
-    def _scoped(self, file: str, call: Call) -> Target | None:
+    def _scoped(self, file: str, call: Call, callee: Expression) -> Target | None:
         """A plain name in Kotlin: receivers, types around, functions that the file sees, types."""
-        _, name, kind, receivers = call.callee
+        _, name, kind, receivers = callee
         args = self.arguments(file, call)
         for receiver in receivers:
             item = self.members.bound(self.value(file, receiver))

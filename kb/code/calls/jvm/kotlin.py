@@ -157,18 +157,21 @@ class _Reader(Scopes):
     def _parameters(self, node: Node) -> list[tuple[str, Written, bool, Node | None]]:
         """Name, type, whether any number is taken, and the default."""
         found: list[tuple[str, Written, bool, Node | None]] = []
-        is_rest = False
-        for child in node.named_children:
+        is_rest = has_default = False
+        for child in node.children:
             if child.type == "parameter_modifiers":
                 is_rest = "vararg" in self.text(child)
             elif child.type in ("parameter", "class_parameter"):
                 name, written = self._variable(child)
                 is_rest = is_rest or _has(child, "vararg")
-                default = child.named_children[-1] if any(one.type == "=" for one in child.children) else None
+                default = child.children[-1] if any(one.type == "=" for one in child.children) else None
                 found.append((name, UNKNOWN if written is None else written, is_rest, default))
-                is_rest = False
-            elif not child.is_extra and found and child.type not in ("annotation",):
+                is_rest = has_default = False
+            elif child.type == "=":
+                has_default = True
+            elif has_default and found and not child.is_extra:
                 found[-1] = (*found[-1][:3], child)
+                has_default = False
         return found
 
     def _parameters_of(self, method: Method, node: Node) -> None:
@@ -556,7 +559,7 @@ class _Reader(Scopes):
         base, name = self.expression(children[0]), self.text(children[-1]).strip("`")
         if any(child.type == "::" for child in node.children):
             if name == "class":
-                return UNKNOWN
+                return ("as", ("t", ("KClass",), (), -1))
             return ("ref", self.call(node, "ref", (".", base, name), None, name))
         return (".", base, name)
 
@@ -583,6 +586,8 @@ class _Reader(Scopes):
         if target.type == "identifier":
             name = self.text(target).strip("`")
             callee = self.local(name)
+            if callee[0] == "v":
+                callee = ("vn", callee[1], ("n", name, self.kind, self.receivers))
             return self._called(node, "call", callee, name, rest)
         if target.type == "navigation_expression":
             parts = [one for one in target.named_children if not one.is_extra]
@@ -598,10 +603,11 @@ class _Reader(Scopes):
         for child in rest:
             if child.type == "value_arguments":
                 for one in child.named_children:
-                    if one.type == "value_argument" and one.named_children:
-                        named = len(one.named_children) > 1 and any(part.type == "=" for part in one.children)
-                        labels.append(self.text(one.named_children[0]).strip("`") if named else "")
-                        args.append(self._argument(one.named_children[-1], number, len(args)))
+                    if one.type == "value_argument" and one.children:
+                        # Words like `false` are no named nodes.
+                        named = len(one.children) > 2 and any(part.type == "=" for part in one.children)
+                        labels.append(self.text(one.children[0]).strip("`") if named else "")
+                        args.append(self._argument(one.children[-1], number, len(args)))
             elif child.type == "annotated_lambda":
                 labels.append("{")
                 args.append(self._argument(child, number, len(args)))

@@ -141,6 +141,8 @@ def given(item: Type, name: str, position: int) -> Type:
     if item is None or item[0] != "X" or not item[2]:
         return None
     args = item[2]
+    if name.endswith("Indexed"):
+        return args[0] if position == 1 and item[1] in _ONE else None
     if item[1] in _TWO and len(args) > 1:
         if name in ("computeIfAbsent", "merge"):
             return _type(args[0] if name == "computeIfAbsent" else args[1])

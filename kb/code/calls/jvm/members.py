@@ -81,6 +81,10 @@ class Members:
             self._lines[place] = tuple(self.names.ancestors(place))
         return self._lines[place]
 
+    def full(self, place: Place) -> tuple[str, str]:
+        """Package and qualified name of a type."""
+        return self.names.files[place[0]].package, self.names.kind(place).qname
+
     def known(self, item: Type, place: Place) -> Known:
         """What the type parameters of `place`, which `item` is or inherits from, stand for in `item`."""
         if item is None or item[0] != "C":
@@ -181,7 +185,11 @@ class Members:
         if given[0] == "C" and declared[0] == "C":
             line = self.lineage((given[1], given[2]))
             place = (declared[1], declared[2])
-            return max(1, 8 - line.index(place)) if place in line else None
+            if place in line:
+                return max(1, 8 - line.index(place))
+            # One type may be declared for several platforms.
+            full = self.full(place)
+            return 1 if any(self.full(one) == full for one in line) else None
         if given[0] == "b":
             return self._takes_primitive(declared, given[1])
         if declared[0] == "b":

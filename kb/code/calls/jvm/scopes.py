@@ -94,5 +94,5 @@ class Scopes:
     def call(self, node: Node, kind: str, callee: Expression, args: tuple[Expression, ...] | None, name: str) -> int:
         """The number of a new call site."""
         caller = self.outline.scope_at(node.start_byte)
-        self.facts.calls.append(Call(caller, node.start_point.row + 1, kind, callee, args, name[-80:]))
+        self.facts.calls.append(Call(caller, node.start_point.row + 1, kind, callee, args, name[-80:], self.kind))
         return len(self.facts.calls) - 1
