@@ -13,5 +13,5 @@ __all__ = ["read", "resolve"]
 
 def read(tree: tree_sitter.Tree, source: bytes) -> JvmFacts:
     """The facts of a file; the kinds of nodes that its grammar has say which language it is."""
-    is_kotlin = tree.language.id_for_node_kind("package_header", True) is not None  # noqa: FBT003 # its parameters have no names
-    return (kotlin if is_kotlin else java).read(tree, source)
+    is_kotlin = tree.language.id_for_node_kind("package_header", True) is not None
+    return kotlin.read(tree, source) if is_kotlin else java.read(tree, source)

@@ -5,17 +5,20 @@ An expression is a tuple whose first item is its kind:
 - `("n", name, type, receivers)`: a name that no local variable has, inside of the type with that number (-1: of the
   file), with the implicit receivers that Kotlin has beside it;
 - `("v", binding)`: a local variable; `(".", base, name)`: a member; `("c", call)`: the result of a call;
-- `("this", type)`, `("super", type, interface or None)`, `("class", type)`: an object, its base, a type of the file;
-- `("vn", binding, name)`: what is called by a name that a local variable has too; `("ix", base)`: an element; `("as", type)`: a value of a type; `("or", expressions)`: the first that is known;
-- `("k", name)`: a constant; `("lam", parameters, results)`: a lambda; `("ref", call)`: a reference; `("?",)`: any other.
+- `("vn", binding, name)`: what is called by a name that a local variable has too;
+- `("this", type)`, `("super", type, interface or None)`: an object, its base;
+- `("ix", base)`: an element; `("as", type)`: a value of a type; `("or", expressions)`: the first that is known;
+- `("k", name)`: a constant; `("plus", left, right)`: a sum or a text; `("lam", parameters, results)`: a lambda;
+- `("ref", call)`: a reference to a method; `("?",)`: any other.
 
 A type as written is `("t", names, arguments, type)` with the names between the dots and the type around it,
 `("tp", number)` for a type parameter of the file, `("cls", number)` for a local type, `("[]", element)`,
 `("b", name)` for a primitive type, `("fn", parameters, result)` for a function of Kotlin, or `("?",)`.
 
-A binding is `("is", type)`, `("=", value)`, `("each", value)`, `("lam", call, argument, parameter)` for a parameter of
-a lambda that is an argument, `("of", type, parameter)` for one of a lambda whose type is declared, `("into", value, parameter)` for one that
-is assigned, `("recv", call, argument)` for the implicit receiver of a lambda, or `("?",)`.
+A binding is `("is", type)`, `("=", value)`, `("each", value)`, `("part", value, position)`, `("lam", call, argument,
+parameter)` for a parameter of a lambda that is an argument, `("of", type, parameter)` for one of a lambda whose type is
+declared, `("into", value, parameter)` for one that is assigned, `("recv", call, argument)` for the implicit receiver of
+a lambda, or `("?",)`.
 """
 
 from __future__ import annotations
@@ -33,9 +36,9 @@ UNKNOWN: Expression = ("?",)
 class Call:
     """A call site: the named scope and the type (`around`) that it is in, its line (from 1), and what is called.
 
-    `kind` is "call", "new" with a written type as `callee`, "this" or "super" (constructors), or "ref" for a reference.
-    `args` is None for a reference, whose number of arguments is unknown. `labels` are the names of the arguments, '' for
-    one without and "{" for a lambda behind the parentheses; no labels at all mean that no argument has one.
+    `kind` is "call", "new" with a written type as `callee`, "this" or "super" (constructors), or "ref" (a reference).
+    `args` is None for a reference, whose number of arguments is unknown. `labels` are the names of the arguments, ''
+    for one without and "{" for a lambda behind the parentheses; no labels at all mean that no argument has one.
     """
 
     caller: str
@@ -99,7 +102,11 @@ class Import:
 
 @dataclass(slots=True)
 class JvmFacts:
-    """The facts of one file. `params` are the bounds of type parameters; `top` has what Kotlin declares outside of types."""
+    """The facts of one file.
+
+    `params` are the bounds of type parameters; `top` has what Kotlin declares outside of types, `extensions` are
+    properties of other types by name: the type and the binding.
+    """
 
     language: str = "java"
     package: str = ""

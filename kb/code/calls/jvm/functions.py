@@ -91,7 +91,11 @@ class Functions:
             return 0
         if declared[0] == "X" and given[0] == "C":
             place = (given[1], given[2])
-            return 2 if any(base is not None and base[1] == declared[1] for base in self._members.external(place)) else None
+            return (
+                2
+                if any(base is not None and base[1] == declared[1] for base in self._members.external(place))
+                else None
+            )
         return self._members.accepts(declared, given) if declared[0] == given[0] else None
 
     def property(self, file: str, name: str) -> tuple[str, int] | None:

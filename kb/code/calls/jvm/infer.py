@@ -16,7 +16,8 @@ DEPTH = 60
 _RECEIVED = frozenset(["apply", "run"])
 _GIVEN = frozenset(["let", "also", "takeIf", "takeUnless"])
 _COLLECTIONS = {
-    "listOf": "List", "mutableListOf": "MutableList", "setOf": "Set", "listOfNotNull": "List", "arrayListOf": "ArrayList",
+    "listOf": "List",
+    "mutableListOf": "MutableList", "setOf": "Set", "listOfNotNull": "List", "arrayListOf": "ArrayList",
     "sequenceOf": "Sequence", "mutableSetOf": "MutableSet",
 }  # fmt: skip
 _SAME = frozenset(["also", "apply", "takeIf", "takeUnless"])
@@ -87,7 +88,9 @@ class Inference:
         if item is None or item[0] not in ("C", "X"):
             return None
         if item[0] == "X":
-            return item[2][position] if len(item[2]) > position > 0 or len(item[2]) == 2 > position else self.element(item)
+            return (
+                item[2][position] if len(item[2]) > position > 0 or len(item[2]) == 2 > position else self.element(item)
+            )
         place: Place = (item[1], item[2])
         found = self.members.method(item, f"component{position + 1}", Arguments(()))
         if found is not None:
@@ -362,7 +365,9 @@ class Inference:
         if item is None or item[0] != "C":
             return None
         place: Place = (item[1], item[2])
-        found = self._overload(self.names.kind(place).methods.get("<init>", ()), place, item, self.arguments(file, call))
+        found = self._overload(
+            self.names.kind(place).methods.get("<init>", ()), place, item, self.arguments(file, call)
+        )
         return Target("constructor", found, place, item)
 
     def _overload(self, methods: Any, place: Place, item: Type, args: Arguments) -> Found | None:
@@ -384,7 +389,9 @@ class Inference:
             found = self.members.method(item, "invoke", self.arguments(file, call))
             if found is not None:
                 return Target("local" if found.place[0] == file else "return-type", found)
-            return self._scoped(file, call, callee[2]) if item is not None and item[0] in ("C", "X", "b", "tp") else None
+            return (
+                self._scoped(file, call, callee[2]) if item is not None and item[0] in ("C", "X", "b", "tp") else None
+            )
         if callee[0] != ".":
             return None
         name, args = callee[2], self.arguments(file, call)
@@ -415,8 +422,10 @@ class Inference:
             return None
         if base[0] == "P":
             found = self.functions.of_package(base[1], name, args, file)
-            return Target("import", found) if found is not None else self._made(
-                file, call, self.names.qualified(f"{base[1]}.{name}", file)
+            return (
+                Target("import", found)
+                if found is not None
+                else self._made(file, call, self.names.qualified(f"{base[1]}.{name}", file))
             )
         return self._extended(file, call, base, name, args) if base[0] in ("C", "X", "[]", "fn") else None
 
@@ -428,7 +437,9 @@ class Inference:
             for place in (*self.members.lineage((file, kind)), *(() if companion is None else (companion,))):
                 for method in self.names.kind(place).methods.get(name, ()):
                     if method.receiver is not None and self.functions.fit(method, place[0], args, base) is not None:
-                        return Target("self" if place == (file, kind) else "inherited", Found(method, place, {}), base=base)
+                        return Target(
+                            "self" if place == (file, kind) else "inherited", Found(method, place, {}), base=base
+                        )
             kind = self.files[file].kinds[kind].around
         found = self.functions.function(file, name, args, base)
         if found is not None:
@@ -512,7 +523,13 @@ class Inference:
                 found = self.members.method(item, name, args)
                 if found is None:
                     return None
-                rule = "inherited" if found.place != (file, inner) else "local" if found.method.static or inner != kind else "self"
+                rule = (
+                    "inherited"
+                    if found.place != (file, inner)
+                    else "local"
+                    if found.method.static or inner != kind
+                    else "self"
+                )
                 return Target(rule, found)
             if name in library.OBJECT:
                 return None
@@ -528,7 +545,13 @@ class Inference:
     def _rule(self, file: str, base: Expression, item: Type, found: Found) -> str:
         assert item is not None
         if item[0] == "K" or self.names.kind(found.place).kind == "object":
-            return "inherited" if item[0] == "K" and found.place != (item[1], item[2]) else "local" if found.place[0] == file else "import"
+            return (
+                "inherited"
+                if item[0] == "K" and found.place != (item[1], item[2])
+                else "local"
+                if found.place[0] == file
+                else "import"
+            )
         if base[0] == "this":
             return "self" if found.place == (item[1], item[2]) else "inherited"
         if self.names.kind(found.place).kind == "interface":

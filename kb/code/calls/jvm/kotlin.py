@@ -79,14 +79,18 @@ class _Reader(Scopes):
 
     def _name(self, node: Node) -> str:
         name = node.child_by_field_name("name")
-        return "Companion" if name is None and node.type == "companion_object" else "" if name is None else self.text(name).strip("`")
+        return (
+            "Companion"
+            if name is None and node.type == "companion_object"
+            else ""
+            if name is None
+            else self.text(name).strip("`")
+        )
 
     def _enter(self, holder: Kind, members: Iterable[Node]) -> None:
         """Signatures, properties, aliases."""
         for child in members:
-            if child.type == "function_declaration":
-                self._signature(holder, child)
-            elif child.type == "secondary_constructor":
+            if child.type in ("function_declaration", "secondary_constructor"):
                 self._signature(holder, child)
             elif child.type == "property_declaration":
                 self._property(holder, child)
@@ -127,15 +131,17 @@ class _Reader(Scopes):
         name = "<init>" if is_constructor else self._name(node)
         self.types.append({})
         type_params = self._type_parameters(node)
-        method = Method(name, holder.qname if is_constructor else self._qnames.get(node.id, name), type_params=type_params)
+        method = Method(
+            name, holder.qname if is_constructor else self._qnames.get(node.id, name), type_params=type_params
+        )
         for child in node.children:
             if child.type == "function_value_parameters":
                 self._parameters_of(method, child)
         method.receiver, result = self._receiver_and_result(node)
-        has_block = any(child.type == "function_body" and child.named_children[:1] and child.named_children[0].type == "block"
-                        for child in node.named_children)  # fmt: skip
+        bodies = [child for child in node.named_children if child.type == "function_body"]
+        has_body = bool(bodies)
+        has_block = has_body and any(child.type == "block" for child in bodies[0].named_children)
         method.result = result if result is not None else ("t", ("Unit",), (), -1) if has_block else UNKNOWN
-        has_body = any(child.type == "function_body" for child in node.named_children)
         method.abstract = _has(node, "abstract") or (holder.kind == "interface" and not has_body)
         if result is None and not has_block:
             self._methods[node.id] = method
@@ -227,10 +233,7 @@ class _Reader(Scopes):
         own.type_params = self._type_parameters(node)
         heads = [child for child in node.named_children if child.type == "delegation_specifiers"]
         own.bases = tuple(
-            self.type(part)
-            for head in heads
-            for specifier in head.named_children
-            for part in self._base(specifier)
+            self.type(part) for head in heads for specifier in head.named_children for part in self._base(specifier)
         )
         outer, self.kind = self.kind, number
         body = next((one for one in node.named_children if one.type in ("class_body", "enum_class_body")), None)
@@ -244,7 +247,9 @@ class _Reader(Scopes):
                         params = self._parameters(holder)
                         self._parameters_of(primary, holder)
                         for one in holder.named_children:
-                            if one.type == "class_parameter" and any(part.type in ("val", "var") for part in one.children):
+                            if one.type == "class_parameter" and any(
+                                part.type in ("val", "var") for part in one.children
+                            ):
                                 name, written = self._variable(one)
                                 self._member(own, name, ("is", UNKNOWN if written is None else written))
         if own.kind == "class":
@@ -278,7 +283,9 @@ class _Reader(Scopes):
     def _enum_entry(self, node: Node, number: int) -> None:
         for child in node.named_children[1:]:
             if child.type == "class_body":
-                anonymous = self.add_kind(Kind("", self.facts.kinds[number].qname, "class", number, bases=(("cls", number, ()),)))
+                anonymous = self.add_kind(
+                    Kind("", self.facts.kinds[number].qname, "class", number, bases=(("cls", number, ()),))
+                )
                 self._enter_and_read(anonymous, child)
             else:
                 self._walk(child)
@@ -297,7 +304,10 @@ class _Reader(Scopes):
         while node.type in ("delegation_specifier", "constructor_invocation", "explicit_delegation"):
             if not node.named_children:
                 return []
-            node = next((one for one in node.named_children if not one.is_extra and one.type != "annotation"), node.named_children[0])
+            node = next(
+                (one for one in node.named_children if not one.is_extra and one.type != "annotation"),
+                node.named_children[0],
+            )
         return [node] if node.type in _TYPES else []
 
     def _constructed(self, heads: list[Node], params: list[tuple[str, Written, bool, Node | None]]) -> None:
@@ -312,7 +322,9 @@ class _Reader(Scopes):
                     for part in specifier.named_children:
                         if part.type == "constructor_invocation":
                             written_base = self.type(part.named_children[0])
-                            self._called(part, "new", written_base, self.text(part.named_children[0]), part.named_children[1:])
+                            self._called(
+                                part, "new", written_base, self.text(part.named_children[0]), part.named_children[1:]
+                            )
                         elif part.type == "explicit_delegation":
                             for value in part.named_children[1:]:
                                 self._walk(value)
@@ -330,10 +342,9 @@ class _Reader(Scopes):
                         if default is not None:
                             self.expression(default)
                         self.bind(name, ("is", ("[]", written) if is_rest else written))
-                elif child.type == "value_arguments":
-                    word = next((self.text(one) for one in node.named_children if one.type == "constructor_delegation_call"), "")
-                    word = "super" if "super" in (word or self.text(node)[: child.start_byte - node.start_byte]).rpartition(":")[2] else "this"
-                    self._called(child, word, (word, self.kind, None), word, [child])
+                elif child.type == "constructor_delegation_call":
+                    word = "super" if any(one.type == "super" for one in child.children) else "this"
+                    self._called(child, word, (word, self.kind, None), word, child.named_children)
                 elif child.type == "function_body":
                     self._function_body(node, child)
                 elif child.type == "block":
@@ -539,7 +550,9 @@ class _Reader(Scopes):
         return found
 
     def _inner(self, node: Node) -> Expression:
-        found = [self.expression(child) for child in node.named_children if not child.is_extra and child.type != "annotation"]
+        found = [
+            self.expression(child) for child in node.named_children if not child.is_extra and child.type != "annotation"
+        ]
         return found[0] if len(found) == 1 else UNKNOWN
 
     def _this(self, node: Node) -> Expression:
@@ -564,7 +577,9 @@ class _Reader(Scopes):
         return (".", base, name)
 
     def _reference(self, node: Node) -> Expression:
-        name = next((self.text(one).strip("`") for one in reversed(node.named_children) if one.type == "identifier"), "")
+        name = next(
+            (self.text(one).strip("`") for one in reversed(node.named_children) if one.type == "identifier"), ""
+        )
         if not name:
             return UNKNOWN
         if len(node.named_children) > 1:
@@ -631,7 +646,9 @@ class _Reader(Scopes):
 
             if params is None:
                 numbers.append(self.bind("it", binding(0)))
-            for position, child in enumerate(() if params is None else [one for one in params.named_children if not one.is_extra]):
+            for position, child in enumerate(
+                () if params is None else [one for one in params.named_children if not one.is_extra]
+            ):
                 if child.type == "multi_variable_declaration":
                     self.facts.bindings.append(binding(position))
                     numbers.append(len(self.facts.bindings) - 1)
@@ -744,7 +761,11 @@ class _Reader(Scopes):
                 if position == 0 and condition is not None:
                     self._narrow(condition)
                 values.append(self.expression(branch))
-        if condition is not None and condition.type == "is_expression" and any(one.type == "!is" for one in condition.children):
+        if (
+            condition is not None
+            and condition.type == "is_expression"
+            and any(one.type == "!is" for one in condition.children)
+        ):
             self._rest_of(condition, branches)
         return ("or", tuple(values))
 
@@ -754,7 +775,12 @@ class _Reader(Scopes):
         while last is not None and last.type == "block" and last.named_children:
             last = last.named_children[-1]
         left, right = condition.child_by_field_name("left"), condition.child_by_field_name("right")
-        ends = last is not None and last.type in ("return_expression", "throw_expression", "continue_expression", "break_expression")
+        ends = last is not None and last.type in (
+            "return_expression",
+            "throw_expression",
+            "continue_expression",
+            "break_expression",
+        )
         if ends and left is not None and right is not None and left.type == "identifier":
             self.bind(self.text(left), ("is", self.type(right)))
 

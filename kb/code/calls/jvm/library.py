@@ -36,9 +36,11 @@ _SAME = frozenset([
 ])  # fmt: skip
 _MAPPED = frozenset(["map", "mapNotNull", "mapIndexed"])
 _WRAPPED = {
-    "iterator": "Iterator", "listIterator": "ListIterator", "stream": "Stream", "parallelStream": "Stream",
+    "iterator": "Iterator",
+    "listIterator": "ListIterator", "stream": "Stream", "parallelStream": "Stream",
     "findFirst": "Optional", "findAny": "Optional", "descendingIterator": "Iterator", "elements": "Enumeration",
-    "toList": "List", "toSet": "Set", "toMutableList": "MutableList", "asSequence": "Sequence", "asIterable": "Iterable",
+    "toList": "List",
+    "toSet": "Set", "toMutableList": "MutableList", "asSequence": "Sequence", "asIterable": "Iterable",
     "asReversed": "List", "toSortedSet": "Set", "spliterator": "Spliterator",
 }  # fmt: skip
 _VALUE = frozenset([
@@ -49,9 +51,11 @@ _FACTORIES = frozenset(["of", "ofNullable", "copyOf"])
 _BOXES = frozenset(["Integer", "Long", "Boolean", "Character", "Byte", "Short", "Double", "Float"])
 _SHAPES: dict[str, tuple[tuple[int, ...], int]] = {
     "Function": ((0,), 1), "BiFunction": ((0, 1), 2), "Supplier": ((), 0), "Consumer": ((0,), -1),
-    "BiConsumer": ((0, 1), -1), "Predicate": ((0,), -1), "BiPredicate": ((0, 1), -1), "UnaryOperator": ((0,), 0),
+    "BiConsumer": ((0, 1), -1),
+    "Predicate": ((0,), -1), "BiPredicate": ((0, 1), -1), "UnaryOperator": ((0,), 0),
     "BinaryOperator": ((0, 0), 0), "Comparator": ((0, 0), -1), "Callable": ((), 0), "Runnable": ((), -1),
-    "ToIntFunction": ((0,), -1), "ToLongFunction": ((0,), -1), "ToDoubleFunction": ((0,), -1), "IntFunction": ((-1,), 0),
+    "ToIntFunction": ((0,), -1),
+    "ToLongFunction": ((0,), -1), "ToDoubleFunction": ((0,), -1), "IntFunction": ((-1,), 0),
     "LongFunction": ((-1,), 0), "DoubleFunction": ((-1,), 0), "IntPredicate": ((-1,), -1), "PrivilegedAction": ((), 0),
     "BooleanSupplier": ((), -1), "IntSupplier": ((), -1), "LongSupplier": ((), -1), "IntUnaryOperator": ((-1,), -1),
 }  # fmt: skip
@@ -95,9 +99,16 @@ def method(item: Type, name: str, mapped: Type) -> Type:
             return _type(args[1])
         if name in ("getKey", "firstKey", "lastKey", "key", "first", "component1"):
             return _type(args[0])
-        found = {"values": ("Collection", (args[1],)), "keySet": ("Set", (args[0],)), "entrySet": ("Set", (("X", "Entry", args),)),
-                 "firstEntry": ("Entry", args), "lastEntry": ("Entry", args), "keys": ("Set", (args[0],)),
-                 "entries": ("Set", (("X", "Entry", args),))}.get(name)  # fmt: skip
+        entries = ("Set", (("X", "Entry", args),))
+        found = {
+            "values": ("Collection", (args[1],)),
+            "keySet": ("Set", (args[0],)),
+            "keys": ("Set", (args[0],)),
+            "entrySet": entries,
+            "entries": entries,
+            "firstEntry": ("Entry", args),
+            "lastEntry": ("Entry", args),
+        }.get(name)
         return None if found is None else ("X", *found)
     if item[1] not in _ONE or not args:
         return None
@@ -129,7 +140,9 @@ def factory(name: str, method_name: str, first: Type) -> Type:
     if name == "Objects" and method_name.startswith("requireNonNull"):
         return first
     if name == "Collections":
-        kind = "Set" if "Set" in method_name or method_name == "singleton" else "Map" if "Map" in method_name else "List"
+        kind = (
+            "Set" if "Set" in method_name or method_name == "singleton" else "Map" if "Map" in method_name else "List"
+        )
         return first if method_name.startswith(("unmodifiable", "synchronized")) else ("X", kind, (first,))
     if name == "String":
         return ("X", "String", ())
@@ -147,7 +160,11 @@ def given(item: Type, name: str, position: int) -> Type:
         if name in ("computeIfAbsent", "merge"):
             return _type(args[0] if name == "computeIfAbsent" else args[1])
         return _type(args[position]) if position < 2 else None
-    return _type(args[0]) if item[1] in _ONE and (position == 0 or name in ("sort", "sorted", "reduce", "max", "min")) else None
+    return (
+        _type(args[0])
+        if item[1] in _ONE and (position == 0 or name in ("sort", "sorted", "reduce", "max", "min"))
+        else None
+    )
 
 
 def shape(item: Type) -> tuple[tuple[Type, ...], Type] | None:

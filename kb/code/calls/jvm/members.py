@@ -193,7 +193,13 @@ class Members:
         if given[0] == "b":
             return self._takes_primitive(declared, given[1])
         if declared[0] == "b":
-            return -1 if given[0] == "X" and given[1] == _BOXED.get(declared[1]) else None if given[0] != "X" or given[1] in _WORDS else 0
+            return (
+                -1
+                if given[0] == "X" and given[1] == _BOXED.get(declared[1])
+                else None
+                if given[0] != "X" or given[1] in _WORDS
+                else 0
+            )
         if given[0] == "[]":
             if declared[0] == "[]":
                 return self.accepts(declared[1], given[1])
@@ -221,7 +227,9 @@ class Members:
             wider = _WIDER.get(name, "").split()
             return 7 - wider.index(declared[1]) if declared[1] in wider else None
         if declared[0] == "X":
-            return 1 if declared[1] in (_BOXED.get(name), name.capitalize()) else 0 if declared[1] not in _WORDS else None
+            return (
+                1 if declared[1] in (_BOXED.get(name), name.capitalize()) else 0 if declared[1] not in _WORDS else None
+            )
         return None
 
     def _takes_lambda(self, declared: Type, given: Type) -> int | None:

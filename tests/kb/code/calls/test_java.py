@@ -28,7 +28,11 @@ public class Base<T> implements Named {
 """
 _ITEM = """\
 package lib;
-public class Item { public void run() {} public Item next() { return this; } public static Item made() { return null; } }
+public class Item {
+    public void run() {}
+    public Item next() { return this; }
+    public static Item made() { return null; }
+}
 """
 _NAMED = "package lib; public interface Named { String name(); default Item titled() { return null; } }"
 _MAPPER = "package lib; public interface Mapper<A, B> { B apply(A a); }"
@@ -59,7 +63,8 @@ _CASES = {
         "Base<Item> b = null; for (var e : b.byName.entrySet()) e.getValue().run();",
         ["Item.run: return-type"],
     ),
-    "array": ("Item[] a = null; a[0].run(); for (Item x : a) x.run();", ["Item.run: annotation", "Item.run: return-type"]),
+    "array": ("Item[] a = null; a[0].run(); for (Item x : a) x.run();",
+           ["Item.run: annotation", "Item.run: return-type"]),
     "stream": ("items.stream().filter(x -> x.next() != null).forEach(x -> x.run());",
                ["Item.next: return-type", "Item.run: return-type"]),
     "inherited": ("get();", ["Base.get: inherited"]),
@@ -85,7 +90,8 @@ _CASES = {
                 ["Item.made: import", "Item.run: attribute-type", "Use.Box: constructor"]),
     "nested": ("new Base.Nested().n();", ["Base.Nested: constructor", "Base.Nested.n: return-type"]),
     "inherited nested": ("Nested n = null; n.n();", ["Base.Nested.n: annotation"]),
-    "inner of an object": ("Base<Item> b = null; b.new Inner().i();", ["Base.Inner: constructor", "Base.Inner.i: return-type"]),
+    "inner of an object": ("Base<Item> b = null; b.new Inner().i();",
+           ["Base.Inner: constructor", "Base.Inner.i: return-type"]),
     "enum": ("Kind.ONE.go(); Kind.valueOf(``).go();", ["Kind.go: attribute-type", "Kind.go: return-type"]),
     "record": ("Pair p = new Pair(null, null); p.left().run(); p.right().get(); p.swap();",
                ["Base.get: return-type", "Item.run: return-type", "Pair: constructor", "Pair.swap: annotation"]),

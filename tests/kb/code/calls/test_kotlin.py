@@ -61,7 +61,12 @@ package lib;
 public class Old {
     public static Old made() { return null; }
     public Item getItem() { return null; }
-    public void old() { LibKt.top(1).run(); Item.Companion.made(); Single.INSTANCE.only(); new Two(null, null).getLeft().run(); }
+    public void old() {
+        LibKt.top(1).run();
+        Item.Companion.made();
+        Single.INSTANCE.only();
+        new Two(null, null).getLeft().run();
+    }
 }
 """
 _CASES = {
@@ -87,13 +92,15 @@ _CASES = {
     "property outside of types": ("shared.run()", ["Item.run: attribute-type"]),
     "property of an extension": ("item.twice.run()", ["Item.run: attribute-type"]),
     "type argument": ("Box(item).held.run(); Box<Item>(item).get().run()",
-                      ["Box.get: return-type", "Box: constructor", "Item.run: attribute-type", "Item.run: return-type"]),
+                      ["Box.get: return-type", "Box: constructor", "Item.run: attribute-type",
+                       "Item.run: return-type"]),
     "taken apart": ("val (a, b) = Two(item, Box(item)); a.run(); b.get()",
                     ["Box.get: return-type", "Box: constructor", "Item.run: return-type", "Two: constructor"]),
     "loop": ("for (x in listOf(item)) x.run()", ["Item.run: return-type"]),
     "lambda": ("each(listOf()) { it.run() }; each(listOf()) { x -> x.next() }",
                ["Item.next: return-type", "Item.run: return-type", "each: import"]),
-    "receiver of a lambda": ("build { run(); next() }", ["Item.next: return-type", "Item.run: return-type", "build: import"]),
+    "receiver of a lambda": ("build { run(); next() }",
+           ["Item.next: return-type", "Item.run: return-type", "build: import"]),
     "receiver by type parameter": ("item.same { next() }.run()",
                                    ["Item.next: return-type", "Item.run: return-type", "same: import"]),
     "scope functions": ("item.apply { next() }.let { it.run() }; with(item) { again() }",
@@ -141,6 +148,7 @@ def test_java_calls_kotlin() -> None:
     assert [f"{one.caller} -> {one.callee}: {one.rule}" for one in found if one.caller_file == "lib/Old.java"] == [
         "Old.old -> Item.Companion.made: import",
         "Old.old -> Item.run: return-type",
+        "Old.old -> Item.run: return-type",
         "Old.old -> Single.only: import",
         "Old.old -> Two: constructor",
         "Old.old -> top: import",
@@ -170,9 +178,9 @@ def test_callers_are_named_by_the_outline() -> None:
     assert projects.inside(textwrap.dedent(source), "A.kt") == [
         "17  -> made: local",
         "2 Outer -> Base: constructor",
-        "2 Outer -> made: local",
         "4 Outer -> Outer.go: self",
         "5 Outer -> Outer.go: self",
+        "2 Outer -> made: local",
         "12 Outer.Companion.make -> Outer: constructor",
         "3 Outer.constructor -> Outer: constructor",
         "3 Outer.constructor -> Outer.go: self",
