@@ -1,7 +1,8 @@
-"""`python -m bench.codegraph accuracy|speed|hostile`: what kb.code reads out of source code, and how fast.
+"""`python -m bench.codegraph accuracy|calls|speed|hostile`: what kb.code reads out of source code, and how fast.
 
     python -m bench.codegraph accuracy                            # trees that its queries were not written with
     python -m bench.codegraph accuracy --trees seen --languages java kotlin --differences /tmp/differences
+    python -m bench.codegraph calls                               # of Java, beside javac
     python -m bench.codegraph speed                               # beside a plain loop over the same grammars
     python -m bench.codegraph hostile                             # files made to stall a parser
 
@@ -17,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.codegraph import accuracy, hostile, natives, speed
+from bench.codegraph import accuracy, calls, hostile, natives, speed
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -30,6 +31,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--names", nargs="+", default=[], help="of trees; all of them")
     one.add_argument("--files", type=int, default=500, help="of a tree, at most")
     one.add_argument("--differences", type=Path, help="folder for the lines that differ")
+    three = commands.add_parser("calls", help="precision and recall of calls of Java")
+    three.add_argument("--names", nargs="+", default=[], help="of trees; all of them")
+    three.add_argument("--files", type=int, default=2000, help="of a tree, at most")
     two = commands.add_parser("speed", help="beside a plain loop in one process")
     two.add_argument("--files", type=int, default=2000)
     commands.add_parser("hostile", help="files made to stall a parser")
@@ -44,6 +48,9 @@ def main() -> int:
         which = {True: given.trees != "unseen", False: given.trees != "seen"}
         found = accuracy.measure(given.languages, which, given.files, given.differences, given.names)
         missed = any(one.get("missed") for one in found.values())
+    elif given.command == "calls":
+        found = calls.measure(given.names, given.files)
+        missed = any(min(one["precision"] or 0, one["recall"] or 0) < calls.TARGET for one in found.values())
     elif given.command == "speed":
         found = speed.measure(given.files)
         missed = bool(found["missed"])
