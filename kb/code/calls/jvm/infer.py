@@ -639,6 +639,8 @@ class Inference:
     def _lambda_result(self, file: str, arg: Expression) -> Type:
         if arg[0] == "ref":
             return self.result(file, arg[1])
+        if arg[0] != "lam":
+            return None
         found = self.value(file, arg[2]) if arg[2] is not None else None
         return found if found is None or found[0] not in ("K", "KX", "P", "?", "b", "null") else None
 

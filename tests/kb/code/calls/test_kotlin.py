@@ -105,6 +105,7 @@ _CASES = {
                                    ["Item.next: return-type", "Item.run: return-type", "same: import"]),
     "scope functions": ("item.apply { next() }.let { it.run() }; with(item) { again() }",
                         ["Item.again: return-type", "Item.next: return-type", "Item.run: return-type"]),
+    "function that is passed on": ("val g = {}; item.let(g).run(); listOf(item).map(g); with(item, g)", []),
     "invoke": ("item(1)", ["Item.invoke: return-type"]),
     "local function": ("fun deep(): Item = item; deep().run()", ["Item.run: return-type", "Use.f.deep: local"]),
     "interface": ("named.titled().run()", ["Item.run: return-type", "Named.titled: interface"]),
