@@ -438,7 +438,7 @@ class Inference:
                 for method in self.names.kind(place).methods.get(name, ()):
                     if method.receiver is not None and self.functions.fit(method, place[0], args, base) is not None:
                         return Target(
-                            "self" if place == (file, kind) else "inherited", Found(method, place, {}), base=base
+                            _owned(place == (file, kind), place[0] == file), Found(method, place, {}), base=base
                         )
             kind = self.files[file].kinds[kind].around
         found = self.functions.function(file, name, args, base)
@@ -680,3 +680,8 @@ class Inference:
             return ("X", "Class", (base,))
         mapped = self._lambda_result(file, args[0]) if args and args[0][0] in ("lam", "ref") else None
         return library.method(self._external(base), callee[2], mapped)
+
+
+def _owned(is_own: bool, is_here: bool) -> str:
+    """The rule for a member of a type around, or of its companion."""
+    return "self" if is_own else "local" if is_here else "inherited"
