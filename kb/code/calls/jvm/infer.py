@@ -661,6 +661,8 @@ class Inference:
         args = call.args or ()
         if callee[0] == "n" and self.files[file].language == "kotlin":
             return self._standard(file, call)
+        if callee[0] == "n" and args and callee[1].startswith("requireNonNull"):
+            return self.value(file, args[0])
         if callee[0] != ".":
             return None
         base = self.members.bound(self.value(file, callee[1]))

@@ -219,14 +219,15 @@ class _Reader(JavaValues):
         return (
             []
             if params is None
-            else [one for one in params.named_children if one.type in ("formal_parameter", "spread_parameter")]
+            else [one for one in params.named_children if one.type in ("formal_parameter", "spread_parameter", "ERROR")]
         )
 
     def _parameter_types(self, node: Node) -> tuple[tuple[Written, ...], bool]:
         found: list[Written] = []
         variadic = False
         for one in self._parameters(node):
-            if one.type == "spread_parameter":
+            if one.type != "formal_parameter":
+                # The grammar does not know an annotation before the dots.
                 variadic = True
                 found.append(self._spread(one))
             else:
@@ -242,7 +243,7 @@ class _Reader(JavaValues):
 
     def _bind_parameters(self, node: Node) -> None:
         for one in self._parameters(node):
-            if one.type == "spread_parameter":
+            if one.type != "formal_parameter":
                 for child in one.named_children:
                     name = child.child_by_field_name("name")
                     if child.type == "variable_declarator" and name is not None:

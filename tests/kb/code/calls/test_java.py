@@ -102,6 +102,8 @@ _CASES = {
                ["Item.run: annotation", "Use.own: self"]),
     "ternary": ("(true ? item : null).run();", ["Item.run: return-type"]),
     "static import": ("made(); only();", ["Item.made: import", "Item.made: import"]),
+    "any number of arguments": ("many(1, item.next());", ["Item.next: attribute-type", "Use.many: self"]),
+    "not null": ("requireNonNull(item).run();", ["Item.run: return-type"]),
     "caught": ("try { own(); } catch (Wrong e) { e.why(); }", ["Use.Wrong.why: annotation", "Use.own: self"]),
     "resource": ("try (Wrong w = new Wrong()) { w.why(); }", ["Use.Wrong: constructor", "Use.Wrong.why: annotation"]),
     "outer of a nested type": ("new Wrong().outer();", ["Use.Wrong: constructor", "Use.Wrong.outer: return-type"]),
@@ -114,9 +116,11 @@ _USE = """\
 package app;
 import lib.*;
 import static lib.Item.*;
+import static java.util.Objects.requireNonNull;
 class Use extends Base<Item> {
     void f() { %s }
     void own() {}
+    void many(Object @Nullable ... args) {}
     <N extends Item> void bounded(N n) { }
     static class Box<H> { H held; Box(H h) { held = h; } }
     static class Wrong extends RuntimeException { void why() {} void outer() {} }

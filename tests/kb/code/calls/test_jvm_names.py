@@ -1,4 +1,4 @@
-"""Callers and callees of Java and Kotlin have the names of declarations, and facts survive the way out of the worker."""
+"""Callers and callees of Java and Kotlin have the names of declarations, and facts survive the way to the parent."""
 
 from __future__ import annotations
 
