@@ -7,14 +7,13 @@ from collections.abc import Iterable
 import tree_sitter
 
 from kb.code.calls.jvm.facts import UNKNOWN, Binding, Expression, Import, JvmFacts, Kind, Method, Written
-from kb.code.calls.jvm.scopes import Node, Scopes
+from kb.code.calls.jvm.kotlinvalues import TYPES, KotlinValues, has
+from kb.code.calls.jvm.scopes import Node
 from kb.code.outline import outline
 
-_TYPES = frozenset(["user_type", "nullable_type", "function_type", "parenthesized_type", "non_nullable_type"])
 _KINDS = frozenset(["class_declaration", "object_declaration", "companion_object"])
 _BLOCKS = frozenset(["block", "when_entry", "catch_block", "finally_block", "for_statement", "while_statement"])
 _SKIPPED = frozenset(["line_comment", "block_comment", "package_header", "import", "annotation", "modifiers"])
-_BOOLEAN = frozenset(["==", "!=", "===", "!==", "<", ">", "<=", ">=", "&&", "||", "in", "!in"])
 
 
 def read(tree: tree_sitter.Tree, source: bytes) -> JvmFacts:
@@ -22,35 +21,12 @@ def read(tree: tree_sitter.Tree, source: bytes) -> JvmFacts:
     return _Reader(tree, source).facts
 
 
-class _Reader(Scopes):
+class _Reader(KotlinValues):
     def __init__(self, tree: tree_sitter.Tree, source: bytes) -> None:
         found = outline(tree, source, "kotlin")
-        super().__init__(source, found, "kotlin")
+        super().__init__(source, found)
         self._qnames = {one.node.id: one.qname for one in found.declarations}
         self._methods: dict[int, Method] = {}
-        self._expressions = {
-            "identifier": lambda node: self.local(self.text(node).strip("`")),
-            "this_expression": self._this,
-            "super_expression": self._super,
-            "navigation_expression": self._navigation,
-            "call_expression": self._call,
-            "callable_reference": self._reference,
-            "parenthesized_expression": self._inner,
-            "as_expression": self._as,
-            "is_expression": self._is,
-            "index_expression": self._index,
-            "assignment": self._assignment,
-            "binary_expression": self._binary,
-            "infix_expression": self._infix,
-            "unary_expression": self._unary,
-            "lambda_literal": lambda node: self._lambda(node),
-            "annotated_lambda": self._inner,
-            "anonymous_function": self._anonymous_function,
-            "object_literal": self._object,
-            "if_expression": self._if,
-            "when_expression": self._when,
-            "try_expression": self._try,
-        }
         for child in tree.root_node.named_children:
             if child.type == "package_header":
                 self.facts.package = self._dotted(child.named_children[-1])
@@ -97,7 +73,7 @@ class _Reader(Scopes):
             elif child.type == "enum_entry":
                 self._member(holder, self.text(child.named_children[0]).strip("`"), ("is", ("cls", self.kind, ())))
             elif child.type == "type_alias":
-                written = [one for one in child.named_children if one.type in _TYPES]
+                written = [one for one in child.named_children if one.type in TYPES]
                 name = child.child_by_field_name("type")
                 if written and name is not None:
                     self.facts.aliases[self.text(name)] = self.type(written[-1])
@@ -111,8 +87,8 @@ class _Reader(Scopes):
         """Its type; a value is read with the body."""
         for child in node.named_children:
             if child.type == "variable_declaration":
-                name, written = self._variable(child)
-                receiver = next((one for one in node.named_children if one.type in _TYPES), None)
+                name, written = self.variable(child)
+                receiver = next((one for one in node.named_children if one.type in TYPES), None)
                 binding: Binding = UNKNOWN if written is None else ("is", written)
                 if receiver is not None and receiver.start_byte < child.start_byte:
                     self.facts.bindings.append(binding)
@@ -120,11 +96,6 @@ class _Reader(Scopes):
                     extensions.append((self.type(receiver), len(self.facts.bindings) - 1))
                 else:
                     self._member(holder, name, binding)
-
-    def _variable(self, node: Node) -> tuple[str, Written | None]:
-        written = next((one for one in node.named_children if one.type in _TYPES), None)
-        name = next((one for one in node.named_children if one.type == "identifier"), node)
-        return self.text(name).strip("`"), None if written is None else self.type(written)
 
     def _signature(self, holder: Kind, node: Node) -> None:
         is_constructor = node.type == "secondary_constructor"
@@ -142,7 +113,7 @@ class _Reader(Scopes):
         has_body = bool(bodies)
         has_block = has_body and any(child.type == "block" for child in bodies[0].named_children)
         method.result = result if result is not None else ("t", ("Unit",), (), -1) if has_block else UNKNOWN
-        method.abstract = _has(node, "abstract") or (holder.kind == "interface" and not has_body)
+        method.abstract = has(node, "abstract") or (holder.kind == "interface" and not has_body)
         if result is None and not has_block:
             self._methods[node.id] = method
         self.types.pop()
@@ -154,34 +125,14 @@ class _Reader(Scopes):
         for child in node.named_children:
             if child.type == "function_value_parameters":
                 is_behind = True
-            elif child.type in _TYPES and is_behind:
+            elif child.type in TYPES and is_behind:
                 result = self.type(child)
-            elif child.type in _TYPES:
+            elif child.type in TYPES:
                 receiver = self.type(child)
         return receiver, result
 
-    def _parameters(self, node: Node) -> list[tuple[str, Written, bool, Node | None]]:
-        """Name, type, whether any number is taken, and the default."""
-        found: list[tuple[str, Written, bool, Node | None]] = []
-        is_rest = has_default = False
-        for child in node.children:
-            if child.type == "parameter_modifiers":
-                is_rest = "vararg" in self.text(child)
-            elif child.type in ("parameter", "class_parameter"):
-                name, written = self._variable(child)
-                is_rest = is_rest or _has(child, "vararg")
-                default = child.children[-1] if any(one.type == "=" for one in child.children) else None
-                found.append((name, UNKNOWN if written is None else written, is_rest, default))
-                is_rest = has_default = False
-            elif child.type == "=":
-                has_default = True
-            elif has_default and found and not child.is_extra:
-                found[-1] = (*found[-1][:3], child)
-                has_default = False
-        return found
-
     def _parameters_of(self, method: Method, node: Node) -> None:
-        found = self._parameters(node)
+        found = self.parameters(node)
         method.params = tuple(one[1] for one in found)
         method.names = tuple(one[0] for one in found)
         method.optional = frozenset(at for at, one in enumerate(found) if one[3] is not None)
@@ -196,7 +147,7 @@ class _Reader(Scopes):
                     name = next((part for part in one.named_children if part.type == "identifier"), None)
                     found.append(self.parameter("" if name is None else self.text(name)))
                 for number, one in zip(found, params, strict=True):
-                    bounds = [part for part in one.named_children if part.type in _TYPES]
+                    bounds = [part for part in one.named_children if part.type in TYPES]
                     if bounds:
                         self.facts.params[number] = self.type(bounds[-1])
         return tuple(found)
@@ -210,7 +161,7 @@ class _Reader(Scopes):
             self._property_body(node)
         elif node.type not in _SKIPPED and node.type != "type_alias":
             with self.block():
-                self._walk(node)
+                self.walk(node)
 
     def _kind(self, node: Node) -> None:
         name = self._name(node)
@@ -224,9 +175,9 @@ class _Reader(Scopes):
             self.types[-1][name] = ("cls", number)
         if node.type == "companion_object" and self.kind >= 0:
             self.facts.kinds[self.kind].companion = number
-        self._fill(number, node)
+        self.fill(number, node)
 
-    def _fill(self, number: int, node: Node) -> None:
+    def fill(self, number: int, node: Node) -> None:
         """Type parameters, bases, constructor, members and bodies of a type or an object."""
         own = self.facts.kinds[number]
         self.types.append({})
@@ -244,13 +195,13 @@ class _Reader(Scopes):
             if child.type == "primary_constructor":
                 for holder in child.named_children:
                     if holder.type == "class_parameters":
-                        params = self._parameters(holder)
+                        params = self.parameters(holder)
                         self._parameters_of(primary, holder)
                         for one in holder.named_children:
                             if one.type == "class_parameter" and any(
                                 part.type in ("val", "var") for part in one.children
                             ):
-                                name, written = self._variable(one)
+                                name, written = self.variable(one)
                                 self._member(own, name, ("is", UNKNOWN if written is None else written))
         if own.kind == "class":
             own.methods.setdefault("<init>", []).append(primary)
@@ -288,7 +239,7 @@ class _Reader(Scopes):
                 )
                 self._enter_and_read(anonymous, child)
             else:
-                self._walk(child)
+                self.walk(child)
 
     def _enter_and_read(self, number: int, body: Node) -> None:
         outer, self.kind = self.kind, number
@@ -308,7 +259,7 @@ class _Reader(Scopes):
                 (one for one in node.named_children if not one.is_extra and one.type != "annotation"),
                 node.named_children[0],
             )
-        return [node] if node.type in _TYPES else []
+        return [node] if node.type in TYPES else []
 
     def _constructed(self, heads: list[Node], params: list[tuple[str, Written, bool, Node | None]]) -> None:
         """Defaults of the constructor, the constructors of bases, and what is delegated to."""
@@ -322,12 +273,12 @@ class _Reader(Scopes):
                     for part in specifier.named_children:
                         if part.type == "constructor_invocation":
                             written_base = self.type(part.named_children[0])
-                            self._called(
+                            self.called(
                                 part, "new", written_base, self.text(part.named_children[0]), part.named_children[1:]
                             )
                         elif part.type == "explicit_delegation":
                             for value in part.named_children[1:]:
-                                self._walk(value)
+                                self.walk(value)
 
     def _function(self, node: Node) -> None:
         with self.block():
@@ -338,23 +289,23 @@ class _Reader(Scopes):
                 self.receivers = (("as", receiver), *receivers)
             for child in node.named_children:
                 if child.type == "function_value_parameters":
-                    for name, written, is_rest, default in self._parameters(child):
+                    for name, written, is_rest, default in self.parameters(child):
                         if default is not None:
                             self.expression(default)
                         self.bind(name, ("is", ("[]", written) if is_rest else written))
                 elif child.type == "constructor_delegation_call":
                     word = "super" if any(one.type == "super" for one in child.children) else "this"
-                    self._called(child, word, (word, self.kind, None), word, child.named_children)
+                    self.called(child, word, (word, self.kind, None), word, child.named_children)
                 elif child.type == "function_body":
                     self._function_body(node, child)
                 elif child.type == "block":
-                    self._walk(child)
+                    self.walk(child)
             self.receivers = receivers
 
     def _function_body(self, node: Node, body: Node) -> None:
         for child in body.named_children:
             if child.type == "block":
-                self._walk(child)
+                self.walk(child)
             elif not child.is_extra:
                 found = self.expression(child)
                 method = self._methods.get(node.id)
@@ -367,10 +318,10 @@ class _Reader(Scopes):
         found: Expression = UNKNOWN
         receivers = self.receivers
         for child in node.named_children:
-            if child.type in _TYPES:
+            if child.type in TYPES:
                 self.receivers = (("as", self.type(child)), *receivers)
             elif child.type == "variable_declaration":
-                name, _ = self._variable(child)
+                name, _ = self.variable(child)
             elif child.type == "property_delegate":
                 found = self._delegated(child)
             elif child.type in ("getter", "setter"):
@@ -403,57 +354,17 @@ class _Reader(Scopes):
                 if child.type == "function_body":
                     for part in child.named_children:
                         if part.type == "block":
-                            self._walk(part)
+                            self.walk(part)
                         else:
                             found = self.expression(part)
                 elif child.type == "identifier":
                     self.bind(self.text(child), UNKNOWN)
         return found
 
-    # Types
-
-    def type(self, node: Node) -> Written:
-        """A type as written; whether it may be null does not matter."""
-        if node.type in ("nullable_type", "parenthesized_type", "non_nullable_type"):
-            inner = [one for one in node.named_children if one.type in _TYPES]
-            return self.type(inner[0]) if inner else UNKNOWN
-        if node.type == "function_type":
-            return self._function_type(node)
-        if node.type != "user_type":
-            return UNKNOWN
-        names = tuple(self.text(one).strip("`") for one in node.named_children if one.type == "identifier")
-        arguments: list[Written] = []
-        for child in node.named_children:
-            if child.type == "type_arguments":
-                for one in child.named_children:
-                    inner = [part for part in one.named_children if part.type in _TYPES]
-                    arguments.append(self.type(inner[0]) if inner else UNKNOWN)
-        if names in (("Array",), ("kotlin", "Array")) and arguments:
-            return ("[]", arguments[0])
-        return self.named(names, arguments) if names else UNKNOWN
-
-    def _function_type(self, node: Node) -> Written:
-        params: list[Written] = []
-        receiver: Written | None = None
-        result: Written = UNKNOWN
-        is_behind = False
-        for child in node.named_children:
-            if child.type == "function_type_parameters":
-                is_behind = True
-                for one in child.named_children:
-                    if one.type in _TYPES:
-                        params.append(self.type(one))
-                    elif one.type == "parameter":
-                        params.append(self._variable(one)[1] or UNKNOWN)
-            elif child.type in _TYPES and is_behind:
-                result = self.type(child)
-            elif child.type in _TYPES:
-                receiver = self.type(child)
-        return ("fn", tuple(params), result, receiver)
-
     # Statements
 
-    def _walk(self, node: Node | None) -> None:
+    def walk(self, node: Node | None) -> None:
+        """Reads a statement or declaration."""
         if node is None or node.type in _SKIPPED:
             return
         kind = node.type
@@ -469,13 +380,9 @@ class _Reader(Scopes):
             self.expression(node)
         elif kind in _BLOCKS:
             with self.block():
-                self._children(node)
+                self.children(node)
         else:
-            self._children(node)
-
-    def _children(self, node: Node) -> None:
-        for child in node.named_children:
-            self._walk(child)
+            self.children(node)
 
     def _local_function(self, node: Node) -> None:
         """It is called like a local variable that is the function itself."""
@@ -491,19 +398,14 @@ class _Reader(Scopes):
         for child in node.named_children:
             if child.type == "property_delegate":
                 found = self._delegated(child)
-            elif child.type not in ("modifiers", "variable_declaration", "multi_variable_declaration", *_TYPES):
+            elif child.type not in ("modifiers", "variable_declaration", "multi_variable_declaration", *TYPES):
                 found = self.expression(child)
         for child in node.named_children:
             if child.type == "variable_declaration":
-                name, written = self._variable(child)
+                name, written = self.variable(child)
                 self.bind(name, ("is", written) if written is not None else ("=", found))
             elif child.type == "multi_variable_declaration":
-                self._destructure(child, found)
-
-    def _destructure(self, node: Node, value: Expression) -> None:
-        for position, child in enumerate(one for one in node.named_children if one.type == "variable_declaration"):
-            name, written = self._variable(child)
-            self.bind(name, ("is", written) if written is not None else ("part", value, position))
+                self.destructure(child, found)
 
     def _for(self, node: Node) -> None:
         with self.block():
@@ -514,344 +416,9 @@ class _Reader(Scopes):
             for child in children[:1]:
                 if child.type == "multi_variable_declaration":
                     self.facts.bindings.append(("each", found))
-                    self._destructure(child, ("v", len(self.facts.bindings) - 1))
+                    self.destructure(child, ("v", len(self.facts.bindings) - 1))
                 else:
-                    name, written = self._variable(child)
+                    name, written = self.variable(child)
                     self.bind(name, ("is", written) if written is not None else ("each", found))
             for child in children[2:]:
-                self._walk(child)
-
-    # Expressions
-
-    def expression(self, node: Node) -> Expression:
-        """An expression; calls in it are entered."""
-        reader = self._expressions.get(node.type)
-        if reader is not None:
-            found: Expression = reader(node)
-            return found
-        if node.type == "string_literal":
-            self._children(node)
-            return ("k", "String")
-        if node.type == "block":
-            return self._block(node)
-        self._walk(node)
-        return UNKNOWN
-
-    def _block(self, node: Node) -> Expression:
-        """What the last statement of a block gives."""
-        found: Expression = UNKNOWN
-        with self.block():
-            for child in node.named_children:
-                if child.type in self._expressions or child.type == "string_literal":
-                    found = self.expression(child)
-                else:
-                    found = UNKNOWN
-                    self._walk(child)
-        return found
-
-    def _inner(self, node: Node) -> Expression:
-        found = [
-            self.expression(child) for child in node.named_children if not child.is_extra and child.type != "annotation"
-        ]
-        return found[0] if len(found) == 1 else UNKNOWN
-
-    def _this(self, node: Node) -> Expression:
-        label = next((self.text(one) for one in node.named_children if one.type == "identifier"), "")
-        if label:
-            return ("as", self.named((label,), ())) if label[:1].isupper() else UNKNOWN
-        return self.receivers[0] if self.receivers else ("this", self.kind)
-
-    def _super(self, node: Node) -> Expression:
-        written = next((one for one in node.named_children if one.type in _TYPES), None)
-        return ("super", self.kind, None if written is None else self.type(written))
-
-    def _navigation(self, node: Node) -> Expression:
-        children = [one for one in node.named_children if not one.is_extra]
-        if len(children) < 2:
-            return UNKNOWN
-        base, name = self.expression(children[0]), self.text(children[-1]).strip("`")
-        if any(child.type == "::" for child in node.children):
-            if name == "class":
-                return ("as", ("t", ("KClass",), (), -1))
-            return ("ref", self.call(node, "ref", (".", base, name), None, name))
-        return (".", base, name)
-
-    def _reference(self, node: Node) -> Expression:
-        name = next(
-            (self.text(one).strip("`") for one in reversed(node.named_children) if one.type == "identifier"), ""
-        )
-        if not name:
-            return UNKNOWN
-        if len(node.named_children) > 1:
-            base: Expression = ("as", self.type(node.named_children[0]))
-            base = self.expression(node.named_children[0]) if base[1] == UNKNOWN else base
-            return ("ref", self.call(node, "ref", (".", base, name), None, name))
-        return ("ref", self.call(node, "ref", ("n", name, self.kind, self.receivers), None, name))
-
-    def _call(self, node: Node) -> Expression:
-        children = [one for one in node.named_children if not one.is_extra]
-        if not children:
-            return UNKNOWN
-        target, rest = children[0], children[1:]
-        if target.type == "call_expression" and rest and rest[0].type == "annotated_lambda":
-            # A lambda behind the parentheses is an argument of the same call.
-            inner = [one for one in target.named_children if not one.is_extra]
-            if not any(one.type == "annotated_lambda" for one in inner):
-                target, rest = inner[0], [*inner[1:], *rest]
-        if target.type == "identifier":
-            name = self.text(target).strip("`")
-            callee = self.local(name)
-            if callee[0] == "v":
-                callee = ("vn", callee[1], ("n", name, self.kind, self.receivers))
-            return self._called(node, "call", callee, name, rest)
-        if target.type == "navigation_expression":
-            parts = [one for one in target.named_children if not one.is_extra]
-            if len(parts) >= 2 and not any(child.type == "::" for child in target.children):
-                name = self.text(parts[-1]).strip("`")
-                return self._called(node, "call", (".", self.expression(parts[0]), name), name, rest)
-        return self._called(node, "call", ("?", self.expression(target)), "", rest)
-
-    def _called(self, node: Node, kind: str, callee: Expression, name: str, rest: Iterable[Node]) -> Expression:
-        number = self.call(node, kind, callee, (), name)
-        args: list[Expression] = []
-        labels: list[str] = []
-        for child in rest:
-            if child.type == "value_arguments":
-                for one in child.named_children:
-                    if one.type == "value_argument" and one.children:
-                        # Words like `false` are no named nodes.
-                        named = len(one.children) > 2 and any(part.type == "=" for part in one.children)
-                        labels.append(self.text(one.children[0]).strip("`") if named else "")
-                        args.append(self._argument(one.children[-1], number, len(args)))
-            elif child.type == "annotated_lambda":
-                labels.append("{")
-                args.append(self._argument(child, number, len(args)))
-        call = self.facts.calls[number]
-        call.args, call.labels = tuple(args), tuple(labels) if any(labels) else ()
-        return ("c", number)
-
-    def _argument(self, node: Node, number: int, position: int) -> Expression:
-        while node.type == "annotated_lambda" and node.named_children:
-            node = node.named_children[-1]
-        return self._lambda(node, (number, position)) if node.type == "lambda_literal" else self.expression(node)
-
-    def _lambda(self, node: Node, argument: tuple[int, int] | None = None) -> Expression:
-        receivers = self.receivers
-        with self.block():
-            numbers: list[int] = []
-            params = next((one for one in node.named_children if one.type == "lambda_parameters"), None)
-
-            def binding(position: int) -> Binding:
-                return UNKNOWN if argument is None else ("lam", *argument, position)
-
-            if params is None:
-                numbers.append(self.bind("it", binding(0)))
-            for position, child in enumerate(
-                () if params is None else [one for one in params.named_children if not one.is_extra]
-            ):
-                if child.type == "multi_variable_declaration":
-                    self.facts.bindings.append(binding(position))
-                    numbers.append(len(self.facts.bindings) - 1)
-                    self._destructure(child, ("v", numbers[-1]))
-                else:
-                    name, written = self._variable(child)
-                    numbers.append(self.bind(name, ("is", written) if written is not None else binding(position)))
-            if argument is not None:
-                self.facts.bindings.append(("recv", *argument))
-                self.receivers = (("v", len(self.facts.bindings) - 1), *receivers)
-            result: Expression = UNKNOWN
-            for child in node.named_children:
-                if child.type == "lambda_parameters" or child.is_extra:
-                    continue
-                if child.type in self._expressions:
-                    result = self.expression(child)
-                else:
-                    result = UNKNOWN
-                    self._walk(child)
-        self.receivers = receivers
-        return ("lam", tuple(numbers) if params is not None else (), result)
-
-    def _anonymous_function(self, node: Node) -> Expression:
-        with self.block():
-            numbers = []
-            for child in node.named_children:
-                if child.type == "function_value_parameters":
-                    numbers = [self.bind(one[0], ("is", one[1])) for one in self._parameters(child)]
-                elif child.type not in _TYPES:
-                    self._walk(child)
-        return ("lam", tuple(numbers), UNKNOWN)
-
-    def _object(self, node: Node) -> Expression:
-        qname = self.outline.scope_at(node.start_byte)
-        number = self.add_kind(Kind("", qname, "anonymous", self.kind))
-        self._fill(number, node)
-        return ("as", ("cls", number, ()))
-
-    def _as(self, node: Node) -> Expression:
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        if left is not None:
-            self.expression(left)
-        return UNKNOWN if right is None else ("as", self.type(right))
-
-    def _is(self, node: Node) -> Expression:
-        left = node.child_by_field_name("left")
-        if left is not None:
-            self.expression(left)
-        return ("as", ("t", ("Boolean",), (), -1))
-
-    def _index(self, node: Node) -> Expression:
-        children = [one for one in node.named_children if not one.is_extra]
-        found = [self.expression(one) for one in children]
-        return ("ix", found[0]) if found else UNKNOWN
-
-    def _assignment(self, node: Node) -> Expression:
-        for field in ("left", "right"):
-            child = node.child_by_field_name(field)
-            if child is not None:
-                self.expression(child)
-        return UNKNOWN
-
-    def _binary(self, node: Node) -> Expression:
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        operator = next((one.type for one in node.children if not one.is_named), "")
-        first = UNKNOWN if left is None else self.expression(left)
-        with self.block():
-            if operator == "&&" and left is not None:
-                self._narrow(left)
-            second = UNKNOWN if right is None else self.expression(right)
-        if operator == "?:":
-            return ("or", (first, second))
-        return ("k", "boolean") if operator in _BOOLEAN else UNKNOWN
-
-    def _infix(self, node: Node) -> Expression:
-        children = [one for one in node.named_children if not one.is_extra]
-        if len(children) != 3:
-            self._children(node)
-            return UNKNOWN
-        name = self.text(children[1]).strip("`")
-        base = self.expression(children[0])
-        number = self.call(node, "call", (".", base, name), (), name)
-        self.facts.calls[number].args = (self._argument(children[2], number, 0),)
-        return ("c", number)
-
-    def _unary(self, node: Node) -> Expression:
-        found = [self.expression(one) for one in node.named_children if not one.is_extra]
-        return found[0] if found and any(one.type == "!!" for one in node.children) else UNKNOWN
-
-    def _narrow(self, node: Node) -> None:
-        """Names have the types that a condition, which holds, says."""
-        if node.type == "is_expression" and not any(one.type == "!is" for one in node.children):
-            left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-            if left is not None and right is not None and left.type == "identifier":
-                self.bind(self.text(left), ("is", self.type(right)))
-        elif node.type == "parenthesized_expression" or (
-            node.type == "binary_expression" and any(one.type == "&&" for one in node.children)
-        ):
-            for child in node.named_children:
-                self._narrow(child)
-
-    def _if(self, node: Node) -> Expression:
-        condition = node.child_by_field_name("condition")
-        if condition is not None:
-            self.expression(condition)
-        branches = [one for one in node.named_children if one != condition and not one.is_extra]
-        values: list[Expression] = []
-        for position, branch in enumerate(branches):
-            with self.block():
-                if position == 0 and condition is not None:
-                    self._narrow(condition)
-                values.append(self.expression(branch))
-        if (
-            condition is not None
-            and condition.type == "is_expression"
-            and any(one.type == "!is" for one in condition.children)
-        ):
-            self._rest_of(condition, branches)
-        return ("or", tuple(values))
-
-    def _rest_of(self, condition: Node, branches: list[Node]) -> None:
-        """After `if (x !is T) return`, x is a T."""
-        last = branches[0] if branches else None
-        while last is not None and last.type == "block" and last.named_children:
-            last = last.named_children[-1]
-        left, right = condition.child_by_field_name("left"), condition.child_by_field_name("right")
-        ends = last is not None and last.type in (
-            "return_expression",
-            "throw_expression",
-            "continue_expression",
-            "break_expression",
-        )
-        if ends and left is not None and right is not None and left.type == "identifier":
-            self.bind(self.text(left), ("is", self.type(right)))
-
-    def _when(self, node: Node) -> Expression:
-        values: list[Expression] = []
-        with self.block():
-            subject = ""
-            for child in node.named_children:
-                if child.type == "when_subject":
-                    subject = self._subject(child)
-                elif child.type == "when_entry":
-                    values.append(self._entry(child, subject))
-        return ("or", tuple(values))
-
-    def _subject(self, node: Node) -> str:
-        found: Expression = UNKNOWN
-        name, written = "", None
-        for child in node.named_children:
-            if child.type == "variable_declaration":
-                name, written = self._variable(child)
-            else:
-                found = self.expression(child)
-                if child.type == "identifier":
-                    return self.text(child)
-        if name:
-            self.bind(name, ("is", written) if written is not None else ("=", found))
-        return name
-
-    def _entry(self, node: Node, subject: str) -> Expression:
-        found: Expression = UNKNOWN
-        conditions = node.children_by_field_name("condition")
-        with self.block():
-            for condition in conditions:
-                if condition.type == "type_test":
-                    written = [one for one in condition.named_children if one.type in _TYPES]
-                    is_not = any(one.type == "!is" for one in condition.children)
-                    if subject and written and len(conditions) == 1 and not is_not:
-                        self.bind(subject, ("is", self.type(written[0])))
-                else:
-                    self.expression(condition)
-                    if len(conditions) == 1:
-                        self._narrow(condition)
-            for child in node.named_children:
-                if child not in conditions and not child.is_extra:
-                    found = self.expression(child)
-        return found
-
-    def _try(self, node: Node) -> Expression:
-        values: list[Expression] = []
-        for child in node.named_children:
-            if child.type == "catch_block":
-                with self.block():
-                    name = next((one for one in child.named_children if one.type == "identifier"), None)
-                    written = next((one for one in child.named_children if one.type in _TYPES), None)
-                    if name is not None:
-                        self.bind(self.text(name), UNKNOWN if written is None else ("is", self.type(written)))
-                    for part in child.named_children:
-                        if part.type == "block":
-                            values.append(self._block(part))
-            elif child.type == "block":
-                values.append(self._block(child))
-            else:
-                self._walk(child)
-        return ("or", tuple(values))
-
-
-def _has(node: Node, word: str) -> bool:
-    return any(
-        part.type == word
-        for holder in node.named_children[:1]
-        if holder.type == "modifiers"
-        for child in holder.named_children
-        for part in child.children
-    )
+                self.walk(child)
