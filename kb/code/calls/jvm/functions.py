@@ -19,6 +19,8 @@ _WIDE = {
     "Map": ("MutableMap", "HashMap", "LinkedHashMap"),
     "CharSequence": ("String", "StringBuilder"),
 }
+_MOST = 300
+"""Functions of one name in a package that are tried."""
 
 
 class Functions:
@@ -58,7 +60,7 @@ class Functions:
     def of_package(self, package: str, name: str, args: Arguments, file: str, base: Type = None) -> Found | None:
         """The same, of one package."""
         best: tuple[tuple[int, bool], Found] | None = None
-        for path, method in self._methods.get((package, name), ()):
+        for path, method in self._methods.get((package, name), [])[:_MOST]:
             score = self.fit(method, path, args, base)
             if score is not None and (best is None or (score, path == file) > best[0]):
                 best = ((score, path == file), Found(method, (path, -1), {}))

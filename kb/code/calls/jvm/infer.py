@@ -43,11 +43,11 @@ class Inference(Values):
         key = (file, number)
         if key not in self._targets:
             self._targets[key] = None
-            if self._depth < DEPTH:
-                self._depth += 1
+            if self.depth < DEPTH:
+                self.depth += 1
                 call = self.files[file].calls[number]
                 self._targets[key] = self._target(file, call)
-                self._depth -= 1
+                self.depth -= 1
         return self._targets[key]
 
     def _target(self, file: str, call: Call) -> Target | None:
@@ -277,10 +277,10 @@ class Inference(Values):
         key = (file, number)
         if key not in self._results:
             self._results[key] = None
-            if self._depth < DEPTH:
-                self._depth += 1
+            if self.depth < DEPTH:
+                self.depth += 1
                 self._results[key] = self._result(file, number)
-                self._depth -= 1
+                self.depth -= 1
         return self._results[key]
 
     def _result(self, file: str, number: int) -> Type:

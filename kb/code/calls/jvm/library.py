@@ -80,6 +80,7 @@ def element(item: Type) -> Type:
 
 
 def _type(item: Type) -> Type:
+    """An argument as a type: those of a tuple have no type of their own."""
     return item
 
 

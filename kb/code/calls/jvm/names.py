@@ -12,6 +12,8 @@ from kb.code.calls.jvm.types import Type
 
 Place = tuple[str, int]
 """A type of the project: file and number."""
+_MOST = 300
+"""Types that are looked at for what one inherits."""
 
 
 class Names:
@@ -154,7 +156,7 @@ class Names:
         interfaces: list[Place] = [place]
         while interfaces:
             current = interfaces.pop(0)
-            while current not in seen:
+            while current not in seen and len(seen) < _MOST:
                 seen.add(current)
                 yield current
                 places = [(base[1], base[2]) for base in self.bases(current) if base is not None and base[0] == "C"]

@@ -30,6 +30,7 @@ def _callee(inference: Inference, file: str, number: int) -> tuple[str, str, str
     try:
         target = inference.target(file, number)
     except RecursionError:  # types that lead to each other without an end
+        inference.depth = 0
         return None
     if target is None:
         return None

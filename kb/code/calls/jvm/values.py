@@ -11,7 +11,8 @@ from kb.code.calls.jvm.members import LAMBDA, Arguments, Found, Members, arrange
 from kb.code.calls.jvm.names import Place
 from kb.code.calls.jvm.types import Known, Type, substitute
 
-DEPTH = 60
+DEPTH = 100
+"""Steps from one expression to another; about 400 frames of the interpreter."""
 _RECEIVED = frozenset(["apply", "run"])
 _GIVEN = frozenset(["let", "also", "takeIf", "takeUnless"])
 
@@ -41,7 +42,7 @@ class Values:
         self.members = Members(files)
         self.names = self.members.names
         self.functions = Functions(self.members)
-        self._depth = 0
+        self.depth = 0
         self._bindings: dict[tuple[str, int], Type] = {}
 
     def target(self, file: str, number: int) -> Target | None:
@@ -67,10 +68,10 @@ class Values:
         key = (file, number)
         if key not in self._bindings:
             self._bindings[key] = None
-            if self._depth < DEPTH:
-                self._depth += 1
+            if self.depth < DEPTH:
+                self.depth += 1
                 self._bindings[key] = self._bound(file, self.files[file].bindings[number])
-                self._depth -= 1
+                self.depth -= 1
         return self._bindings[key]
 
     def _bound(self, file: str, binding: Binding) -> Type:
@@ -170,13 +171,13 @@ class Values:
 
     def value(self, file: str, expression: Expression) -> Type:
         """The type of an expression; ("K", ...), ("KX", ...) or ("P", ...) where it is a type or package."""
-        if self._depth >= DEPTH:
+        if self.depth >= DEPTH:
             return None
-        self._depth += 1
+        self.depth += 1
         try:
             return self._value(file, expression)
         finally:
-            self._depth -= 1
+            self.depth -= 1
 
     def _value(self, file: str, expression: Expression) -> Type:
         tag = expression[0]

@@ -218,3 +218,13 @@ def test_calls_without_an_edge_are_named_with_their_line() -> None:
         ("A.f", "trim", 2),
         ("A.f", "valueOf", 2),
     ]
+
+
+def test_a_long_chain_and_a_deep_hierarchy_end() -> None:
+    chain = "class A { A a() { return this; } void f() { a()" + ".a()" * 150 + "; } }"
+    classes = [f"class C{at} extends C{at + 1} {{ }}" for at in range(400)]
+    found = projects.resolve(
+        {"A.java": chain, "C.java": "\n".join([*classes, "class D { C0 c; void f() { c.g(); } }"])}
+    )
+    assert {one.callee for one in found.edges} == {"A.a"}
+    assert not [one for one in found.unresolved if one.file == "A.java"]
