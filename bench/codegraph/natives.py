@@ -67,6 +67,14 @@ def _java(report: progress.Progress) -> Program:
     return Program(("java", "-Xss64m", "-XX:+UseSerialGC", "--add-exports", exported, str(SOURCES / "Reference.java")))
 
 
+def java_calls(report: progress.Progress) -> Program:
+    """The program that prints the calls of Java."""
+    prerequisites.install(_JAVA, report)
+    packages = [f"jdk.compiler/com.sun.tools.javac.{name}=ALL-UNNAMED" for name in ("tree", "code", "util")]
+    exports = [part for one in packages for part in ("--add-exports", one)]
+    return Program(("java", "-Xss64m", "-XX:+UseSerialGC", *exports, str(SOURCES / "CallReference.java")))
+
+
 def _kotlin(report: progress.Progress) -> Program:
     prerequisites.install(_JAVA, report)
     source = SOURCES / "KotlinReference.java"

@@ -20,7 +20,10 @@ import tree_sitter
 
 from kb.code.calls.edges import SURE, Calls, Edge, Unresolved
 
-LANGUAGES = {"go": "go", "javascript": "ecma", "python": "python", "tsx": "ecma", "typescript": "ecma"}
+LANGUAGES = {
+    "go": "go", "java": "jvm", "javascript": "ecma", "kotlin": "jvm", "python": "python", "tsx": "ecma",
+    "typescript": "ecma",
+}  # fmt: skip
 """Language of `kb.code.grammars` to its package below this one; languages of one package may call each other."""
 LARGEST = 250_000
 """Nodes of a tree, about 15,000 lines: a larger file is a table, and its time belongs to the extraction of symbols."""

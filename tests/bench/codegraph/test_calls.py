@@ -1,0 +1,51 @@
+"""javac's calls of Java and the ones that are resolved here are the same, and the score tells a difference."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bench.codegraph import calls, natives
+from hack.cluster import progress
+from kb.code.calls import resolve
+from tests.kb.code.calls import projects
+
+_SOURCES = {
+    "p/A.java": """\
+        package p;
+        import gone.Missing;
+        class A {
+            enum Kind { ONE(A.make()); Kind(int x) { } }
+            static int make() { return 1; }
+            A() { this(1); }
+            A(int x) { super(); }
+            Runnable made() { return new Object() { void own() { make(); } }::own; }
+            void uses(Missing x) { x.go(); B.called(B::called); new B(); "a".trim(); }
+        }
+        """,
+    "p/B.java": "package p;\nclass B { static void called(Runnable r) { class Local { Local() { called(null); } } }\n"
+    "  static void called() { } }\n",
+}
+
+
+@pytest.mark.skipif(shutil.which("javac") is None, reason="needs a JDK")
+def test_javac_says_what_is_resolved(tmp_path: Path) -> None:
+    facts = projects.facts(_SOURCES)
+    for path, text in _SOURCES.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("\n".join(line.removeprefix(" " * 8) for line in text.split("\n")))
+    native = natives.java_calls(progress.Progress()).read(tmp_path, list(_SOURCES))
+    ours = {(one.caller_file, one.caller, one.line, one.callee_file, one.callee) for one in resolve(facts).edges}
+    assert calls.score(native, ours) == {"precision": 1.0, "recall": 1.0, "sites": 7}
+    assert native["unknown"] == [["p/A.java", 9, "go"]]
+
+
+def test_the_score_leaves_out_lines_that_javac_does_not_understand() -> None:
+    native = {
+        "calls": [["A", "A.f", 1, "A", "A.g", "g"], ["A", "A.f", 2, "A", "A.h", "h"], ["A", "A.f", 3, "", "", "trim"]],
+        "unknown": [["A", 4, "x"]],
+    }
+    ours = {("A", "A.f", 1, "A", "A.g"), ("A", "A.f", 3, "A", "A.trim"), ("A", "A.f", 4, "A", "A.x")}
+    assert calls.score(native, ours) == {"precision": 0.5, "recall": 0.5, "sites": 2}
