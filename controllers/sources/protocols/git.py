@@ -178,6 +178,10 @@ class Repository:
                 base = await asyncio.to_thread(history.common, self._clone.path, base, target)
                 places[name] = {"at": base, "was": was}
                 yield self._batch(places)
+            if done == 0 and state.get("to") != target:
+                # Before anything of it is told: after a kill the branch may be where it was, and what was told stays.
+                places[name] = {"at": base, "to": target, "n": 0} | ({"was": was} if was else {})
+                yield self._batch(places)
             places[name] = {"at": base, "to": target, "n": done}
             if done == 0:
                 yield await self._begun(default, name, was, target, places, failures)

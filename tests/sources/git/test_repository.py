@@ -123,6 +123,24 @@ async def test_a_poll_that_is_cut_goes_on_and_loses_nothing(made: Repository, tm
     assert one.branches == {"main": log(made)}
 
 
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+async def test_a_branch_that_went_back_after_a_kill_is_told_as_it_is(
+    made: Repository, tmp_path: Path, most: int
+) -> None:
+    made.many(3)
+    one = Reading(tmp_path / "ws", made.url)
+    await one.poll()
+    before = made.sha("main")
+    made.commit("More", {"setup.py": b"1", "docs/new.md": b"2"})
+    await one.poll(most, torn=True)  # what was sent last is stored, its cursor is not
+    made.point("main", before)
+    await one.poll()
+    overviews = [item.version for item in one.items if item.urn.endswith(":overview")]
+    assert overviews[-1] == overviews[0]
+    assert one.branches == {"main": log(made)}
+    assert one.trees[-1].request.commit == before
+
+
 async def test_a_forced_push_takes_along_what_the_branch_has_no_more(made: Repository, tmp_path: Path) -> None:
     made.many(10)
     one = Reading(tmp_path / "ws", made.url)
@@ -146,7 +164,7 @@ async def test_a_forced_push_takes_along_what_the_branch_has_no_more(made: Repos
 async def test_a_forced_push_while_a_history_is_read(made: Repository, tmp_path: Path) -> None:
     made.many(120)
     one = Reading(tmp_path / "ws", made.url)
-    await one.poll(4)
+    await one.poll(5)
     assert 0 < len(one.sent) < 120
     made.point("main", "main~119")
     made.commit("Other", {"o": b"1"})
