@@ -373,7 +373,7 @@ async def test_the_router_s_refusal_has_the_type_that_it_has_without_a_sign(tmp_
 
 async def test_who_waits_too_long_hears_it_in_the_stream(tmp_path: Path) -> None:
     slow = Slow()
-    settings = {**_OFTEN, "deadline_p3_seconds": "0.5"}
+    settings = {**_OFTEN, "deadline_p3_seconds": "2"}
     async with (
         wire.backend(slow.play) as backend,
         process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)], **settings) as router,

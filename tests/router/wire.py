@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -133,6 +134,7 @@ class Backend:
         self.port = 0
         self.server: asyncio.Server | None = None
         self._links: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._writers: weakref.WeakSet[asyncio.StreamWriter] = weakref.WeakSet()
 
     @property
     def url(self) -> str:
@@ -144,6 +146,7 @@ class Backend:
         self.connections += 1
         task = asyncio.create_task(self._serve(reader, writer))
         self._links[task] = writer
+        self._writers.add(writer)
         task.add_done_callback(self._links.pop)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -173,8 +176,9 @@ class Backend:
         for _ in range(3):
             await asyncio.sleep(0)
         links = dict(self._links)
-        for task, writer in links.items():
+        for task in links:
             task.cancel()
+        for writer in self._writers:
             # A task that never began closes nothing, and what its peer never reads keeps a closed transport open.
             writer.transport.abort()
         await asyncio.gather(*links, return_exceptions=True)
