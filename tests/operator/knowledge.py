@@ -41,6 +41,8 @@ class Knowledge(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[api.IngestRequest] = []
+        self.code: dict[str, str] = {}
+        """Contents of source files, by path."""
         self.links: list[api.LinkRequest] = []
         self.attached: list[api.AttachmentDraft] = []
         self.outcomes: list[api.Outcome] = []
@@ -70,6 +72,14 @@ class Knowledge(ThreadingHTTPServer):
             self.commits += hashes
         outcomes = [{"hash": one, "sourceUrn": asked.repository.source_urn(one), "result": "Stored"} for one in hashes]
         return 200, {"outcomes": outcomes}
+
+    def structure(self, body: bytes) -> tuple[int, dict[str, Any]]:
+        """Take the source files of a branch; their contents are asked for once."""
+        asked = api.GitStructure.model_validate_json(body)
+        with self._lock:
+            self.code |= {one.path: one.content for one in asked.files if one.content is not None}
+            missing = [one.path for one in asked.files if one.path not in self.code]
+        return 200, {"state": "Wanted" if missing else "Done", "commit": asked.commit, "missing": missing}
 
     def ingest(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for one request."""
@@ -247,6 +257,7 @@ class _Handler(BaseHTTPRequestHandler):
             "/api/v1/ingest/attachment": self.server.attach,
             "/api/v1/ingest/link": self.server.link,
             "/api/v1/ingest/git-commits": self.server.commit,
+            "/api/v1/ingest/git-structure": self.server.structure,
             "/api/v1/outcomes": self.server.outcome,
             "/api/v1/projects/regroup": self.server.regroup,
             "/api/v1/content": self.server.store,

@@ -404,10 +404,10 @@ class Naive:
     """The reference: only what changed behind the last time, in UTC, and nothing that a list names beside it."""
 
     def __init__(self, inner: Any) -> None:
-        self._inner, self._learn = inner, inner._open
-        inner._open = self._open
+        self._inner, self._learn = inner, inner._visible
+        inner._visible = self._visible
 
-    async def _open(self) -> Any:
+    async def _visible(self) -> Any:
         found = await self._learn()
         self._inner._zone = UTC
         return found

@@ -43,6 +43,9 @@ class Replay:
         name = request.path.rpartition("/")[2]
         if request.path.endswith(REPOSITORY):
             return web.json_response({"private": False})
+        if name.isdigit() and request.path.endswith(f"{REPOSITORY}/issues/{name}"):
+            every = [row for (of, _), (rows, _) in self.rows.items() if of == "issues" for row in rows]
+            return web.json_response(next(row for row in every if str(row["number"]) == name))
         if not request.path.endswith((f"{REPOSITORY}/issues", "/merge_requests")):
             return web.json_response([])
         body, headers = self.rows.get((name, request.query.get("page", "1")), ([], {}))
