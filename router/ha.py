@@ -71,7 +71,7 @@ class Candidate:
     @property
     def active(self) -> bool:
         """Holds the Lease at this moment; to be asked on the event loop. The Lease is won in another thread. Another
-        router may read it and hand its requests over before the loop has a turn, so the listeners are told first: a
+        router may read it and hand its requests over before the loop has a turn, so the listeners are called first: a
         scheduler that knows no backends yet would refuse them."""
         if not self._told and self._lease.leading:
             self._tell()

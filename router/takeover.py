@@ -22,7 +22,7 @@ class Takeover:
     scheduler's clock in seconds, `wall` the time of day. `changed`, `turned` and `listed` are listeners of the book, of
     the Lease and of the watch.
 
-    A Lease can be away for a moment of which no listener is told, when a renewal is answered late. The backends stay
+    A Lease can be away for a moment for which no listener is called, when a renewal is answered late. The backends stay
     then: they would not come back before the book changes again. Nothing is dispatched meanwhile (`dispatch`)."""
 
     def __init__(

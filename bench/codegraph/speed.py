@@ -70,7 +70,7 @@ def plain(paths: Sequence[Path]) -> int:
 
 
 async def _beside(work: Awaitable[object]) -> float:
-    """Milliseconds that a heartbeat was late at the most while `work` ran."""
+    """The largest delay of a heartbeat while `work` ran, in milliseconds."""
     worst, over = 0.0, asyncio.Event()
 
     async def beat() -> None:

@@ -102,7 +102,7 @@ async def test_a_router_that_stops_deciding_refuses_what_waits_and_forgets_the_b
 
 
 def test_backends_that_change_in_a_moment_without_the_lease_are_kept_when_it_was_never_lost() -> None:
-    """A renewal that was sent in time and is answered late: no listener is told of the moment in between."""
+    """A renewal that was sent in time and is answered late: no listener is called for the moment in between."""
     router = Router()
     router.takeover.turned(True)
     router.active = False

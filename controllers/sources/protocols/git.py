@@ -179,7 +179,7 @@ class Repository:
                 places[name] = {"at": base, "was": was}
                 yield self._batch(places)
             if done == 0 and state.get("to") != target:
-                # Before anything of it is told: after a kill the branch may be where it was, and what was told stays.
+                # Before anything of it is sent: after a kill the branch may be where it was, and what was sent stays.
                 places[name] = {"at": base, "to": target, "n": 0} | ({"was": was} if was else {})
                 yield self._batch(places)
             places[name] = {"at": base, "to": target, "n": done}

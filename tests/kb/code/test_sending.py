@@ -12,7 +12,7 @@ from kb import api, client
 
 FILES = {f"{number}.ts": "\0" * 1_000_000 for number in range(6)}
 MOST = 16 << 20
-"""What a service takes unless it is told otherwise (`kb.settings`)."""
+"""What a service takes by default (`kb.settings`)."""
 
 
 def tree(files: Mapping[str, str]) -> api.GitStructure:

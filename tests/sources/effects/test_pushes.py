@@ -150,7 +150,7 @@ async def test_two_keys_on_one_branch_never_overwrite_each_other(place: Pushing)
     await asyncio.sleep(0)
     place.replica("ws2")
     found = await asyncio.gather(first, place.push(given[1], "two"), return_exceptions=True)
-    # Where both came to the server at once, the other key is told so when the remote is asked again.
+    # Where both came to the server at once, the other key is refused when the remote is asked again.
     [lost] = [number for number, each in enumerate(found) if not isinstance(each, wire.Outcome)]
     assert type(found[lost]) in (problems.Conflict, port.Unreachable)
     assert place.has() == (two, one)[lost]

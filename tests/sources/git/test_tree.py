@@ -9,7 +9,7 @@ from controllers.sources import assignments, state
 from controllers.sources.git import tree
 from controllers.sources.protocols import git
 from kb import api
-from kb.code import grammars
+from kb.code import calls, grammars
 from tests.sources.git.making import Repository
 from tests.sources.git.test_repository import Reading
 
@@ -63,6 +63,10 @@ def test_any_path_has_the_time_of_its_last_change(tmp_path: Path) -> None:
 
 def test_the_endings_are_those_of_the_grammars() -> None:
     assert {ending for ending in api.ENDINGS if grammars.language_of(f"a.{ending}")} == api.ENDINGS
+    # What resolves names by these files has them only if they are sent.
+    for name in (*calls.CONFIGURATION, "tsconfig.json", "tsconfig.base.json"):
+        assert calls.is_configuration(f"a/{name}")
+        assert api.is_source(f"a/{name}")
     known = {one for language in grammars.LANGUAGES for one in grammars.endings(language)}
     assert {one.removeprefix(".") for one in known} == api.ENDINGS
 
