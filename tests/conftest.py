@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 
+from tests import thorough
+
 if TYPE_CHECKING:
     from kubernetes import client
 
@@ -21,7 +24,11 @@ ROOT = Path(__file__).resolve().parent.parent
 # the same examples, so a failure can be repeated; `make test-thorough` draws new ones each time.
 _RANDOM = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 settings.register_profile(
-    "unhurried", deadline=None, derandomize=not _RANDOM, suppress_health_check=[HealthCheck.too_slow]
+    "unhurried",
+    deadline=None,
+    derandomize=not _RANDOM,
+    max_examples=thorough.examples(100),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("unhurried")
 
@@ -41,6 +48,7 @@ _LONG = (
 def pytest_configure(config: pytest.Config) -> None:
     """Files of tests lie in memory, if there is room for them and programs may be run there. The stores wait for the
     disk at each commit; a process that is killed loses nothing that the kernel has, on a disk or not."""
+    gc.disable()  # until all is imported: nothing of that is garbage
     if not _MEMORY.is_dir():
         return
     found = os.statvfs(_MEMORY)
@@ -56,6 +64,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((n for n, name in enumerate(_LONG) if item.nodeid.startswith(name)), len(_LONG))
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays until the end: no collection of garbage looks at it again."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,7 +1,8 @@
 """Seeded histories of Jira and Confluence against MongoDB: what is known at the end is what the site has.
 
 Changes show up late in the search, pages tear, limits are hit, and the process is killed between any two writes.
-JERVIS_TEST_HISTORIES sets how many histories there are for each product.
+JERVIS_TEST_HISTORIES sets how many histories there are for each product and kind of site; otherwise `make test` has
+three and `make test-thorough` twelve.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ from controllers.sources.protocols import atlassian, confluence, jira, window
 from controllers.sources.state import Sweep
 from crds import connection, labels
 from kb import client as kb
+from tests import thorough
 from tests.sources import confluence_server, jira_server
 from tests.sources.model import Dying, KilledError, World
 
 pytestmark = pytest.mark.services
 DATABASE = f"jervis_atlassian_{os.getpid()}"
-HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", "8"))
+HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", thorough.examples(12)))
 ZONES = ("UTC", "Europe/Prague", "America/New_York", "Asia/Kolkata", "Pacific/Kiritimati")
 TLS = ssl.create_default_context()
 

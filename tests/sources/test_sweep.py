@@ -1,6 +1,6 @@
 """What left its source leaves: seeded histories of a model mailbox against MongoDB, with kills between any two writes.
 
-JERVIS_TEST_HISTORIES sets how many histories there are.
+JERVIS_TEST_HISTORIES sets how many histories there are; otherwise `make test` has ten and `make test-thorough` forty.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from controllers.sources import assignments, gone, indexer, items, metrics, mong
 from controllers.sources.state import BROKEN, HELD, SWEPT, Sweep
 from crds import connection, labels
 from kb import client as kb
+from tests import thorough
 from tests.sources.model import Box, Dying, KilledError, World
 
 pytestmark = pytest.mark.services
 DATABASE = f"jervis_sweeps_{os.getpid()}"
-HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", "40"))
+HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", thorough.examples(40)))
 SPEC = {"type": "Email", "clientId": "acme", "url": "imap://h", "pollInterval": "10s", "maxInFlightTasks": 1000}
 
 

@@ -1,4 +1,7 @@
-"""kill -9 of the writing process before each of its calls: the next process ends where an undisturbed one would."""
+"""kill -9 of the writing process before each of its calls: the next process ends where an undisturbed one would.
+
+`make test` kills before each third call, `make test-thorough` before each.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from kb import metrics
 from kb.ingest import intent
 from kb.vectors import weaviate
 from router import client as router_client
+from tests import thorough
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import conftest, memory, scopes, world
@@ -58,7 +62,7 @@ async def test_killed_before_each_call_and_resumed_by_the_next_process(
 
     repeated = []
     # An ingest counts from the call that records it.
-    for deadly in range(calls.index("open") + 2, len(calls) + 1):
+    for deadly in thorough.part(range(calls.index("open") + 2, len(calls) + 1)):
         path = Path(shutil.copytree(tmp_path / "before", tmp_path / f"killed{deadly}"))
         # Back to the old document in Weaviate, which all of these processes share.
         async with world.opened(path, router, clock, meters, *stores, chunk_chars=900) as kb:

@@ -1,6 +1,7 @@
 """kill -9 before each call of what else changes the stores: the next process ends where an undisturbed one would.
 
 Nothing is asked for again: an operation counts from the call that records it, and before that nothing was promised.
+`make test` kills before each third call, `make test-thorough` before each.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kb.http import learning
 from kb.ingest import mongo as ledgers
 from kb.queue import mongo as queues
 from router import client as router_client
-from tests import ports
+from tests import ports, thorough
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import conftest, memory, scopes, world
@@ -185,7 +186,9 @@ class Records:
     def points(self, calls: Sequence[str], first: int) -> list[int]:
         """Before which calls a process is killed: all; in a database those that come after one that changes it."""
         numbers = range(first, len(calls) + 1)
-        return [one for one in numbers if self.database is None or one == first or calls[one - 2] in _CHANGING]
+        return thorough.part(
+            [one for one in numbers if self.database is None or one == first or calls[one - 2] in _CHANGING]
+        )
 
 
 @pytest.fixture(params=["files", pytest.param("mongodb", marks=pytest.mark.services)])
