@@ -67,21 +67,28 @@ format: venv ## Apply ruff's automatic fixes and format the code
 unit: venv ## Tests that need neither a cluster nor a service (they need Chromium, Tesseract and Go)
 	$(BIN)/pytest -n auto -m "not apiserver and not services and not e2e"
 
+# Files that name these markers: each worker imports the files that it is given, whatever it selects of them. That no
+# marked test is in another file is checked when all are collected (tests/conftest.py).
+CONTRACT = $(sort $(filter-out tests/faults/% tests/e2e/%,$(shell grep -rlE "mark\.(apiserver|services)" tests --include="test_*.py")))
+E2E = tests/e2e $(sort $(filter-out tests/e2e/%,$(shell grep -rl "mark\.e2e" tests --include="test_*.py")))
+THOROUGH = $(sort $(shell grep -rlE "^(from|import) hypothesis|^from tests import .*thorough" tests --include="test_*.py"))
+
 .PHONY: test-thorough
 test-thorough: venv services-up ## All examples of property tests, all kills, the image for transcription (make test has a part)
-	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto -m "not apiserver and not services and not e2e" \
-	  $$(grep -rlE "^from hypothesis|^import hypothesis" tests --include="test_*.py")
+	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto -m "not apiserver and not services and not e2e" $(THOROUGH)
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 4 --dist loadfile -m "(apiserver or services) and not e2e" \
-	  $$(grep -rlE "^from tests import .*thorough" tests --include="test_*.py")
+	  HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 4 --dist loadfile -m "(apiserver or services) and not e2e" $(THOROUGH)
 	$(BIN)/python -m hack.image --build-only jervis transcription && \
 	  JERVIS_TEST_TRANSCRIPTION=1 $(BIN)/pytest tests/transcription
 
 .PHONY: contract
 contract: venv ocr mailserver gitea recorded services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder -m "(apiserver or services) and not e2e" --ignore=tests/faults && \
-	  $(BIN)/pytest -n 2 --dist loadfile -m "apiserver or services" tests/faults
+	  $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder -m "(apiserver or services) and not e2e" $(CONTRACT)
+
+.PHONY: faults
+faults: venv ## Break everything around the operator, in short (a minute or two of work, the rest is waiting)
+	$(BIN)/pytest -n 2 --dist loadfile -m "apiserver or services" tests/faults
 
 .PHONY: test-versions
 test-versions: venv services-up ## CRDs, admission and a task's life on the oldest Kubernetes, the chart by Helm 4 (builds each once, minutes)
@@ -106,7 +113,7 @@ test-llama-cpp: venv ## The router before a real server with OpenAI's API and a 
 
 .PHONY: e2e
 e2e: venv cluster-up image ## Tests on the whole cluster
-	$(BIN)/pytest -m e2e
+	$(BIN)/pytest -m e2e $(E2E)
 
 .PHONY: test-fast
 test-fast: export JERVIS_TEST_MAY_SKIP := 1
@@ -114,7 +121,13 @@ test-fast: lint types imports unit ## Everything that needs no cluster; without 
 
 # Not by way of test-fast: here a test that cannot run is an error.
 .PHONY: test
-test: browser ocr lint types imports unit contract e2e ## Everything: lint, types, import law, unit, contract, e2e
+# Tests on the cluster wait for its pods most of the time: the faults, which have servers of their own, run meanwhile,
+# and are shown when both have ended.
+test: browser ocr lint types imports unit contract ## Everything: lint, types, import law, unit, contract, faults, e2e
+	@beside=$$(mktemp); $(MAKE) --no-print-directory faults >$$beside 2>&1 & faults=$$!; \
+	  trap "kill $$faults 2>/dev/null; rm -f $$beside" EXIT INT TERM; \
+	  $(MAKE) --no-print-directory e2e; e2e=$$?; wait $$faults; faulty=$$?; \
+	  echo "==> faults, run beside the tests above"; cat $$beside; exit $$((e2e | faulty))
 
 .PHONY: release
 release: venv ## Wheel, chart, image, bill of materials and SHA256SUMS into dist/ (RELEASE=--trial to try it)

@@ -64,6 +64,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((n for n, name in enumerate(_LONG) if item.nodeid.startswith(name)), len(_LONG))
 
     items.sort(key=place)
+    for name in ("apiserver", "services"):
+        for path in {item.path for item in items if item.get_closest_marker(name)}:
+            if "mark.apiserver" not in (text := path.read_text()) and "mark.services" not in text:
+                raise pytest.UsageError(f"{path}: mark its tests in this file; `make contract` runs files that do")
 
 
 def pytest_collection_finish() -> None:

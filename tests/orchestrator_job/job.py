@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from tests.nursery import children
 
 _ROOT = Path(__file__).resolve().parents[2]
 MODEL = "qwen3-coder-tool:30b"
+_PATIENCE = 90.0  # seconds; bounds a test that fails
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,23 @@ class Ended:
     def events(self) -> list[str]:
         """The log's events in order."""
         return [str(line.get("event")) for line in self.lines]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process of a run; both its outputs are in `log`."""
+
+    process: children.Process
+    log: Path
+
+    async def logged(self, event: str) -> None:
+        """Return once it has logged that. It must not end without."""
+
+        def said() -> bool:
+            return f'"event": "{event}"' in self.log.read_text()
+
+        await until(lambda: said() or self.process.poll() is not None)
+        assert said(), f"the job never logged {event!r}"
 
 
 class Job:
@@ -79,41 +96,33 @@ class Job:
         }
         return {key: value for key, value in {**document, **fields}.items() if value is not None}
 
-    async def start(self, attempt: int = 1, **environment: str) -> asyncio.subprocess.Process:
-        """Start a process of this attempt, as the kubelet would; its message goes to a file of its own."""
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "orchestrator_job",
-            cwd=_ROOT,
-            env=self._environment(attempt, environment),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
+    def start(self, attempt: int = 1, **environment: str) -> Running:
+        """Start a process of this attempt without the seconds that imports take; its message goes to a file of its
+        own."""
+        log = self._log()
+        nursery = children.of("orchestrator_job", "orchestrator_job.graph")
+        return Running(nursery.start(self._environment(attempt, environment), log), log)
 
-    async def end(self, process: asyncio.subprocess.Process, attempt: int = 1) -> Ended:
+    def start_from_nothing(self) -> Running:
+        """Start an interpreter, as the kubelet would."""
+        log = self._log()
+        return Running(children.interpreted(["orchestrator_job"], self._environment(1, {}), log, _ROOT), log)
+
+    async def end(self, running: Running, attempt: int = 1) -> Ended:
         """Wait for the process and read what it left."""
         try:
-            output, _ = await asyncio.wait_for(process.communicate(), 90)
+            status = await asyncio.to_thread(running.process.wait, _PATIENCE)
         finally:
-            if process.returncode is None:  # too slow, or the test has failed elsewhere: leave no process behind
-                process.kill()
-                await process.wait()
-        assert process.returncode is not None
-        return self._ended(process.returncode, output.decode(), attempt)
+            running.process.kill()  # too slow, or the test has failed elsewhere: leave no process behind
+        return self._ended(status, running.log.read_text(), attempt)
 
     async def run(self, attempt: int = 1, **environment: str) -> Ended:
-        """Start and wait, without the seconds that imports take."""
+        """Start and wait."""
+        return await self.end(self.start(attempt, **environment), attempt)
+
+    def _log(self) -> Path:
         self._runs += 1
-        log = self.folder / f"log-{self._runs}"
-        child = children.of("orchestrator_job", "orchestrator_job.graph").start(
-            self._environment(attempt, environment), log
-        )
-        try:
-            status = await asyncio.to_thread(child.wait, 90)
-        finally:
-            child.kill()  # too slow, or the test has failed elsewhere: leave no process behind
-        return self._ended(status, log.read_text(), attempt)
+        return self.folder / f"log-{self.uid}-{self._runs}"
 
     def _environment(self, attempt: int, more: Mapping[str, str]) -> dict[str, str]:
         own = {**self.environment, "JERVIS_ATTEMPT": str(attempt), **more}

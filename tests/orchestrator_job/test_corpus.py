@@ -37,9 +37,9 @@ async def test_the_present_form_is_recorded_and_resumed(
     tmp_path: Path, task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
 ) -> None:
     fake.set_script({job.TAG: [{"fault": {"stall": {"afterBytes": 0}}}]})
-    running = await task.start()
+    running = task.start()
     await job.until(lambda: fake.count(path="/api/chat") == 1)
-    running.kill()
+    running.process.kill()
     await task.end(running)
     name = os.environ.get("JERVIS_RECORD")
     path = recording.CORPUS / f"{name}.json" if name else tmp_path / "present.json"

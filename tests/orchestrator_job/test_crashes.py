@@ -22,11 +22,11 @@ _AT_ONCE = 3
 async def _killed(task: job.Job, mongodb_uri: str, where: tuple[str, int], *, reached: bool) -> None:
     """Run once and die at that write, before it reaches the server or before its answer reaches the Job."""
     async with mongowire.proxying(mongodb_uri) as proxy:
-        running = await task.start(JERVIS_MONGODB_URI=proxy.url)
+        running = task.start(JERVIS_MONGODB_URI=proxy.url)
 
         def die(collection: str, number: int) -> bool:
             if (collection, number) == where:
-                running.kill()
+                running.process.kill()
                 proxy.closed = True
             return proxy.closed
 
@@ -107,9 +107,9 @@ async def test_a_run_that_dies_while_the_model_answers_asks_again(
     task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
 ) -> None:
     fake.set_script({job.TAG: [{"fault": {"stall": {"afterBytes": 0}}}, job.reply()]})
-    running = await task.start()
+    running = task.start()
     await job.until(lambda: fake.count(path="/api/chat") == 1)
-    running.kill()
+    running.process.kill()
     assert (await task.end(running)).status == -9
     ended = await task.run()
     assert ended.message["exitReason"] == "Answered"

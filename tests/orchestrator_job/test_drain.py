@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from pathlib import Path
 
@@ -16,23 +15,15 @@ pytestmark = pytest.mark.services
 _STALL = {"fault": {"stall": {"afterBytes": 0, "gate": "model"}}}
 
 
-async def _logged(running: asyncio.subprocess.Process, event: str) -> None:
-    assert running.stdout is not None
-    async for line in running.stdout:
-        if f'"event": "{event}"'.encode() in line:
-            return
-    raise AssertionError(f"the job never logged {event!r}")
-
-
 async def test_the_model_may_finish_and_is_not_asked_again(
     task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
 ) -> None:
     fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "stall": {"afterBytes": 0, "gate": "finish"}}])
     fake.set_script({job.TAG: [job.reply()]})
-    running = await task.start(JERVIS_DRAIN_GRACE_SECONDS="60")
+    running = task.start(JERVIS_DRAIN_GRACE_SECONDS="60")
     await job.until(lambda: fake.count(path="/api/chat") == 1)
-    running.send_signal(signal.SIGTERM)
-    await _logged(running, "draining")
+    running.process.send_signal(signal.SIGTERM)
+    await running.logged("draining")
     fake.open_gate("finish")
     drained = await task.end(running)
     assert (drained.status, drained.message["exitReason"]) == (42, "Drained")
@@ -45,9 +36,9 @@ async def test_the_model_may_finish_and_is_not_asked_again(
 
 async def test_after_the_grace_period_the_call_is_hung_up(task: job.Job, fake: process.Fake) -> None:
     fake.set_script({job.TAG: [_STALL, job.reply()]})
-    running = await task.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
+    running = task.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
     await job.until(lambda: fake.count(path="/api/chat") == 1)
-    running.send_signal(signal.SIGTERM)
+    running.process.send_signal(signal.SIGTERM)
     drained = await task.end(running)
     assert (drained.status, drained.message["exitReason"]) == (42, "Drained")
     ended = await task.run()
@@ -56,19 +47,19 @@ async def test_after_the_grace_period_the_call_is_hung_up(task: job.Job, fake: p
 
 
 async def test_a_stop_before_anything_is_imported(task: job.Job, store: job.Store) -> None:
-    running = await task.start()
+    running = task.start_from_nothing()
     # The handler is the first thing that the root does; the environment is read long after it.
-    await job.until(lambda: _catches(running.pid, signal.SIGTERM))
-    running.send_signal(signal.SIGTERM)
+    await job.until(lambda: _catches(running.process.pid, signal.SIGTERM))
+    running.process.send_signal(signal.SIGTERM)
     drained = await task.end(running)
     assert (drained.status, drained.message["exitReason"]) == (42, "Drained")
     assert store.all("task_results") == []
 
 
 async def test_a_drain_while_mongodb_is_away(task: job.Job) -> None:
-    running = await task.start(JERVIS_MONGODB_URI="mongodb://127.0.0.1:9", JERVIS_DRAIN_GRACE_SECONDS="0.2")
-    await _logged(running, "waiting")
-    running.send_signal(signal.SIGTERM)
+    running = task.start(JERVIS_MONGODB_URI="mongodb://127.0.0.1:9", JERVIS_DRAIN_GRACE_SECONDS="0.2")
+    await running.logged("waiting")
+    running.process.send_signal(signal.SIGTERM)
     assert (await task.end(running)).message["exitReason"] == "Drained"
 
 

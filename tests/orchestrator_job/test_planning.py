@@ -268,11 +268,11 @@ async def test_a_killed_run_does_not_plan_again(
         one = job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url)
         background(one, store)
         async with mongowire.proxying(mongodb_uri) as between:
-            running = await one.start(JERVIS_MONGODB_URI=between.url)
+            running = one.start(JERVIS_MONGODB_URI=between.url)
 
             def die(collection: str, count: int) -> bool:
                 if (collection, count) == ("orchestrator_checkpoints", number):
-                    running.kill()
+                    running.process.kill()
                     between.closed = True
                 return between.closed
 
@@ -296,9 +296,9 @@ async def test_a_run_that_is_preempted_while_it_plans_goes_on_there(
 ) -> None:
     """A preempted plan has not failed. The mode may change between two runs of a round: it goes on where it stopped."""
     fake.set_script({PLAN: [{"fault": {"stall": {"afterBytes": 0}}}, PLANNED], job.TAG: [job.reply()]})
-    running = await planned.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
+    running = planned.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
     await job.until(lambda: fake.count(path="/api/chat") == 1)
-    running.send_signal(signal.SIGTERM)
+    running.process.send_signal(signal.SIGTERM)
     assert (await planned.end(running)).message["exitReason"] == "Drained"
     ended = await planned.run(JERVIS_MODE="Foreground")
     assert (ended.status, ended.message["exitReason"]) == (0, "Answered")
