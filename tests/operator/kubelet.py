@@ -18,6 +18,7 @@ from kubernetes import client
 from controllers.pendingtask import job
 from crds import exits
 
+Object = dict[str, Any]
 Says = Callable[[str, int], dict[str, Any] | int | None]
 """(task name, attempt) -> termination message; an exit code without one; None: keep running."""
 
@@ -65,10 +66,16 @@ class Kubelet:
         """Pods that are there and have not ended, or have and stay for their Job."""
         return list(self._core.list_namespaced_pod(self._namespace, label_selector=job.UID_LABEL).items)
 
-    def _expire(self, one: Any) -> None:
+    def _listed(self, listing: Callable[..., Any], **selected: Any) -> list[Object]:
+        """Objects as the API writes them: the client's models would cost more than all else here."""
+        answer = listing(self._namespace, _preload_content=False, **selected)
+        found: list[Object] = json.loads(answer.data)["items"]
+        return found
+
+    def _expire(self, one: Object, pods: list[Object]) -> None:
         """What the Job controller does at the deadline: the pod is asked to end, the Job has failed."""
-        for each in self.pods():
-            if each.metadata.labels[job.UID_LABEL] == one.metadata.labels[job.UID_LABEL]:
+        for each in pods:
+            if each["metadata"]["labels"][job.UID_LABEL] == one["metadata"]["labels"][job.UID_LABEL]:
                 self._end_early(each)
         over = {"active": 0, "ready": 0, "failed": 1}
         self._status(one, {**over, **_over("FailureTarget", reason="DeadlineExceeded")})
@@ -77,80 +84,80 @@ class Kubelet:
     def _run(self) -> None:
         while not self._stop.wait(0.05):
             try:
-                jobs = self._batch.list_namespaced_job(self._namespace).items
+                jobs = self._listed(self._batch.list_namespaced_job)
+                # After the Jobs: a pod whose Job is not among them has none.
+                pods = self._listed(self._core.list_namespaced_pod, label_selector=job.UID_LABEL)
                 for one in jobs:
-                    self._tend(one)
-                self._collect(jobs)
+                    self._tend(one, pods)
+                names = {_pod_name(one) for one in jobs}
+                for each in pods:
+                    if each["metadata"]["name"] not in names:
+                        self._end_early(each)  # what the garbage collector does in the background
             except client.ApiException as error:
                 if error.status not in (404, 409):
                     self.errors.append(f"{error.status}: {error.body}")
                     return
 
-    def _tend(self, one: Any) -> None:
-        attempt = one.metadata.labels[job.ATTEMPT_LABEL]
-        if one.metadata.uid not in self.seen:
-            self.seen[one.metadata.uid] = (one.metadata.labels[job.UID_LABEL], attempt)
-            self.order.append(one.metadata.labels[job.TASK_LABEL])
-        if any(c.type in ("Complete", "Failed") for c in one.status.conditions or ()):
+    def _tend(self, one: Object, pods: list[Object]) -> None:
+        """`pods` are all that there were after the Jobs were listed."""
+        meta, status = one["metadata"], one.get("status", {})
+        uid, attempt = meta["labels"][job.UID_LABEL], meta["labels"][job.ATTEMPT_LABEL]
+        if meta["uid"] not in self.seen:
+            self.seen[meta["uid"]] = (uid, attempt)
+            self.order.append(meta["labels"][job.TASK_LABEL])
+        if any(c["type"] in ("Complete", "Failed") for c in status.get("conditions", ())):
             return
-        if one.metadata.name in self.late:
-            self._expire(one)
+        if meta["name"] in self.late:
+            self._expire(one, pods)
             return
-        name = f"{one.metadata.name}-pod00"
-        pods = self._core.list_namespaced_pod(self._namespace, field_selector=f"metadata.name={name}").items
-        if one.spec.suspend:
-            for each in pods:
+        name = _pod_name(one)
+        own = [each for each in pods if each["metadata"]["name"] == name]
+        if one["spec"].get("suspend"):
+            for each in own:
                 self._end_early(each)
             return
-        if not one.status.start_time:
+        if not status.get("startTime"):
             # Before the first pod, as the real controller does. Each step stands for itself: a conflict ends a pass,
             # and the next one goes on from what the apiserver has.
             self._status(one, {"startTime": _now()})
             return
-        if not pods:
+        if not own:
             self._start(one, name)
             return
-        if pods[0].status.phase == "Pending":
+        if own[0]["status"]["phase"] == "Pending":
             if not self.absent:
                 self._status(one, {"active": 1, "ready": 1})
                 self._pod(name, "Running", {"running": {"startedAt": _now()}})
             return
-        said = self.says(one.metadata.labels[job.TASK_LABEL], int(attempt))
+        said = self.says(meta["labels"][job.TASK_LABEL], int(attempt))
         if said is not None:
             self._end(one, name, said)
 
-    def _collect(self, jobs: list[Any]) -> None:
-        """What the garbage collector does in the background."""
-        names = {f"{one.metadata.name}-pod00" for one in jobs}
-        for each in self._core.list_namespaced_pod(self._namespace, label_selector=job.UID_LABEL).items:
-            if each.metadata.name not in names:
-                self._end_early(each)
-
-    def _end_early(self, pod: Any) -> None:
+    def _end_early(self, pod: Object) -> None:
         """SIGTERM: it drains at once, and is gone; unless it lingers."""
-        task = pod.metadata.labels[job.TASK_LABEL]
+        name, task = pod["metadata"]["name"], pod["metadata"]["labels"][job.TASK_LABEL]
         if task in self.lingering:
             return
-        if pod.status.phase == "Running":
+        if pod["status"]["phase"] == "Running":
             said = json.dumps({"exitReason": "Drained", "summary": "SIGTERM"})
             ended = {"exitCode": 42, "message": said, "reason": "Error", "startedAt": _now(), "finishedAt": _now()}
-            self._pod(pod.metadata.name, "Failed", {"terminated": ended})
+            self._pod(name, "Failed", {"terminated": ended})
         self.drained.append(task)
-        self._core.delete_namespaced_pod(pod.metadata.name, self._namespace, grace_period_seconds=0)
+        self._core.delete_namespaced_pod(name, self._namespace, grace_period_seconds=0)
 
-    def _start(self, one: Any, name: str) -> None:
-        template = one.spec.template
+    def _start(self, one: Object, name: str) -> None:
+        worn = one["spec"]["template"]["metadata"]
         body = {
             "metadata": {
                 "name": name,
-                "labels": template.metadata.labels,
-                "annotations": template.metadata.annotations,
+                "labels": worn.get("labels"),
+                "annotations": worn.get("annotations"),
                 "ownerReferences": [
                     {
                         "apiVersion": "batch/v1",
                         "kind": "Job",
-                        "name": one.metadata.name,
-                        "uid": one.metadata.uid,
+                        "name": one["metadata"]["name"],
+                        "uid": one["metadata"]["uid"],
                         "controller": True,
                     }
                 ],
@@ -164,7 +171,7 @@ class Kubelet:
         }
         self._core.create_namespaced_pod(self._namespace, body)
 
-    def _end(self, one: Any, name: str, said: dict[str, Any] | int) -> None:
+    def _end(self, one: Object, name: str, said: dict[str, Any] | int) -> None:
         if isinstance(said, int):
             code, message, reason = said, "", "Error"
         else:
@@ -191,8 +198,13 @@ class Kubelet:
         body = {"status": {"phase": phase, "containerStatuses": [container]}}
         self._core.patch_namespaced_pod_status(name, self._namespace, body)
 
-    def _status(self, one: Any, status: dict[str, Any]) -> None:
-        self._batch.patch_namespaced_job_status(one.metadata.name, self._namespace, {"status": status})
+    def _status(self, one: Object, status: dict[str, Any]) -> None:
+        self._batch.patch_namespaced_job_status(one["metadata"]["name"], self._namespace, {"status": status})
+
+
+def _pod_name(one: Object) -> str:
+    """Of the only pod of a Job."""
+    return f"{one['metadata']['name']}-pod00"
 
 
 def _over(*types: str, reason: str = "BackoffLimitExceeded") -> dict[str, Any]:
