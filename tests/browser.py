@@ -12,7 +12,7 @@ import aiohttp
 
 from tests import needs
 
-_SECONDS = 120.0
+_SECONDS = 300.0
 _OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
 
 

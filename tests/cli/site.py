@@ -17,7 +17,7 @@ from hack.cluster import certificates
 from tests import endpoints
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 60.0
+SECONDS = 300.0
 
 
 @dataclass(frozen=True)

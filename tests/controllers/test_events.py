@@ -82,7 +82,7 @@ class Place:
         await asyncio.sleep(0)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(300):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()

@@ -118,7 +118,7 @@ class Place:
         self._changed.set()
 
     async def until(self, *wanted: tuple[str | None, str]) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while len(self.told) < len(wanted):
                 self._changed.clear()
                 await self._changed.wait()

@@ -338,7 +338,7 @@ def test_notices_are_kept_for_as_long_as_they_could_be_made_again() -> None:
 
 async def test_what_is_started_follows_the_settings(runtime: app.Runtime) -> None:
     starting = asyncio.create_task(runtime.start())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while len(runtime._probes.addresses) + len(runtime._history.addresses) < 2:
             await asyncio.wait([starting], timeout=0.01)
     async with ClientSession() as http:

@@ -45,7 +45,7 @@ def test_a_second_writer_of_one_folder_is_refused_until_the_first_has_died(tmp_p
     first = context.Process(target=_hold, args=(str(tmp_path), held))
     first.start()
     try:
-        assert held.wait(60)
+        assert held.wait(300)
         with pytest.raises(errors.Misconfigured, match="another process writes") as caught, sqlite.alone(tmp_path):
             pass
         assert caught.value.field == "dataDir"
@@ -71,11 +71,11 @@ async def test_a_broad_question_keeps_no_other_waiting(tmp_path: Path) -> None:
 
     def held(connection: sqlite3.Connection) -> int:
         began.set()
-        assert go.wait(90)
+        assert go.wait(300)
         return _one(connection)
 
     broad = [asyncio.create_task(database.read(held, broad=True)) for _ in range(3)]
-    assert await asyncio.to_thread(began.wait, 90)
+    assert await asyncio.to_thread(began.wait, 300)
     assert await database.read(_one) == 1
     assert not any(one.done() for one in broad)
     go.set()

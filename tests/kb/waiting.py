@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 _Found = TypeVar("_Found")
 
 
-async def until(look: Callable[[], Awaitable[_Found]], *, tries: int = 1800, pause: float = 0.05) -> _Found:
+async def until(look: Callable[[], Awaitable[_Found]], *, tries: int = 6000, pause: float = 0.05) -> _Found:
     """The first truthy answer of `look`; fails after `tries` falsy ones."""
     for _ in range(tries):
         found = await look()

@@ -20,7 +20,7 @@ from tests.conftest import api_client
 from tests.operator import process
 from tests.operator.knowledge import Knowledge
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 
 class Space:

@@ -15,7 +15,7 @@ from tests import ports
 from tests.nursery import children
 
 ROOT = Path(__file__).resolve().parents[2]
-START_SECONDS = 120.0
+START_SECONDS = 300.0
 
 
 MAIN = ROOT / "operator" / "main.py"
@@ -52,7 +52,7 @@ class Operator:
     def kill(self) -> None:
         """SIGKILL, as the kernel would."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(START_SECONDS)
 
     def signal(self, number: signal.Signals) -> None:
         """Any signal."""
@@ -62,7 +62,7 @@ class Operator:
         """SIGTERM; the exit code."""
         if self.process.poll() is None:
             self.process.terminate()
-        return self.process.wait(30)
+        return self.process.wait(START_SECONDS)
 
     def get(self, path: str) -> httpx.Response:
         """One of its endpoints."""

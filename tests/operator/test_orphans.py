@@ -245,10 +245,10 @@ def test_deleting_a_task_ends_its_run_while_the_operator_lives_and_after_it_was_
                 space.submit(name, **chat)
             until(lambda: set(space.phases().values()) == {"Orchestrating"}, "both run")
             space.delete("alive")
-            until(lambda: len(space.jobs()) == 1, "its Job goes", 10)
+            until(lambda: len(space.jobs()) == 1, "its Job goes")
             operator.kill()
         space.delete("killed")
         assert len(space.jobs()) == 1
         with start():
-            until(lambda: not space.jobs(), "its Job goes at the start", 30)
+            until(lambda: not space.jobs(), "its Job goes at the start")
             until(lambda: not kubelet.pods(), "and its pod")

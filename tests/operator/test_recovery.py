@@ -66,7 +66,7 @@ def test_a_pod_that_is_evicted_is_replaced_within_the_same_run(space: Space, sta
         until(lambda: space.phase("run") == "Orchestrating", "it runs")
         (pod,) = kubelet.pods()
         space.core.delete_namespaced_pod(pod.metadata.name, space.name, grace_period_seconds=0)
-        until(lambda: [one.metadata.uid for one in kubelet.pods()] not in ([], [pod.metadata.uid]), "another pod", 30)
+        until(lambda: [one.metadata.uid for one in kubelet.pods()] not in ([], [pod.metadata.uid]), "another pod")
         kubelet.says = answered
         until(lambda: space.phase("run") == "Completed", "it is completed")
         assert (space.status("run")["attempt"], len(kubelet.seen)) == (1, 1)

@@ -194,7 +194,7 @@ async def test_a_kind_that_is_refused_is_left_alone(kubeconfig: Path, space: Spa
 
         async def until(state: str) -> None:
             """The apiserver takes a moment to hear of a change of its Roles."""
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 while found.members.described() != {space.name: state}:
                     await found.resync.look(space.name)
 

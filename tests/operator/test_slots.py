@@ -173,7 +173,7 @@ def test_a_run_whose_backend_is_gone_is_requeued_once(
             space.delete("gpu-0", "gpubackends")
         else:
             space.mend("gpu-0", {"url": "http://127.0.0.1:1"}, "gpubackends")
-        until(lambda: space.phase("run") == "ReadyForGpu", "it is requeued", 30)
+        until(lambda: space.phase("run") == "ReadyForGpu", "it is requeued")
         assert kubelet.drained == ["run"], "it could save its checkpoint"
         work.done.add("run")
         if how == "deleted":
@@ -253,6 +253,6 @@ def test_a_pod_of_a_node_that_does_not_answer_is_given_up(space: Space, start: S
         space.core.delete_namespaced_pod(pod, space.name, grace_period_seconds=1)
         work.done.add("run")
         kubelet.says = lambda task, attempt: answered(task, attempt) if attempt == 2 else None
-        until(lambda: space.phase("run") == "Completed", "the next attempt runs elsewhere", 40)
+        until(lambda: space.phase("run") == "Completed", "the next attempt runs elsewhere")
         assert space.status("run")["attempt"] == 2
         assert kubelet.duplicates() == []

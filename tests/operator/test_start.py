@@ -46,7 +46,7 @@ def test_a_port_in_use_ends_the_start_with_its_setting_and_a_remedy(
         port = taken.getsockname()[1]
         known = {"KUBECONFIG": kubeconfig, "NAMESPACE": space.name, "MONGODB_URI": mongodb_uri, setting: port}
         operator = Operator(tmp_path / "log", **known)
-        assert operator.process.wait(60) == 1
+        assert operator.process.wait(300) == 1
     log = operator.log.read_text()
     assert f"JERVIS_OPERATOR_{setting}: cannot listen on 127.0.0.1:{port}: Address already in use" in log
     assert "Set it to a free port." in log

@@ -213,7 +213,7 @@ def test_a_quota_of_the_releases_namespace_is_told_to_every_tenant_and_over_when
         reasons = {dispatched(one, name)["reason"] for one, name in tasks}
         assert "CircuitOpen" in reasons <= {"CircuitOpen", "DispatchFailed"}
         core.delete_namespaced_resource_quota("none", space.name)
-        until(lambda: all(one.phase(name) == "Completed" for one, name in tasks), "all go on by themselves", 240)
+        until(lambda: all(one.phase(name) == "Completed" for one, name in tasks), "all go on by themselves")
         assert {one.status(name)["attempt"] for one, name in tasks} == {1}
         assert (len(kubelet.seen), kubelet.duplicates()) == (len(tasks), [])
         assert operator.metric("jervis_operator_dispatch_breaker_open") == 0

@@ -70,7 +70,7 @@ async def _serving(folder: Path, mongodb_uri: str, database: str, router_url: st
             return False
 
     try:
-        await asyncio.wait_for(job.until(ready), 60)
+        await asyncio.wait_for(job.until(ready), 300)
         yield url
     finally:
         if running.returncode is None:

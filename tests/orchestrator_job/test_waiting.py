@@ -29,7 +29,7 @@ async def test_the_kernel_asks_whether_the_knowledge_base_is_still_there(
     known.answers.clear()
     running = asyncio.create_task(task.run())
     try:
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(300):
             await job.until(lambda: bool(known.asked))
             await job.until(lambda: bool(timers()) and set(timers()) == {"02"})
     finally:

@@ -79,6 +79,6 @@ def test_an_entry_that_is_none(item: Any, field: str) -> None:
 async def test_the_router_exits_with_2_and_says_which_field(tmp_path: Path) -> None:
     sets = process.model_set({"name": "m", "numCtx": 4096})
     router = process.start(tmp_path, [_GOOD, {**_GOOD, "name": "v", "engine": "OpenAI", "modelSets": sets}])
-    assert await asyncio.to_thread(router.process.wait, 90) == 2
+    assert await asyncio.to_thread(router.process.wait, 300) == 2
     assert "GPU_BACKENDS[1].modelSets[0].models[0].numCtx" in router.text()
     assert "Leave them out" in router.text()

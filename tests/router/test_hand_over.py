@@ -57,13 +57,13 @@ class Client:
 
     async def until(self, text: bytes) -> None:
         """Read on until a piece has the text."""
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(300):
             while text not in (piece := await self._piece()):
                 assert piece, f"the stream ends: {self.body[-2000:]!r}"
 
     async def rest(self) -> None:
         """Read to the end."""
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(300):
             try:
                 while await self._piece():
                     pass

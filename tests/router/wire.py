@@ -12,7 +12,7 @@ from typing import Any
 
 Headers = list[tuple[str, str]]
 
-_PATIENCE = 90.0  # seconds; bounds a test that fails
+_PATIENCE = 300.0  # seconds; bounds a test that fails
 
 
 @dataclass

@@ -16,7 +16,7 @@ from hack.cluster import certificates
 from tests import ports
 
 PASSWORD = "word-of-the-test"
-_START_SECONDS = 20.0
+_START_SECONDS = 300.0
 
 
 _OAUTH = """

@@ -20,7 +20,7 @@ import httpx
 from hack import gitea
 from tests import ports
 
-_START_SECONDS = 60.0
+_START_SECONDS = 300.0
 _USER = "nobody"
 
 

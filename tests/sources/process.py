@@ -13,7 +13,7 @@ import httpx
 from tests import ports
 from tests.nursery import children
 
-_START_SECONDS = 60.0
+_START_SECONDS = 300.0
 
 
 class Sources:
@@ -46,7 +46,7 @@ class Sources:
     def kill(self) -> None:
         """SIGKILL."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(_START_SECONDS)
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ from tests.sources.model import World
 pytestmark = pytest.mark.services
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 HOUR = 3600.0
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
 def conn(uid: str) -> connection.Connection:

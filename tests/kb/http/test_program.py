@@ -221,14 +221,14 @@ async def test_settings_that_cannot_work_are_named(tmp_path: Path) -> None:
     log = tmp_path / "kb.log"
     data = {"JERVIS_KB_DATA_DIR": str(tmp_path), "JERVIS_KB_HOST": "127.0.0.1"}
     wrong = program.launch(log, data | {"JERVIS_KB_PORT": "many", "JERVIS_KB_WEAVIATE_URL": "nowhere"})
-    assert await asyncio.to_thread(wrong.wait, 90) == 2
+    assert await asyncio.to_thread(wrong.wait, 300) == 2
     split = program.launch(log, data | {"JERVIS_KB_MODE": "read"})
-    assert await asyncio.to_thread(split.wait, 90) == 2
+    assert await asyncio.to_thread(split.wait, 300) == 2
     same = {"JERVIS_KB_WEAVIATE_URL": "http://127.0.0.1:8080", "JERVIS_KB_WEAVIATE_GRPC_PORT": "8080"}
     collided = program.launch(log, data | same)
-    assert await asyncio.to_thread(collided.wait, 90) == 2
+    assert await asyncio.to_thread(collided.wait, 300) == 2
     locked = program.launch(log, data | {"JERVIS_KB_PORT": "0", "JERVIS_KB_TOKENS_FILE": str(tmp_path / "none")})
-    assert await asyncio.to_thread(locked.wait, 90) == 2
+    assert await asyncio.to_thread(locked.wait, 300) == 2
     said = log.read_text()
     assert "none cannot be read" in said
     assert "JERVIS_KB_PORT: " in said

@@ -80,7 +80,7 @@ async def test_a_worker_that_cannot_work_ends_all(tmp_path: Path, graph: arango.
     given = {"JERVIS_KB_DATA_DIR": str(tmp_path), "JERVIS_KB_HOST": "127.0.0.1", "JERVIS_KB_PORT": "0"}
     given |= {"JERVIS_KB_MODE": "read", "JERVIS_KB_WORKERS": "2", "JERVIS_KB_ARANGO_URL": graph.url}
     wrong = program.launch(log, given | {"JERVIS_KB_TOKENS_FILE": str(tmp_path / "none")})
-    assert await asyncio.to_thread(wrong.wait, 90) == 2
+    assert await asyncio.to_thread(wrong.wait, 300) == 2
     assert "none cannot be read" in log.read_text()
 
 
