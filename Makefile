@@ -87,7 +87,7 @@ contract: venv ocr mailserver gitea recorded services-up ## Tests against a real
 	  $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder -m "(apiserver or services) and not e2e" $(CONTRACT)
 
 .PHONY: faults
-faults: venv ## Break everything around the operator, in short (a minute or two of work, the rest is waiting)
+faults: venv ## Break everything around the operator, in short (minutes)
 	$(BIN)/pytest -n 2 --dist loadfile -m "apiserver or services" tests/faults
 
 .PHONY: test-versions

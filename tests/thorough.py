@@ -3,7 +3,8 @@
     @settings(max_examples=thorough.examples(400), deadline=None)
     for point in thorough.part(points):
 
-The others state their number plainly. `make test-thorough` runs every example and every case.
+Without a number a property test has 25 examples, or 100 (tests/conftest.py); few have a plain one. `make test-thorough`
+runs every example and every case.
 """
 
 from __future__ import annotations

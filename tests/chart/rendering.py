@@ -60,7 +60,7 @@ class Chart:
 
     def run(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Any Helm command; the caller looks at the status."""
-        # It lives for a moment: what its collector of garbage would do in it is a third of its work.
+        # It lives for a moment: there is no need to collect its garbage.
         environment = {**(os.environ if env is None else env), "GOGC": "off"}
         return subprocess.run([self.helm, *arguments], capture_output=True, text=True, env=environment)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from controllers.pendingtask.policy import cron
 from crds.schedule import Schedule
+from tests import thorough
 from tests.controllers.strategies import ZONES, expressions
 
 # Days on which clocks of these zones jump, and any other.
@@ -29,7 +30,7 @@ def runs(plan: Schedule, after: datetime, until: datetime) -> list[datetime]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=thorough.examples(60), deadline=None)
 @given(expressions, st.sampled_from(ZONES), starts, st.lists(st.integers(0, 48 * 3600), min_size=1, max_size=6))
 def test_the_next_run_does_not_depend_on_where_counting_began(
     text: str, zone: str, start: datetime, seconds: list[int]

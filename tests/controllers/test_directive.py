@@ -16,6 +16,7 @@ from crds import pendingtask
 from crds.pendingtask import Decision, Hints, Type
 from crds.phases import Phase
 from kb import api
+from tests import thorough
 from tests.controllers import build
 from tests.controllers.build import NOW
 from tests.controllers.strategies import directives
@@ -91,7 +92,7 @@ HINTS = st.builds(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=thorough.examples(200))
 @given(given_=directives() | st.none(), hints=HINTS, type_=st.sampled_from(sorted(Type)))
 def test_the_same_directive_is_the_same_write_and_leads_out_of_qualification_for_good(
     given_: api.QualifierDirective | None, hints: Hints, type_: Type

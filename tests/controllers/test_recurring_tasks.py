@@ -15,6 +15,7 @@ from controllers.pendingtask.observed import CopyHeld, CopyMade, Limits, NoCopy,
 from controllers.pendingtask.policy import cron, scheduled
 from crds import pendingtask, schedule
 from crds.phases import Phase
+from tests import thorough
 from tests.controllers import build
 from tests.controllers.strategies import ZONES, expressions
 
@@ -313,7 +314,7 @@ class Site:
 moves = st.one_of(st.integers(1, 90), st.integers(60, 7200), st.integers(3600, 3 * 86400), st.integers(-20 * 3600, -1))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=thorough.examples(80), deadline=None)
 @given(
     expressions,
     st.sampled_from(ZONES),

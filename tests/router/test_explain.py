@@ -16,6 +16,7 @@ from router.effects import Dispatch, Refuse
 from router.host import Backend
 from router.priority import Level
 from router.queue import QueueBounds
+from tests import thorough
 from tests.router import plans
 
 _NAMES = ("m:latest", "n:latest")
@@ -48,7 +49,7 @@ _BACKENDS = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=thorough.examples(400), deadline=None)
 @given(
     backends=st.lists(_BACKENDS, max_size=4, unique_by=lambda b: b.name),
     cpu_allowed=st.booleans(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import thorough
 from tests.fakes.ollama import catalogue
 from tests.fakes.ollama.runner import pool
 
@@ -97,7 +98,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=thorough.examples(150), deadline=None)
 @given(ACTIONS)
 def test_no_order_of_events_breaks_a_promise(actions: list[tuple[str, int, int, float | None, float]]) -> None:
     memory, now, count = pool.Pool(LIMITS), 0.0, 0

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import thorough
 from tests.fakes.ollama import catalogue
 from tests.fakes.ollama.protocol import names, quantity, request
 from tests.fakes.ollama.rules import answering, fitting, generic, prompt, text
@@ -46,7 +47,7 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=thorough.examples(150), deadline=None)
 @given(SCHEMAS, st.sampled_from([TEXT, "", "Only words", "7"]))
 def test_every_schema_gets_an_instance(schema: dict[str, Any], document: str) -> None:
     value = generic.instance(schema, generic.facts(document, date(2026, 11, 21)))

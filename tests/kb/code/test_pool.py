@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kb.code import extraction, grammars, parsing, pool, worker
 from kb.code.budget import SEEDED, Budget
 from kb.code.facts import FileFacts, Reason, Skipped
+from tests import thorough
 
 SOURCE = b"import os\nclass A:\n    def f(self): pass\n"
 
@@ -116,7 +117,7 @@ MUTATED = {
 }
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=thorough.examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(grammars.LANGUAGES), st.binary(max_size=300))
 def test_any_bytes_give_facts_or_a_named_reason(language: str, raw: bytes) -> None:
     try:
@@ -127,7 +128,7 @@ def test_any_bytes_give_facts_or_a_named_reason(language: str, raw: bytes) -> No
     assert all(1 <= one.line <= one.end_line for one in facts.symbols)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=thorough.examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(sorted(MUTATED)),
     st.lists(st.tuples(st.integers(0, 200), st.integers(0, 40), st.binary(max_size=4))),

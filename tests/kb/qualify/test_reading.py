@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kb import api
 from kb.reading import anchor, base_node, draft, fields, hints, mail, typed
+from tests import thorough
 from tests.kb import world
 
 HEADERS = """From: =?utf-8?q?Jana_Nov=C3=A1kov=C3=A1?= <jana@acme.com>
@@ -44,7 +45,7 @@ def test_a_text_without_a_sender_in_its_head_has_no_headers(text: str) -> None:
     assert mail.read(text) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=thorough.examples(60), deadline=None)
 @given(st.text(max_size=200), st.sampled_from(["From", "To", "Date", "Message-ID", "Subject"]))
 def test_no_header_is_so_broken_that_it_costs_the_document(value: str, name: str) -> None:
     mail.read(f"From: a@b.c\n{name}: {value}\n\nbody")
@@ -144,7 +145,7 @@ def test_what_the_text_says_of_a_document_is_in_its_node() -> None:
     assert page.properties["authorName"] == "Jana Novak"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=thorough.examples(60), deadline=None)
 @given(st.text(alphabet="ab č漢\n", min_size=1, max_size=300), st.integers(1, 60), st.sampled_from([512, 2500, 8192]))
 def test_what_is_asked_fits_the_window_and_has_head_and_tail(piece: str, times: int, num_ctx: int) -> None:
     text = piece * times * 20

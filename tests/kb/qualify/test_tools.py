@@ -17,6 +17,7 @@ from crds.pendingtask import Decision, Type
 from kb import api
 from kb.qualify.tools import registry, task
 from kb.reading import answers, draft, hints
+from tests import thorough
 from tests.kb import world
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -120,7 +121,7 @@ def decision(judged: hints.Judgement) -> directive.Chosen:
     return directive.choose(Type.BUG_TRACKER, ingest.ingested(sent), lead=timedelta(days=2), now=NOW)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=thorough.examples(150), deadline=None)
 @given(st.lists(VALID, max_size=10))
 def test_any_valid_calls_yield_a_directive_that_the_operator_takes(made: Sequence) -> None:
     results, judged = outcome(made)
@@ -142,7 +143,7 @@ def test_any_valid_calls_yield_a_directive_that_the_operator_takes(made: Sequenc
     assert {one.get("callId") for one in results} == {one["callId"] for one in results}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=thorough.examples(60), deadline=None)
 @given(st.lists(VALID, min_size=1, max_size=4))
 def test_the_order_of_calls_decides_nothing(made: Sequence) -> None:
     def what(judged: hints.Judgement | None) -> object:

@@ -16,6 +16,7 @@ from crds.priority import Priority
 from kb import errors, mongo, visibility
 from kb.queue import job, sqlite
 from kb.queue import mongo as shared
+from tests import thorough
 from tests.kb import clock as clocks
 from tests.kb import scopes
 from tests.kb.queue import contract
@@ -141,7 +142,9 @@ async def test_it_is_there_after_a_restart(tmp_path: Path, clock: clocks.Clock) 
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=thorough.examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(viewer=scopes.ANY, owners=st.lists(scopes.ANY, max_size=8))
 async def test_nobody_sees_what_is_not_theirs(
