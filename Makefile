@@ -87,8 +87,9 @@ contract: venv ocr mailserver gitea recorded services-up ## Tests against a real
 	  $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder -m "(apiserver or services) and not e2e" $(CONTRACT)
 
 .PHONY: faults
-faults: venv ## Break everything around the operator, in short (minutes)
-	$(BIN)/pytest -n 2 --dist loadfile -m "apiserver or services" tests/faults
+faults: venv services-up ## Break everything around the operator, in short
+	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
+	  $(BIN)/pytest -n 2 --dist loadfile -m "apiserver or services" tests/faults
 
 .PHONY: test-versions
 test-versions: venv services-up ## CRDs, admission and a task's life on the oldest Kubernetes, the chart by Helm 4 (builds each once, minutes)
@@ -119,15 +120,17 @@ e2e: venv cluster-up image ## Tests on the whole cluster
 test-fast: export JERVIS_TEST_MAY_SKIP := 1
 test-fast: lint types imports unit ## Everything that needs no cluster; without Chromium, Tesseract or Go their tests are skipped, by name
 
-# Not by way of test-fast: here a test that cannot run is an error.
+# Not by way of test-fast: here a test that cannot run is an error. The unit tests compute; those of faults and on the
+# cluster wait for other processes most of the time, so both go on at once, and the unit tests take what the others leave
+# of the processors. What they print is shown in one piece when they have ended.
 .PHONY: test
-# Tests on the cluster wait for its pods most of the time: the faults, which have servers of their own, run meanwhile,
-# and are shown when both have ended.
-test: browser ocr lint types imports unit contract ## Everything: lint, types, import law, unit, contract, faults, e2e
-	@beside=$$(mktemp); $(MAKE) --no-print-directory faults >$$beside 2>&1 & faults=$$!; \
-	  trap "kill $$faults 2>/dev/null; rm -f $$beside" EXIT INT TERM; \
-	  $(MAKE) --no-print-directory e2e; e2e=$$?; wait $$faults; faulty=$$?; \
-	  echo "==> faults, run beside the tests above"; cat $$beside; exit $$((e2e | faulty))
+test: venv browser ocr ## Everything: lint, types, import law, unit, faults, e2e, contract
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types imports
+	@said=$$(mktemp); \
+	  { nice -n 19 $(MAKE) --no-print-directory unit >$$said 2>&1; code=$$?; printf '\n==> unit\n'; cat $$said; exit $$code; } & \
+	  unit=$$!; trap "rm -f $$said" EXIT; trap 'trap "" TERM; kill 0; exit 130' INT TERM; \
+	  $(MAKE) --no-print-directory faults e2e; waited=$$?; wait $$unit; exit $$((waited | $$?))
+	@$(MAKE) --no-print-directory contract
 
 .PHONY: release
 release: venv ## Wheel, chart, image, bill of materials and SHA256SUMS into dist/ (RELEASE=--trial to try it)

@@ -66,12 +66,12 @@ def _mongodb_command(layout: Layout, report: progress.Progress) -> list[str]:
     return [*jars.mongodb(report), layout.node, "27017", str(layout.directory / "mongodb" / "data.mv")]
 
 
-def answers_ping(host: str, port: int) -> bool:
+def _mongodb_ready(layout: Layout) -> bool:
     """Send OP_MSG {ping: 1, $db: "admin"} and look at the answer's opcode (MongoDB wire protocol)."""
     document = b"\x10ping\0\x01\0\0\0\x02$db\0\x06\0\0\0admin\0\0"
     body = struct.pack("<i", 0) + b"\0" + struct.pack("<i", len(document) + 4) + document
     try:
-        with socket.create_connection((host, port), timeout=2) as connection:
+        with socket.create_connection((layout.node, 27017), timeout=2) as connection:
             connection.sendall(struct.pack("<iiii", 16 + len(body), 1, 0, 2013) + body)
             header = connection.recv(16, socket.MSG_WAITALL)
     except OSError:  # not listening yet
@@ -142,13 +142,7 @@ def _tika_ready(layout: Layout) -> bool:
 
 ALL = (
     Service(
-        "mongodb",
-        {"mongodb": 27017},
-        30,
-        _mongodb_command,
-        lambda layout: {},
-        lambda layout: answers_ping(layout.node, 27017),
-        jars.mongodb_seconds,
+        "mongodb", {"mongodb": 27017}, 30, _mongodb_command, lambda layout: {}, _mongodb_ready, jars.mongodb_seconds
     ),
     Service(
         "weaviate",

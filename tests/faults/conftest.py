@@ -1,17 +1,17 @@
-"""Fixtures: an apiserver of this suite's own (it is killed), a MongoDB wire, and stages on them."""
+"""Fixtures: an apiserver of this suite's own (it is killed), and stages on it."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
-from hack.cluster import jars, process, progress, services, standalone
-from tests import ports
+from hack.cluster import standalone
 from tests.faults import server as servers
 from tests.faults.stage import BRIEF, Stage, stage
 
@@ -22,18 +22,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[standalone.Serv
         yield made
 
 
-@pytest.fixture(scope="session")
-def mongodb_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A MongoDB wire of this suite's own: tests beside it stop the one that all share."""
-    directory, port = tmp_path_factory.mktemp("mongodb"), ports.free()
-    daemon = process.Daemon("mongodb", directory)
-    command = [*jars.mongodb(progress.Progress()), "127.0.0.1", str(port), str(directory / "data.mv")]
-    daemon.start(command, prefix=("setpriv", "--pdeathsig", "KILL", "--"))
-    try:
-        daemon.wait(lambda: services.answers_ping("127.0.0.1", port), 60)
-        yield f"mongodb://127.0.0.1:{port}"
-    finally:
-        daemon.stop()
+@pytest.fixture
+def mongodb_uri() -> str:
+    uri = os.environ.get("JERVIS_TEST_MONGODB_URI")
+    assert uri, "JERVIS_TEST_MONGODB_URI is not set; `python -m hack.cluster services-up`, or -m 'not services'"
+    return uri
 
 
 @pytest.fixture
