@@ -39,13 +39,16 @@ VALUES = {
         "cpu": {"settings": {"loadSecondsPerGib": 0.02, "tokensPerSecond": 2000}},
     },
 }
+_FIRST = ("e2e/test_examples.py::test_is", "e2e/test_image.py", "e2e/test_helm.py", "e2e/test_examples.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder needs the whole cluster."""
+    """Everything in this folder needs the whole cluster. What asks nothing of the release, such as the tests of the
+    image, runs before the tests that wait longest for what was begun in their file."""
     for item in items:
         if item.path.is_relative_to(os.path.dirname(__file__)):
             item.add_marker(pytest.mark.e2e)
+    items.sort(key=lambda item: next((n for n, part in enumerate(_FIRST, -len(_FIRST)) if part in item.nodeid), 0))
 
 
 @pytest.fixture(scope="session")

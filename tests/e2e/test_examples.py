@@ -43,8 +43,10 @@ def test_is_accepted(site: Site, path: Path) -> None:
     site.kubectl.run("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", str(path))
 
 
-def test_the_tasks_end(site: Site, owner: str) -> None:
-    """All at once, as tasks of this session's client; one whose content is kept elsewhere is left out."""
+@pytest.fixture(scope="session", autouse=True)
+def submitted(site: Site, owner: str) -> list[dict[str, Any]]:
+    """All tasks at once, of this session's client; one whose content is kept elsewhere is left out. They work while the
+    other tests of this file run."""
     tasks = []
     for document in (document for path in _FILES for document in documents(path)):
         if document["kind"] == "PendingTask" and "contentRef" not in document["spec"]:
@@ -52,10 +54,14 @@ def test_the_tasks_end(site: Site, owner: str) -> None:
             document["metadata"] = {"name": name, "labels": {LABEL: "examples", SUITE: "true"}}
             document["spec"]["clientId"] = owner
             tasks.append(document)
-    assert len(tasks) >= 8
     site.kubectl.apply(tasks)
-    held = [task["metadata"]["name"] for task in tasks if task["spec"].get("suspend")]
+    return tasks
+
+
+def test_the_tasks_end(site: Site, submitted: list[dict[str, Any]]) -> None:
+    assert len(submitted) >= 8
+    held = [task["metadata"]["name"] for task in submitted if task["spec"].get("suspend")]
     # The site of the link does not answer here, and is tried for 75 seconds.
-    ends = {task["metadata"]["name"]: _ENDS for task in tasks if not task["spec"].get("suspend")}
+    ends = {task["metadata"]["name"]: _ENDS for task in submitted if not task["spec"].get("suspend")}
     site.ends("examples", ends, seconds=180)
     assert {name: site.kubectl.task(name).status.phase or Phase.NEW for name in held} == dict.fromkeys(held, Phase.NEW)
