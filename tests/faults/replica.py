@@ -17,12 +17,13 @@ from pathlib import Path
 
 import httpx
 
+from tests.faults import operators
 from tests.faults.door import Door
 from tests.faults.faults import Decide, Fate
 from tests.faults.http_door import HttpDoor
 from tests.faults.journal import Journal
 from tests.faults.mongo_door import MongoDoor
-from tests.faults.operators import Operator, Operators
+from tests.faults.operators import Operator
 from tests.faults.sites import Call, of_api, of_knowledge
 
 PROBE_SECONDS = 1.0
@@ -64,10 +65,9 @@ class Replica:
         identity: str,
         directory: Path,
         settings: Mapping[str, object],
-        operators: Operators,
         namespaces: Sequence[str],
     ) -> None:
-        self._operators, self._namespaces = operators, namespaces
+        self._namespaces = namespaces
         self.identity, self.log = identity, directory / f"{identity}.log"
         self._kubeconfig, self._settings = directory / f"{identity}.kubeconfig", dict(settings)
         self.journal = Journal()
@@ -163,7 +163,7 @@ class Replica:
         """The kubelet: start, probe, start again."""
         while True:
             self._why, self._asked = "", False
-            self._operator = await self._operators.start(self.log, self._settings, self._namespaces)
+            self._operator = await operators.start(self.log, self._settings, self._namespaces)
             self.starts += 1
             probing = asyncio.create_task(self._probe(self._operator))
             try:

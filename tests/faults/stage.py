@@ -24,7 +24,6 @@ from tests.faults.cluster_api import ClusterApi, Object
 from tests.faults.faults import Decide
 from tests.faults.hostile import FORGED, MARK, Tenant
 from tests.faults.nodes import Nodes
-from tests.faults.operators import Operators, nursery
 from tests.faults.people import People
 from tests.faults.record import Record, Version
 from tests.faults.replica import Partners, Replica
@@ -68,7 +67,6 @@ class Stage:
     people: People
     database: AsyncIOMotorDatabase[Any]
     partners: Partners
-    operators: Operators
     settings: dict[str, object]
     directory: Path
     replicas: list[Replica] = field(default_factory=list)
@@ -78,11 +76,11 @@ class Stage:
 
     @contextlib.asynccontextmanager
     async def replica(
-        self, decide: Decide, identity: str = "operator-0", *, patience: float = 60.0, **settings: object
+        self, decide: Decide, identity: str = "operator-0", *, patience: float = PATIENCE, **settings: object
     ) -> AsyncIterator[Replica]:
         """A replica of the operator, ready within `patience` seconds; `decide` is asked from its first request on."""
         served = (self.api.namespace, self.outer.namespace)
-        made = Replica(identity, self.directory, {**self.settings, **settings}, self.operators, served)
+        made = Replica(identity, self.directory, {**self.settings, **settings}, served)
         made.decide = decide
         self.replicas.append(made)
         async with made.running(self.partners):
@@ -272,8 +270,7 @@ async def stage(
         )
         silence = {"WATCH_SILENCE_SECONDS": SILENCE_SECONDS * scale}
         known = {**SETTINGS, **silence, "NAMESPACE": namespace, "ROUTER_URL": outside, **settings}
-        operators = await stack.enter_async_context(nursery())
-        yield Stage(server, api, outer, tenant, record, nodes, people, database, partners, operators, known, directory)
+        yield Stage(server, api, outer, tenant, record, nodes, people, database, partners, known, directory)
 
 
 @contextlib.asynccontextmanager

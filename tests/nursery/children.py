@@ -50,11 +50,24 @@ class Child:
         self.pid = pid
         self.returncode: int | None = None
         self._ended = threading.Event()
+        self._told: list[Callable[[], None]] = []
+        self._telling = threading.Lock()
 
     def end(self, code: int) -> None:
         """The nursery says that it has ended."""
         self.returncode = code
-        self._ended.set()
+        with self._telling:
+            self._ended.set()
+        for tell in self._told:
+            tell()
+
+    def when_ended(self, tell: Callable[[], None]) -> None:
+        """Call this once it has ended, in any thread."""
+        with self._telling:
+            if not self._ended.is_set():
+                self._told.append(tell)
+                return
+        tell()
 
     def poll(self) -> int | None:
         """The exit code, if it has ended."""
@@ -91,6 +104,7 @@ class Nursery:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe)
         self._asking = threading.Lock()
+        self._ready = threading.Event()
         self._started: queue.SimpleQueue[Child | None] = queue.SimpleQueue()
         self._living: dict[int, Child] = {}
         self._listener = threading.Thread(target=self._listen, name=f"nursery of {program}", daemon=True)
@@ -115,6 +129,10 @@ class Nursery:
         assert child is not None, "the nursery has ended; what it said is above"
         return child
 
+    def ready(self) -> None:
+        """Return once it has imported all: from then on a start takes milliseconds."""
+        self._ready.wait()
+
     def close(self) -> None:
         """End it, and with it every child."""
         self._process.kill()
@@ -134,6 +152,9 @@ class Nursery:
                     self._started.put(child)
                 elif "ended" in said:
                     self._living.pop(said["ended"]).end(said["code"])
+                else:
+                    self._ready.set()
+        self._ready.set()
         self._started.put(None)
 
 

@@ -2,7 +2,7 @@
 
 Changes show up late in the search, pages tear, limits are hit, and the process is killed between any two writes.
 JERVIS_TEST_HISTORIES sets how many histories there are for each product and kind of site; otherwise `make test` has
-three and `make test-thorough` twelve.
+two and `make test-thorough` eight.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.sources.model import Dying, KilledError, World
 
 pytestmark = pytest.mark.services
 DATABASE = f"jervis_atlassian_{os.getpid()}"
-HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", thorough.examples(12)))
+HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", thorough.examples(8)))
 ZONES = ("UTC", "Europe/Prague", "America/New_York", "Asia/Kolkata", "Pacific/Kiritimati")
 TLS = ssl.create_default_context()
 
