@@ -85,13 +85,13 @@ def test_an_operator_that_was_killed_makes_the_rest_and_none_twice(
     space: Space, start: Start, knowledge: Knowledge
 ) -> None:
     knowledge.gate.clear()
-    with start() as first:
+    with start(IDENTITY="operator-0") as first:
         space.submit("mail", MAIL)
         until(lambda: space.phase("mail") == "Qualifying", "it is read")
         first.kill()
     # One was created before: its task is found, and the others are made.
     knowledge.gate.set()
-    with start():
+    with start(IDENTITY="operator-0"):
         until(lambda: len(space.phases()) == 4 and set(space.phases().values()) == {"Done"}, "all are done")
 
 

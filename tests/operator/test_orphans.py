@@ -240,7 +240,7 @@ def test_deleting_a_task_ends_its_run_while_the_operator_lives_and_after_it_was_
 ) -> None:
     chat = {"type": "UserInputProcessing", "mode": "Foreground"}
     with Kubelet(space.api, space.name, lambda *_: None) as kubelet:
-        with start() as operator:
+        with start(IDENTITY="operator-0") as operator:
             for name in ("alive", "killed"):
                 space.submit(name, **chat)
             until(lambda: set(space.phases().values()) == {"Orchestrating"}, "both run")
@@ -249,6 +249,6 @@ def test_deleting_a_task_ends_its_run_while_the_operator_lives_and_after_it_was_
             operator.kill()
         space.delete("killed")
         assert len(space.jobs()) == 1
-        with start():
+        with start(IDENTITY="operator-0"):
             until(lambda: not space.jobs(), "its Job goes at the start")
             until(lambda: not kubelet.pods(), "and its pod")

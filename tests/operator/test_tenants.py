@@ -127,7 +127,7 @@ def claims(keys: Path, secret: Any) -> runtoken.Claims:
 def test_every_run_has_a_token_of_its_own_that_its_job_owns(
     space: Space, team: Space, start: Start, keys: Path
 ) -> None:
-    settings: dict[str, object] = {"RUN_TOKEN_KEYS": keys}
+    settings: dict[str, object] = {"RUN_TOKEN_KEYS": keys, "IDENTITY": "operator-0"}
     core: Any = space.core
 
     def token() -> runtoken.Claims:
