@@ -51,6 +51,22 @@ def test_make_installs_tesseract_where_it_may(target: str, installs: bool, monke
     assert ("-m hack.cluster ocr" in before) is installs
 
 
+def test_make_test_leaves_no_phase_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test belongs to one of the runs of pytest, by its marker and its folder."""
+    monkeypatch.undo()
+    done = subprocess.run(["make", "-n", "test"], cwd=MAKEFILE.parent, capture_output=True, text=True, check=True)
+    for check in ("ruff check", "ruff format --check", "mdformat --check", "mypy", "lint-imports"):
+        assert f"bin/{check}" in done.stdout
+    runs = [line for line in done.stdout.splitlines() if "bin/pytest" in line]
+    either, neither = "apiserver or services", "not apiserver and not services and not e2e"
+    selected = sorted(re.findall(r'-m (e2e|"[^"]*")', " ".join(runs)))
+    assert selected == [f'"({either}) and not e2e"', f'"{either}"', f'"{neither}"', "e2e"]
+    [contract] = [line for line in runs if f"({either})" in line]
+    marked = {path for path in (MAKEFILE.parent / "tests").rglob("test_*.py") if "mark.services" in path.read_text()}
+    left = {path for path in marked if path.relative_to(MAKEFILE.parent).as_posix() not in contract}
+    assert {path.parent.name for path in left} == {"faults"}
+
+
 def test_only_test_fast_allows_it() -> None:
     text = MAKEFILE.read_text()
     assert re.findall(r"^(.*)JERVIS_TEST_MAY_SKIP", text, flags=re.MULTILINE) == ["test-fast: export "]
