@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,10 +65,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((n for n, name in enumerate(_LONG) if item.nodeid.startswith(name)), len(_LONG))
 
     items.sort(key=place)
-    for name in ("apiserver", "services"):
-        for path in {item.path for item in items if item.get_closest_marker(name)}:
-            if "mark.apiserver" not in (text := path.read_text()) and "mark.services" not in text:
-                raise pytest.UsageError(f"{path}: mark its tests in this file; `make contract` runs files that do")
+    marked = {item.path for item in items for name in ("apiserver", "services") if item.get_closest_marker(name)}
+    silent = [str(path) for path in sorted(marked) if not re.search(r"mark\.(apiserver|services)", path.read_text())]
+    if silent:
+        raise pytest.UsageError(
+            f"make contract runs files that mark their tests themselves, unlike {', '.join(silent)}"
+        )
 
 
 def pytest_collection_finish() -> None:

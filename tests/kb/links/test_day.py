@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from controllers.pendingtask.effects import links
 from kb import api, metrics, mongo
 from kb.crawl import address
@@ -20,9 +22,9 @@ from tests.kb import clock as clocks
 from tests.kb import memory, world
 from tests.kb.crawl import site as sites
 from tests.kb.http import whole
-from tests.kb.links.test_reading import OUTCOME, Moved, call_safe, content, outcome, pytestmark, read
+from tests.kb.links.test_reading import OUTCOME, Moved, call_safe, content, outcome, read
 
-__all__ = ["pytestmark"]
+pytestmark = pytest.mark.services
 MAILS, PAGES, NOTES = 30, 10, 15
 
 
