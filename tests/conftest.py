@@ -68,9 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     marked = {item.path for item in items for name in ("apiserver", "services") if item.get_closest_marker(name)}
     silent = [str(path) for path in sorted(marked) if not re.search(r"mark\.(apiserver|services)", path.read_text())]
     if silent:
-        raise pytest.UsageError(
-            f"make contract runs files that mark their tests themselves, unlike {', '.join(silent)}"
-        )
+        raise pytest.UsageError(f"make contract runs files that mark their own tests, unlike {', '.join(silent)}")
 
 
 def pytest_collection_finish() -> None:
