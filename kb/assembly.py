@@ -119,7 +119,10 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     )
     seeing = _vision(ground, book)
     eyes = sight.Eyes(seeing, ground.content, config.max_file_bytes)
-    pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, limits(config), eyes, fast)
+    sources = source_limits(config)
+    pipe = pipeline.Pipeline(
+        stores, asked, ground.vectors.documents, meters, clock, limits(config), eyes, fast, sources
+    )
     writers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting)
     # A call that waits for models holds its slot for minutes: no slot that a call without models needs.
     readers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting, kind="model")
@@ -229,7 +232,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         *upkeep.Upkeep(reconciler).routes(),
         *queueing.Queueing(way, queue, workers, book).routes(),
         *commits.Commits(pipe.commits, writers).routes(),
-        *structures.Structures(pipe.structures(ground.code, ground.analysts, source_limits(config)), writers).routes(),
+        *structures.Structures(pipe.structures(ground.code, ground.analysts, sources), writers).routes(),
         *documents.Documents(ground.graph, book, queue).routes(),
         *aliases.Aliases(merger, registry, ground.graph).routes(),
         *uploads.Uploads(

@@ -21,7 +21,7 @@ from crds import errors as root
 from crds import priority
 from kb import api, code, errors, identity, metrics, visibility
 from kb.code import analyst, book, budget, configuration, grammars, pool
-from kb.code.facts import FileFacts, Reason, Skipped
+from kb.code.facts import FOR_NOW, FileFacts, Reason, Skipped
 from kb.ingest import commit as committing
 from kb.ingest import deletion, document, extractor, turns
 from kb.ingest.commits import Code
@@ -34,7 +34,6 @@ WRITES = 500
 _MISSING = 2000
 _BEGUN = "?"
 """In the place of a digest: the document may be there, and with what it says is not known."""
-_FOR_NOW = frozenset({Reason.BUDGET_BYTES, Reason.BUDGET_FILES, Reason.BUDGET_TIME})
 _URN_CHARS = 1024
 """Of `kb.api.message.Urn`."""
 _NOTHING = extractor.ExtractionResult({})
@@ -151,7 +150,7 @@ class Structures:
         with self._meters.stages.labels("code").time():
             read = await pool.extract(contents, self._limits, calls=True)
         kept: list[FileFacts | Skipped | configuration.File] = [*read.files]
-        kept += [one for one in read.skipped if one.reason not in _FOR_NOW]
+        kept += [one for one in read.skipped if one.reason not in FOR_NOW]
         kept += [configuration.File(path, body) for path, body in contents.items() if api.is_project_file(path)]
         by_path: dict[str, list[FileFacts | Skipped | configuration.File]] = defaultdict(list)
         for one in kept:  # setup.py is a source and a project file

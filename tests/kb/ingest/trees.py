@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kb import api, client, metrics, mongo
-from kb.code import analyst, asking, book, budget
+from kb.code import analyst, asking, book, budget, history
 from kb.http import code as code_http
 from kb.http import structures
 from kb.ingest import lanes
@@ -44,7 +44,8 @@ async def served(
     analysts = analyst.Analyst()
     known = book.Book(database, clock)
     works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(meters))
-    more = [*works.routes(), *code_http.Code(asking.Asking(known, analysts)).routes()]
+    asks = asking.Asking(known, analysts)
+    more = [*works.routes(), *code_http.Code(asks, history.History(asks, kb.graph)).routes()]
     async with whole.over(kb, meters, clock, more=more) as (typed, _):
         yield typed
     analysts.close()
