@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from crds import scope
-from kb import api, errors, graph, structure
+from kb import api, errors, structure
 from kb.code import asking
-from kb.graph import model
+from kb.graph import model, store
 from kb.reading import commit as reading
 
 MOST_COMMITS = 5000
@@ -40,8 +40,8 @@ class _Found:
 class History:
     """Of one process."""
 
-    def __init__(self, asks: asking.Asking, store: graph.Store) -> None:
-        self._asks, self._graph = asks, store
+    def __init__(self, asks: asking.Asking, known: store.Store) -> None:
+        self._asks, self._graph = asks, known
 
     async def ask(self, asked: api.CodeHistory) -> api.HistoryReply:
         """The reply. Raises what `Asking.ask` raises; for a symbol that is not known only where no commit has it."""

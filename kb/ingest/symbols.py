@@ -47,7 +47,8 @@ class Symbols:
         if sources:
             with self._meters.stages.labels("symbols").time():
                 read = await pool.extract(sources, self._limits, workers=0 if len(sources) > _ALONE else 1)
-            found = {one.path: one for one in (*read.files, *read.skipped)}
+            found = {one.path: one for one in read.files} | {one.path: one for one in read.skipped}
+            pool.count(read, self._meters)
         return await asyncio.to_thread(_compared, wanted, found, contents)
 
 
