@@ -1,7 +1,8 @@
 """How many branches are known and how far behind they are, for the figures of the process that leads.
 
 A branch is behind while the code of a newer commit is wanted, or by a newer extractor, which is read with its next
-commit. Its age, where a commit is wanted, is the time since the last record of it: a branch that is being read has a new one with every request, one that is not sent any more has not.
+commit. Its age, where a commit is wanted, is the time since the last record of it: a branch that is being read has a
+new one with every request, one that is not sent any more has not.
 """
 
 from __future__ import annotations
