@@ -16,7 +16,7 @@ from crds import authorities, errors
 from kb import carry, loops, metrics, mongo, records, settings
 from kb.aliases import merge
 from kb.aliases import mongo as aliases_mongo
-from kb.code import analyst, budget
+from kb.code import analyst, budget, census
 from kb.code import book as code_book
 from kb.content import mongo as content
 from kb.content import sweep
@@ -56,6 +56,7 @@ from kb.vectors import store as vectors
 from router import client as router_client
 
 _TIDY = 3600.0
+_CENSUS = 60.0
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,10 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     )
     seeing = _vision(ground, book)
     eyes = sight.Eyes(seeing, ground.content, config.max_file_bytes)
-    pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, limits(config), eyes, fast)
+    sources = source_limits(config)
+    pipe = pipeline.Pipeline(
+        stores, asked, ground.vectors.documents, meters, clock, limits(config), eyes, fast, sources
+    )
     writers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting)
     # A call that waits for models holds its slot for minutes: no slot that a call without models needs.
     readers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting, kind="model")
@@ -182,6 +186,8 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         lambda turn: kept_on("reconcile", lambda: reconciler.run(interval=config.reconcile_interval, full=full)),
         lambda turn: kept_on("erasing", lambda: forgetter.run(turn, interval=config.erasure_interval)),
     ]
+    counting = census.Census(ground.code, meters, clock)
+    duties.append(lambda turn: kept_on("branches", lambda: counting.run(interval=_CENSUS)))
     if config.content_keep_days:
         keep = timedelta(days=config.content_keep_days)
         sweeping = sweep.Sweeper(ground.content, ground.database, [book, queue], meters, clock, keep=keep)
@@ -229,7 +235,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         *upkeep.Upkeep(reconciler).routes(),
         *queueing.Queueing(way, queue, workers, book).routes(),
         *commits.Commits(pipe.commits, writers).routes(),
-        *structures.Structures(pipe.structures(ground.code, ground.analysts, source_limits(config)), writers).routes(),
+        *structures.Structures(pipe.structures(ground.code, ground.analysts, sources), writers).routes(),
         *documents.Documents(ground.graph, book, queue).routes(),
         *aliases.Aliases(merger, registry, ground.graph).routes(),
         *uploads.Uploads(

@@ -149,6 +149,27 @@ class Metrics:
             registry=registry,
         )
         self.swept = Counter("jervis_kb_swept_contents", "Stored contents deleted as unused.", registry=registry)
+        self.code_files = Counter(
+            "jervis_kb_code_files", "Source files by what became of them: read, or the reason why not.", ("outcome",),
+            registry=registry,
+        )  # fmt: skip
+        self.code_workers = Counter(
+            "jervis_kb_code_worker_seconds", "Time of the worker processes that read source files.", registry=registry
+        )
+        self.code_resolution = Histogram(
+            "jervis_kb_code_resolution_seconds", "Time to resolve a branch.", buckets=_SECONDS, registry=registry
+        )
+        self.code_branches = Gauge(
+            "jervis_kb_code_branches",
+            "Branches whose code is known, by state (current, behind, first), as the process knows that leads.",
+            ("state",),
+            registry=registry,
+        )
+        self.code_stale = Gauge(
+            "jervis_kb_code_stale_seconds",
+            "Since the last step of the branch that has waited longest for the code of its latest commit; 0 for none.",
+            registry=registry,
+        )
         self.reindexed = Counter(
             "jervis_kb_reindexed", "Chunks and sentences copied into the index of a new model.", registry=registry
         )

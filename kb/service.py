@@ -27,6 +27,7 @@ from kb.access import audit, rates
 from kb.aliases import mongo as aliases_mongo
 from kb.code import analyst, asking
 from kb.code import book as code_book
+from kb.code import history as code_history
 from kb.content import mongo as content_mongo
 from kb.graph import sqlite as graph_sqlite
 from kb.graph import store as graph
@@ -193,7 +194,8 @@ async def _built(
         reading = knowledge.Reading(finder)
         looking = exploring.Exploring(finder, graph_store, vector_store, names)
         more += looking.routes()
-        more += code.Code(asking.Asking(known_code, analysts)).routes()
+        asks = asking.Asking(known_code, analysts)
+        more += code.Code(asks, code_history.History(asks, graph_store)).routes()
         more += atomic.Searching(looking, rules_mongo.Rules(database, _now), meters).routes()
         if config.mode == "read":
             checker = check.Checker(graph_store, vector_store, assembly.working(kept))

@@ -4,6 +4,7 @@ Shapes of seed 001 "Node Types" (VCS). They are taken as they are, never folded:
 
     repository__{org}_{repo}            branch__{branch}__{projectId}
     file__{path}__branch__{branch}__{projectId}       class__, method__ likewise
+    symbol__{path}:{name}__{projectId}                a declaration in the history of its file, whatever the branch
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _MOST_BYTES = 200
 """ArangoDB's keys have 254 bytes at most (seed 001 "Key length guard"); shown, these stay shorter than that."""
 _HASHED = 66
 """Of these for `__` and a SHA-256 in hex."""
-_KEY = re.compile(r"^(repository|branch|file|class|method)__(.+)$", re.DOTALL)
+_KEY = re.compile(r"^(repository|branch|file|class|method|symbol)__(.+)$", re.DOTALL)
 
 
 def repository(org: str, name: str) -> str:
@@ -43,6 +44,11 @@ def method(container: str, name: str, of: str, project_id: str) -> str:
     return safe(f"method__{container}__{name}__branch__{of}__{project_id}")
 
 
+def symbol(path: str, name_: str, project_id: str) -> str:
+    """The key of a declaration as commits changed it, by its name inside of the file."""
+    return safe(f"symbol__{path}:{name_}__{project_id}")
+
+
 def safe(key: str) -> str:
     """The key, or its beginning and its SHA-256 where it is longer than a store's key may be."""
     raw = key.encode()
@@ -65,6 +71,6 @@ def name(key: str) -> str:
         return ""
     if match[1] == "repository":
         return match[2]
-    if match[1] == "branch":
+    if match[1] in ("branch", "symbol"):
         return match[2].rpartition("__")[0] or match[2]
     return match[2].rpartition("__branch__")[0] or match[2]

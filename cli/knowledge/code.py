@@ -116,6 +116,37 @@ def path(
     _show(found, output, table.plain(_CALLS, [_call(one) for one in found.calls]), found.coverage)
 
 
+def history(
+    symbol: Annotated[
+        str, typer.Argument(metavar="SYMBOL", help="End of a qualified name, PATH:NAME, or the PATH of a file.")
+    ],
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
+    repository: Repository = "",
+    branch: Branch = "",
+    limit: Limit = 50,
+    after: After = 0,
+    output: access.Output = Format.TABLE,
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """Which commits changed a declaration or a file, also before the file was renamed."""
+    asked = _asked(api.CodeHistory, owner, project, group, repository, branch, symbol=symbol, limit=limit, after=after)
+    found = access.through(url, token, lambda kb: kb.code.history(asked))
+    rows = [
+        (one.hash[:12], str(one.date.date()) if one.date else "", one.author, one.change, one.path, one.title)
+        for one in found.commits
+    ]
+    drawn = table.plain(("COMMIT", "DATE", "AUTHOR", "CHANGE", "PATH", "TITLE"), rows)
+    _show(found, output, drawn, found.coverage)
+    if output is Format.TABLE:
+        notes = [f"{one.hash[:12]} renamed {one.old_path} to {one.path}" for one in found.renames]
+        if found.unread:
+            notes.append(f"{found.unread} other commits changed the file; of which declarations is not known")
+        sys.stdout.write("".join(f"{printable.line(one)}\n" for one in notes))
+
+
 def where(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text of an issue; `-` reads standard input.")],
     owner: access.Client,
@@ -208,12 +239,15 @@ def add(
 
 def application() -> typer.Typer:
     """The group of commands."""
-    app = typer.Typer(help="Questions about code: callers, callees, impact, path, where, map.", no_args_is_help=True)
+    app = typer.Typer(
+        help="Questions about code: callers, callees, impact, path, history, where, map.", no_args_is_help=True
+    )
     app.command("add")(add)
     app.command("callers")(callers)
     app.command("callees")(callees)
     app.command("impact")(impact)
     app.command("path")(path)
+    app.command("history")(history)
     app.command("where")(where)
     app.command("map")(outline)
     return app

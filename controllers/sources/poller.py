@@ -351,8 +351,11 @@ class Poller:
         try:
             reply = await self._kb.git_commits(request)
         except kb.Rejected as error:
-            if not request.commits or not (error.status == 413 or (error.field or "").startswith("commits")):
+            theirs = (error.field or "").startswith(("commits", "contents"))
+            if not request.commits or not (error.status == 413 or theirs):
                 raise  # not because of a commit: a right, an address
+            if len(request.commits) == 1 and request.contents:
+                return await self._commit(claim, request.model_copy(update={"contents": {}}))
             if len(request.commits) == 1:
                 commit = request.commits[0]
                 title = commit.message.partition("\n")[0][:200]

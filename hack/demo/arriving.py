@@ -52,6 +52,7 @@ class Showing:
         first = self._arrived(selector, stories)
         self._until(f"git::{planted.REPOSITORY}@", lambda found: all(any(h in one for one in found) for h in hashes))
         self._say(began, "repository", "", f"{len(hashes)} commits are known")
+        self._callers()
         self._ask("on-call", planted.FIRST)
 
         self.console.print("\n[bold]at their sources the mail is deleted and an issue is edited[/]")
@@ -101,6 +102,18 @@ class Showing:
                 if time.monotonic() > deadline:
                     raise errors.Failure(f"of {source} the knowledge base has {found or 'nothing'}")
                 time.sleep(0.5)
+
+    def _callers(self) -> None:
+        """Ask who calls a function of the repository, once its code is known: no model answers that."""
+        # The document of the branch is written last.
+        self._until(f"git_branch::{planted.REPOSITORY}@", bool)
+        asked = ("code", "callers", planted.SYMBOL, "--client", self.client, "--project", settings.PROJECT)
+        with forward.opened(self.cluster, submit.KB_READ, submit.KB_PORT) as url:
+            answer = plugin.known(self.cluster, *asked, "--url", url)
+        self.console.print(f"[bold]$ jervis-kb {' '.join(asked)}[/]")
+        self.console.print(answer.rstrip(), markup=False, highlight=False, soft_wrap=True)
+        if planted.CALLER not in answer:
+            raise errors.Failure(f"the callers of {planted.SYMBOL} are without {planted.CALLER}")
 
     def _ask(self, name: str, person: str) -> None:
         """`person` is whom the answer has to name."""

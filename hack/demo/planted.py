@@ -1,4 +1,4 @@
-"""What is put at the sources before they are connected: three mails, two issues, three commits. Pure."""
+"""What is put at the sources before they are connected: three mails, two issues, four commits. Pure."""
 
 from __future__ import annotations
 
@@ -59,10 +59,27 @@ ISSUES = (
 )
 CHANGED = f"{THEN} is on call for the storage cluster in week 49."
 """What the first issue says later."""
+_CHECK = '''"""Whether a volume fits into its limit."""
+
+LIMITS = {"tank-3": 40}
+
+
+def limit_of(volume: str) -> int:
+    """In TiB; 0 for a volume without one."""
+    return LIMITS.get(volume, 0)
+
+
+def fits(volume: str, size: int) -> bool:
+    """Whether it may have so many TiB."""
+    return size <= limit_of(volume)
+'''
+SYMBOL, CALLER = "limit_of", "check.fits"
+"""A function of the repository, and the one that calls it."""
 COMMITS = (
     ("README.md", "# Storage\n\nLimits and schedules of the storage cluster.\n", "Say what this repository holds"),
     ("limits.yaml", "tank-3: 40TiB\n", "Limit tank-3 to 40 TiB"),
     ("snapshots.yaml", "tank-3: 30d\n", "Keep snapshots of tank-3 for 30 days"),
+    ("check.py", _CHECK, "Check sizes of volumes"),
 )
 """(file, content, message), oldest first."""
 

@@ -30,6 +30,8 @@ _ROUTES = frozenset(
         ("POST", "/api/v1/code/path"),
         ("POST", "/api/v1/code/where"),
         ("POST", "/api/v1/code/map"),
+        ("POST", "/api/v1/code/history"),
+        ("POST", "/api/v1/code/neighbourhood"),
     }
 )
 

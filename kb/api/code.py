@@ -75,8 +75,12 @@ def is_project_file(path: str) -> bool:
 
 def is_source(path: str) -> bool:
     """Whether a file is read as code: by the ending of its name, or as a project file."""
-    name = path.rpartition("/")[2]
-    return name.rpartition(".")[2] in ENDINGS or is_project_file(path)
+    return is_code(path) or is_project_file(path)
+
+
+def is_code(path: str) -> bool:
+    """Whether a file may declare something, by the ending of its name."""
+    return path.rpartition("/")[2].rpartition(".")[2] in ENDINGS
 
 
 class SourceFile(message.Request):

@@ -48,6 +48,25 @@ class CodePath(CodeQuestion):
     target: CodeSymbol
 
 
+class CodeHistory(CodeQuestion):
+    """Which commits of the branch changed `symbol`, or a file where it is a path; also before the file was renamed.
+
+    PATH:NAME and PATH may name what is not there any more.
+    """
+
+    symbol: CodeSymbol
+    after: int = Field(default=0, ge=0)
+    limit: int = Field(default=50, ge=1, le=500)
+
+
+class CodeNeighbourhood(CodeQuestion):
+    """The callers and callees of `symbol`, up to `steps` away, `limit` of them at most: the nearest first."""
+
+    symbol: CodeSymbol
+    steps: int = Field(default=1, ge=1, le=2)
+    limit: int = Field(default=100, ge=1, le=300)
+
+
 class CodeWhere(CodeQuestion):
     """Where the text of an issue is about."""
 
@@ -130,6 +149,76 @@ class ImpactReply(message.Reply):
     tests: list[str]
     total: int
     next: int | None = None
+
+
+class CodeChange(message.Reply):
+    """A commit that changed something. `path` is that of the file then.
+
+    `change` of a declaration is added, changed, removed, or member (only something inside of it changed); of a file it
+    is added, modified, deleted or renamed. `unread`: the commit changed the file, but not which declarations of it is
+    known.
+    """
+
+    hash: str
+    title: str
+    author: str = ""
+    date: AwareDatetime | None = None
+    path: str
+    change: str
+    source_urn: str
+
+
+class FileRename(message.Reply):
+    """A rename that the history was followed over; `similarity` in percent."""
+
+    hash: str
+    old_path: str
+    path: str
+    similarity: int | None = None
+
+
+class HistoryReply(message.Reply):
+    """Commits, the latest first by the dates of their authors. `name` is that of the declaration inside of its file, ""
+    for a file. `unread` counts commits of the file whose declarations are not known; they are not among `commits`.
+    `truncated`: a file has more commits than are read."""
+
+    coverage: Coverage
+    symbol: CodePlace | None = None
+    path: str
+    name: str = ""
+    commits: list[CodeChange] = Field(default_factory=list)
+    renames: list[FileRename] = Field(default_factory=list)
+    total: int = 0
+    unread: int = 0
+    truncated: bool = False
+    next: int | None = None
+
+
+class Neighbour(message.Reply):
+    """A declaration that many steps away: `side` is caller or callee, by the shortest way; `symbol` for the start."""
+
+    place: CodePlace
+    side: str
+    steps: int
+
+
+class NeighbourCalls(message.Reply):
+    """Calls from one neighbour to another, by their keys; `lines` are those of the calls, in the caller's file."""
+
+    caller: str
+    callee: str
+    lines: list[int]
+
+
+class NeighbourhoodReply(message.Reply):
+    """The neighbours, the start first, the nearest first, and the calls among them. `left_out` counts those that
+    `limit` leaves no place for, as far as they are `steps` away."""
+
+    coverage: Coverage
+    symbol: CodePlace
+    neighbours: list[Neighbour]
+    calls: list[NeighbourCalls]
+    left_out: int = 0
 
 
 class PathReply(message.Reply):

@@ -17,6 +17,7 @@ STRUCTURED = frozenset({GIT_COMMIT, "git_file", "git_branch"})
 MOST_COMMITS, MOST_REMOVED = 200, 1000
 MOST_FILES = 1000
 MESSAGE_CHARS, DIFF_CHARS = 16_384, 65_536
+CONTENT_CHARS = 1_000_000
 
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{7,64}$")]
 _Path = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
@@ -63,11 +64,18 @@ class Author(message.Request):
 
 
 class CommitFile(message.Request):
-    """A file that a commit modified, added, deleted, or renamed from `oldPath`."""
+    """A file that a commit modified, added, deleted, or renamed from `oldPath`, with a similarity in percent.
+
+    `blob` and `oldBlob` are Git's ids of its content after the commit and before it: by them `contents` of the request
+    says what its declarations were, so that those that changed are known.
+    """
 
     path: _Path
     status: Literal["M", "A", "D", "R"]
     old_path: _Path | None = None
+    similarity: int | None = Field(default=None, ge=0, le=100)
+    blob: Hash | None = None
+    old_blob: Hash | None = None
 
     @model_validator(mode="after")
     def _renamed(self) -> CommitFile:
@@ -94,13 +102,19 @@ class Commit(message.Request):
 class GitCommits(message.Request):
     """Commits that a branch of a repository has, and hashes of those that it has no more (`removed`, after a forced
     push). A commit that other branches have stays until none has it. `access` is who may see them at the source;
-    without it each keeps what was said before, and a new one is Unknown. Repeating a request changes nothing."""
+    without it each keeps what was said before, and a new one is Unknown. Repeating a request changes nothing.
+
+    `contents`: texts of source files by `blob`. What was read of them stays known where a later request has none.
+    """
 
     scope: scope.Scope
     repository: Repository
     branch: BranchName
     commits: list[Commit] = Field(default_factory=list, max_length=MOST_COMMITS)
     removed: list[Hash] = Field(default_factory=list, max_length=MOST_REMOVED)
+    contents: dict[Hash, Annotated[str, StringConstraints(max_length=CONTENT_CHARS)]] = Field(
+        default_factory=dict, max_length=MOST_COMMITS * MOST_FILES
+    )
     access: Access | None = None
 
     @model_validator(mode="after")
@@ -125,7 +139,8 @@ class CommitOutcome(message.Reply):
     Unchanged  known before as it was sent         Absent     it was to be removed, and the branch did not have it
     LeftOut    `problem` names the hard rule       Failed     see `problem`; `retryable`: the same may succeed later
 
-    `omitted`: edges to files of some of its branches that are left out, because there are too many.
+    `omitted`: edges to files of some of its branches that are left out, because there are too many. `symbols`: how many
+    declarations it changed, as far as contents were sent.
     """
 
     hash: str
@@ -134,6 +149,7 @@ class CommitOutcome(message.Reply):
     chunks: int = 0
     edges: int = 0
     omitted: int = 0
+    symbols: int = 0
     problem: message.Problem | None = None
     retryable: bool = False
 

@@ -105,6 +105,14 @@ class Code:
         """An outline within a number of tokens."""
         return await self._ask("map", asked, api.MapReply)
 
+    async def history(self, asked: api.CodeHistory) -> api.HistoryReply:
+        """Which commits changed a declaration or a file."""
+        return await self._ask("history", asked, api.HistoryReply)
+
+    async def neighbourhood(self, asked: api.CodeNeighbourhood) -> api.NeighbourhoodReply:
+        """Callers and callees, one or two steps away."""
+        return await self._ask("neighbourhood", asked, api.NeighbourhoodReply)
+
     async def _ask(self, kind: str, asked: api.CodeQuestion, reply: type[_Reply]) -> _Reply:
         return await self._way.call("POST", f"/api/v1/code/{kind}", reply, body=asked, repeatable=True)
 

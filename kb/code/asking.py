@@ -22,6 +22,19 @@ class Asking:
     async def ask(self, kind: str, asked: api.CodeQuestion) -> str:
         """The reply as JSON. Raises `kb.errors.NotFound` for a branch or a symbol that is not known, `Invalid` for one
         that is not said clearly enough."""
+        _, _, found = await self._asked(kind, asked)
+        if isinstance(found, errors.NotFound):
+            raise found
+        return found
+
+    async def placed(self, asked: api.CodeHistory) -> tuple[scope.Scope, api.Coverage, str | errors.NotFound]:
+        """Whose branch is meant, what is known of it, and the symbol as an `api.HistoryReply` without commits, or why
+        there is none. Raises as `ask`."""
+        return await self._asked("history", asked)
+
+    async def _asked(
+        self, kind: str, asked: api.CodeQuestion
+    ) -> tuple[scope.Scope, api.Coverage, str | errors.NotFound]:
         owner, branch = await self._branch(asked)
         coverage = api.Coverage(
             repository=branch.repository,
@@ -51,8 +64,8 @@ class Asking:
             raise errors.Away("code", "the worker has lost the branch")
         reply, problem, candidates = found
         if problem:
-            raise errors.NotFound(problem, field="symbol", remedy=_remedy(candidates))
-        return reply
+            return owner, coverage, errors.NotFound(problem, field="symbol", remedy=_remedy(candidates))
+        return owner, coverage, reply
 
     async def _branch(self, asked: api.CodeQuestion) -> tuple[scope.Scope, book.Branch]:
         found = await self._book.visible(asked.scope, asked.repository, asked.branch or "")

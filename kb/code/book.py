@@ -89,6 +89,13 @@ class Book:
             found = [(mongo.owner(row), _branch(row)) async for row in cursor]
         return [(owner, one) for owner, one in found if shows(viewer, one)]
 
+    async def states(self) -> list[tuple[str, str, str, datetime]]:
+        """(commit, wanted, extractor, time of the last record) of every branch, whoever owns it."""
+        fields = ("commit", "wanted", "extractor", "updatedAt")
+        with mongo.translated():
+            cursor = self._branches.find({}, dict.fromkeys(fields, 1))
+            return [tuple(row.get(name, "") for name in fields) async for row in cursor]
+
     async def record(self, owner: scope.Scope, branch: Branch) -> None:
         """Write what is known of a branch."""
         files = [[one.path, one.blob, one.written, one.coming] for one in branch.files]

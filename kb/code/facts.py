@@ -31,6 +31,10 @@ class Reason(enum.StrEnum):
     VENDORED = "vendored"
 
 
+FOR_NOW = frozenset({Reason.BUDGET_BYTES, Reason.BUDGET_FILES, Reason.BUDGET_TIME})
+"""The reasons of a pass and not of the file: another pass may read it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Symbol:
     """One declaration.

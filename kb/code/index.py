@@ -6,7 +6,7 @@ Calls through a base class reach what overrides it: `overridden` and `overriding
 from __future__ import annotations
 
 import re
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -135,6 +135,39 @@ class Index:
                         return self._back(other, came)
                     waiting.append(other)
         return []
+
+    def around(self, start: Target, steps: int) -> list[tuple[Target, str, int]]:
+        """What calls `start`, or is called by it, up to so many steps away: (target, caller or callee, steps), the
+        nearest first, of those the ones with the most calls to the step before. A class has the calls of its methods.
+        """
+        mine = self._inside(start)
+        seen = set(mine)
+        found: list[tuple[Target, str, int]] = []
+        waiting = {"caller": mine, "callee": mine}
+        for step in range(1, steps + 1):
+            for side, of in waiting.items():
+                counted = Counter(
+                    Target(edge.caller_file, edge.caller) if side == "caller" else Target(edge.callee_file, edge.callee)
+                    for one in of
+                    for edge in (self.callers if side == "caller" else self.callees).get(one, ())
+                )
+                new = [one for one, _ in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))]
+                waiting[side] = [one for one in new if one not in seen]
+                seen.update(waiting[side])
+                found += [(one, side, step) for one in waiting[side]]
+        return found
+
+    def among(self, start: Target, targets: Iterable[Target]) -> dict[tuple[Target, Target], list[int]]:
+        """The lines of the calls among these and `start`, by caller and callee; those of its methods are a class's."""
+        of = dict.fromkeys(self._inside(start), start)
+        of |= {one: one for one in targets}
+        found: dict[tuple[Target, Target], list[int]] = defaultdict(list)
+        for one, shown in of.items():
+            for edge in self.callees.get(one, ()):
+                callee = of.get(Target(edge.callee_file, edge.callee))
+                if callee is not None and callee != shown:
+                    found[shown, callee].append(edge.line)
+        return found
 
     def tests(self, targets: Iterable[Target]) -> list[str]:
         """The files of tests among these."""

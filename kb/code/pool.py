@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kb import metrics
 from kb.code import selection
 from kb.code.budget import DEFAULT, Budget
 from kb.code.facts import FileFacts, Reason, Skipped
@@ -40,10 +41,11 @@ _STARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What a pass found, by path, and what it left out, by path."""
+    """What a pass found, by path, what it left out, by path, and how long its worker processes ran together."""
 
     files: tuple[FileFacts, ...]
     skipped: tuple[Skipped, ...]
+    seconds: float = 0.0
 
 
 class WorkersError(RuntimeError):
@@ -101,7 +103,15 @@ def extract_blocking(
     files = tuple(one for one in found if isinstance(one, FileFacts))
     left = [one for one in found if isinstance(one, Skipped)]
     late = [Skipped(kept[index].path, Reason.BUDGET_TIME) for index, one in enumerate(found) if one is None]
-    return Extraction(files, tuple(sorted([*skipped, *left, *late], key=lambda one: one.path)))
+    return Extraction(files, tuple(sorted([*skipped, *left, *late], key=lambda one: one.path)), sum(run.seconds))
+
+
+def count(read: Extraction, meters: metrics.Metrics) -> None:
+    """Note a pass in the figures of the process."""
+    meters.code_workers.inc(read.seconds)
+    meters.code_files.labels("read").inc(len(read.files))
+    for one in read.skipped:
+        meters.code_files.labels(str(one.reason)).inc()
 
 
 def processors() -> int:
@@ -129,6 +139,8 @@ class _Pass:
         self.batches = collections.deque(_batches(sources))
         self.answers: dict[int, FileFacts | Skipped] = {}
         self.failure: WorkersError | None = None
+        self.seconds: list[float] = []
+        """For how long each thread had a worker process."""
         self._sources = sources
         self._budget = budget
         self._calls = calls
@@ -138,11 +150,14 @@ class _Pass:
 
     def work(self) -> None:
         """Give batches to one worker process until none is left."""
+        began = time.monotonic()
         try:
             self._work()
         except WorkersError as error:
             self.failure = error
             self.batches.clear()
+        finally:
+            self.seconds.append(time.monotonic() - began)
 
     def _work(self) -> None:
         worker: _Worker | None = None

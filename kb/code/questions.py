@@ -21,6 +21,10 @@ KEPT = 4
 """Branches; one of 5,000 files takes some hundred MiB."""
 
 
+_MOST_LINES = 20
+"""Of the calls from one declaration to another."""
+
+
 class _Loaded:
     def __init__(self, index: Index) -> None:
         self.index = index
@@ -39,6 +43,8 @@ _KINDS: dict[str, type[api.CodeQuestion]] = {
     "path": api.CodePath,
     "where": api.CodeWhere,
     "map": api.CodeMap,
+    "history": api.CodeHistory,
+    "neighbourhood": api.CodeNeighbourhood,
 }
 
 
@@ -47,7 +53,8 @@ def answer(
 ) -> tuple[str, str, list[str]] | None:
     """(reply as JSON, '', []), or ('', why there is none, candidates); None where the branch is not loaded.
 
-    `held` names the state of the branch; `kind` is one of callers, callees, impact, path, where, map.
+    `held` names the state of the branch; `kind` is one of callers, callees, impact, path, where, map, history (without
+    its commits, which `kb.code.history` adds), neighbourhood.
     """
     if held not in _loaded:
         if packed is None:
@@ -79,6 +86,11 @@ def _answer(loaded: _Loaded, kind: str, asked: api.CodeQuestion, known: api.Cove
         near = {index.find(one).path for one in asked.near}
         text, files = outlook.draw(index, asked.tokens, near)
         return api.MapReply(coverage=known, text=text, tokens=-(-len(text) // 4), files=files)
+    if isinstance(asked, api.CodeHistory):
+        target = index.find(asked.symbol)
+        return api.HistoryReply(coverage=known, symbol=place(index, target), path=target.path, name=target.qname)
+    if isinstance(asked, api.CodeNeighbourhood):
+        return _neighbourhood(index, asked, known)
     assert isinstance(asked, api.CodeWhere), kind
     return _where(loaded, asked, known)
 
@@ -114,6 +126,31 @@ def _impact(index: Index, asked: api.Impact, known: api.Coverage) -> api.ImpactR
         total=len(steps),
         next=_next(asked.after + len(page), len(steps)),
     )
+
+
+def _neighbourhood(index: Index, asked: api.CodeNeighbourhood, known: api.Coverage) -> api.NeighbourhoodReply:
+    start = index.find(asked.symbol)
+    found = index.around(start, asked.steps)
+    kept = found[: asked.limit]
+    own = place(index, start)
+    calls = index.among(start, [one for one, _, _ in kept])
+    return api.NeighbourhoodReply(
+        coverage=known,
+        symbol=own,
+        neighbours=[
+            api.Neighbour(place=own, side="symbol", steps=0),
+            *(api.Neighbour(place=place(index, one), side=side, steps=steps) for one, side, steps in kept),
+        ],
+        calls=[
+            api.NeighbourCalls(caller=_key(index, one), callee=_key(index, other), lines=sorted(lines)[:_MOST_LINES])
+            for (one, other), lines in sorted(calls.items())
+        ],
+        left_out=len(found) - len(kept),
+    )
+
+
+def _key(index: Index, target: Target) -> str:
+    return index.keys.of(target.path, target.qname)
 
 
 def _where(loaded: _Loaded, asked: api.CodeWhere, known: api.Coverage) -> api.WhereReply:

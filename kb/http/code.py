@@ -5,15 +5,15 @@ from __future__ import annotations
 from aiohttp import web
 
 from kb import api
-from kb.code import asking
-from kb.http import body, openapi
+from kb.code import asking, history
+from kb.http import answering, body, openapi
 
 
 class Code:
     """The routes of a process that reads."""
 
-    def __init__(self, asks: asking.Asking) -> None:
-        self._asks = asks
+    def __init__(self, asks: asking.Asking, histories: history.History) -> None:
+        self._asks, self._histories = asks, histories
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
@@ -24,6 +24,8 @@ class Code:
             (PATH, self.path),
             (WHERE, self.where),
             (MAP, self.map),
+            (HISTORY, self.history),
+            (NEIGHBOURHOOD, self.neighbourhood),
         ]
 
     async def callers(self, request: web.Request) -> web.Response:
@@ -50,6 +52,14 @@ class Code:
         """POST /api/v1/code/map"""
         return await self._answer(request, "map", api.CodeMap)
 
+    async def history(self, request: web.Request) -> web.Response:
+        """POST /api/v1/code/history"""
+        return answering.json(await self._histories.ask(await body.read(request, api.CodeHistory)))
+
+    async def neighbourhood(self, request: web.Request) -> web.Response:
+        """POST /api/v1/code/neighbourhood"""
+        return await self._answer(request, "neighbourhood", api.CodeNeighbourhood)
+
     async def _answer(self, request: web.Request, kind: str, model: type[api.CodeQuestion]) -> web.Response:
         asked = await body.read(request, model)
         return web.Response(text=await self._asks.ask(kind, asked), content_type="application/json")
@@ -67,3 +77,10 @@ IMPACT = _route(
 PATH = _route("path", "The shortest way by calls from one declaration to another", api.CodePath, api.PathReply)
 WHERE = _route("where", "Files and functions that the text of an issue is about", api.CodeWhere, api.WhereReply)
 MAP = _route("map", "An outline of a repository within a number of tokens", api.CodeMap, api.MapReply)
+HISTORY = _route("history", "Which commits changed a declaration or a file", api.CodeHistory, api.HistoryReply)
+NEIGHBOURHOOD = _route(
+    "neighbourhood",
+    "The callers and callees of a declaration, one or two steps away",
+    api.CodeNeighbourhood,
+    api.NeighbourhoodReply,
+)

@@ -1,4 +1,7 @@
-"""The page at /kb/: one static file that asks the read endpoints, as the person who looks at it may."""
+"""The page at /kb/: one static document that asks the read endpoints, as the person who looks at it may.
+
+Its scripts are files of `kb.page` that are put into it when it is served, so that its policy can name them.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,17 @@ from importlib import resources
 from aiohttp import web
 
 _PATH = "/kb/"
+_SOURCE = re.compile(rb'<script src="([a-z]+\.js)"></script>')
 _INLINE = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 
 def add_to(application: web.Application) -> None:
     """Serve the page; `/kb` leads to it."""
-    text = resources.files("kb.page").joinpath("index.html").read_bytes()
+    folder = resources.files("kb.page")
+    text = _SOURCE.sub(
+        lambda found: b"<script>%s</script>" % folder.joinpath(found[1].decode()).read_bytes(),
+        folder.joinpath("index.html").read_bytes(),
+    )
     headers = {
         "Content-Type": "text/html; charset=utf-8",
         "Content-Security-Policy": policy(text),

@@ -39,6 +39,7 @@ from kb.ingest import (
     replies,
     source,
     structures,
+    symbols,
     turns,
 )
 from kb.ingest import earlier as threads
@@ -67,6 +68,7 @@ class Pipeline:
         limits: document.Limits,
         eyes: sight.Eyes | None = None,
         fast: answers.Answers | None = None,
+        sources: budget.Budget = budget.DEFAULT,
     ) -> None:
         self._stores = stores
         qualifier = graph.Qualifier(asked, meters, clock, eyes, tools=stores.rules if limits.tools else None, fast=fast)
@@ -94,7 +96,9 @@ class Pipeline:
             stores, self._documents, self._deletion, self._extractor, self._committer, meters, clock, self._images
         )
         # Callers have one object for all that is done with documents.
-        self.commits = commits.Commits(stores, self._documents, self._deletion, self._committer, meters)
+        self.commits = commits.Commits(
+            stores, self._documents, self._deletion, self._committer, meters, symbols.Symbols(sources, meters)
+        )
         self.perform = works.perform
         self.forget, self.drop = self._deletion.forget, self._deletion.drop
         self.turn, self.writing = self._documents.turn, self._documents.writing

@@ -21,7 +21,7 @@ from crds import errors as root
 from crds import priority
 from kb import api, code, errors, identity, metrics, visibility
 from kb.code import analyst, book, budget, configuration, grammars, pool
-from kb.code.facts import FileFacts, Reason, Skipped
+from kb.code.facts import FOR_NOW, FileFacts, Reason, Skipped
 from kb.ingest import commit as committing
 from kb.ingest import deletion, document, extractor, turns
 from kb.ingest.commits import Code
@@ -32,9 +32,9 @@ _PARALLEL = 64
 WRITES = 500
 """Documents that one request writes and deletes; the caller comes back for the rest."""
 _MISSING = 2000
+_REASONS = frozenset({*map(str, Reason), "odd-name", "unreadable", "not-taken"})
 _BEGUN = "?"
 """In the place of a digest: the document may be there, and with what it says is not known."""
-_FOR_NOW = frozenset({Reason.BUDGET_BYTES, Reason.BUDGET_FILES, Reason.BUDGET_TIME})
 _URN_CHARS = 1024
 """Of `kb.api.message.Urn`."""
 _NOTHING = extractor.ExtractionResult({})
@@ -150,8 +150,9 @@ class Structures:
             return
         with self._meters.stages.labels("code").time():
             read = await pool.extract(contents, self._limits, calls=True)
+        pool.count(read, self._meters)
         kept: list[FileFacts | Skipped | configuration.File] = [*read.files]
-        kept += [one for one in read.skipped if one.reason not in _FOR_NOW]
+        kept += [one for one in read.skipped if one.reason not in FOR_NOW]
         kept += [configuration.File(path, body) for path, body in contents.items() if api.is_project_file(path)]
         by_path: dict[str, list[FileFacts | Skipped | configuration.File]] = defaultdict(list)
         for one in kept:  # setup.py is a source and a project file
@@ -168,7 +169,7 @@ class Structures:
         code_of: Code,
     ) -> api.GitStructureReply:
         packed = await self._book.load(sent.scope, code.VERSION, [(one.path, one.blob) for one in sent.files])
-        with self._meters.stages.labels("structure").time():
+        with self._meters.stages.labels("structure").time(), self._meters.code_resolution.time():
             found = await self._analyst.analyse(sent, packed)
         head, *rest = found.documents
         digests = {one.path: one.written for one in before.files if one.written}
@@ -189,6 +190,8 @@ class Structures:
             left, failed = left + sum(one.retryable for one in unwritten), [*failed, *unwritten]
         after = await self._record(sent, begun, found, work, turn, done=not left)
         await self._book.prune(sent.scope, after.litter)
+        for one in sent.skipped if not left and sent.commit != before.commit else ():
+            self._meters.code_files.labels(_reason(one.reason)).inc()
         return api.GitStructureReply(
             state="Writing" if left else "Done",
             commit=sent.commit,
@@ -327,6 +330,11 @@ class Structures:
         turn.check()
         await self._book.record(sent.scope, after)
         return after
+
+
+def _reason(said: str) -> str:
+    """As a label: callers have reasons of their own, of which there may be any number."""
+    return said if said in _REASONS else "other"
 
 
 def _litter(sent: api.GitStructure, before: book.Branch, after: book.Branch) -> tuple[str, ...]:

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from crds import scope, urns
 from kb import api, errors, structure
+from kb.code.changes import Change
 from kb.reading import given, reference
 
 MOST_FILE_EDGES, MOST_BRANCHES = 3000, 1000
 """Of one commit; edges to files over all of its branches."""
+MOST_SYMBOLS = 1000
+"""Declarations of one commit; a file with more than are left is one whose declarations are not known."""
+CHANGES = "changes_symbol"
 _PLACE_CHARS = 1024
 _TITLE_CHARS, _PROPERTY_CHARS = 300, 4000
 _EDGES = {"M": "modifies", "A": "creates", "D": "deletes", "R": "creates"}
@@ -32,8 +38,20 @@ _CLOSES = re.compile(
 _NO_PROJECTS = frozenset({"UTF", "SHA", "ISO", "RFC", "CVE", "CWE", "AES", "MD", "TLS", "HTTP", "PEP", "UTC", "COVID"})
 
 
-def document(sent: api.GitCommits, commit: api.Commit, branches: Sequence[str]) -> tuple[api.IngestRequest, int]:
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The declarations of a file that a commit changed, and the version of what read them."""
+
+    extractor: str
+    changes: tuple[Change, ...] = ()
+
+
+def document(
+    sent: api.GitCommits, commit: api.Commit, branches: Sequence[str], symbols: Mapping[str, Read]
+) -> tuple[api.IngestRequest, int]:
     """The document of a commit that these branches have, and how many edges to files were left out.
+
+    `symbols` are those of its files by path, as far as they are known.
 
     Raises `kb.errors.Invalid` for too many branches.
     """
@@ -43,7 +61,7 @@ def document(sent: api.GitCommits, commit: api.Commit, branches: Sequence[str]) 
             field="branch",
             remedy="Take it off branches that are gone (removed), or send fewer of them.",
         )
-    facts = _Facts(sent, commit, branches)
+    facts = _Facts(sent, commit, branches, symbols)
     request = api.IngestRequest(
         scope=sent.scope,
         source_urn=sent.repository.source_urn(commit.hash),
@@ -82,6 +100,21 @@ def branches(given_text: str) -> list[str]:
     """The branches that have a stored commit, from the facts recorded of it (`Given.text`)."""
     rows = json.loads(given_text or "{}")
     return sorted({_branch_of(one) for one in rows.get("nodes", ()) if one["type"] == "branch"} - {""})
+
+
+def symbols(given_text: str) -> dict[str, Read]:
+    """What is recorded of the declarations that a stored commit changed, by the path of their file."""
+    rows = json.loads(given_text or "{}")
+    paths = {one["key"]: one["properties"]["path"] for one in rows.get("nodes", ()) if one["type"] == "file"}
+    versions: dict[str, str] = {}
+    changes: dict[str, list[Change]] = defaultdict(list)
+    for one in rows.get("relationships", ()):
+        said = one.get("properties", {})
+        if one["type"] == CHANGES:
+            changes[said["path"]].append(Change(said["name"], said["change"], said["kind"]))
+        elif "symbolsRead" in said:
+            versions[paths[one["target"]]] = said["symbolsRead"]
+    return {path: Read(version, tuple(sorted(changes[path]))) for path, version in versions.items()}
 
 
 def _branch_of(node: dict[str, Any]) -> str:
@@ -130,7 +163,9 @@ def _issue(repository: api.Repository, written: str) -> str:
 class _Facts:
     """The facts as they are collected, each once."""
 
-    def __init__(self, sent: api.GitCommits, commit: api.Commit, of: Sequence[str]) -> None:
+    def __init__(
+        self, sent: api.GitCommits, commit: api.Commit, of: Sequence[str], symbols: Mapping[str, Read]
+    ) -> None:
         self.nodes: dict[str, dict[str, Any]] = {}
         self.relationships: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.omitted = 0
@@ -142,7 +177,11 @@ class _Facts:
         self._node(own, "commit", _of(commit, of[0]) | self._owner)
         default = {"defaultBranch": sent.repository.default_branch} if sent.repository.default_branch else {}
         self._node(repository, "repository", {"label": sent.repository.path, **default, **self._owner})
-        self._edges(sent, commit, of, own, repository)
+        known = _bounded({one.path: symbols[one.path] for one in commit.files if one.path in symbols})
+        self._edges(sent, commit, of, own, repository, known)
+        for path, read in known.items():
+            for one in read.changes:
+                self._symbol(path, one, own, project)
         for parent in commit.parents:
             if parent != commit.hash:
                 self._edge(own, "parent", f"{given.DOCUMENT}commit::{parent}::{project}")
@@ -156,7 +195,15 @@ class _Facts:
             # Without `@`: the sentence of the message that says so is its proof.
             self._edge(own, edge, f"{given.DOCUMENT}{key}", place="message")
 
-    def _edges(self, sent: api.GitCommits, commit: api.Commit, of: Sequence[str], own: str, repository: str) -> None:
+    def _edges(
+        self,
+        sent: api.GitCommits,
+        commit: api.Commit,
+        of: Sequence[str],
+        own: str,
+        repository: str,
+        known: Mapping[str, Read],
+    ) -> None:
         project, left = sent.scope.project_id, MOST_FILE_EDGES
         for name in of:
             branch = structure.branch(name, project)
@@ -170,21 +217,30 @@ class _Facts:
             self._edge(repository, "has_branch", branch)
             self._edge(branch, "has_commit", own)
             for one in commit.files:
-                needed = 1 if one.old_path is None else 3
+                needed = 1 if one.old_path is None else 4
                 if left < needed:
                     self.omitted += needed
                     continue
                 left -= needed
-                self._file(one, name, own, project)
+                self._file(one, name, own, project, known.get(one.path))
 
-    def _file(self, one: api.CommitFile, branch: str, own: str, project: str) -> None:
+    def _file(self, one: api.CommitFile, branch: str, own: str, project: str, read: Read | None) -> None:
         key = self._file_node(one.path, branch, project)
-        self._edge(own, _EDGES[one.status], key, place=f"{self._place}:{one.path}")
+        place = f"{self._place}:{one.path}"
+        self._edge(own, _EDGES[one.status], key, place, {} if read is None else {"symbolsRead": read.extractor})
         if one.old_path is not None:
             old = self._file_node(one.old_path, branch, project)
             self._edge(own, "deletes", old, place=f"{self._place}:{one.old_path}")
             if old != key:
-                self._edge(key, "renamed_from", old, place=f"{self._place}:{one.path}")
+                self._edge(key, "renamed_from", old, place)
+                said = {"oldPath": one.old_path, "path": one.path}
+                self._edge(own, "renames", key, place, said | _given("similarity", one.similarity))
+
+    def _symbol(self, path: str, one: Change, own: str, project: str) -> None:
+        key = structure.symbol(path, one.name, project)
+        said = {"path": path, "name": one.name, "kind": one.kind}
+        self._node(key, "symbol", said | self._owner)
+        self._edge(own, CHANGES, key, f"{self._place}:{path}", said | {"change": one.what})
 
     def _file_node(self, path: str, branch: str, project: str) -> str:
         key = structure.file(path, branch, project)
@@ -195,9 +251,33 @@ class _Facts:
     def _node(self, key: str, kind: str, properties: dict[str, Any]) -> None:
         self.nodes.setdefault(key, {"key": key, "type": kind, "properties": properties, "at": self._place})
 
-    def _edge(self, source: str, kind: str, target: str, place: str = "") -> None:
-        made = {"source": source, "type": kind, "target": target, "at": (place or self._place)[:_PLACE_CHARS]}
+    def _edge(
+        self, source: str, kind: str, target: str, place: str = "", said: Mapping[str, Any] | None = None
+    ) -> None:
+        made: dict[str, Any] = {
+            "source": source,
+            "type": kind,
+            "target": target,
+            "at": (place or self._place)[:_PLACE_CHARS],
+        }
+        if said:
+            made["properties"] = said
         self.relationships.setdefault((source, kind, target), made)
+
+
+def _bounded(symbols: Mapping[str, Read]) -> dict[str, Read]:
+    """The first of the files, by path, whose declarations are not too many."""
+    kept: dict[str, Read] = {}
+    left = MOST_SYMBOLS
+    for path, read in sorted(symbols.items()):
+        if len(read.changes) <= left:
+            left -= len(read.changes)
+            kept[path] = read
+    return kept
+
+
+def _given(name: str, value: Any) -> dict[str, Any]:
+    return {} if value is None else {name: value}
 
 
 def _of(commit: api.Commit, branch: str) -> dict[str, Any]:

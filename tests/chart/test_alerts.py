@@ -191,6 +191,9 @@ CASES: dict[str, list[Case]] = {
             'loop="sweep"',
         )
     ],
+    "JervisCodeStale": [
+        Case({"jervis_kb_code_stale_seconds": always(4000)}, {"jervis_kb_code_stale_seconds": always(300)})
+    ],
     "JervisModelAnswersInvalid": [
         Case(
             {_ANSWERS % "invalid": counting(1), _ANSWERS % "model": counting(1)},

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from crds import connection
 from hack.cluster import layout, lifecycle, process
 from hack.demo import connected, planted, servers
+from kb.code import extraction, index, project, resolution
 
 THERE = servers.Servers("198.18.0.2", Path("/nowhere"), "word", "token")
 
@@ -40,6 +41,14 @@ def test_the_mail_answers_first_and_the_edited_issue_then() -> None:
     others = [*(mail.text for mail in planted.MAILS[1:]), *(issue.body for issue in planted.ISSUES)]
     assert not any(planted.FIRST in text or planted.THEN in text for text in others)
     assert planted.THEN in planted.CHANGED
+
+
+def test_the_planted_code_has_the_call_that_is_asked_about() -> None:
+    files = {path: extraction.extract(path, body.encode(), "python", extraction.collector(calls=True))
+             for path, body, _ in planted.COMMITS if path.endswith(".py")}  # fmt: skip
+    known = index.Index(resolution.resolve(files, {}), planted.BRANCH, "demo")
+    [edge] = known.callers[known.find(planted.SYMBOL)]
+    assert known.qualified(project.Target(edge.caller_file, edge.caller)) == planted.CALLER
 
 
 def test_the_servers_end_with_the_cluster(tmp_path: Path) -> None:

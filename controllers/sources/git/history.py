@@ -21,6 +21,8 @@ from typing import IO, Literal
 from controllers.sources.git import command
 from kb import api
 
+CONTENT_BYTES, CONTENTS_BYTES = 512_000, 2_000_000
+"""Of a source file, and of all those of a commit before it and after it together: more are not sent."""
 DIFF_BYTES = 32_768
 """Of the text of a commit's diff; what is longer is cut, and the commit says so."""
 MOST_FILES = 1000
@@ -32,7 +34,8 @@ _CHUNK = 1 << 16
 _SECONDS = 120.0
 """For one commit; one that takes longer is told without its files."""
 _LFS = b"\n+version https://git-lfs.github.com/spec/v1\n"
-_SUBMODULE = "160000"
+_FILES = (b"100644", b"100755")
+"""Modes; links and submodules are others."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _STATUS: dict[str, Literal["M", "A", "D", "R"]] = {"M": "M", "T": "M", "A": "A", "C": "A", "D": "D", "R": "R"}
 
@@ -100,6 +103,39 @@ class Reader:
             diff=diff,
             diff_truncated=cut or not whole,
         )
+
+    def contents(self, one: api.Commit) -> dict[str, str]:
+        """The texts of its source files before it and after it by their ids, the first ones where they are too many.
+
+        None of a merge: what it brings was changed by other commits.
+        """
+        found: dict[str, str] = {}
+        left = CONTENTS_BYTES
+        for file in one.files if len(one.parents) < 2 else ():
+            wanted = [blob for blob in (file.old_blob, file.blob) if blob is not None and blob not in found]
+            if file.blob == file.old_blob or not api.is_code(file.path):
+                continue
+            for blob in wanted:
+                raw = self._blob(blob, min(left, CONTENT_BYTES))
+                if raw is not None and b"\0" not in raw:
+                    left -= len(raw)
+                    found[blob] = raw.decode(errors="replace")
+        return found
+
+    def _blob(self, sha: str, most: int) -> bytes | None:
+        """None where it is larger than `most`, or is not there."""
+        assert self._objects is not None
+        assert self._objects.stdin is not None
+        assert self._objects.stdout is not None
+        self._objects.stdin.write(f"{sha}\n".encode())
+        self._objects.stdin.flush()
+        answer = self._objects.stdout.readline().split()
+        if len(answer) != 3:
+            return None
+        size = int(answer[2])
+        raw = self._objects.stdout.read(size) if size <= most else None
+        _skip(self._objects.stdout, (0 if raw is not None else size) + 1)
+        return raw if answer[1] == b"blob" else None
 
     def _changes(self, sha: str) -> tuple[bytes, bytes, bool]:
         """(raw entries, the beginning of the patch, whether Git came to its end)."""
@@ -170,9 +206,7 @@ def _object(process: subprocess.Popen[bytes], sha: str) -> tuple[dict[str, list[
         raise command.Failed(f"The clone has no commit {sha}.")
     size = int(answer[2])
     raw = process.stdout.read(min(size, _MESSAGE_BYTES))
-    left = size - len(raw) + 1
-    while left:
-        left -= len(process.stdout.read(min(left, _CHUNK)))
+    _skip(process.stdout, size - len(raw) + 1)
     head, _, body = raw.partition(b"\n\n")
     headers: dict[str, list[bytes]] = {}
     for line in head.split(b"\n"):
@@ -180,6 +214,11 @@ def _object(process: subprocess.Popen[bytes], sha: str) -> tuple[dict[str, list[
         if space and key:  # a line that begins with a space goes on with a signature
             headers.setdefault(key.decode("ascii", "replace"), []).append(value)
     return headers, body
+
+
+def _skip(stream: IO[bytes], left: int) -> None:
+    while left and (some := stream.read(min(left, _CHUNK))):
+        left -= len(some)
 
 
 def _until(stream: IO[bytes], end: bytes) -> tuple[bytes, bool]:
@@ -208,7 +247,8 @@ def _files(raw: bytes) -> tuple[list[api.CommitFile], bool]:
     omitted = False
     at = 0
     while at + 1 < len(parts) and parts[at].startswith(b":"):
-        letter = parts[at].split(b" ")[-1][:1].decode("ascii", "replace")
+        fields = parts[at].removeprefix(b":").split(b" ")
+        letter, score = fields[-1][:1].decode("ascii", "replace"), fields[-1][1:]
         twice = letter in ("R", "C")
         old, new = parts[at + 1], parts[at + 2] if twice and at + 2 < len(parts) else parts[at + 1]
         at += 3 if twice else 2
@@ -219,8 +259,24 @@ def _files(raw: bytes) -> tuple[list[api.CommitFile], bool]:
             omitted = True
         elif path not in seen:
             seen.add(path)
-            files.append(api.CommitFile(path=path, status=status, old_path=before if status == "R" else None))
+            renamed = status == "R"
+            files.append(
+                api.CommitFile(
+                    path=path,
+                    status=status,
+                    old_path=before if renamed else None,
+                    similarity=int(score) if renamed and score.isdigit() else None,
+                    # A copy is a new file; the one that it was made of is still there.
+                    old_blob=_content(fields, 0) if status != "A" else None,
+                    blob=_content(fields, 1),
+                )
+            )
     return files, omitted
+
+
+def _content(fields: Sequence[bytes], side: int) -> str | None:
+    """The id of a file's content before (0) or after (1) the commit; None for what is no file."""
+    return fields[2 + side].decode("ascii") if len(fields) > 4 and fields[side] in _FILES else None
 
 
 def _diff(text: bytes) -> tuple[str, bool]:

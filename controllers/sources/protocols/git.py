@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -30,6 +31,8 @@ from kb import api
 
 BATCH, BATCH_BYTES = 50, 1 << 20
 """Commits of one request, and the characters of all their texts together."""
+CONTENT_BYTES = 4 << 20
+"""Of the source files of one request, as JSON."""
 MOST_REMOVED = 1000
 """Hashes of one request."""
 MOST_BRANCHES = 500
@@ -189,10 +192,12 @@ class Repository:
             shas = await asyncio.to_thread(history.between, self._clone.path, target, base, since)
             with history.Reader(self._clone.path) as reader:
                 while done < len(shas):
-                    some = await asyncio.to_thread(_read, reader, shas[done : done + BATCH])
+                    some, contents = await asyncio.to_thread(_read, reader, shas[done : done + BATCH])
                     done += len(some)
                     places[name] = {"at": base, "to": target, "n": done}
-                    request = api.GitCommits(scope=self._owner, repository=default, branch=name, commits=some)
+                    request = api.GitCommits(
+                        scope=self._owner, repository=default, branch=name, commits=some, contents=contents
+                    )
                     # Only of what came since the branch is known: the links of a long past are thousands.
                     items = [one for commit in some for one in links(default, commit)] if base else []
                     yield self._batch(places, commits=(request,), items=tuple(items))
@@ -320,17 +325,21 @@ def _no_tree(owner: scope.Scope, repository: api.Repository, name: str) -> port.
     return port.Tree(api.GitStructure(scope=owner, repository=repository, branch=name, removed=True), read)
 
 
-def _read(reader: history.Reader, shas: Sequence[str]) -> list[api.Commit]:
-    """The first of these commits, as many as go into one request."""
+def _read(reader: history.Reader, shas: Sequence[str]) -> tuple[list[api.Commit], dict[str, str]]:
+    """The first of these commits, as many as go into one request, and the contents of their source files."""
     found: list[api.Commit] = []
-    size = 0
+    contents: dict[str, str] = {}
+    size = held = 0
     for sha in shas:
         one = reader.read(sha)
         size += history.size(one)
-        if found and size > BATCH_BYTES:
+        more = {blob: text for blob, text in reader.contents(one).items() if blob not in contents}
+        held += sum(len(json.dumps(text, ensure_ascii=False).encode()) for text in more.values())
+        if found and (size > BATCH_BYTES or held > CONTENT_BYTES):
             break
         found.append(one)
-    return found
+        contents |= more
+    return found, contents
 
 
 def links(where: api.Repository, commit: api.Commit) -> Iterable[port.Item]:

@@ -13,7 +13,7 @@ import pytest
 
 from cli.knowledge import __main__ as program
 from kb import metrics, mongo
-from kb.code import analyst, asking, book, budget
+from kb.code import analyst, asking, book, budget, history
 from kb.http import code as code_http
 from kb.http import structures
 from kb.ingest import lanes
@@ -41,7 +41,8 @@ async def url(
     async with world.opened(tmp_path, router, clock, meters, *held, aliases=aliases_memory.Registry(clock)) as kb:
         analysts, known = analyst.Analyst(), book.Book(database, clock)
         works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(meters))
-        more = [*works.routes(), *code_http.Code(asking.Asking(known, analysts)).routes()]
+        asks = asking.Asking(known, analysts)
+        more = [*works.routes(), *code_http.Code(asks, history.History(asks, kb.graph)).routes()]
         async with whole.over(kb, meters, clock, more=more) as (_, raw):
             yield str(raw.base_url)
         analysts.close()

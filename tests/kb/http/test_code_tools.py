@@ -48,3 +48,31 @@ def test_code_where_refuses_what_the_endpoint_refuses(given: dict[str, Any]) -> 
     tool = next(one for one in codetools.ALL if one.name == "code_where")
     with pytest.raises(errors.Invalid):
         tool.parse(given)
+
+
+async def test_code_history_gives_commits_renames_and_what_is_not_known() -> None:
+    commit = api.CodeChange(
+        hash="abcdef0123456789",
+        title="Round up",
+        author="Jana",
+        path="shop/money.py",
+        change="changed",
+        source_urn="git::acme/shop@abcdef0123456789",
+    )
+    renamed = api.FileRename(hash="b" * 40, old_path="shop/money.py", path="shop/price.py")
+    found = api.HistoryReply(
+        coverage=REPLY.coverage, symbol=PLACE, path="shop/price.py", name="total", commits=[commit],
+        renames=[renamed], total=3, unread=2, next=1,
+    )  # fmt: skip
+
+    async def call(route: openapi.Route, reply: type[pydantic.BaseModel], **_: Any) -> Any:
+        assert (route, reply) == (code.HISTORY, api.HistoryReply)
+        return found
+
+    tool = next(one for one in codetools.ALL if one.name == "code_history")
+    answer = await tool.work(tool.parse({"symbol": "total"}), call)
+    assert answer.text.startswith("3 commits changed shop/price.py:total (acme/shop main at commit abc")
+    assert "- abcdef012345  Jana: Round up (changed, shop/money.py)" in answer.text
+    assert "Renamed in bbbbbbbbbbbb: shop/money.py to shop/price.py" in answer.text
+    assert "2 other commits changed the file" in answer.text
+    assert answer.text.endswith("There are more: give after=1.")

@@ -89,6 +89,7 @@ def in_branch(branch: str, hash_: str = FIRST) -> set[tuple[str, str, str]]:
         (own, "creates", file("b/moved.py")),
         (own, "deletes", file("a/moved.py")),
         (file("b/moved.py"), "renamed_from", file("a/moved.py")),
+        (own, "renames", file("b/moved.py")),
     }
 
 
@@ -320,7 +321,7 @@ async def test_a_commit_of_many_branches_and_files_stays_within_bounds(
         reply = await served[0].git_commits(sent(commit(files=files), branch=name))
     assert [(one.result, one.edges, one.omitted) for one in reply.outcomes] == [("Updated", 3000 + 2 * 4 + 5, 1000)]
     with pytest.raises(errors.Invalid, match="branches"):
-        reading.document(sent(commit()), commit(), [f"b{number}" for number in range(1001)])
+        reading.document(sent(commit()), commit(), [f"b{number}" for number in range(1001)], {})
 
 
 def test_long_keys_stay_short_and_apart() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kb import api, client, metrics, mongo
-from kb.code import analyst, asking, book, budget
+from kb.code import analyst, asking, book, budget, history
 from kb.http import code as code_http
 from kb.http import structures
 from kb.ingest import lanes
@@ -37,17 +38,35 @@ async def kb(
         yield made
 
 
+@asynccontextmanager
+async def opened(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
+) -> AsyncIterator[tuple[client.Client, str]]:
+    """The typed client, and the address of the service."""
+    analysts = analyst.Analyst()
+    known = book.Book(database, clock)
+    works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(meters))
+    asks = asking.Asking(known, analysts)
+    more = [*works.routes(), *code_http.Code(asks, history.History(asks, kb.graph)).routes()]
+    async with whole.over(kb, meters, clock, more=more) as (typed, raw):
+        yield typed, str(raw.base_url)
+    analysts.close()
+
+
+@pytest.fixture
+async def site(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
+) -> AsyncIterator[tuple[client.Client, str]]:
+    async with opened(kb, meters, clock, database) as pair:
+        yield pair
+
+
 @pytest.fixture
 async def served(
     kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
 ) -> AsyncIterator[client.Client]:
-    analysts = analyst.Analyst()
-    known = book.Book(database, clock)
-    works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(meters))
-    more = [*works.routes(), *code_http.Code(asking.Asking(known, analysts)).routes()]
-    async with whole.over(kb, meters, clock, more=more) as (typed, _):
+    async with opened(kb, meters, clock, database) as (typed, _):
         yield typed
-    analysts.close()
 
 
 def tree(files: Mapping[str, str], *, contents: bool = True, branch: str = "main", **more: Any) -> api.GitStructure:

@@ -185,3 +185,36 @@ def test_large_clones_of_one_namespace_leave_room_for_those_of_others(tmp_path: 
         brought(f"other-{number}", "quiet", 1 << 19)
         assert workspace.clone(f"other-{number}").there()
     assert clone.taken(tmp_path / "ws") < 6 << 20
+
+
+def test_contents_of_source_files_before_and_after(made: Repository) -> None:
+    body = b"".join(b"x%d = %d\n" % (n, n) for n in range(30))
+    first = made.commit("One", {"a.py": body, "b.txt": b"text\n", "large.py": b"x = 1\n" * 90_000, "nul.py": b"\0"})
+    second = made.commit("Two", {"a.py": None, "c.py": body + b"y = 1\n", "large.py": None})
+    third = made.commit("Link", {"c.py": b"/etc/passwd"}, modes={"c.py": "120000"})
+    made.point("side", first)
+    made.commit("Side", {"side.py": b"s = 1\n"}, branch="side")
+    merge = made.commit("Merge", {"side.py": b"s = 1\n"}, parents=("main", "side"))
+    with history.Reader(made.path) as reader:
+        one, two, three, four = commits = [reader.read(sha) for sha in (first, second, third, merge)]
+        contents = [reader.contents(commit) for commit in commits]
+    blob = {file.path: file.blob for file in one.files}
+    assert contents[0] == {blob["a.py"]: body.decode()}
+    assert all(file.old_blob is None and file.blob is not None for file in one.files)
+    renamed = next(file for file in two.files if file.status == "R")
+    assert (renamed.old_blob, renamed.old_path, renamed.path) == (blob["a.py"], "a.py", "c.py")
+    assert renamed.similarity in range(90, 100)
+    assert contents[1] == {renamed.old_blob: body.decode(), renamed.blob: body.decode() + "y = 1\n"}
+    gone = next(file for file in two.files if file.status == "D")
+    assert (gone.path, gone.old_blob, gone.blob) == ("large.py", blob["large.py"], None)
+    assert (three.files[0].old_blob, three.files[0].blob) == (renamed.blob, None), "a link is no file"
+    assert (len(four.parents), contents[3]) == (2, {})
+
+
+def test_contents_of_a_large_commit_are_bounded(made: Repository) -> None:
+    sha = made.commit("Many", {f"f{n}.py": b"x = %d\n" % n * 60_000 for n in range(8)})
+    with history.Reader(made.path) as reader:
+        contents = reader.contents(reader.read(sha))
+        assert len(contents) == 5
+        assert sum(map(len, contents.values())) <= history.CONTENTS_BYTES
+        assert reader.read(sha).hash == sha, "the reader is at the end of what it skipped"
