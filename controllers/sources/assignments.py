@@ -8,6 +8,7 @@ nothing over its successor. Clocks of the processes may differ by less than a cl
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ import pydantic
 from controllers.sources.mongo import AFTER, ASCENDING, trouble
 from controllers.sources.state import Failed, State, Sweep, Workspace
 from crds import connection, errors, labels, leftovers
+from kb import api
 
 CONNECTIONS, ITEMS = "source_connections", leftovers.SOURCE_ITEMS
 GONE = "Gone"
@@ -67,6 +69,20 @@ class Claim:
     rewound: str = ""
     news: int | None = None
     """How often its source reported news."""
+    born: str = ""
+    """Differs where the Connection was forgotten in between, and fences begin anew."""
+    ended: int = 0
+    """The fence of the last claim that was given back with a state."""
+
+    @property
+    def observation(self) -> api.Observation:
+        """What requests to the knowledge base are based on."""
+        return api.Observation(observer=f"{self.uid}.{self.born}" if self.born else self.uid, number=self.fence)
+
+    @property
+    def taken(self) -> bool:
+        """Whether another process may still be at work under the claim before."""
+        return self.ended != self.fence - 1
 
     @property
     def confirmed(self) -> str:
@@ -97,10 +113,17 @@ class Leaving:
 
 class Assignments:
     """`database` is one of `mongo.client`. `fence` is asked before what the operator writes. A claim that was not
-    renewed for `lasts` seconds is free."""
+    renewed for `lasts` seconds is free. `ids` never gives the same twice."""
 
-    def __init__(self, database: Any, *, fence: Callable[[], None] = lambda: None, lasts: float = 60.0) -> None:
-        self._lasts = timedelta(seconds=lasts)
+    def __init__(
+        self,
+        database: Any,
+        *,
+        fence: Callable[[], None] = lambda: None,
+        lasts: float = 60.0,
+        ids: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
+        self._lasts, self._ids = timedelta(seconds=lasts), ids
         self._rows, self._items, self._fence = database[CONNECTIONS], database[ITEMS], fence
 
     # -- the operator's side ---------------------------------------------------------------------------------------
@@ -113,7 +136,7 @@ class Assignments:
         said["wishes"] = wishes = wished(conn) or None
         now = {"wanted": True, "pollAt": _EPOCH}
         with trouble("keep a Connection"):
-            first = {"$setOnInsert": {**said, **now, "fence": 0, "revision": 0}}
+            first = {"$setOnInsert": {**said, **now, "fence": 0, "ended": 0, "revision": 0, "born": self._ids()}}
             await self._rows.update_one({"_id": meta.uid}, first, upsert=True)
             differs = [{"generation": {"$ne": meta.generation}}, {"wanted": False}, {"wishes": {"$ne": wishes}}]
             changed = {"_id": meta.uid, "$or": differs}
@@ -293,7 +316,8 @@ class Assignments:
         """Give it back with its state; the next poll is at `poll_at`. Raises `Lost`, `Unavailable`."""
         said = _said(state, claim.generation)
         # A spec or a wish that changed, or news that came meanwhile, are polled at once: what was written then stays.
-        await self._write(claim, {"state": said, "owner": "", "until": None}, {"revision": 1})
+        given = {"state": said, "owner": "", "until": None, "ended": claim.fence}
+        await self._write(claim, given, {"revision": 1})
         with trouble("write the next poll"):
             same = {"generation": claim.generation, "wishes": claim.wishes, "news": claim.news}
             await self._rows.update_one({"_id": claim.uid, "fence": claim.fence, **same}, {"$set": {"pollAt": poll_at}})
@@ -352,6 +376,8 @@ def _claim(row: Mapping[str, Any]) -> Claim:
         wishes=row.get("wishes"),
         rewound=row.get("rewound", ""),
         news=row.get("news"),
+        born=row.get("born", ""),
+        ended=int(row.get("ended", -1)),
     )
 
 
@@ -373,6 +399,9 @@ def _said(state: State, generation: int) -> dict[str, Any]:
         "retried": state.retried,
         "resynced": state.resynced,
         "workspace": None if state.workspace is None else asdict(state.workspace),
+        "counted": state.counted,
+        "countedAt": state.counted_at,
+        "idle": state.idle,
     }
 
 
@@ -398,6 +427,9 @@ def _state(row: Mapping[str, Any]) -> State:
         retried=said.get("retried", ""),
         resynced=said.get("resynced", ""),
         workspace=_workspace(said.get("workspace")),
+        counted=bool(said.get("counted")),
+        counted_at=said.get("countedAt"),
+        idle=bool(said.get("idle")),
     )
 
 

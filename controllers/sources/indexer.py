@@ -75,7 +75,7 @@ class Indexer:
                     made.append((one, body["metadata"]["name"]))
         finally:
             # A kill before this write repeats the creations, which meet the tasks that are there.
-            await self._items.indexed(made)
+            await self._items.indexed(claim.uid, made)
             self._metrics.items.labels(claim.spec.type.value, "indexed").inc(len(made))
         return len(made)
 

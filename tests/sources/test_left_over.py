@@ -128,7 +128,7 @@ async def test_a_release_that_is_stopped_for_a_weekend_loses_nothing(rig: Rig) -
     await rig.later(rig.here, rig.there, seconds=5)
     row = await rig.row("old")
     assert row is not None
-    assert (row["wanted"], await rig.items.counts("old")) == (
+    assert (row["wanted"], await rig.items.counted.counts("old")) == (
         True,
         {"New": 1, "Indexing": 0, "Indexed": 0, "Failed": 0},
     )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.connectors.database import Database
-from controllers.sources import gone, items, mongo, port
+from controllers.sources import counting, gone, items, mongo, port
 from controllers.sources.assignments import ITEMS
 from crds import pendingtask, scope
 
@@ -41,8 +41,8 @@ async def test_an_older_version_that_came_back_while_it_left_becomes_no_task_aft
     await stored.add("uid", OWNER, item("v1"), {"content": "v1"}, NOW, 1)
     old = items.key("uid", "1", "v1")
     [first] = await stored.waiting("uid", 10, NOW)
-    await stored.indexed([(first, "task-1")])
-    await database[ITEMS].update_one({"_id": old}, {"$set": {"state": items.GONE, "settled": True}})
+    await stored.indexed("uid", [(first, "task-1")])
+    await database[ITEMS].update_one({"_id": old}, {"$set": {"state": counting.GONE, "settled": True}})
     assert [one.version for one in await stored.unknown("uid", [item("v1")])] == ["v1"]
     await stored.add("uid", OWNER, item("v1"), {"content": "v1"}, NOW, 2)
     await stored.add("uid", OWNER, item("v2"), {"content": "v2"}, NOW, 2)
@@ -85,5 +85,5 @@ async def test_a_version_that_recurs_is_new_after_another_one_and_only_then(data
         assert await stored.unknown("uid", [one]) == []
         [waiting] = await stored.waiting("uid", 10, NOW)
         assert (dict(waiting.content), waiting.nonce) == ({"content": version}, str(int(at.timestamp() * 1000)))
-        await stored.indexed([(waiting, f"task-{number}")])
+        await stored.indexed("uid", [(waiting, f"task-{number}")])
     assert await stored.unknown("uid", [item("b")]) == [], "only where the source says so"
