@@ -85,6 +85,7 @@ class Items:
             await self._rows.create_index([("connection", ASCENDING), ("retryAt", ASCENDING)])
             await self._rows.create_index([("connection", ASCENDING), ("places", ASCENDING)])
             await self._rows.create_index([("urn", ASCENDING)])
+            await self._rows.create_index([("superseded", ASCENDING), ("found", ASCENDING)], sparse=True)
 
     async def unknown(self, uid: str, found: Sequence[port.Item]) -> list[port.Item]:
         """Those whose version is not stored yet, or was stored for other readers. Raises `Unavailable`."""
@@ -139,6 +140,13 @@ class Items:
         with trouble("look for Connections"):
             return frozenset([row["_id"] async for row in self._connections.find(wanted, {"_id": 1})])
 
+    async def outdated(self, before: datetime) -> int:
+        """Delete versions that have a task and were followed by another one, found before that time; how many. None is
+        listed any more, and a source that went back to one has it as news. Raises `Unavailable`."""
+        old = {"superseded": True, "state": INDEXED, "found": {"$lt": before}}
+        with trouble("delete older versions of items"):
+            return int((await self._rows.delete_many(old)).deleted_count)
+
     async def left_over(self) -> int:
         """Delete the items of Connections that are forgotten: a process that was frozen stored them after that. How
         many. Raises `Unavailable`."""
@@ -192,6 +200,8 @@ class Items:
         row = _row(uid, owner, one, content, now, fence)
         item_id = key(uid, one.source_id, one.version)
         with trouble("keep an item"):
+            if one.editable and await self._same(uid, one, row):
+                return
             if one.editable:
                 # First: after a kill in between it is repeated. What came back in an older version stays away.
                 others = {"connection": uid, "sourceId": one.source_id, "_id": {"$ne": item_id}}
@@ -226,6 +236,17 @@ class Items:
                 # It could not be read once; now it can.
                 unread = {"_id": key(uid, one.source_id, ""), "state": FAILED, "type": {"$exists": False}}
                 await self._rows.delete_one(unread)
+
+    async def _same(self, uid: str, one: port.Item, row: Mapping[str, Any]) -> bool:
+        """Whether the version before says the same to the same readers: another time alone is no news. An issue that
+        changes between its row and its comments is read with what it says then, and once more with its later time."""
+        before = {"connection": uid, "sourceId": one.source_id, "said": row["said"], "access": row["access"]}
+        before |= {"_id": {"$ne": key(uid, one.source_id, one.version)}, "type": {"$exists": True}}
+        noted = {"$addToSet": {"places": one.place}, "$max": {"seen": row["seen"]}} if one.place else {}
+        done = await self._rows.update_one(
+            {**before, "superseded": None, "state": {"$ne": GONE}}, noted or {"$set": {"said": row["said"]}}
+        )
+        return bool(done.matched_count)
 
     async def _tell(self, uid: str, some: Sequence[port.Item]) -> None:
         """Note at all of their versions who may read them."""
