@@ -132,7 +132,9 @@ class Polling:
                 if await self._assigned.expire(one):
                     log.info("source forgotten that no release serves", uid=uid, namespace=one.namespace)
                 continue
-            await self._assigned.leave(one)
+            if self._said.get(uid) != ():
+                await self._assigned.leave(one)
+                self._said[uid] = ()
             if not one.absent and now - self._asked.get(uid, one.since - ASKED) >= ASKED:
                 self._asked[uid] = now
                 if await self._absent(one.namespace, one.name, uid):
