@@ -104,6 +104,8 @@ COPY controllers /app/controllers
 COPY operator /app/operator
 COPY cli /app/cli
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
+# Motor's threads: by default five for each core of the node, whatever the pod may use of them.
+ENV MOTOR_MAX_WORKERS=32
 USER 10001:10001
 LABEL org.opencontainers.image.title="Jervis" \
     org.opencontainers.image.description="Operator, router, knowledge base and runs of Jervis" \

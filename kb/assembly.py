@@ -34,6 +34,7 @@ from kb.http import (
     knowledge,
     learning,
     links,
+    observing,
     openapi,
     queueing,
     reindexing,
@@ -41,7 +42,7 @@ from kb.http import (
     upkeep,
     uploads,
 )
-from kb.ingest import document, intake, lanes, pipeline, recovery
+from kb.ingest import document, intake, lanes, observers, pipeline, recovery
 from kb.links import patterns
 from kb.links import reading as links_reading
 from kb.outcome import learn
@@ -127,6 +128,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     writers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting)
     # A call that waits for models holds its slot for minutes: no slot that a call without models needs.
     readers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting, kind="model")
+    known = observers.Observers(ground.database, kept.turns, ground.shut, clock)
     workers = worker.Workers(
         queue, pipe, meters, clock, general=config.queue_workers, urgent=config.queue_urgent_workers
     )
@@ -210,7 +212,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         works.append(kept_on("turns", kept.claims.run))
         carrier = carry.Carrier(config.data_dir, ground.database, book, book, queue, clock)
         works.append(kept_on("carry", carrier.run))
-        forgotten = tidy.Tidy(kept.claims, kept.places, ground.graph, clock)
+        forgotten = tidy.Tidy(kept.claims, kept.places, ground.graph, known, clock)
         duties.append(lambda turn: kept_on("tidy", lambda: forgotten.run(interval=_TIDY)))
     works.append(kept_on("duty", duty.Duty(kept.turns, duties, meters).run))
     for work in works:
@@ -230,12 +232,14 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         config.max_file_bytes,
         instead=asked if fast else None,
     )
+    branches = pipe.structures(ground.code, ground.analysts, sources)
     routes = [
         *upkeep.Consistency(checker, book, book).routes(),
         *upkeep.Upkeep(reconciler).routes(),
         *queueing.Queueing(way, queue, workers, book).routes(),
-        *commits.Commits(pipe.commits, writers).routes(),
-        *structures.Structures(pipe.structures(ground.code, ground.analysts, sources), writers).routes(),
+        *commits.Commits(pipe.commits, writers, known).routes(),
+        *structures.Structures(branches, writers, known).routes(),
+        *observing.Observing(known).routes(),
         *documents.Documents(ground.graph, book, queue).routes(),
         *aliases.Aliases(merger, registry, ground.graph).routes(),
         *uploads.Uploads(
@@ -255,7 +259,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         *erasing.Erasing(forgetter, asked_for, kept.places).routes(),
         *learning.Learning(way, learn.Learner(asked, way), clock).routes(),
     ]
-    return knowledge.Writing(pipe, writers, readers), routes
+    return knowledge.Writing(pipe, writers, readers, known), routes
 
 
 async def follow(

@@ -28,7 +28,7 @@ import pymongo.monitoring
 
 import kube
 from bench.operator import processes
-from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, protocols, sweep
+from controllers.sources import assignments, counting, gone, indexer, items, metrics, mongo, poller, protocols, sweep
 from crds import authorities, connection
 from kb import client as kb
 
@@ -51,13 +51,14 @@ class Settings:
 class Stored(indexer.Indexer):
     """Takes what is stored for done: what is measured ends where an item is durable."""
 
-    def __init__(self, rows: Any) -> None:
-        self._rows = rows
+    def __init__(self, rows: Any, stored: items.Items) -> None:
+        self._rows, self._counted = rows, stored.counted
 
     async def run(self, claim: assignments.Claim) -> bool:
         """One write for all."""
-        waiting = {"connection": claim.uid, "state": items.NEW}
-        await self._rows.update_many(waiting, {"$set": {"state": items.INDEXED}, "$unset": {"content": ""}})
+        waiting = {"connection": claim.uid, "state": counting.NEW}
+        made = {"$set": {"state": counting.INDEXED}, "$unset": {"content": ""}}
+        self._counted.written(claim.uid, (await self._rows.update_many(waiting, made)).modified_count)
         return True
 
 
@@ -136,7 +137,8 @@ async def wired(given: Settings) -> AsyncIterator[Polls]:
     async with kube.session(loaded) as session, httpx.AsyncClient(trust_env=False) as http:
         api = kube.Kube(loaded, session, fence=lambda: None)
         knowledge = kb.Client(given.outside, http, attempts=1)
-        makes = indexer.Indexer(api, stored, measured, wall=wall) if given.tasks else Stored(database["source_items"])
+        made = indexer.Indexer(api, stored, measured, wall=wall)
+        makes = made if given.tasks else Stored(database["source_items"], stored)
         sweeps = sweep.Sweeper(
             knowledge, assigned, gone.Gone(database), measured, every=1e9, wall=wall, monotonic=time.monotonic,
         )  # fmt: skip

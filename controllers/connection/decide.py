@@ -82,9 +82,11 @@ def patch(
     hosts: Sequence[str] = (),
     state: State | None = None,
     sending: Finding | None = None,
+    holder: str = "",
 ) -> dict[str, Any]:
     """Merge patch of the status; empty when it already says all of this. `state`: what the polls came to, None where
-    no sources are polled; `sending` is about the login of spec.smtp. Otherwise see `accepted`."""
+    no sources are polled; `sending` is about the login of spec.smtp; `holder` is another release that polls it.
+    Otherwise see `accepted`."""
     listed = conn.status.conditions
     generation = conn.metadata.generation
     if sending is None:
@@ -92,7 +94,7 @@ def patch(
     else:
         said_of = conditions.make(SENDING, sending.ok, sending.reason, sending.message, now=now, generation=generation)
         listed = conditions.put(listed, said_of)
-    for one in _conditions(conn, found, now, _problems(conn, file_urls, hosts), state):
+    for one in _conditions(conn, found, now, _problems(conn, file_urls, hosts), state, holder):
         listed = conditions.put(listed, one)
     said = [(c.type, c.status, c.reason, c.message) for c in listed]
     before = [(c.type, c.status, c.reason, c.message) for c in conn.status.conditions]
@@ -147,7 +149,12 @@ def _whole(at: datetime | None) -> datetime | None:
 
 
 def _conditions(
-    conn: connection.Connection, found: Finding, now: datetime, problems: tuple[str, str], state: State | None
+    conn: connection.Connection,
+    found: Finding,
+    now: datetime,
+    problems: tuple[str, str],
+    state: State | None,
+    holder: str,
 ) -> tuple[conditions.Condition, ...]:
     generation = conn.metadata.generation
 
@@ -164,6 +171,12 @@ def _conditions(
         return credentials, make("Ready", False, "HostNotAllowed", unlisted)
     if conn.spec.suspend:
         return credentials, make("Ready", False, "Suspended", "spec.suspend is true; set it to false to go on.")
+    if holder:
+        text = (
+            f"Release {holder} has this Connection in the same MongoDB database. Give each release its own"
+            " mongodb.database, or namespaces of its own."
+        )
+        return credentials, make("Ready", False, "ServedByAnotherRelease", text)
     if state is not None and polled(conn.spec):
         if state.generation == generation and state.rejected:
             credentials = make("CredentialsValid", False, "CredentialsRejected", state.message)

@@ -49,17 +49,29 @@ class Polling:
         self._said: dict[str, tuple[object, ...]] = {}
         """By uid: the generation and the wishes that were said; (): it rests."""
         self._states: dict[str, tuple[int, State]] = {}
+        self._holders: dict[str, tuple[str, datetime]] = {}
+        """By uid of what another release has: which one, and when that was asked."""
 
     def state(self, uid: str) -> State:
         """As it was read last."""
         return self._states[uid][1] if uid in self._states else State()
 
+    def holder(self, uid: str) -> str:
+        """The other release that has it, "" none."""
+        return self._holders[uid][0] if uid in self._holders else ""
+
     async def want(self, conn: connection.Connection) -> None:
-        """Have it polled. Raises `Unavailable`."""
-        wanted = conn.metadata.generation, assignments.wished(conn)
-        if self._said.get(conn.metadata.uid) != wanted:
-            await self._assigned.want(conn)
-            self._said[conn.metadata.uid] = wanted
+        """Have it polled, unless another release has it. Raises `Unavailable`."""
+        uid, wanted = conn.metadata.uid, (conn.metadata.generation, assignments.wished(conn))
+        if self._said.get(uid) == wanted:
+            return
+        if other := await self._assigned.holder(uid, self._wall()):
+            self._holders[uid] = other, self._wall()
+            self._said.pop(uid, None)
+            return
+        self._holders.pop(uid, None)
+        await self._assigned.want(conn)
+        self._said[uid] = wanted
 
     async def rest(self, uid: str) -> None:
         """Have it not polled. Raises `Unavailable`."""
@@ -91,6 +103,10 @@ class Polling:
             elif self._states.get(uid, (0,))[0] != revision:
                 self._states[uid] = revision, state
                 self._changed(uid)
+        for uid, (_, asked) in self._holders.items():
+            if uid in self._known and self._wall() - asked >= assignments.SERVED:
+                self._changed(uid)  # the other release may be gone
+        self._holders = {uid: one for uid, one in self._holders.items() if uid in self._known}
         await self._assigned.serve([uid for uid in found if uid in self._known], self._wall())
         await self._left_over(elsewhere)
         for uid in await self._assigned.resting([uid for uid, said in self._said.items() if said]):
@@ -116,7 +132,9 @@ class Polling:
                 if await self._assigned.expire(one):
                     log.info("source forgotten that no release serves", uid=uid, namespace=one.namespace)
                 continue
-            await self.rest(uid)
+            if self._said.get(uid) != ():
+                await self._assigned.leave(one)
+                self._said[uid] = ()
             if not one.absent and now - self._asked.get(uid, one.since - ASKED) >= ASKED:
                 self._asked[uid] = now
                 if await self._absent(one.namespace, one.name, uid):

@@ -158,6 +158,7 @@ class Connections:
             hosts=self._hosts,
             state=state,
             sending=sending,
+            holder=self.polling.holder(uid) if self.polling is not None else "",
         )
         if patch:
             await self._write(conn, patch)

@@ -75,7 +75,9 @@ class Clients:
         self.archive = archives.Archive(*store, fence=fence, at_wire=self._still_leading)
         self.outbox = notices.Outbox(*store, fence=fence, at_wire=self._still_leading)
         self._sources = sources.client(config.mongodb_uri, listeners=[mongo.AtWire(self._still_leading)])
-        self.assignments = assignments.Assignments(self._sources[config.mongodb_database], fence=fence)
+        self.assignments = assignments.Assignments(
+            self._sources[config.mongodb_database], fence=fence, release=f"{config.namespace}/{config.lease_name}"
+        )
         self.meetings = meetings.Meetings(self._sources[config.mongodb_database])
         trusted = authorities.context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(

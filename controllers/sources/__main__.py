@@ -140,7 +140,8 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     runners = [await _listen(health.application(), config.metrics_host, config.metrics_port)]
     api = kube.Kube(loaded, session, fence=_free, timeout=config.request_timeout)
     database = store[config.mongodb_database]
-    assigned, stored = assignments.Assignments(database, lasts=config.claim_seconds), items.Items(database)
+    assigned = assignments.Assignments(database, lasts=config.claim_seconds, release=config.release)
+    stored = items.Items(database)
     # Patient: commits are embedded while they are answered.
     knowledge = kb.Client(config.kb_url, http, token=config.kb_token, patient=True)
     workspace = clone.Workspace(Path(config.workspace), config.git_clone_bytes, config.git_workspace_bytes)
@@ -255,6 +256,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         "clones": upkeep.clones(assigned, workspace),
         "pushes": upkeep.pushes(Path(config.workspace)),
         "items": stored.left_over,
+        "versions": upkeep.versions(stored, wall),
         "uploads": expires.uploads,
         "meetings": expires.meetings,
         "recordings": expires.recordings,

@@ -8,6 +8,8 @@ nothing over its successor. Clocks of the processes may differ by less than a cl
 from __future__ import annotations
 
 import json
+import uuid
+import zlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +20,7 @@ import pydantic
 from controllers.sources.mongo import AFTER, ASCENDING, trouble
 from controllers.sources.state import Failed, State, Sweep, Workspace
 from crds import connection, errors, labels, leftovers
+from kb import api
 
 CONNECTIONS, ITEMS = "source_connections", leftovers.SOURCE_ITEMS
 GONE = "Gone"
@@ -29,6 +32,8 @@ SERVED = timedelta(minutes=2)
 """A Connection that no operator names for so long is served by none."""
 RENEWED = timedelta(seconds=30)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PACKED = 1 << 14
+"""Characters of a cursor from which on it is compressed."""
 
 
 def wished(conn: connection.Connection) -> dict[str, str]:
@@ -43,6 +48,19 @@ def beginning(cursor: Mapping[str, Any]) -> Mapping[str, Any]:
     any more has to leave."""
     before = {name: value for name, value in cursor.items() if name != "rewound"}
     return {"rewound": before} if before else cursor
+
+
+def packed(cursor: Mapping[str, Any]) -> str | bytes:
+    """A cursor as it is stored. That of a large source has megabytes of names, and every claim reads and writes it."""
+    text = json.dumps(cursor, sort_keys=True)
+    return zlib.compress(text.encode(), 1) if len(text) > _PACKED else text
+
+
+def unpacked(stored: str | bytes | None) -> dict[str, Any]:
+    """What `packed` made; {} of nothing."""
+    text = zlib.decompress(stored) if isinstance(stored, bytes) else stored
+    found: dict[str, Any] = json.loads(text or "{}")
+    return found
 
 
 class Lost(errors.Operational):
@@ -67,6 +85,20 @@ class Claim:
     rewound: str = ""
     news: int | None = None
     """How often its source reported news."""
+    born: str = ""
+    """Differs where the Connection was forgotten in between, and fences begin anew."""
+    ended: int = 0
+    """The fence of the last claim that was given back with a state."""
+
+    @property
+    def observation(self) -> api.Observation:
+        """What requests to the knowledge base are based on."""
+        return api.Observation(observer=f"{self.uid}.{self.born}" if self.born else self.uid, number=self.fence)
+
+    @property
+    def taken(self) -> bool:
+        """Whether another process may still be at work under the claim before."""
+        return self.ended != self.fence - 1
 
     @property
     def confirmed(self) -> str:
@@ -97,10 +129,20 @@ class Leaving:
 
 class Assignments:
     """`database` is one of `mongo.client`. `fence` is asked before what the operator writes. A claim that was not
-    renewed for `lasts` seconds is free."""
+    renewed for `lasts` seconds is free. `ids` never gives the same twice. `release` is whose Connections are polled,
+    "": those of all; the one that serves a Connection first has it until it does not for `SERVED`."""
 
-    def __init__(self, database: Any, *, fence: Callable[[], None] = lambda: None, lasts: float = 60.0) -> None:
-        self._lasts = timedelta(seconds=lasts)
+    def __init__(
+        self,
+        database: Any,
+        *,
+        fence: Callable[[], None] = lambda: None,
+        lasts: float = 60.0,
+        release: str = "",
+        ids: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
+        self._lasts, self._ids, self._release = timedelta(seconds=lasts), ids, release
+        self._ours: dict[str, Any] = {"release": {"$in": [release, None]}} if release else {}
         self._rows, self._items, self._fence = database[CONNECTIONS], database[ITEMS], fence
 
     # -- the operator's side ---------------------------------------------------------------------------------------
@@ -110,20 +152,41 @@ class Assignments:
         self._fence()
         meta, spec = conn.metadata, conn.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
         said = {"namespace": meta.namespace, "name": meta.name, "generation": meta.generation, "spec": spec}
+        said |= {"release": self._release} if self._release else {}
         said["wishes"] = wishes = wished(conn) or None
         now = {"wanted": True, "pollAt": _EPOCH}
         with trouble("keep a Connection"):
-            first = {"$setOnInsert": {**said, **now, "fence": 0, "revision": 0}}
+            first = {"$setOnInsert": {**said, **now, "fence": 0, "ended": 0, "revision": 0, "born": self._ids()}}
             await self._rows.update_one({"_id": meta.uid}, first, upsert=True)
             differs = [{"generation": {"$ne": meta.generation}}, {"wanted": False}, {"wishes": {"$ne": wishes}}]
-            changed = {"_id": meta.uid, "$or": differs}
+            differs += [{"release": None}] if self._release else []
+            changed = {"_id": meta.uid, "$or": differs, **self._ours}
             await self._rows.update_one(changed, {"$set": {**said, **now}, "$unset": {"absent": ""}})
+
+    async def holder(self, uid: str, now: datetime) -> str:
+        """The other release that has it; "": ours, which takes over what no release serves. Raises `Unavailable`."""
+        if not self._release:
+            return ""
+        self._fence()
+        others = {"_id": uid, "release": {"$nin": [self._release, None]}}
+        with trouble("look for a Connection"):
+            left = {**others, "servedAt": {"$lt": now - SERVED}}
+            await self._rows.update_one(left, {"$set": {"release": self._release}})
+            row = await self._rows.find_one(others, {"release": 1})
+        return "" if row is None else str(row["release"])
 
     async def rest(self, uid: str) -> None:
         """Poll it no more for now; its cursor and items stay. Raises `Unavailable`."""
         self._fence()
         with trouble("keep a Connection"):
-            await self._rows.update_one({"_id": uid, "wanted": True}, {"$set": {"wanted": False}})
+            await self._rows.update_one({"_id": uid, "wanted": True, **self._ours}, {"$set": {"wanted": False}})
+
+    async def leave(self, one: Unserved) -> None:
+        """Poll what no release serves no more; as `rest`. Raises `Unavailable`."""
+        self._fence()
+        with trouble("keep a Connection"):
+            left = {"_id": one.uid, "wanted": True, "servedAt": one.since}
+            await self._rows.update_one(left, {"$set": {"wanted": False}})
 
     async def drop(self, uid: str) -> None:
         """The Connection is gone: so are its cursor and its items. Raises `Unavailable`."""
@@ -137,7 +200,7 @@ class Assignments:
         """This release has these Connections: what another one sees of them is not left over. Raises `Unavailable`."""
         old = [{"servedAt": {"$lt": now - RENEWED}}, {"servedAt": None}, {"absent": True}]
         with trouble("note the Connections"):
-            mine = {"_id": {"$in": list(uids)}, "$or": old}
+            mine = {"_id": {"$in": list(uids)}, "$or": old, **self._ours}
             if await self._rows.find_one(mine, {"_id": 1}) is not None:
                 self._fence()
                 await self._rows.update_many(mine, {"$set": {"servedAt": now}, "$unset": {"absent": ""}})
@@ -215,6 +278,7 @@ class Assignments:
         free = [{"until": {"$lt": now}}, {"until": None}, {"owner": owner}]
         wanted: dict[str, Any] = {"wanted": True, "pollAt": {"$lte": now}, "_id": {"$nin": list(skip)}, "$or": free}
         wanted |= {"namespace": {"$nin": list(full)}} if full else {}
+        wanted |= self._ours
         while True:
             with trouble("claim a Connection"):
                 row = await self._rows.find_one_and_update(
@@ -249,6 +313,7 @@ class Assignments:
         free += [{"watcher": owner}] if owner else []
         wanted = {"wanted": True, "spec.url": {"$regex": "^imaps?:"}, "state.failures": 0, "$or": free}
         wanted |= {"_id": {"$nin": list(skip)}} if skip else {}
+        wanted |= self._ours
         with trouble("claim a watch"):
             row = await self._rows.find_one_and_update(
                 wanted,
@@ -277,13 +342,14 @@ class Assignments:
     async def advance(self, claim: Claim, cursor: Mapping[str, Any], now: datetime) -> None:
         """What stands before the cursor is stored. Raises `Lost`, `Unavailable`."""
         until = now + self._lasts
-        await self._write(claim, {"cursor": json.dumps(cursor, sort_keys=True), "until": until})
+        # What is the same is not written again: it may be large.
+        said = {} if cursor == claim.cursor else {"cursor": packed(cursor)}
+        await self._write(claim, {**said, "until": until})
 
     async def rewind(self, claim: Claim, wish: str) -> None:
         """Read the source from its beginning, once for this wish: behind `beginning(claim.cursor)`. Raises `Lost`,
         `Unavailable`."""
-        cursor = json.dumps(beginning(claim.cursor), sort_keys=True)
-        await self._write(claim, {"cursor": cursor, "rewound": wish})
+        await self._write(claim, {"cursor": packed(beginning(claim.cursor)), "rewound": wish})
 
     async def note(self, claim: Claim, state: State) -> None:
         """Write the state of a poll that goes on. Raises `Lost`, `Unavailable`."""
@@ -293,7 +359,8 @@ class Assignments:
         """Give it back with its state; the next poll is at `poll_at`. Raises `Lost`, `Unavailable`."""
         said = _said(state, claim.generation)
         # A spec or a wish that changed, or news that came meanwhile, are polled at once: what was written then stays.
-        await self._write(claim, {"state": said, "owner": "", "until": None}, {"revision": 1})
+        given = {"state": said, "owner": "", "until": None, "ended": claim.fence}
+        await self._write(claim, given, {"revision": 1})
         with trouble("write the next poll"):
             same = {"generation": claim.generation, "wishes": claim.wishes, "news": claim.news}
             await self._rows.update_one({"_id": claim.uid, "fence": claim.fence, **same}, {"$set": {"pollAt": poll_at}})
@@ -346,12 +413,14 @@ def _claim(row: Mapping[str, Any]) -> Claim:
         spec=connection.Spec.model_validate(row["spec"]),
         generation=int(row["generation"]),
         fence=int(row["fence"]),
-        cursor=json.loads(row.get("cursor") or "{}"),
+        cursor=unpacked(row.get("cursor")),
         state=_state(row),
         poll_at=row["pollAt"],
         wishes=row.get("wishes"),
         rewound=row.get("rewound", ""),
         news=row.get("news"),
+        born=row.get("born", ""),
+        ended=int(row.get("ended", -1)),
     )
 
 
@@ -373,6 +442,9 @@ def _said(state: State, generation: int) -> dict[str, Any]:
         "retried": state.retried,
         "resynced": state.resynced,
         "workspace": None if state.workspace is None else asdict(state.workspace),
+        "counted": state.counted,
+        "countedAt": state.counted_at,
+        "idle": state.idle,
     }
 
 
@@ -398,6 +470,9 @@ def _state(row: Mapping[str, Any]) -> State:
         retried=said.get("retried", ""),
         resynced=said.get("resynced", ""),
         workspace=_workspace(said.get("workspace")),
+        counted=bool(said.get("counted")),
+        counted_at=said.get("countedAt"),
+        idle=bool(said.get("idle")),
     )
 
 

@@ -13,16 +13,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from controllers.sources import assignments, indexer, items
+from controllers.sources import assignments, counting, indexer, items
 from controllers.sources.mongo import ASCENDING, trouble
 from crds import scope
 from crds.access import Access
 
 _REASON_CHARS = 1024
-_REREAD = (
-    "A process that was stopped for a while deleted its document when this version had it already; kubectl jervis"
-    " resync reads it again."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,7 @@ class Gone:
         there = {"connection": uid, "places": {"$in": list(places)}}
         with trouble("look for what is listed"):
             rows = self._rows.find(
-                {**there, "$or": [{"state": {"$ne": items.GONE}}, {"returned": {"$exists": True}}]}, {"places": 1}
+                {**there, "$or": [{"state": {"$ne": counting.GONE}}, {"returned": {"$exists": True}}]}, {"places": 1}
             )
             known = {place async for row in rows for place in row["places"]}
         return [place for place in places if place not in known]
@@ -63,7 +59,7 @@ class Gone:
         there = {
             "connection": uid,
             "places": {"$in": list(told)},
-            "state": {"$ne": items.GONE},
+            "state": {"$ne": counting.GONE},
             "type": {"$exists": True},
         }
         with trouble("look for other readers"):
@@ -92,7 +88,7 @@ class Gone:
                 {**known, "seen": {"$gte": fence}, "missingSince": {"$exists": True}}, {"$unset": {"missingSince": ""}}
             )
             # What came back and is missing again before it was a task: it does not come back.
-            away = {"connection": uid, "state": items.GONE, "seen": {"$lt": fence}, "returned": {"$exists": True}}
+            away = {"connection": uid, "state": counting.GONE, "seen": {"$lt": fence}, "returned": {"$exists": True}}
             await self._rows.update_many(away, {"$unset": {"returned": ""}})
             await self._rows.update_many(
                 {**missing, "missingSince": {"$exists": False}}, {"$set": {"missingSince": at}}
@@ -101,10 +97,15 @@ class Gone:
         return counts[0], counts[1]
 
     async def more(self, uid: str, most: int) -> bool:
-        """Whether more than `most` things are known, of however many versions each."""
-        things = [{"$match": _known(uid)}, {"$group": {"_id": "$sourceId"}}, {"$limit": most + 1}]
+        """Whether more than `most` things are known, or about ten times as many versions of them."""
+        read, things = 0, set[str]()
         with trouble("count the items"):
-            return len([one async for one in self._rows.aggregate(things)]) > most
+            async for row in self._rows.find(_known(uid), {"sourceId": 1, "_id": 0}).limit(10 * most):
+                read += 1
+                things.add(row["sourceId"])
+                if len(things) > most:
+                    return True
+        return read >= 10 * most
 
     async def newer(self, uid: str, fence: int, than: datetime) -> int:
         """How many missing ones were missed for the first time after `than`."""
@@ -118,10 +119,10 @@ class Gone:
         with trouble("let items leave"):
             async for row in self._rows.find(missing, {"state": 1, "nonce": 1, "task": 1}):
                 # While a task is being created, nothing is known about it but its name.
-                made = row["state"] in (items.INDEXING, items.INDEXED)
+                made = row["state"] in (counting.INDEXING, counting.INDEXED)
                 name = row.get("task") or indexer.name(claim.name, row["_id"], row.get("nonce", ""))
                 said = {
-                    "state": items.GONE,
+                    "state": counting.GONE,
                     "goneAt": at,
                     "namespace": claim.namespace,
                     "task": name if made else "",
@@ -139,7 +140,7 @@ class Gone:
     async def settled(self, uid: str, limit: int, now: datetime) -> list[Document]:
         """Documents that can be forgotten: nothing brings them back any more. The longest gone first."""
         due = [{"retryAt": {"$exists": False}}, {"retryAt": {"$lte": now}}]
-        wanted = {"connection": uid, "state": items.GONE, "settled": True, "$or": due}
+        wanted = {"connection": uid, "state": counting.GONE, "settled": True, "$or": due}
         with trouble("list what left"):
             return [_document(row) async for row in self._rows.find(wanted).sort("goneAt", ASCENDING).limit(limit)]
 
@@ -154,7 +155,7 @@ class Gone:
         """It could not be forgotten; it is tried again."""
         with trouble("write what left"):
             await self._rows.update_one(
-                {"_id": item_id, "state": items.GONE},
+                {"_id": item_id, "state": counting.GONE},
                 {"$set": {"reason": reason[:_REASON_CHARS], "retryAt": retry_at}, "$inc": {"tries": 1}},
             )
 
@@ -164,24 +165,13 @@ class Gone:
         free = [{"removing": None}, {"removing": {"$lte": fence}}]
         with trouble("write what left"):
             done = await self._rows.update_one(
-                {"_id": item_id, "state": items.GONE, "settled": True, "$or": free}, {"$set": {"removing": fence}}
+                {"_id": item_id, "state": counting.GONE, "settled": True, "$or": free}, {"$set": {"removing": fence}}
             )
         return bool(done.matched_count)
 
-    async def reread(self, one: Document) -> int:
-        """Its document was forgotten too late, when other items had it already: those are failures that a resync reads
-        again. How many."""
-        if one.owner is None:
-            return 0
-        made = {**_sharing(one, one.owner), "state": items.INDEXED}
-        said = {"state": items.FAILED, "reason": _REREAD}
-        with trouble("write what left"):
-            done = await self._rows.update_many(made, {"$set": said, "$unset": {"type": "", "retryAt": ""}})
-        return int(done.modified_count)
-
     async def drop(self, item_id: str, fence: int) -> None:
         """Nothing is left of it, which was taken under claim `fence`; one that came back meanwhile is new."""
-        left = {"_id": item_id, "state": items.GONE, "removing": fence}
+        left = {"_id": item_id, "state": counting.GONE, "removing": fence}
         with trouble("forget what left"):
             done = await self._rows.delete_one({**left, "returned": {"$exists": False}})
             row = None if done.deleted_count else await self._rows.find_one({**left, "returned": {"$exists": True}})
@@ -196,12 +186,12 @@ def _sharing(one: Document, owner: scope.Scope) -> dict[str, Any]:
         "urn": one.urn,
         "scope": owner.model_dump(by_alias=True),
         "_id": {"$ne": one.item_id},
-        "state": {"$ne": items.GONE},
+        "state": {"$ne": counting.GONE},
     }
 
 
 def _known(uid: str) -> dict[str, Any]:
-    return {"connection": uid, "places": {"$exists": True}, "state": {"$ne": items.GONE}}
+    return {"connection": uid, "places": {"$exists": True}, "state": {"$ne": counting.GONE}}
 
 
 def _missing(uid: str, fence: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import kube
 from controllers import backoff
 from controllers.pendingtask.effects import links
 from controllers.sources import assignments, items, metrics, mongo
-from crds import labels, pendingtask, phases
+from crds import labels, pendingtask, phases, scope
 from kb import api
 
 log = structlog.get_logger("sources")
@@ -75,7 +75,7 @@ class Indexer:
                     made.append((one, body["metadata"]["name"]))
         finally:
             # A kill before this write repeats the creations, which meet the tasks that are there.
-            await self._items.indexed(made)
+            await self._items.indexed(claim.uid, made)
             self._metrics.items.labels(claim.spec.type.value, "indexed").inc(len(made))
         return len(made)
 
@@ -101,8 +101,10 @@ def name(connection: str, item_id: str, nonce: str) -> str:
 
 def _name(claim: assignments.Claim, one: items.Stored) -> str:
     if one.type == pendingtask.Type.LINK:
-        # Mails and pages with the same link make the same task.
-        return links.name(claim.spec.client_id, one.urn.removeprefix(api.LINK_URN))
+        # Mails and pages of a project with the same link make the same task.
+        spec = claim.spec
+        owner = scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id)
+        return links.name(owner, one.urn.removeprefix(api.LINK_URN))
     return name(claim.name, one.id, one.nonce)
 
 

@@ -17,20 +17,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
-from controllers.sources import assignments, mongo, port
+from controllers.sources import assignments, counting, mongo, port
+from controllers.sources.counting import EPOCH, FAILED, GONE, INDEXED, INDEXING, NEW
 from controllers.sources.mongo import ASCENDING, DESCENDING, trouble
-from controllers.sources.state import Failed, State
-from crds import connection, scope
+from crds import scope
 from crds.access import Access
 
-NEW, INDEXING, INDEXED, FAILED, GONE = "New", "Indexing", "Indexed", "Failed", assignments.GONE
-STATES = (NEW, INDEXING, INDEXED, FAILED)
 _REASON_CHARS = 1024
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +75,7 @@ class Items:
 
     def __init__(self, database: Any) -> None:
         self._rows, self._connections = database[assignments.ITEMS], database[assignments.CONNECTIONS]
+        self.counted = counting.Counts(self._rows)
 
     async def prepare(self) -> None:
         """Make the indexes. Raises `Unavailable`."""
@@ -87,6 +85,7 @@ class Items:
             await self._rows.create_index([("connection", ASCENDING), ("retryAt", ASCENDING)])
             await self._rows.create_index([("connection", ASCENDING), ("places", ASCENDING)])
             await self._rows.create_index([("urn", ASCENDING)])
+            await self._rows.create_index([("superseded", ASCENDING), ("found", ASCENDING)], sparse=True)
 
     async def unknown(self, uid: str, found: Sequence[port.Item]) -> list[port.Item]:
         """Those whose version is not stored yet, or was stored for other readers. Raises `Unavailable`."""
@@ -141,6 +140,13 @@ class Items:
         with trouble("look for Connections"):
             return frozenset([row["_id"] async for row in self._connections.find(wanted, {"_id": 1})])
 
+    async def outdated(self, before: datetime) -> int:
+        """Delete versions that have a task and were followed by another one, found before that time; how many. None is
+        listed any more, and a source that went back to one has it as news. Raises `Unavailable`."""
+        old = {"superseded": True, "state": INDEXED, "found": {"$lt": before}}
+        with trouble("delete older versions of items"):
+            return int((await self._rows.delete_many(old)).deleted_count)
+
     async def left_over(self) -> int:
         """Delete the items of Connections that are forgotten: a process that was frozen stored them after that. How
         many. Raises `Unavailable`."""
@@ -159,6 +165,8 @@ class Items:
         fence: int = 0,
     ) -> None:
         """`add` for several, those that never change in one write. Raises `Unavailable`, `mongo.Refused`."""
+        if some:
+            self.counted.written(uid)
         plain = [(one, content) for one, content in some if not one.editable]
         rest = [(one, content) for one, content in some if one.editable]
         if plain:
@@ -188,9 +196,12 @@ class Items:
 
         What a process found that has lost its claim meanwhile is left out where its successor has found the thing: it
         is older, and the cursor that knows it is not stored either."""
+        self.counted.written(uid)
         row = _row(uid, owner, one, content, now, fence)
         item_id = key(uid, one.source_id, one.version)
         with trouble("keep an item"):
+            if one.editable and await self._same(uid, one, row):
+                return
             if one.editable:
                 # First: after a kill in between it is repeated. What came back in an older version stays away.
                 others = {"connection": uid, "sourceId": one.source_id, "_id": {"$ne": item_id}}
@@ -213,6 +224,7 @@ class Items:
                 again = {"_id": item_id, "state": GONE, "$or": [{"returned": None}, _others(one, "returned.access")]}
                 await self._rows.update_one(again, {"$set": {"returned": row}, "$unset": {"superseded": ""}})
                 if one.recurs:
+                    self.counted.written(uid, None)
                     back = {"_id": item_id, "state": {"$ne": GONE}, "superseded": True}
                     await self._rows.update_one(
                         back, {"$set": row, "$unset": {"superseded": "", "task": "", "retryAt": ""}}
@@ -224,6 +236,17 @@ class Items:
                 # It could not be read once; now it can.
                 unread = {"_id": key(uid, one.source_id, ""), "state": FAILED, "type": {"$exists": False}}
                 await self._rows.delete_one(unread)
+
+    async def _same(self, uid: str, one: port.Item, row: Mapping[str, Any]) -> bool:
+        """Whether the version before says the same to the same readers: another time alone is no news. An issue that
+        changes between its row and its comments is read with what it says then, and once more with its later time."""
+        before = {"connection": uid, "sourceId": one.source_id, "said": row["said"], "access": row["access"]}
+        before |= {"_id": {"$ne": key(uid, one.source_id, one.version)}, "type": {"$exists": True}}
+        noted = {"$addToSet": {"places": one.place}, "$max": {"seen": row["seen"]}} if one.place else {}
+        done = await self._rows.update_one(
+            {**before, "superseded": None, "state": {"$ne": GONE}}, noted or {"$set": {"said": row["said"]}}
+        )
+        return bool(done.matched_count)
 
     async def _tell(self, uid: str, some: Sequence[port.Item]) -> None:
         """Note at all of their versions who may read them."""
@@ -242,6 +265,7 @@ class Items:
         before = await self._rows.find_one(wanted)
         if before is None:
             return
+        self.counted.written(before["connection"], None)
         if before["state"] in (INDEXING, INDEXED):
             kept = {**before, "_id": f"{item_id}/{before['nonce']}", "state": INDEXED}
             kept.pop("content", None)
@@ -252,6 +276,7 @@ class Items:
 
     async def add_failure(self, uid: str, owner: scope.Scope, one: port.Failure, now: datetime, fence: int = 0) -> None:
         """Keep that there is something of which no task can be made. Raises `Unavailable`."""
+        self.counted.written(uid)
         row = {
             "connection": uid,
             "scope": owner.model_dump(by_alias=True),
@@ -268,23 +293,11 @@ class Items:
                 {"_id": key(uid, one.source_id, "")}, {"$setOnInsert": row, **places}, upsert=True
             )
 
-    async def backlog(self, uid: str) -> int:
-        """How many have no task yet and are no failures. Raises `Unavailable`."""
-        with trouble("count the items"):
-            return int(await self._rows.count_documents({"connection": uid, "state": {"$in": [NEW, INDEXING]}}))
-
-    async def refused(self, uid: str) -> tuple[int, str]:
-        """How many have a task that was refused, and why one of them was. Raises `Unavailable`."""
-        wanted = {"connection": uid, "state": {"$ne": GONE}, "retryAt": {"$gt": _EPOCH}}
-        with trouble("count the items"):
-            row = await self._rows.find_one(wanted, {"reason": 1})
-            return (int(await self._rows.count_documents(wanted)), str(row["reason"])) if row is not None else (0, "")
-
     async def waiting(self, uid: str, limit: int, now: datetime) -> list[Stored]:
         """The oldest without a task, those first whose task is tried again. Raises `Unavailable`."""
         found: list[Stored] = []
         for wanted, order in (
-            ({"state": {"$in": [NEW, INDEXING, FAILED]}, "retryAt": {"$gt": _EPOCH, "$lte": now}}, "retryAt"),
+            ({"state": {"$in": [NEW, INDEXING, FAILED]}, "retryAt": {"$gt": EPOCH, "$lte": now}}, "retryAt"),
             ({"state": {"$in": [NEW, INDEXING]}, "retryAt": None}, "found"),
         ):
             if len(found) < limit:
@@ -299,7 +312,7 @@ class Items:
         with trouble("write items"):
             await self._rows.bulk_write(written, ordered=False)
 
-    async def indexed(self, tasks: Sequence[tuple[Stored, str]]) -> None:
+    async def indexed(self, uid: str, tasks: Sequence[tuple[Stored, str]]) -> None:
         """Their tasks exist: the contents are not needed here any more. Raises `Unavailable`."""
         written = [
             mongo.UpdateOne(
@@ -310,7 +323,8 @@ class Items:
         ]
         if written:
             with trouble("write items"):
-                await self._rows.bulk_write(written, ordered=False)
+                done = await self._rows.bulk_write(written, ordered=False)
+            self.counted.written(uid, int(done.modified_count))
 
     async def failed(self, one: Stored, reason: str, retry_at: datetime) -> None:
         """Its task was refused. Raises `Unavailable`."""
@@ -320,12 +334,14 @@ class Items:
 
     async def again(self, uid: str) -> None:
         """Have the failed ones tried again whose content is stored. Raises `Unavailable`."""
+        self.counted.written(uid)
         failed = {"connection": uid, "state": FAILED, "type": {"$exists": True}}
         with trouble("write the items"):
             await self._rows.update_many(failed, {"$set": {"state": NEW, "tries": 0, "reason": "", "retryAt": None}})
 
     async def forget_unread(self, uid: str) -> None:
         """Forget the failed ones that were not stored: the source is read once more. Raises `Unavailable`."""
+        self.counted.written(uid)
         with trouble("forget the items"):
             await self._rows.delete_many({"connection": uid, "state": FAILED, "type": {"$exists": False}})
 
@@ -333,24 +349,6 @@ class Items:
         """Delete those of a Connection. Raises `Unavailable`."""
         with trouble("forget the items"):
             await self._rows.delete_many({"connection": uid})
-
-    async def counts(self, uid: str) -> dict[str, int]:
-        """By state, those without any included. Raises `Unavailable`."""
-        with trouble("count the items"):
-            return {
-                state: int(await self._rows.count_documents({"connection": uid, "state": state})) for state in STATES
-            }
-
-    async def summed(self, uid: str, so_far: State) -> State:
-        """The state with what is said there about items. Raises `Unavailable`."""
-        shown = {"title": 1, "sourceId": 1, "reason": 1, "found": 1, "retryAt": 1, "type": 1}
-        waiting = {"connection": uid, "state": {"$in": [NEW, INDEXING]}}
-        with trouble("list the items"):
-            rows = self._rows.find({"connection": uid, "state": FAILED}, shown).sort("found", DESCENDING)
-            failed = tuple([_failed(row) async for row in rows.limit(connection.MOST_FAILURES)])
-            oldest = await self._rows.find_one(waiting, {"found": 1}, sort=[("found", ASCENDING)])
-        since = oldest and oldest["found"]
-        return replace(so_far, items=await self.counts(uid), failed=failed, waiting_since=since)
 
 
 def mark(told: Access | None) -> str:
@@ -394,11 +392,6 @@ def _row(
 
 def _place(place: str, fence: int) -> dict[str, Any]:
     return {"places": [place], "seen": fence} if place else {}
-
-
-def _failed(row: Mapping[str, Any]) -> Failed:
-    title, reason = str(row["title"] or row["sourceId"])[:256], str(row["reason"])[:512]
-    return Failed(title, reason, row["found"], row.get("retryAt"), stored="type" in row)
 
 
 def _stored(row: Mapping[str, Any]) -> Stored:

@@ -62,10 +62,15 @@ class Metrics:
             ["type", "outcome"],
             registry=registry,
         )
+        self.outrun = prometheus.Counter(
+            "jervis_sources_outrun_total",
+            "Requests that the knowledge base refused because another process has observed the source since.",
+            registry=registry,
+        )
         self.left_over = prometheus.Counter(
             "jervis_sources_left_over_total",
-            "What nothing referred to any more and was deleted, by kind (clones, items, uploads, meetings,"
-            " recordings).",
+            "What nothing referred to any more and was deleted, by kind (clones, items, versions, uploads,"
+            " meetings, recordings).",
             ["kind"],
             registry=registry,
         )

@@ -21,11 +21,23 @@ import structlog
 
 import kube
 from controllers import backoff
-from controllers.sources import assignments, hosts, indexer, items, limits, metrics, mongo, port, secrets, sweep, wishes
+from controllers.sources import (
+    assignments,
+    hosts,
+    indexer,
+    items,
+    limits,
+    metrics,
+    mongo,
+    port,
+    secrets,
+    straight,
+    sweep,
+    wishes,
+)
 from controllers.sources.protocols import git
 from controllers.sources.state import State, Workspace
 from crds import connection, errors, pendingtask, scope
-from kb import api
 from kb import client as kb
 
 log = structlog.get_logger("sources")
@@ -94,6 +106,7 @@ class Poller:
         self._clones = clones
         self._api, self._kb, self._assigned, self._items = api, knowledge, assigned, stored
         self._sweeper = sweeps
+        self._straight = straight.Straight(knowledge, assigned, measured, wall=wall)
         self._indexer, self._opens, self._metrics = makes, opens, measured
         self._stored_here = stored_here
         self._owner, self._width, self._renew = owner, width, renew
@@ -196,6 +209,9 @@ class Poller:
         claim = await wishes.begun(claim, self._assigned, self._items)
         more = False
         try:
+            if claim.taken:
+                # What the process before still has on its way is refused from now on.
+                await self._kb.observe(_owner(claim), claim.observation)
             with port.disk():
                 more, claim = await self._poll(claim)
                 state = replace(
@@ -222,17 +238,23 @@ class Poller:
             outcome, state = self._failed(claim, errors.Permanent(f"the poll met an unforeseen error: {error!r}"))
         self._metrics.polls.labels(kind, outcome).inc()
         self._metrics.seconds.labels(kind).observe(self._monotonic() - begun)
-        emptied = await self._indexer.run(claim)
-        await self._sweeper.forget(claim)
-        refused, why = await self._items.refused(claim.uid)
-        said = f"{refused} items are no tasks yet, because these are refused: {why}" if refused else ""
-        state = replace(state, refused=said)
-        try:
-            state = await self._items.summed(claim.uid, state)
-        except mongo.Unavailable as error:
-            # Of many items they may take longer than a call may last. They are shown to people, and decide nothing.
-            log.info("items not counted", connection=claim.name, reason=error.message)
+        emptied = True
+        if not self._items.counted.quiet(claim):
+            emptied = await self._indexer.run(claim)
+            await self._sweeper.forget(claim)
+            state = await self._counted(claim, state)
         await self._assigned.finish(claim, state, self._next(claim, state, more, emptied, outcome, asked))
+
+    async def _counted(self, claim: assignments.Claim, state: State) -> State:
+        refused, why = await self._items.counted.refused(claim.uid)
+        said = f"{refused} items are no tasks yet, because these are refused: {why}" if refused else ""
+        state = replace(state, refused=said, counted=False, idle=False)
+        try:
+            return await self._items.counted.summed(claim, state, self._wall())
+        except mongo.Unavailable as error:
+            # Of many items they may take longer than a call may last: they are counted again later.
+            log.info("items not counted", connection=claim.name, reason=error.message)
+            return replace(state, counted_at=self._wall())
 
     def _failed(self, claim: assignments.Claim, error: errors.JervisError) -> tuple[str, State]:
         workspace = self._noted.get(claim.uid, claim.state.workspace)
@@ -293,6 +315,7 @@ class Poller:
         store = partial(self._store, claim, _owner(claim))
         ended = await self._sweeper.run(claim, await self.source(claim), poll, store)
         if ended is not None:
+            self._items.counted.written(claim.uid, None)
             ended = replace(ended, message=self._secrets.hidden(ended.message))
         return replace(state, cursor=at.state.cursor, sweep=ended or state.sweep)
 
@@ -316,9 +339,10 @@ class Poller:
 
     async def _poll(self, claim: assignments.Claim) -> tuple[bool, assignments.Claim]:
         """Store what is new; whether there may be more, and the claim with the cursor behind it."""
-        if await self._items.backlog(claim.uid) >= claim.spec.max_in_flight_tasks:
+        counted = self._items.counted
+        if await counted.backlog(claim) >= claim.spec.max_in_flight_tasks:
             return True, claim  # what is stored already has to become tasks first
-        if (await self._items.refused(claim.uid))[0] >= claim.spec.max_in_flight_tasks:
+        if not counted.quiet(claim) and (await counted.refused(claim.uid))[0] >= claim.spec.max_in_flight_tasks:
             return True, claim  # no task is accepted: the others stay where they are
         source = await self.source(claim)
         owner, count = _owner(claim), 0
@@ -344,66 +368,14 @@ class Poller:
             self._noted[claim.uid] = state.workspace
         return state
 
-    async def _commit(self, claim: assignments.Claim, request: api.GitCommits) -> list[port.Failure]:
-        """Have commits known; those that can never be. Raises `kb.Unavailable` where they can be later."""
-        # A process that was frozen writes nothing over its successor, whose commits may be the newer ones.
-        await self._assigned.renew(claim, self._wall())
-        try:
-            reply = await self._kb.git_commits(request)
-        except kb.Rejected as error:
-            theirs = (error.field or "").startswith(("commits", "contents"))
-            if not request.commits or not (error.status == 413 or theirs):
-                raise  # not because of a commit: a right, an address
-            if len(request.commits) == 1 and request.contents:
-                return await self._commit(claim, request.model_copy(update={"contents": {}}))
-            if len(request.commits) == 1:
-                commit = request.commits[0]
-                title = commit.message.partition("\n")[0][:200]
-                return [port.Failure(f"commit:{commit.hash}", title, error.message)]
-            # One of them is the cause: the others pass.
-            half = len(request.commits) // 2
-            parts = request.commits[:half], request.commits[half:]
-            asked = [request.model_copy(update={"commits": part, "removed": []}) for part in parts]
-            if request.removed:
-                asked.append(request.model_copy(update={"commits": []}))
-            return [failure for part in asked for failure in await self._commit(claim, part)]
-        titles = {one.hash: one.message.partition("\n")[0][:200] for one in request.commits}
-        failed = []
-        for one in reply.outcomes:
-            self._metrics.commits.labels(one.result).inc()
-            if one.result == "Failed":
-                why = one.problem.message if one.problem else "The knowledge base does not say why."
-                if one.retryable:
-                    raise kb.Unavailable(f"The knowledge base has not stored commit {one.hash[:12]} yet: {why}")
-                failed.append(port.Failure(f"commit:{one.hash}", titles.get(one.hash, one.hash), why))
-        return failed
-
-    async def _structure(self, claim: assignments.Claim, tree: port.Tree) -> list[port.Failure]:
-        """Have the source files of a branch known; those that cannot be. Raises `kb.Unavailable`, as `_commit`."""
-        request = tree.request.model_copy(update={"access": claim.spec.access})
-
-        async def own() -> None:
-            await self._assigned.renew(claim, self._wall())
-
-        try:
-            reply = await self._kb.code.send(request, tree.read, before=own)
-        except kb.Rejected as error:
-            if error.status == 403:
-                raise
-            return [port.Failure(f"code:{request.branch}", f"Code of branch {request.branch}"[:200], error.message)]
-        return [
-            port.Failure(f"code:{request.branch}:{one.path}"[:512], one.path[:200], one.problem.message)
-            for one in reply.failed
-        ]
-
     async def _store(self, claim: assignments.Claim, owner: scope.Scope, batch: port.Batch) -> None:
         kind = claim.spec.type.value
         failures = [replace(one, reason=self._secrets.hidden(one.reason)) for one in batch.failures]
         for request in batch.commits:
             told = request.model_copy(update={"access": claim.spec.access})
-            failures += await self._commit(claim, told)
+            failures += await self._straight.commit(claim, told)
         for tree in batch.trees:
-            failures += await self._structure(claim, tree)
+            failures += await self._straight.structure(claim, tree)
         items = [_told(claim.spec, one) for one in batch.items]
         unknown = await self._items.unknown(claim.uid, items)
         names = await self._items.names(owner, [one for one in unknown if not one.editable])

@@ -22,6 +22,8 @@ class Settings(BaseSettings):
 
     identity: str = ""
     """Name of the pod: who has a Connection."""
+    release: str = ""
+    """NAMESPACE/LEASE of the operator whose Connections are polled; empty: those of every release in the database."""
     kubeconfig: str | None = None
     """Path; by default the pod's service account, else ~/.kube/config."""
     kb_url: str = "http://jervis-kb-write:8080"

@@ -59,7 +59,9 @@ class State:
     """What the last polls came to. `failures` in a row; `reason` (CamelCase) and `message` of the last one, "" after a
     success; `rejected`: the source refused the credentials. `items` by state, `failed` the latest of them;
     `waiting_since`: the oldest item without a task was found. `retried`, `resynced`: the wishes that were done last.
-    `refused`: a sentence about items whose tasks the apiserver refuses, or ""."""
+    `refused`: a sentence about items whose tasks the apiserver refuses, or "". `counted`: `items` is as of this poll,
+    with those that have a task counted at `counted_at`; `idle`: none waits or leaves (`controllers.sources.counting`).
+    """
 
     polled_at: datetime | None = None
     succeeded_at: datetime | None = None
@@ -77,3 +79,6 @@ class State:
     retried: str = ""
     resynced: str = ""
     workspace: Workspace | None = None
+    counted: bool = False
+    counted_at: datetime | None = None
+    idle: bool = False

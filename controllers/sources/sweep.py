@@ -174,20 +174,15 @@ class Sweeper:
     async def _forget(self, claim: assignments.Claim, one: gone.Document) -> None:
         if one.owner is None or await self._gone.shared(one):
             return
-        # The one place from which a document is forgotten. A process that lost its claim gets here only if it is frozen
-        # between these two lines.
-        await self._assigned.renew(claim, self._wall())
         try:
-            await self._kb.forget(one.owner, one.urn)
+            # The one place from which a document is forgotten. That of a process that lost its claim is refused.
+            await self._kb.forget(one.owner, one.urn, claim.observation)
         except kb.Rejected as error:
+            if error.code == "conflict":
+                self._metrics.outrun.inc()
+                await self._assigned.renew(claim, self._wall())
             if error.code != "not_found":
                 raise
-        try:
-            await self._assigned.renew(claim, self._wall())
-        except assignments.Lost:
-            count = await self._gone.reread(one)
-            log.warning("a document was forgotten without the claim", connection=claim.name, to_be_read_again=count)
-            raise
 
 
 def _time(text: str, latest: datetime) -> datetime:

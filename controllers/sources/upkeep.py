@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import structlog
 
-from controllers.sources import assignments, metrics
+from controllers.sources import assignments, items, metrics
 from controllers.sources.git import clone, quarantine
 from crds import errors
 
 log = structlog.get_logger("sources")
 EVERY_SECONDS = 600.0
+DAILY, KEPT = timedelta(days=1), timedelta(days=30)
 Step = Callable[[], Awaitable[int]]
 """How much was deleted."""
 
@@ -55,6 +57,21 @@ class Upkeep:
                 self._metrics.left_over.labels(kind).inc(count)
                 if count:
                     log.info("what was left over is deleted", kind=kind, count=count)
+
+
+def versions(stored: items.Items, wall: Callable[[], datetime]) -> Step:
+    """Of items that have had a newer one for `KEPT`, looked for once a day: all of them are read. Raises
+    `Unavailable`."""
+    looked: list[datetime] = []
+
+    async def step() -> int:
+        now = wall()
+        if looked and now - looked[-1] < DAILY:
+            return 0
+        looked[:] = [now]
+        return await stored.outdated(now - KEPT)
+
+    return step
 
 
 def clones(assigned: assignments.Assignments, workspace: clone.Workspace) -> Step:

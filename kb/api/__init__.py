@@ -151,6 +151,7 @@ from kb.api.memory import (
     Use,
 )
 from kb.api.message import VERSION, ErrorReply, Key, Kind, Problem, Reply, Request, Urgency, Urn
+from kb.api.observations import OBSERVATION, Observation, Observed
 from kb.api.outcome import Outcome, OutcomeReply, StepResult, TaskCategory
 from kb.api.qualification import (
     AttachmentAnalysis,
@@ -242,6 +243,7 @@ __all__ = [
     "LINK_URN",
     "METADATA_BYTES",
     "MOST_COMMITS",
+    "OBSERVATION",
     "STRUCTURED",
     "SUMMARY_CHARS",
     "VERSION",
@@ -369,6 +371,8 @@ __all__ = [
     "NodeKey",
     "NodeStored",
     "NodesReply",
+    "Observation",
+    "Observed",
     "Outcome",
     "OutcomeReply",
     "Page",

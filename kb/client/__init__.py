@@ -66,16 +66,33 @@ class Client:
             "POST", "/api/v1/ingest/full", api.IngestReply, body=request, urgency=urgency, repeatable=True
         )
 
+    async def observe(self, owner: scope.Scope, on: api.Observation) -> None:
+        """A source is observed under a new number: what names a smaller one is `Rejected` with code `conflict` from now
+        on, also what is on its way. Returns when nothing of it is being done any more."""
+        body = api.Observed(scope=owner, observation=on).model_dump_json(by_alias=True).encode()
+        headers = {"Content-Type": "application/json"}
+        await self._transport.send("POST", "/api/v1/observations", headers=headers, content=body, repeatable=True)
+
     async def git_commits(
-        self, request: api.GitCommits, *, urgency: priority.Priority = priority.Priority.P3
+        self,
+        request: api.GitCommits,
+        *,
+        urgency: priority.Priority = priority.Priority.P3,
+        on: api.Observation | None = None,
     ) -> api.GitCommitsReply:
-        """Make commits of a branch known, or known no more, without a model. Safe to repeat.
+        """Make commits of a branch known, or known no more, without a model. Safe to repeat. `on`: see `observe`.
 
         Each commit has an outcome of its own, which may have failed. Raises `Unavailable` (also where all of them
         failed because something is away) or `Rejected`.
         """
         return await self._transport.call(
-            "POST", "/api/v1/ingest/git-commits", api.GitCommitsReply, body=request, urgency=urgency, repeatable=True
+            "POST",
+            "/api/v1/ingest/git-commits",
+            api.GitCommitsReply,
+            body=request,
+            urgency=urgency,
+            repeatable=True,
+            on=on,
         )
 
     async def retrieve(
@@ -103,11 +120,11 @@ class Client:
         response = await self._transport.send("GET", f"/api/v1/content/{key}", params=viewer.model_dump(by_alias=True))
         return response.content
 
-    async def forget(self, owner: scope.Scope, source_urn: str) -> None:
-        """Delete a document and everything that only it says; `Rejected` with code `not_found` if it is not there."""
-        await self._transport.send(
-            "DELETE", "/api/v1/documents", params={**owner.model_dump(by_alias=True), "sourceUrn": source_urn}
-        )
+    async def forget(self, owner: scope.Scope, source_urn: str, on: api.Observation | None = None) -> None:
+        """Delete a document and everything that only it says; `Rejected` with code `not_found` if it is not there, and
+        with `conflict` if `on` is older than what is known (`observe`)."""
+        params = {**owner.model_dump(by_alias=True), "sourceUrn": source_urn}
+        await self._transport.send("DELETE", "/api/v1/documents", params=params, headers=transport.based(on))
 
     async def ready(self) -> None:
         """Return when the service says it can serve; raise `Unavailable` naming what is down."""

@@ -31,9 +31,13 @@ class Code:
         self._way = way
 
     async def structure(
-        self, request: api.GitStructure, *, urgency: priority.Priority = priority.Priority.P3
+        self,
+        request: api.GitStructure,
+        *,
+        urgency: priority.Priority = priority.Priority.P3,
+        on: api.Observation | None = None,
     ) -> api.GitStructureReply:
-        """One request; the reply's `state` says what is to be sent next. Safe to repeat."""
+        """One request; the reply's `state` says what is to be sent next. Safe to repeat. `on`: see `Client.observe`."""
         return await self._way.call(
             "POST",
             "/api/v1/ingest/git-structure",
@@ -41,6 +45,7 @@ class Code:
             body=request,
             urgency=urgency,
             repeatable=True,
+            on=on,
         )
 
     async def send(
@@ -48,22 +53,20 @@ class Code:
         tree: api.GitStructure,
         read: Read,
         *,
-        before: Callable[[], Awaitable[None]] | None = None,
+        on: api.Observation | None = None,
         shown: Callable[[api.GitStructureReply], None] | None = None,
     ) -> api.GitStructureReply:
         """Send a tree without contents, then what is missing of them, until the structure is known.
 
-        `before` is called before each request, `shown` with each reply. A file whose content cannot be read, or is not
-        taken, is left out of the tree and named in `skipped`. Safe to repeat: a call that broke off goes on where it
-        was.
+        `on` is what each request is based on, `shown` is called with each reply. A file whose content cannot be read,
+        or is not taken, is left out of the tree and named in `skipped`. Safe to repeat: a call that broke off goes on
+        where it was.
         """
         sizes = {one.path: one.size for one in tree.files}
         contents: Mapping[str, str] = {}
         tries = 0
         while True:
-            if before is not None:
-                await before()
-            reply = await self.structure(_filled(tree, contents))
+            reply = await self.structure(_filled(tree, contents), on=on)
             if shown is not None:
                 shown(reply)
             if reply.state == "Done":

@@ -107,9 +107,10 @@ class Transport:
         params: Mapping[str, str | list[str]] | None = None,
         urgency: priority.Priority | None = None,
         repeatable: bool | None = None,
+        on: api.Observation | None = None,
     ) -> _Reply:
-        """Send a typed body, or none, and read a typed reply; `repeatable` as in `send`."""
-        headers = {}
+        """Send a typed body, or none, and read a typed reply; `repeatable` as in `send`. `on`: what it is based on."""
+        headers = based(on)
         content = None
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -184,6 +185,11 @@ class Transport:
         if response.is_success:
             return response
         raise _refusal(response)
+
+
+def based(on: api.Observation | None) -> dict[str, str]:
+    """The header that names the observation; none without one."""
+    return {} if on is None else {api.OBSERVATION: on.header}
 
 
 def _again(error: Exception) -> bool | float:

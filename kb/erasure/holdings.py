@@ -10,6 +10,7 @@ from kb import mongo
 from kb.aliases import mongo as aliases
 from kb.code import book as code
 from kb.erasure import closed, tasks
+from kb.ingest import observers
 from kb.links import patterns
 from kb.memory import procedures, session
 from kb.reading import entitytypes
@@ -51,6 +52,7 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
         "linkPatterns": Collection(database, patterns.COLLECTION),
         "codeBranches": Collection(database, code.BRANCHES),
         "codeFacts": Collection(database, code.FACTS),
+        "observers": Collection(database, observers.COLLECTION, _clients),
         "rules": Collection(database, rules.COLLECTION),
         "procedures": Collection(database, procedures.COLLECTION, _clients),
         "sessionEntries": Collection(database, session.COLLECTION, _without_group),

@@ -5,16 +5,17 @@ from __future__ import annotations
 from aiohttp import web
 
 from kb import api, identity
-from kb.http import access, answering, body, openapi, problems
-from kb.ingest import commits, lanes
+from kb.http import access, answering, body, observing, openapi, problems
+from kb.ingest import commits, lanes, observers
 
 
 class Commits:
     """The route of a process that writes; no model is waited for, so its lanes are those of other writers."""
 
-    def __init__(self, works: commits.Commits, writers: lanes.Lanes) -> None:
+    def __init__(self, works: commits.Commits, writers: lanes.Lanes, known: observers.Observers | None = None) -> None:
         self._works = works
         self._lanes = writers
+        self._observers = known
 
     def routes(self) -> list[openapi.Served]:
         """The route with its handler."""
@@ -27,7 +28,8 @@ class Commits:
         hashes = [*(one.hash for one in sent.commits), *sent.removed]
         urns = [sent.repository.source_urn(one) for one in hashes]
         access.concerns(request, *(identity.document(sent.scope, one) for one in urns))
-        async with self._lanes.enter(urgency, sent.scope.client_id):
+        based = observing.based(self._observers, request, sent.scope)
+        async with self._lanes.enter(urgency, sent.scope.client_id), based:
             reply = await self._works.take(sent, answering.or_background(urgency), problems.code)
         return answering.json(reply)
 
@@ -38,4 +40,5 @@ GIT_COMMITS = openapi.Route(
     "Make commits of a branch known without a model, or known no more; each has an outcome of its own",
     body=api.GitCommits,
     reply=api.GitCommitsReply,
+    observed=True,
 )

@@ -7,8 +7,8 @@ from aiohttp import web
 
 from crds import priority
 from kb import api, errors, identity
-from kb.http import access, body
-from kb.ingest import lanes, pipeline
+from kb.http import access, body, observing
+from kb.ingest import lanes, observers, pipeline
 from kb.retrieve import search
 
 _LINES = "application/x-ndjson"
@@ -17,8 +17,15 @@ _LINES = "application/x-ndjson"
 class Writing:
     """The routes of a process that writes; `readers` are the lanes of writers that wait for models."""
 
-    def __init__(self, pipe: pipeline.Pipeline, writers: lanes.Lanes, readers: lanes.Lanes | None = None) -> None:
+    def __init__(
+        self,
+        pipe: pipeline.Pipeline,
+        writers: lanes.Lanes,
+        readers: lanes.Lanes | None = None,
+        known: observers.Observers | None = None,
+    ) -> None:
         self._pipeline = pipe
+        self._observers = known
         self._lanes = writers
         self._readers = readers or writers
 
@@ -38,7 +45,8 @@ class Writing:
         if not source_urn:
             raise errors.Invalid("sourceUrn is missing", field="sourceUrn", remedy="Add sourceUrn to the query.")
         access.concerns(request, identity.document(owner, source_urn))
-        async with self._lanes.enter(body.urgency(request), owner.client_id):
+        based = observing.based(self._observers, request, owner)
+        async with self._lanes.enter(body.urgency(request), owner.client_id), based:
             known = await self._pipeline.forget(owner, source_urn)
         if not known:
             raise errors.NotFound(

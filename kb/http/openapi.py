@@ -19,7 +19,7 @@ class Route:
     """One operation. `body` and `reply` are wire models; `raw` names a media type where bytes travel instead.
 
     `query` and `optional` are all its parameters, others are refused; those in `repeated` may be given several times.
-    Names that begin with `prefix` are the caller's own.
+    Names that begin with `prefix` are the caller's own. `observed`: a header may name an observation.
     """
 
     method: str
@@ -34,13 +34,16 @@ class Route:
     optional: tuple[str, ...] = ()
     repeated: tuple[str, ...] = ()
     prefix: str | None = None
+    observed: bool = False
 
 
 Served = tuple[Route, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 """A route and what answers it."""
 SCOPE = ("clientId", "projectId", "groupId")
 INGEST = Route("POST", "/api/v1/ingest/full", "Make a document known", body=api.IngestRequest, reply=api.IngestReply)
-FORGET = Route("DELETE", "/api/v1/documents", "Forget a document", status=204, query=("sourceUrn", *SCOPE))
+FORGET = Route(
+    "DELETE", "/api/v1/documents", "Forget a document", status=204, query=("sourceUrn", *SCOPE), observed=True
+)
 RETRIEVE = Route(
     "POST", "/api/v1/retrieve", "Evidence for a question", body=api.RetrieveRequest, reply=api.RetrieveReply
 )
@@ -55,10 +58,17 @@ _FAILURES = {
     403: "the token is not for this scope, or not for writing",
     404: "not there, or not visible in this scope",
     408: "the body did not arrive in time",
+    409: "what is known is newer than what the request is based on",
     413: "too large",
     422: "a field is wrong; the error names it and the remedy",
     429: "too many writers wait; see Retry-After",
     503: "a store or the router is away, or a newer version is not stored yet; see Retry-After",
+}
+_OBSERVATION = {
+    "name": api.OBSERVATION,
+    "in": "header",
+    "schema": openapi.TEXT,
+    "description": "NUMBER OBSERVER: nothing is done where the observer has a greater number (/api/v1/observations)",
 }
 _OPTIONAL = frozenset({"projectId", "groupId"})
 _BYTES = {"type": "string", "format": "binary"}
@@ -99,4 +109,5 @@ def _parameters(route: Route) -> list[Mapping[str, Any]]:
         ),
         *(openapi.parameter(name, place="path", required=True) for name in re.findall(r"{(\w+)}", route.path)),
         {"name": priority.HEADER, "in": "header", "schema": openapi.TEXT, "description": about},
+        *([_OBSERVATION] if route.observed else []),
     ]

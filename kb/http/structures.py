@@ -5,16 +5,19 @@ from __future__ import annotations
 from aiohttp import web
 
 from kb import api, identity
-from kb.http import access, answering, body, openapi, problems
-from kb.ingest import lanes, structures
+from kb.http import access, answering, body, observing, openapi, problems
+from kb.ingest import lanes, observers, structures
 
 
 class Structures:
     """The route of a process that writes; no model is waited for, so its lanes are those of other writers."""
 
-    def __init__(self, works: structures.Structures, writers: lanes.Lanes) -> None:
+    def __init__(
+        self, works: structures.Structures, writers: lanes.Lanes, known: observers.Observers | None = None
+    ) -> None:
         self._works = works
         self._lanes = writers
+        self._observers = known
 
     def routes(self) -> list[openapi.Served]:
         """The route with its handler."""
@@ -25,7 +28,8 @@ class Structures:
         urgency = body.urgency(request)
         sent = await body.read(request, api.GitStructure)
         access.concerns(request, identity.document(sent.scope, sent.repository.branch_urn(sent.branch)))
-        async with self._lanes.enter(urgency, sent.scope.client_id):
+        based = observing.based(self._observers, request, sent.scope)
+        async with self._lanes.enter(urgency, sent.scope.client_id), based:
             reply = await self._works.take(sent, answering.or_background(urgency), problems.code)
         return answering.json(reply)
 
@@ -36,4 +40,5 @@ GIT_STRUCTURE = openapi.Route(
     "Make the source files of a branch known without a model: send the tree, then the contents that are missing",
     body=api.GitStructure,
     reply=api.GitStructureReply,
+    observed=True,
 )

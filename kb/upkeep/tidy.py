@@ -1,4 +1,4 @@
-"""Forgets what shared records keep of owners that are long gone: turns, fences, processes."""
+"""Forgets what shared records keep of owners that are long gone: turns, fences, processes, observers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import structlog
 from crds import errors
 from kb.erasure import places
 from kb.graph import store as graph
-from kb.ingest import claims
+from kb.ingest import claims, observers
 
 log = structlog.get_logger(__name__)
 
@@ -20,17 +20,24 @@ class Tidy:
     """Call `step` once, or `run` for ever. `clock` gives the current time in UTC."""
 
     def __init__(
-        self, owners: claims.Turns, registry: places.Places, graph_store: graph.Store, clock: Callable[[], datetime]
+        self,
+        owners: claims.Turns,
+        registry: places.Places,
+        graph_store: graph.Store,
+        known: observers.Observers,
+        clock: Callable[[], datetime],
     ) -> None:
         self._turns = owners
         self._places = registry
         self._graph = graph_store
+        self._observers = known
         self._clock = clock
 
     async def step(self) -> None:
-        """Forget what is older than `claims.KEPT`. Raises `kb.errors.Away`."""
+        """Forget what is older than `claims.KEPT`, or `observers.KEPT`. Raises `kb.errors.Away`."""
         await self._places.tidy()
         await self._turns.tidy()
+        await self._observers.tidy()
         # A fence is the time of its turn: one that old belongs to no process that still writes.
         await self._graph.forget_fences(int((self._clock() - claims.KEPT).timestamp() * 1000))
 

@@ -149,15 +149,15 @@ async def test_a_refused_task_is_tried_until_it_is_accepted(stage: Stage, space:
         await stage.items.keep(stage.uid, OWNER, [(item(number), {"content": "Text"})], stage.now)
     for _ in range(9):
         assert await stage.indexer().run(claim)
-        count, why = await stage.items.refused(stage.uid)
+        count, why = await stage.items.counted.refused(stage.uid)
         assert (count, "not found" in why) == (2, True)
         assert await stage.items.waiting(stage.uid, 9, stage.now) == []
         stage.now += LONG
     made = Space(space.api, elsewhere)
     assert await stage.indexer().run(claim)
     assert len(made.every()) == 2
-    assert await stage.items.refused(stage.uid) == (0, "")
-    assert (await stage.items.counts(stage.uid))["Indexed"] == 2
+    assert await stage.items.counted.refused(stage.uid) == (0, "")
+    assert (await stage.items.counted.counts(stage.uid))["Indexed"] == 2
 
 
 async def test_a_mail_with_the_message_id_of_another_connections_mail_has_a_urn_of_its_own(stage: Stage) -> None:
@@ -200,7 +200,7 @@ async def test_two_mails_of_one_batch_with_one_message_id_have_two_urns(stage: S
     urns = sorted(urn for _, urn in found)
     assert urns[0] == "email::1@x"
     assert "email::1@x#w" in urns[1:]
-    assert await stage.items.backlog(stage.uid) + (await stage.items.counts(stage.uid))["Indexed"] == 3
+    assert sum((await stage.items.counted.counts(stage.uid)).values()) == 3
 
 
 async def test_what_came_before_a_file_that_cannot_be_stored_now_is_kept(stage: Stage) -> None:
@@ -259,7 +259,7 @@ async def test_what_is_stored_while_its_connection_is_deleted_goes_too(stage: St
             yield port.Batch({"at": 1}, "1", (item(1), item(2)))
 
     async def none() -> bool:
-        return stored.is_set() and sum((await stage.items.counts(stage.uid)).values()) == 0
+        return stored.is_set() and sum((await stage.items.counted.counts(stage.uid)).values()) == 0
 
     stored = asyncio.Event()
 

@@ -13,6 +13,7 @@ from kubernetes import client
 
 import kube
 from controllers.pendingtask.effects import links as task_links
+from crds import scope
 from kb import api
 from kb.links import reading
 from tests.controllers import build
@@ -71,14 +72,23 @@ def test_each_link_of_a_mail_is_a_task_of_its_own_once(space: Space, start: Star
         assert blocked["status"]["result"]["summary"].startswith("Blocked: https://shop.example/unsubscribe?u=1")
         assert blocked["status"]["route"]["decision"] == "InfoOnly"
         # The same links in another mail, and the links of the linked pages.
-        space.submit("again", MAIL, sourceUrn="email::<m2@acme.example>")
+        space.submit("again", MAIL, projectId="shop", sourceUrn="email::<m2@acme.example>")
         until(lambda: space.phase("again") == "Done", "the second mail is done")
         assert "3 links found, 3 processed as tasks (0 new)." in qualified(space, "again")
         assert len(space.every()) == 5
         assert len(knowledge.links) == 3
-        # Another client's are its own.
+        # Another client's are its own, and those of a project that is not shown what this one read.
         space.submit("other", MAIL, clientId="globex", sourceUrn="email::<m2@acme.example>")
-        until(lambda: len(space.every()) == 9, "it has tasks of its own")
+        space.submit("till", MAIL, projectId="till", sourceUrn="email::<m3@acme.example>")
+        until(lambda: len(space.every()) == 13, "they have tasks of their own")
+
+
+def test_the_name_of_a_link_is_that_of_its_project() -> None:
+    owners = [{}, {"project_id": "a"}, {"project_id": "b"}, {"group_id": "a"}]
+    names = {task_links.name(scope.Scope(client_id="acme", **one), "https://a.example") for one in owners}
+    assert len(names) == 4
+    moved = scope.Scope(client_id="acme", project_id="a", group_id="g")
+    assert task_links.name(moved, "https://a.example") in names, "a project that moves to a group keeps its tasks"
 
 
 def test_an_operator_that_was_killed_makes_the_rest_and_none_twice(

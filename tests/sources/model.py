@@ -17,6 +17,7 @@ from aiohttp import web
 
 from controllers.sources import port
 from crds import pendingtask
+from kb import api
 
 PAGE = 3
 _TASKS = "/apis/jervis.dev/v1alpha1/namespaces/{namespace}/pendingtasks"
@@ -194,7 +195,9 @@ class World:
         """URNs of tasks and documents that were deleted, in order."""
         self.url = ""
         self.forgetting: Callable[[], Awaitable[None]] | None = None
-        """What happens while a document is forgotten, before the answer."""
+        """What happens while a request to forget a document is on its way."""
+        self.observed: dict[str, int] = {}
+        """By observer the newest number."""
         self._versions = itertools.count(1)
 
     def application(self) -> web.Application:
@@ -205,7 +208,22 @@ class World:
         application.router.add_get(f"{_TASKS}/{{name}}", self._get)
         application.router.add_delete(f"{_TASKS}/{{name}}", self._delete)
         application.router.add_delete("/api/v1/documents", self._forget)
+        application.router.add_post("/api/v1/observations", self._observe)
         return application
+
+    async def _observe(self, request: web.Request) -> web.Response:
+        asked = api.Observed.model_validate_json(await request.read()).observation
+        return self.outrun(asked.header) or web.Response(status=204)
+
+    def outrun(self, header: str | None) -> web.Response | None:
+        """The refusal of what is based on an older observation."""
+        if header is None:
+            return None
+        number, _, observer = header.partition(" ")
+        newest = self.observed[observer] = max(self.observed.get(observer, 0), int(number))
+        if newest > int(number):
+            return web.json_response({"error": {"code": "conflict", "message": "observed since"}}, status=409)
+        return None
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[World]:
@@ -275,6 +293,8 @@ class World:
         urn = request.query["sourceUrn"]
         if self.forgetting is not None:
             await self.forgetting()
+        if refusal := self.outrun(request.headers.get(api.OBSERVATION)):
+            return refusal
         if urn in self.refuses:
             return web.json_response({"error": {"code": "invalid", "message": "not now"}}, status=422)
         if urn not in self.documents:

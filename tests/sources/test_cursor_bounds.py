@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from controllers.sources import assignments
 from controllers.sources.protocols import progress, window
 
 LARGEST = 16 << 20
@@ -38,3 +41,15 @@ def test_the_lists_of_a_forge_share_one_bound() -> None:
     assert lists["acme/7/issues"]["mark"] == "m"
     assert f"#{progress.MOST_STORED - 1}" in lists["acme/7/issues"]["seen"]
     assert len(json.dumps(batch.cursor)) < LARGEST
+
+
+@pytest.mark.parametrize("count", [3, 50_000])
+def test_a_cursor_is_stored_small_and_comes_back_as_it_was(count: int) -> None:
+    seen = {f"comment {number}": f"2026-11-26T12:00:{number % 60:02}Z/{number}" for number in range(count)}
+    cursor = {"of": "x", "lists": {"acme/shop issues": {"mark": "2026-11-26T12:00:00Z", "seen": seen}}}
+    stored = assignments.packed(cursor)
+    assert assignments.unpacked(stored) == cursor
+    plain = json.dumps(cursor, sort_keys=True)
+    assert stored == plain if count == 3 else len(stored) < len(plain) / 4
+    assert assignments.unpacked(plain) == cursor, "as an older version wrote it"
+    assert assignments.unpacked(None) == {}

@@ -24,7 +24,8 @@ class Release:
     """An operator with a namespace; `absent` is the apiserver's answer about Connections of other ones."""
 
     def __init__(self, database: Any, namespace: str, clock: list[datetime]) -> None:
-        self.namespace, self.assigned = namespace, assignments.Assignments(database)
+        self.namespace = namespace
+        self.assigned = assignments.Assignments(database, release=f"{namespace}/jervis")
         self.known: set[str] = set()
         self.absent: dict[str, bool | None] = {}
         self.asked: list[str] = []
@@ -48,8 +49,8 @@ class Release:
         self.asked.append(f"{namespace}/{name}")
         return self.absent.get(uid)
 
-    async def want(self, uid: str) -> None:
-        meta = {"name": "box", "namespace": self.namespace, "uid": uid, "generation": 1}
+    async def want(self, uid: str, generation: int = 1) -> None:
+        meta = {"name": "box", "namespace": self.namespace, "uid": uid, "generation": generation}
         spec = {"type": "Email", "clientId": "acme", "url": "imap://h"}
         await self.polling.want(connection.Connection.model_validate({"metadata": meta, "spec": spec}))
         self.known.add(uid)
@@ -128,7 +129,7 @@ async def test_a_release_that_is_stopped_for_a_weekend_loses_nothing(rig: Rig) -
     await rig.later(rig.here, rig.there, seconds=5)
     row = await rig.row("old")
     assert row is not None
-    assert (row["wanted"], await rig.items.counts("old")) == (
+    assert (row["wanted"], await rig.items.counted.counts("old")) == (
         True,
         {"New": 1, "Indexing": 0, "Indexed": 0, "Failed": 0},
     )
@@ -178,3 +179,47 @@ async def test_items_that_a_frozen_process_stores_for_a_forgotten_connection_are
     assert not await rig.another()
     assert await rig.items.left_over() == 1
     assert await rig.items.left_over() == 0
+
+
+async def claimed(rig: Rig, release: Release) -> set[str]:
+    """What a process of the release may poll."""
+    uids = set[str]()
+    while (claim := await release.assigned.claim("process", rig.clock[0], sorted(uids))) is not None:
+        uids.add(claim.uid)
+    return uids
+
+
+async def test_of_two_releases_in_one_database_each_polls_its_own(rig: Rig) -> None:
+    await rig.here.want("a")
+    await rig.there.want("b")
+    for release, uids in ((rig.here, {"new", "a"}), (rig.there, {"old", "b"})):
+        assert await claimed(rig, release) == uids
+    # A process without a name of a release, and rows that an older version wrote.
+    await rig.database[assignments.CONNECTIONS].update_one({"_id": "a"}, {"$unset": {"release": ""}})
+    rig.here.start()
+    await rig.here.want("a")
+    row = await rig.row("a")
+    assert row is not None
+    assert row["release"] == "here/jervis"
+
+
+async def test_a_connection_that_two_releases_serve_is_that_of_the_first_until_it_is_gone(rig: Rig) -> None:
+    await rig.here.want("a")
+    await rig.later(rig.here)
+    await rig.there.want("a")
+    await rig.later(rig.there, seconds=60)
+    assert (rig.here.polling.holder("a"), rig.there.polling.holder("a")) == ("", "here/jervis")
+    assert "a" not in await claimed(rig, rig.there)
+    await rig.there.polling.rest("a")
+    row = await rig.row("a")
+    assert row is not None
+    assert row["wanted"], "it is not the other's to stop"
+    rig.there.changed.clear()
+    await rig.later(rig.there, seconds=121)
+    assert "a" in rig.there.changed
+    await rig.there.want("a", 2)
+    assert rig.there.polling.holder("a") == ""
+    assert "a" in await claimed(rig, rig.there)
+    await rig.later(rig.here, rig.there, seconds=31)
+    await rig.here.want("a", 3)
+    assert rig.here.polling.holder("a") == "there/jervis"

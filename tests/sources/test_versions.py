@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -11,9 +12,9 @@ from typing import Any
 import pytest
 
 from bench.connectors.database import Database
-from controllers.sources import gone, items, mongo, port
+from controllers.sources import counting, gone, items, mongo, port, upkeep
 from controllers.sources.assignments import ITEMS
-from crds import pendingtask, scope
+from crds import access, pendingtask, scope
 
 pytestmark = pytest.mark.services
 DATABASE = f"jervis_versions_{os.getpid()}"
@@ -41,8 +42,8 @@ async def test_an_older_version_that_came_back_while_it_left_becomes_no_task_aft
     await stored.add("uid", OWNER, item("v1"), {"content": "v1"}, NOW, 1)
     old = items.key("uid", "1", "v1")
     [first] = await stored.waiting("uid", 10, NOW)
-    await stored.indexed([(first, "task-1")])
-    await database[ITEMS].update_one({"_id": old}, {"$set": {"state": items.GONE, "settled": True}})
+    await stored.indexed("uid", [(first, "task-1")])
+    await database[ITEMS].update_one({"_id": old}, {"$set": {"state": counting.GONE, "settled": True}})
     assert [one.version for one in await stored.unknown("uid", [item("v1")])] == ["v1"]
     await stored.add("uid", OWNER, item("v1"), {"content": "v1"}, NOW, 2)
     await stored.add("uid", OWNER, item("v2"), {"content": "v2"}, NOW, 2)
@@ -50,6 +51,34 @@ async def test_an_older_version_that_came_back_while_it_left_becomes_no_task_aft
     await left.drop(old, 2)
     waiting = await stored.waiting("uid", 10, NOW)
     assert [dict(one.content) for one in waiting] == [{"content": "v2"}]
+
+
+async def test_a_later_time_alone_is_no_second_task(database: Any) -> None:
+    stored = items.Items(database)
+    texts = (("1", "a"), ("2", "a"), ("3", "b"), ("4", "a"), ("4", "a"))
+    for number, (version, text) in enumerate(texts):
+        one = dataclasses.replace(item(version), title=text, text=text)
+        await stored.add("uid", OWNER, one, {"content": text}, NOW + timedelta(seconds=number), number)
+    assert [one.content["content"] for one in await stored.waiting("uid", 10, NOW)] == ["a", "b", "a"]
+    shown = dataclasses.replace(item("5"), title="a", text="a", access=access.PUBLIC)
+    await stored.add("uid", OWNER, shown, {"content": "a", "access": {}}, NOW + timedelta(minutes=1), 9)
+    assert len(await stored.waiting("uid", 10, NOW)) == 4, "others may read it now"
+
+
+async def test_older_versions_go_once_a_day_when_their_time_has_come(database: Any) -> None:
+    stored, now = items.Items(database), [NOW]
+    step = upkeep.versions(stored, lambda: now[0])
+    for number, version in enumerate(("a", "b", "c")):
+        await stored.add("uid", OWNER, item(version), {"content": version}, NOW + timedelta(days=number), number)
+        if version != "b":
+            for one in await stored.waiting("uid", 10, NOW):
+                await stored.indexed("uid", [(one, "task")] if one.title == version else [])
+    for days, gone_now, left in ((30, 0, "abc"), (30.9, 0, "abc"), (31.1, 1, "bc"), (90, 0, "bc")):
+        now[0] = NOW + timedelta(days=days, seconds=1 if days > 31 else 0)
+        assert (days, await step()) == (days, gone_now)
+        assert "".join(sorted([row["title"] async for row in database[ITEMS].find({})])) == left
+    # A source that went back to it has it as news.
+    assert [one.version for one in await stored.unknown("uid", [item("a"), item("c")])] == ["a"]
 
 
 async def test_the_newer_version_becomes_the_later_task_whatever_the_clocks_say(database: Any) -> None:
@@ -85,5 +114,5 @@ async def test_a_version_that_recurs_is_new_after_another_one_and_only_then(data
         assert await stored.unknown("uid", [one]) == []
         [waiting] = await stored.waiting("uid", 10, NOW)
         assert (dict(waiting.content), waiting.nonce) == ({"content": version}, str(int(at.timestamp() * 1000)))
-        await stored.indexed([(waiting, f"task-{number}")])
+        await stored.indexed("uid", [(waiting, f"task-{number}")])
     assert await stored.unknown("uid", [item("b")]) == [], "only where the source says so"

@@ -80,7 +80,7 @@ async def test_a_retry_is_for_what_is_stored_and_a_resync_for_the_rest(database:
     await stored.add_failure("u", OWNER, port.Failure("m2", "", "no mail"), LATER)
     await assigned.want(mailbox(**{labels.RETRY: "a"}))
     claim = await taken(assigned, stored)
-    state = await stored.summed("u", claim.state)
+    state = await stored.counted.summed(claim, claim.state, NOW)
     assert [(one.title, one.reason, one.stored) for one in state.failed] == [("m2", "no mail", False)]
     assert (state.items, state.waiting_since) == ({"New": 1, "Indexing": 0, "Indexed": 0, "Failed": 1}, NOW)
     [waits] = await stored.waiting("u", 9, NOW)
@@ -90,5 +90,5 @@ async def test_a_retry_is_for_what_is_stored_and_a_resync_for_the_rest(database:
     assert (await assigned.states())["u"][2].failed == state.failed
     await assigned.want(mailbox(**{labels.RETRY: "a", labels.RESYNC: "b"}))
     claim = await taken(assigned, stored)
-    state = await stored.summed("u", claim.state)
+    state = await stored.counted.summed(claim, claim.state, NOW)
     assert [(one.title, one.reason, one.stored) for one in state.failed] == [("Mail", "refused again", True)]

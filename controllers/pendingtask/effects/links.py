@@ -1,7 +1,8 @@
 """One LinkProcessing task for each link of a mail, an issue, a page or a commit: names, manifests, creation.
 
-- A name follows from client and URL: a second document with the same link creates nothing while that task exists, and
-  finds its page in the knowledge base afterwards.
+- A name follows from client, project and URL: a second document with the same link creates nothing while that task
+  exists, and finds its page in the knowledge base afterwards. What one project read, another one is not shown: it has a
+  task of its own.
 - The tasks are created before the route of their document is persisted; a repeated creation finds them.
 - A client has at most `MOST_WAITING` of them unfinished, those that wait for a person included; the links of later
   documents are recorded and left out.
@@ -22,7 +23,7 @@ from typing import Any
 
 import kube
 from controllers.pendingtask.observed import Linked
-from crds import GROUP, VERSION, conditions, errors, labels, pendingtask
+from crds import GROUP, VERSION, conditions, errors, labels, pendingtask, scope
 from crds.pendingtask import Type
 from kb import api as kb_api
 from kube import lease
@@ -42,9 +43,12 @@ _ANSWERS: Mapping[kb_api.LinkAnswer, frozenset[str]] = {
 _SEPARATOR = "\x1f"  # stands in no client's id
 
 
-def name(client_id: str, url: str) -> str:
-    """The same for every document of the client that has the link."""
-    digest = hashlib.sha256(f"{client_id}{_SEPARATOR}{url}".encode()).digest()
+def name(owner: scope.Scope, url: str) -> str:
+    """The same for every document of the project that has the link; where there is none, of the group or the client."""
+    parts = [owner.client_id, url]
+    if owner.project_id or owner.group_id:
+        parts += ["project", owner.project_id] if owner.project_id else ["group", owner.group_id]
+    digest = hashlib.sha256(_SEPARATOR.join(parts).encode()).digest()
     # 95 bits in letters that a name may have: with 24 characters `kubectl get -o wide` keeps its width.
     return f"link-{base64.b32encode(digest).decode().lower()[:19]}"
 
@@ -52,6 +56,7 @@ def name(client_id: str, url: str) -> str:
 def manifest(task: pendingtask.PendingTask, link: kb_api.Link, about: Mapping[str, str]) -> kube.Object:
     """The task of `link`, found in `task`; `about` are fields of `kb.api.LinkSource` that the document has once."""
     spec, meta = task.spec, task.metadata
+    owner = scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id)
     source = kb_api.LinkSource(url=link.url, before=link.before, after=link.after, **about)
     made: dict[str, Any] = {
         "type": Type.LINK.value,
@@ -68,7 +73,7 @@ def manifest(task: pendingtask.PendingTask, link: kb_api.Link, about: Mapping[st
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "PendingTask",
         "metadata": {
-            "name": name(spec.client_id, link.url),
+            "name": name(owner, link.url),
             "namespace": meta.namespace,
             "labels": {**inherited, labels.FOUND_IN_UID: meta.uid},
             "annotations": {

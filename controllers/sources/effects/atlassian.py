@@ -2,12 +2,15 @@
 
 Jira keeps the effect's mark as a property of the issue or comment, Confluence in the message of the page's version; an
 effect that may have happened is looked for by it. Jira finds new issues by an index that may be late: one that is not
-found there may exist all the same. Sources: Jira Cloud REST v3 "Issues", "Issue comments", "Issue properties";
-Confluence REST "Content"; Atlassian Document Format.
+found there may exist all the same. Data Center has version 2 of Jira's API, whose texts are wiki markup and whose
+search shows no properties. Sources: Jira Cloud REST v3 "Issues", "Issue comments", "Issue properties"; Jira Data Center
+REST v2 "issue", "comment properties", "Text Formatting Notation"; Confluence REST "Content" (`status=historical`);
+Atlassian Document Format.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -17,8 +20,11 @@ from controllers.sources.effects import arguments, doing, places
 from controllers.sources.http import problems
 
 PROPERTY = "jervis-effect"
-_ISSUE = "rest/api/3/issue"
 _PAGE = 100
+_CLOUD, _DATA_CENTER = 3, 2
+# `h1.` and `bq.` begin a line; a dash within a word is none of markup.
+_SPECIAL = re.compile(r"[\\{}\[\]!*_+^~|#?]|(?<!\w)-|-(?!\w)")
+_BLOCK = re.compile(r"^(\s*)([hb])(?=[1-6]\.\s|q\.\s)", re.MULTILINE)
 Row = Mapping[str, Any]
 
 
@@ -35,6 +41,12 @@ def document(text: str) -> dict[str, Any]:
     return {"type": "doc", "version": 1, "content": [paragraph(one) for one in _groups(text)]}
 
 
+def markup(text: str) -> str:
+    """The same in the wiki markup of Data Center; what looks like markup, a mention or a macro, is text."""
+    escaped = _SPECIAL.sub(lambda found: f"\\{found[0]}", "\n\n".join(_groups(text)))
+    return _BLOCK.sub(lambda found: f"{found[1]}&#{ord(found[2])};", escaped)
+
+
 def storage(text: str) -> str:
     """The same in Confluence's storage format; what looks like markup is text."""
     return "".join(f"<p>{'<br />'.join(escape(line) for line in one.split(chr(10)))}</p>" for one in _groups(text))
@@ -49,16 +61,44 @@ class _Jira:
     def __init__(self, api: rest.Rest, place: places.Place, mark: str) -> None:
         self._api, self._place, self._mark = api, place, mark
         self._property = {"key": PROPERTY, "value": {"id": mark}}
+        self._version = _CLOUD
 
     async def close(self) -> None:
         """Give the connections back."""
         await self._api.close()
 
+    async def _first(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
+        """The first question, by which the product shows: Data Center has no version 3."""
+        try:
+            return await self._get(path, params)
+        except rest.Absent:
+            said = (await self._api.get("rest/api/2/serverInfo")).json.get("deploymentType")
+            if said == "Cloud":
+                raise
+            self._version = _DATA_CENTER
+            return await self._get(path, params)
+
+    def _before(self, **said: str) -> doing.Before:
+        return {**said, "version": self._version}
+
+    def _again(self, before: doing.Before) -> None:
+        """Go on with what was prepared, also by another process."""
+        self._version = int(before.get("version", _CLOUD))
+
+    async def _get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
+        return (await self._api.get(f"rest/api/{self._version}/{path}", params)).json
+
+    async def _change(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
+        return (await self._api.request(method, f"rest/api/{self._version}/{path}", json=body)).json
+
+    def _text(self, text: str) -> Any:
+        return document(text) if self._version == _CLOUD else markup(text)
+
     async def _noted(self, issue: str) -> doing.Before:
         """Also whether its project is one of the Connection's: the key that it had before it was moved opens it."""
-        fields = (await self._api.get(f"{_ISSUE}/{issue}", {"fields": "updated,project"})).json["fields"]
+        fields = (await self._first(f"issue/{issue}", {"fields": "updated,project"}))["fields"]
         self._place.admit(fields["project"], "issue")
-        return {"updated": str(fields["updated"])}
+        return self._before(updated=str(fields["updated"]))
 
 
 class Comment(_Jira):
@@ -72,34 +112,35 @@ class Comment(_Jira):
         """The issue is there; the id of its newest comment."""
         await self._noted(self._asked.issue)
         rows = await self._newest(1)
-        return {"last": str(rows[0]["id"]) if rows else "0"}
+        return self._before(last=str(rows[0]["id"]) if rows else "0")
 
     async def send(self, before: doing.Before) -> doing.Result:
         """Write the comment."""
-        body = {"body": document(self._asked.text), "properties": [self._property]}
-        return self._result((await self._api.request("POST", self._path(), json=body)).json)
+        body = {"body": self._text(self._asked.text), "properties": [self._property]}
+        return self._result(await self._change("POST", self._path(), body))
 
     async def ask(self, before: doing.Before) -> doing.Asked:
         """Look at the comments that are newer than the newest before."""
+        self._again(before)
         rows = await self._newest(_PAGE)
         for row in rows:
             if int(row["id"]) <= int(before["last"]):
                 return doing.Asked(absent=True)
             try:
-                kept = await self._api.get(f"rest/api/3/comment/{row['id']}/properties/{PROPERTY}")
+                kept = await self._get(f"comment/{row['id']}/properties/{PROPERTY}")
             except rest.Absent:
                 continue
-            if kept.json["value"]["id"] == self._mark:
+            if kept["value"]["id"] == self._mark:
                 return doing.Asked(self._result(row))
         return doing.Asked(absent=len(rows) < _PAGE)
 
     async def _newest(self, count: int) -> list[Row]:
-        answer = await self._api.get(self._path(), {"orderBy": "-created", "maxResults": str(count)})
-        rows: list[Row] = answer.json["comments"]
+        answer = await self._get(self._path(), {"orderBy": "-created", "maxResults": str(count)})
+        rows: list[Row] = answer["comments"]
         return rows
 
     def _path(self) -> str:
-        return f"{_ISSUE}/{self._asked.issue}/comment"
+        return f"issue/{self._asked.issue}/comment"
 
     def _result(self, row: Row) -> doing.Result:
         return {"issue": self._asked.issue, "comment": str(row["id"]), "url": str(row["self"])}
@@ -116,31 +157,36 @@ class Create(_Jira):
 
     async def prepare(self) -> doing.Before:
         """The project is there."""
-        self._place.admit((await self._api.get(f"rest/api/3/project/{self._project}")).json, "repository")
-        return {}
+        self._place.admit(await self._first(f"project/{self._project}"), "repository")
+        return self._before()
 
     async def send(self, before: doing.Before) -> doing.Result:
         """Create it."""
         fields: dict[str, Any] = {
             "project": {"key": self._project},
             "summary": self._asked.title,
-            "description": document(self._asked.text),
+            "description": self._text(self._asked.text),
             "issuetype": {"name": self._asked.issue_type},
             **({"labels": list(self._asked.labels)} if self._asked.labels else {}),
         }
         body = {"fields": fields, "properties": [self._property]}
-        return self._result((await self._api.request("POST", _ISSUE, json=body)).json)
+        return self._result(await self._change("POST", "issue", body))
 
     async def ask(self, before: doing.Before) -> doing.Asked:
         """Look through the issues of the last hour. That one is not found says nothing."""
+        self._again(before)
         query = {
             "jql": f'project = "{self._project}" AND created >= -60m ORDER BY created DESC',
             "fields": "summary",
-            "properties": PROPERTY,
             "maxResults": str(_PAGE),
         }
-        for row in (await self._api.get("rest/api/3/search/jql", query)).json["issues"]:
-            if ((row.get("properties") or {}).get(PROPERTY) or {}).get("id") == self._mark:
+        cloud = self._version == _CLOUD
+        query |= {"properties": PROPERTY} if cloud else {}
+        for row in (await self._get("search/jql" if cloud else "search", query))["issues"]:
+            kept = row.get("properties")
+            if not cloud and row["fields"]["summary"] == self._asked.title:
+                kept = (await self._get(f"issue/{row['key']}", {"properties": PROPERTY})).get("properties")
+            if ((kept or {}).get(PROPERTY) or {}).get("id") == self._mark:
                 return doing.Asked(self._result(row))
         return doing.Asked()
 
@@ -168,14 +214,13 @@ class Update(_Jira):
     async def send(self, before: doing.Before) -> doing.Result:
         """Change it; the property comes with the same request."""
         body = {"fields": self._fields(), "properties": [self._property]}
-        await self._api.request("PUT", f"{_ISSUE}/{self._asked.issue}", json=body)
+        await self._change("PUT", f"issue/{self._asked.issue}", body)
         return {"issue": self._asked.issue}
 
     async def ask(self, before: doing.Before) -> doing.Asked:
         """By the property, else by the time of the last change."""
-        found = (
-            await self._api.get(f"{_ISSUE}/{self._asked.issue}", {"fields": "updated", "properties": PROPERTY})
-        ).json
+        self._again(before)
+        found = await self._get(f"issue/{self._asked.issue}", {"fields": "updated", "properties": PROPERTY})
         if ((found.get("properties") or {}).get(PROPERTY) or {}).get("id") == self._mark:
             return doing.Asked({"issue": self._asked.issue})
         return doing.Asked(absent=str(found["fields"]["updated"]) == before["updated"])
@@ -184,7 +229,7 @@ class Update(_Jira):
         asked = self._asked
         return {
             **({"summary": asked.title} if asked.title is not None else {}),
-            **({"description": document(asked.text)} if asked.text is not None else {}),
+            **({"description": self._text(asked.text)} if asked.text is not None else {}),
             **({"labels": list(asked.labels)} if asked.labels is not None else {}),
         }
 
@@ -235,13 +280,15 @@ class Edit:
 
     async def ask(self, before: doing.Before) -> doing.Asked:
         """The version behind the one that was read names the effect that made it."""
-        try:
-            found = (await self._api.get(f"{self._path}/version/{int(before['version']) + 1}")).json
-        except rest.Absent:
-            # Only where the page itself is there does its missing version mean something.
-            await self._api.get(self._path)
-            return doing.Asked(absent=True)
-        made = found.get("message") == self._message
+        wanted = int(before["version"]) + 1
+        found = (await self._api.get(self._path, {"expand": "version"})).json["version"]
+        if int(found["number"]) > wanted:
+            asked = {"status": "historical", "version": str(wanted), "expand": "version"}
+            try:
+                found = (await self._api.get(self._path, asked)).json["version"]
+            except rest.Absent:
+                return doing.Asked()  # a version that was removed may have been this one
+        made = int(found["number"]) == wanted and found.get("message") == self._message
         return doing.Asked(self._result(before)) if made else doing.Asked(absent=True)
 
     def _result(self, before: doing.Before) -> doing.Result:

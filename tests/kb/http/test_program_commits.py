@@ -49,6 +49,17 @@ async def test_commits_outlive_a_kill_and_leave_nothing(run: program.Running) ->
             asked = api.RetrieveRequest(scope=scopes.SHOP, query="limit_77", max_results=1)
             [found] = (await kb_client.retrieve(asked)).items
             assert found.provenance.source_urn == f"git::acme/shop@{77:040x}"
+            before, now = (api.Observation(observer="repository", number=number) for number in (1, 2))
+            await kb_client.observe(scopes.SHOP, now)
+            removal = commits.sent(removed=[f"{77:040x}"])
+            for late in (
+                kb_client.git_commits(removal, on=before),
+                kb_client.forget(scopes.SHOP, f"git::acme/shop@{77:040x}", before),
+            ):
+                with pytest.raises(client.Rejected) as caught:
+                    await late
+                assert (caught.value.status, caught.value.code, caught.value.field) == (409, "conflict", "observation")
+            assert commits.results(await kb_client.git_commits(removal, on=now)) == ["Forgotten"]
             erasure = await kb_client.erasing.ask(scopes.SHOP, "jana")
 
             async def done() -> bool:

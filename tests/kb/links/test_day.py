@@ -19,7 +19,7 @@ from kb.links import extract, prompt
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, world
+from tests.kb import memory, scopes, world
 from tests.kb.crawl import site as sites
 from tests.kb.http import whole
 from tests.kb.links.test_reading import OUTCOME, Moved, call_safe, content, outcome, read
@@ -52,7 +52,7 @@ async def test_tasks_models_and_requests_of_a_day(
 ) -> None:
     found = [link for number in range(MAILS) for link in extract.find(mail(number), most=20)]
     assert len(found) == 5 * MAILS
-    tasks = {links.name("acme", one.url): one for one in found}
+    tasks = {links.name(scopes.ACME, one.url): one for one in found}
     assert len(tasks) == PAGES + NOTES + 3 * MAILS, "the same link of several mails is one task"
     resolved: Counter[str] = Counter()
 

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from controllers.sources import port
 from controllers.sources.effects import atlassian, wire
 from controllers.sources.http import problems
 from tests.sources.api.serving import listening
@@ -26,9 +27,11 @@ def issue(project: str) -> dict[str, Any]:
 
 
 class Site:
-    """One issue, one page; properties and versions as Atlassian keeps them."""
+    """One issue, one page; properties and versions as Atlassian keeps them. `version` of Jira's API: 3 of Cloud, 2 of
+    Data Center, which answers 404 to the other one."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: str = "3") -> None:
+        self.version = version
         self.issues: dict[str, dict[str, Any]] = {"ABC-1": issue("ABC")}
         self.comments: list[dict[str, Any]] = []
         self.page = {"type": "page", "title": "Plan", "space": {"key": "OPS"}, "body": "<p>Old</p>"}
@@ -47,6 +50,7 @@ class Site:
         return web.json_response(found) if found is not None else web.json_response({"message": "no"}, status=404)
 
     def change(self, path: str, body: dict[str, Any]) -> Any:
+        path = self._own(path)
         kept = {one["key"]: one["value"] for one in body.get("properties", ())}
         if path == "3/issue":
             key = f"ABC-{len(self.issues) + 1}"
@@ -65,12 +69,26 @@ class Site:
         self.page |= {"title": body["title"], "body": body["body"]["storage"]["value"]}
         return {"id": "42"}
 
+    def _own(self, path: str) -> str:
+        """A path of this product's API as one of Cloud's."""
+        number, _, rest = path.partition("/")
+        if number not in ("2", "3"):
+            return path
+        rest = "search/jql" if (number, rest) == ("2", "search") else rest
+        return f"3/{rest}" if number == self.version else "none"
+
     def read(self, path: str, query: dict[str, str]) -> Any:
+        if path == "2/serverInfo":
+            return {"deploymentType": "Cloud" if self.version == "3" else "Server"}
+        path = self._own(path)
         if found := re.fullmatch(r"3/project/([A-Z]+)", path):
             return {"key": found[1], "id": "10", "name": f"Project {found[1]}"}
         if path == "3/search/jql":
             assert query["jql"].startswith('project = "ABC" AND ')
             rows = [{"key": key, "self": key, **one} for key, one in self.issues.items()]
+            if self.version == "2":
+                assert "properties" not in query
+                rows = [{**one, "properties": None, "fields": {"summary": "", **one["fields"]}} for one in rows]
             return {"issues": rows if self.indexed else []}
         if path == "3/issue/ABC-1/comment":
             return {"comments": self.comments[::-1][: int(query["maxResults"])]}
@@ -81,15 +99,16 @@ class Site:
             return self.issues.get(found[1])
         if path == "content/42":
             body = {"storage": {"value": self.page["body"]}}
+            if query.get("status") == "historical":
+                found_one = [one for one in self.versions[:-1] if one["number"] == int(query["version"])]
+                return {"id": "42", "version": found_one[0]} if found_one else None
             return {**self.page, "id": "42", "body": body, "version": self.versions[-1]}
-        if found := re.fullmatch(r"content/42/version/([0-9]+)", path):
-            return next((one for one in self.versions if one["number"] == int(found[1])), None)
         return None
 
 
 @pytest_asyncio.fixture
-async def both() -> AsyncIterator[tuple[Rig, Site]]:
-    site, application = Site(), web.Application()
+async def both(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Rig, Site]]:
+    site, application = Site(getattr(request, "param", "3")), web.Application()
     application.router.add_route("*", "/{path:.*}", site.answer)
     async with listening(application) as url, running() as rig:
         rig.world.connect("jira", type="Jira", url=url, filter={"include": ["ABC"]})
@@ -109,6 +128,7 @@ CALLS: list[tuple[str, str, dict[str, Any]]] = [
     ("tool", "connection", "arguments"), CALLS, ids=lambda one: one if isinstance(one, str) else ""
 )
 @pytest.mark.parametrize("left", [2, 3, None])
+@pytest.mark.parametrize("both", ["3", "2"], indirect=True, ids=["Cloud", "Data Center"])
 async def test_each_is_made_once_wherever_the_process_is_killed(
     both: tuple[Rig, Site], tool: str, connection: str, arguments: dict[str, Any], left: int | None
 ) -> None:
@@ -138,6 +158,47 @@ async def test_an_issue_that_the_index_does_not_have_is_unknown(both: tuple[Rig,
     rig.later()
     assert (await rig.effect("createIssue", connection="jira", title="New", text="T")).state is wire.State.UNKNOWN
     assert len(site.changes) == 1
+
+
+@pytest.mark.parametrize("after", ["", "edited", "removed"])
+async def test_a_page_that_others_edited_since_has_the_version_of_the_effect(
+    both: tuple[Rig, Site], after: str
+) -> None:
+    rig, site = both
+    rig.database.left = 3
+    with pytest.raises(KilledError):
+        await rig.effect("editPage", connection="wiki", page="42", text=TEXT)
+    rig.database.left = None
+    if after:
+        site.versions.append({"number": 3, "message": "of a person"})
+    if after == "removed":
+        del site.versions[1]
+    rig.later()
+    found = await rig.effect("editPage", connection="wiki", page="42", text=TEXT)
+    assert (found.state, len(site.changes)) == (wire.State.UNKNOWN if after == "removed" else wire.State.DONE, 1)
+
+
+@pytest.mark.parametrize("both", ["2"], indirect=True)
+async def test_data_center_has_texts_as_wiki_markup_in_which_nothing_is_markup(both: tuple[Rig, Site]) -> None:
+    rig, site = both
+    await rig.effect(
+        "addComment", connection="jira", issue="ABC-1", text="Ask [~jana] {color:red}\nh1. well-known - *x*"
+    )
+    await rig.effect("createIssue", "k2", "jira", title="[New]", text="T_1")
+    await rig.effect("updateIssue", "k3", "jira", issue="ABC-1", text="bq. !a.png!")
+    said = r"Ask \[\~jana\] \{color:red\}" + "\n" + r"&#104;1. well-known \- \*x\*"
+    assert site.comments[0]["body"] == said
+    assert (
+        site.issues["ABC-2"]["fields"] | {"summary": "[New]", "description": r"T\_1"} == site.issues["ABC-2"]["fields"]
+    )
+    assert site.issues["ABC-1"]["fields"]["description"] == r"&#98;q. \!a.png\!"
+
+
+async def test_an_issue_that_cloud_does_not_have_is_not_found(both: tuple[Rig, Site]) -> None:
+    rig, site = both
+    with pytest.raises(port.Misconfigured):
+        await rig.effect("addComment", connection="jira", issue="ABC-9", text="T")
+    assert site.changes == []
 
 
 async def test_a_page_keeps_what_it_says_and_text_is_no_markup(both: tuple[Rig, Site]) -> None:

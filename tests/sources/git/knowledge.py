@@ -46,6 +46,8 @@ class Commits(World):
         return made
 
     async def _commits(self, request: web.Request) -> web.Response:
+        if refusal := self.outrun(request.headers.get(api.OBSERVATION)):
+            return refusal
         raw = await request.read()
         self.largest = max(self.largest, len(raw))
         asked = api.GitCommits.model_validate_json(raw)
@@ -67,6 +69,8 @@ class Commits(World):
 
     async def _structure(self, request: web.Request) -> web.Response:
         """Asks for every content that it has not got, as the knowledge base does."""
+        if refusal := self.outrun(request.headers.get(api.OBSERVATION)):
+            return refusal
         asked = api.GitStructure.model_validate_json(await request.read())
         key = f"{asked.scope.project_id}/{asked.branch}"
         if asked.removed:
