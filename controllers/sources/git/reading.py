@@ -37,11 +37,11 @@ _WANT = re.compile(rb"want ([0-9a-fA-F]{40})")
 _UNCACHED = {"Cache-Control": "no-cache, max-age=0, must-revalidate"}
 REFS = routes.Route(
     "GET", "/api/v1/git/{connection}/info/refs", "The branches of a Git Connection (smart HTTP)",
-    raw_reply=True, runs=True, tokens=False, whole=True, query=("service",),
+    raw_reply=True, runs=True, analyses=True, tokens=False, whole=True, query=("service",),
 )  # fmt: skip
 PACK = routes.Route(
     "POST", f"/api/v1/git/{{connection}}/{_SERVICE}", "Objects of a Git Connection (smart HTTP)",
-    raw_body=True, raw_reply=True, runs=True, tokens=False, whole=True,
+    raw_body=True, raw_reply=True, runs=True, analyses=True, tokens=False, whole=True,
 )  # fmt: skip
 
 
