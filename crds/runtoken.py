@@ -111,8 +111,8 @@ class Run(BaseModel):
     ceiling: Priority
     principals: Annotated[tuple[access.Principal, ...], Field(max_length=access.MOST_OF_ONE)] = ()
     """As whom the run reads; empty: all of the scope."""
-    repository: Annotated[str, Field(max_length=511, pattern=r"^([^\s]+/[^\s]+)?$")] = ""
-    """ORG/NAME of a Job that analyzes this repository for the task, or for the ad-hoc query of that id; empty: a run."""
+    repository: Annotated[str, Field(max_length=511, pattern=r"^\S*$")] = ""
+    """ORG/NAME of a Job that analyzes it for the task, or for the ad-hoc query of that id; empty: a run."""
 
     @model_validator(mode="after")
     def _of_a_client(self) -> Run:

@@ -78,8 +78,8 @@ class Pass:
         return (method, route) in (_ANALYSIS_ROUTES if self.claims.analysis else _ROUTES)
 
     def allows(self, where: scope.Scope, *, writing: bool) -> bool:
-        """Whether it may read in `where`: exactly its scope, and what belongs to no client. An analysis may write there,
-        and has nothing to do with what belongs to no client."""
+        """Whether it may read in `where`: exactly its scope, and what belongs to no client. An analysis may write
+        in its scope, and has nothing to do with what belongs to no client."""
         if self.claims.analysis:
             return where == self.claims.scope
         return not writing and (where.is_global or where == self.claims.scope)
