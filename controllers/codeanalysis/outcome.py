@@ -32,11 +32,10 @@ class Failure(Model):
 
 
 class Structure(Model):
-    """Counts of the code graph."""
+    """Counts of the code graph; none where it had this commit before."""
 
-    files: _Count = 0
-    classes: _Count = 0
-    methods: _Count = 0
+    files: _Count | None = None
+    symbols: _Count | None = None
 
 
 class Cpg(Model):

@@ -90,7 +90,7 @@ def result(
         branch=report.branch,
         commit=report.commit,
         files=None if report.structure is None else report.structure.files,
-        symbols=None if report.structure is None else report.structure.classes + report.structure.methods,
+        symbols=None if report.structure is None else report.structure.symbols,
         methods=None if report.cpg is None else report.cpg.methods,
         calls=None if report.cpg is None else report.cpg.calls,
         extends=None if report.cpg is None else report.cpg.extends,
@@ -100,10 +100,10 @@ def result(
         overview=report.overview,
     )
     wire = {key: value for key, value in found.wire().items() if key not in ("job", "jobUid")}
+    there = sentence(found, known=report.structure is not None)
     why = end.failure or _lacking(git, report, joern=joern)
     if why is None:
-        return wire, condition(task, True, SUCCEEDED, sentence(found), now)
-    there = sentence(found)
+        return wire, condition(task, True, SUCCEEDED, there, now)
     text = f"{why.message.strip()} {there}" if there else why.message
     return wire, failed(task, outcome.Failure(reason=why.reason, message=text[:1500]), now)
 
@@ -125,11 +125,13 @@ def _lacking(git: pendingtask.Git, report: outcome.Report, *, joern: bool) -> ou
     return None
 
 
-def sentence(found: pendingtask.GitStatus) -> str:
-    """What was found, for people; "" for nothing."""
+def sentence(found: pendingtask.GitStatus, *, known: bool) -> str:
+    """What was found, for people; "" for nothing. `known`: the structure is there."""
     said = []
     if found.files is not None:
         said.append(f"{found.files} files with {found.symbols or 0} declarations")
+    elif known:
+        said.append("the structure was known")
     if found.methods is not None:
         named = f" in {', '.join(found.languages)}" if found.languages else ""
         left = f" (not read: {', '.join(found.skipped_languages)})" if found.skipped_languages else ""
