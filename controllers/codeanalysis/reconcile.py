@@ -109,11 +109,15 @@ class Analyses:
         return pendingtask.held(task) or task.metadata.deletion_timestamp is not None
 
     async def _readable(self, task: pendingtask.PendingTask) -> bool:
-        """Whether its Connection can be read. One that cannot is waited for, and in the end it is not."""
+        """Whether there is a Job to make. A Connection that cannot be read is waited for, and in the end it is not; what
+        needs no Job waits for no place."""
         assert task.spec.git is not None
         why = status.blocked(task, self._find(task.metadata.namespace, task.spec.git.connection))
         if why is None:
-            return True
+            made = self._attempt(task)
+            if isinstance(made, outcome.Failure):
+                await self._end(task, outcome.Ended(outcome.Report(), made))
+            return isinstance(made, job.Attempt)
         if status.patient(task, self._wall()):
             await self._show(task, *why)
         else:
@@ -212,13 +216,17 @@ class Analyses:
         return False
 
     def _attempt(self, task: pendingtask.PendingTask) -> job.Attempt | outcome.Failure:
-        """The Job to make; why there is none. Raises `crds.errors.Permanent` for a URL that names no repository."""
+        """The Job to make; why there is none."""
         assert self._jobs is not None
         assert task.spec.git is not None
         source = self._find(task.metadata.namespace, task.spec.git.connection)
         if source is None:
             return outcome.Failure(reason=status.NOT_FOUND, message="Its Connection is gone.")
-        return job.of_task(task, source.spec, joern=bool(self._jobs.template.joern)) or _NO_JOERN
+        try:
+            return job.of_task(task, source.spec, joern=bool(self._jobs.template.joern)) or _NO_JOERN
+        except errors.Permanent as error:
+            # Its URL names no repository.
+            return outcome.Failure(reason=status.NOT_READY, message=error.message)
 
     async def _show(self, task: pendingtask.PendingTask, reason: str, message: str) -> None:
         await self._write(task, {}, status.condition(task, None, reason, message, self._wall()))

@@ -31,9 +31,7 @@ async def kb(
         yield str(http.base_url), client.Client(str(http.base_url), http)
 
 
-async def test_it_waits_for_the_result(
-    kb: tuple[str, client.Client], capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_it_waits_for_the_result(kb: tuple[str, client.Client], capsys: pytest.CaptureFixture[str]) -> None:
     url, operator = kb
     asks = asyncio.create_task(run(capsys, url, *ASK))
     while not (works := await operator.analyze.claim(1)):  # noqa: ASYNC110  # what is awaited happens elsewhere
