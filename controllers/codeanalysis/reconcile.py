@@ -109,7 +109,7 @@ class Analyses:
         return pendingtask.held(task) or task.metadata.deletion_timestamp is not None
 
     async def _readable(self, task: pendingtask.PendingTask) -> bool:
-        """Whether there is a Job to make. A Connection that cannot be read is waited for, and in the end it is not; what
+        """Whether there is a Job to make. A Connection that cannot be read is waited for, and then given up. What
         needs no Job waits for no place."""
         assert task.spec.git is not None
         why = status.blocked(task, self._find(task.metadata.namespace, task.spec.git.connection))

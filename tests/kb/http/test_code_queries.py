@@ -128,7 +128,7 @@ async def test_clients_take_turns_and_have_bounds(rows: queries.Queries, clock: 
         await rows.add(asked(where))
         clock.advance(seconds=1)
     assert [one.scope for one in await rows.claim(2)] == [SHOP, OTHER]
-    assert [one.id for one in await rows.claim(3)] == ["query0", "query1", "query2"]
+    assert {one.id for one in await rows.claim(3)} == {"query0", "query1", "query2"}
     for _ in range(queries.MOST_WAITING - 3):
         await rows.add(asked())
     with pytest.raises(errors.Crowded):
