@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from controllers import settings
 from controllers.codeanalysis import job, outcome, status
 from controllers.pendingtask import job as runs
 from controllers.pendingtask.decide import decide
@@ -112,6 +113,21 @@ def test_its_token_is_of_the_connection_s_scope_and_of_no_run() -> None:
         assert claims.expires_at - NOW > timedelta(seconds=TEMPLATE.seconds)
     with pytest.raises(runtoken.WrongAudience):
         runtoken.Verifier(lambda: KEYS, lambda: NOW, runtoken.ROUTER).verify(token)
+
+
+def test_what_nothing_can_be_cloned_for_is_not_made() -> None:
+    known = {"sources_url": "http://sources", "run_token_keys": "/keys"}
+    joern = {"joern_enabled": True, "joern_image": "joern:1"}
+    made = settings.Settings(_env_file=None, **known, **joern).code_analysis()
+    assert made is not None
+    assert made.joern == "joern:1"
+    without = settings.Settings(_env_file=None, **known, joern_image="joern:1").code_analysis()
+    assert without is not None
+    assert without.joern == ""
+    for name in known:
+        assert settings.Settings(_env_file=None, **{**known, **joern, name: ""}).code_analysis() is None
+    with pytest.raises(ValueError, match="joern_image"):
+        settings.Settings(_env_file=None, joern_enabled=True)
 
 
 def pod(name: str, code: int = 0, message: str = "", reason: str = "") -> dict[str, Any]:

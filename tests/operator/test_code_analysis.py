@@ -5,22 +5,30 @@ The nodes' part is played here: a Job's pod is an object whose containers end as
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
+import itertools
 import json
 import secrets
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import prometheus_client
 import pytest
 
-from crds import labels
+from crds import labels, scope
+from kb import api, client, metrics, mongo
+from kb.analyze import queries
+from kb.http import analyze
 from tests import ports
-from tests.operator.conftest import Space, until
+from tests.kb.http.test_code_queries import served
+from tests.operator.conftest import Space, database_name, until
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator
 from tests.operator.test_polling import Begin, Start, condition
@@ -306,3 +314,53 @@ def _store(knowledge: Knowledge, body: bytes) -> dict[str, Any]:
     digest = hashlib.sha256(body).hexdigest()
     knowledge.stored[digest] = body
     return {"store": "gridfs", "key": digest, "sha256": digest, "bytes": len(body)}
+
+
+async def test_an_ad_hoc_query_has_one_job_and_one_end(
+    space: Space, place: Place, played: Played, mongodb_uri: str, database: Any
+) -> None:
+    """The knowledge base's routes of queries are served by the test's loop."""
+    opened, numbers = mongo.Database(mongodb_uri, database_name(space)), itertools.count()
+    rows = queries.Queries(opened, _now, lambda: f"query{next(numbers)}")
+    meters = metrics.Metrics(prometheus_client.CollectorRegistry())
+    loop = asyncio.get_running_loop()
+    async with served(analyze.Analyze(rows, allowed=True), _now, meters) as http:
+        kb = client.Client(str(http.base_url), http)
+
+        def ask(connection: str) -> api.CodeAnswer:
+            where = scope.Scope(client_id="acme")
+            asked = api.CodeQuery(scope=where, namespace=space.name, connection=connection, query="cpg.all.size")
+            return asyncio.run_coroutine_threadsafe(kb.analyze.ask(asked), loop).result(60)
+
+        def row(id_: str) -> dict[str, Any]:
+            return dict(database[queries.COLLECTION].find_one({"_id": id_}))
+
+        def play() -> None:
+            with place.begin(KB_URL=str(http.base_url), JOERN_AD_HOC_QUERIES=True) as operator:
+                until(lambda: polled(space), "the Connection is polled")
+                first, other = ask("code").id, ask("nothing").id
+                name = f"code-query-{first}"
+                until(lambda: row(first)["jobUid"] != "", "its Job is made and recorded")
+                assert list(played.jobs()) == [name]
+                assert played.secret(name)["query"] == "cpg.all.size"
+                assert row(other)["state"] == "Waiting"
+                operator.kill()
+            database[queries.COLLECTION].update_one({"_id": first}, {"$set": {"jobUid": ""}})
+            with place.begin(KB_URL=str(http.base_url), JOERN_AD_HOC_QUERIES=True):
+                until(lambda: row(first)["jobUid"] != "", "the same one is found after a kill")
+                assert list(played.jobs()) == [name]
+                played.pod(name, {"clone": (0, "", ""), "joern": (137, "OOMKilled", ""), "report": (0, "", "")})
+                played.end(name, "BackoffLimitExceeded")
+                until(lambda: row(first)["state"] == "Failed", "its end is said, which its pod could not")
+                assert row(first)["reason"] == "OutOfMemory"
+                assert "joern.memory" in row(first)["message"]
+                until(lambda: row(other)["state"] == "Failed", "and the next one has its turn")
+                assert row(other)["reason"] == "ConnectionNotFound"
+                assert list(played.jobs()) == [name]
+
+        await asyncio.to_thread(play)
+    await opened.close()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

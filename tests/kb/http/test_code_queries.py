@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import httpx
 import pytest
@@ -36,7 +36,7 @@ def rows(database: mongo.Database, clock: clocks.Clock) -> queries.Queries:
 
 @asynccontextmanager
 async def served(
-    routes: analyze.Analyze, clock: clocks.Clock, meters: metrics.Metrics
+    routes: analyze.Analyze, clock: Callable[[], datetime], meters: metrics.Metrics
 ) -> AsyncIterator[httpx.AsyncClient]:
     """The routes of queries alone, on a socket."""
     verifier = runtoken.Verifier(lambda: KEYS, clock, runtoken.KNOWLEDGE_BASE)
