@@ -240,7 +240,7 @@ def query(
         )
     except ValueError as error:
         raise errors.Unusable(
-            f"The query cannot be sent like this: {access.first(error)}.", "See jervis-kb code query --help."
+            f"The query cannot be sent like this: {access.first(error)}.", remedy="See jervis-kb code query --help."
         ) from error
     found = access.through(url, token, lambda kb: kb.analyze.ask(asked))
     if not wait:
@@ -270,7 +270,9 @@ def _ended(where: scope.Scope, id_: str, url: str, token: str) -> None:
             sys.stdout.write(printable.text(found.result).rstrip("\n") + "\n")
             return
         if found.state is api.QueryState.FAILED:
-            raise errors.Unusable(f"The query failed ({found.reason}): {found.message}", "Correct it and ask again.")
+            raise errors.Unusable(
+                f"The query failed ({found.reason}): {found.message}", remedy="Correct it and ask again."
+            )
         if found.state != state:
             state = found.state
             sys.stderr.write(f"{state.lower()}\n")
