@@ -116,8 +116,8 @@ def test_its_token_is_of_the_connection_s_scope_and_of_no_run() -> None:
 
 
 def test_what_nothing_can_be_cloned_for_is_not_made() -> None:
-    known = {"sources_url": "http://sources", "run_token_keys": "/keys"}
-    joern = {"joern_enabled": True, "joern_image": "joern:1"}
+    known: dict[str, Any] = {"sources_url": "http://sources", "run_token_keys": "/keys"}
+    joern: dict[str, Any] = {"joern_enabled": True, "joern_image": "joern:1"}
     made = settings.Settings(_env_file=None, **known, **joern).code_analysis()
     assert made is not None
     assert made.joern == "joern:1"
@@ -157,7 +157,7 @@ def test_what_a_pod_says_is_bounded_and_never_fatal(found: dict[str, Any], reaso
 
 
 def test_a_connection_that_may_come_is_waited_for() -> None:
-    times = {"phaseTimes": {"ReadyForQualification": "2026-03-01T00:00:00Z"}}
+    times: dict[str, Any] = {"phaseTimes": {"ReadyForQualification": "2026-03-01T00:00:00Z"}}
     waiting = task(Analysis.CPG, **times)
     assert status.blocked(waiting, None) == (
         "ConnectionNotFound", "There is no Git Connection code that the task's scope may read.",

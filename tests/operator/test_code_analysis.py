@@ -61,11 +61,12 @@ class Played:
     def pod(self, name: str, ends: dict[str, tuple[int, str, Any]]) -> None:
         """Its pod, whose containers ended: name -> (exit code, reason, message)."""
         job = self.jobs()[name]
-        body = {
+        body: Any = {
             "metadata": {"name": f"{name[:50]}-{secrets.token_hex(2)}", "labels": dict(job.metadata.labels)},
             "spec": {"containers": [{"name": "report", "image": IMAGE}]},
         }
-        made = self._space.core.create_namespaced_pod(self._space.name, body)
+        core: Any = self._space.core
+        made = core.create_namespaced_pod(self._space.name, body)
         statuses = [
             {
                 "name": one, "image": IMAGE, "imageID": "", "ready": False, "restartCount": 0,
@@ -82,7 +83,7 @@ class Played:
         failed = any(code for code, _, _ in ends.values())
         status = {"phase": "Failed" if failed else "Succeeded", "initContainerStatuses": before}
         status["containerStatuses"] = [last]
-        self._space.core.patch_namespaced_pod_status(made.metadata.name, self._space.name, {"status": status})
+        core.patch_namespaced_pod_status(made.metadata.name, self._space.name, {"status": status})
 
     def end(self, name: str, reason: str = "") -> None:
         """What the Job controller says: complete, or failed for `reason`."""
@@ -147,7 +148,7 @@ def submit(space: Space, name: str, analysis: list[str], **spec: Any) -> str:
 
 def analyzed(space: Space, name: str) -> tuple[str, str, str]:
     listed = space.status(name).get("conditions", ())
-    said = next((one for one in listed if one["type"] == "CodeAnalyzed"), {})
+    said: dict[str, Any] = next((one for one in listed if one["type"] == "CodeAnalyzed"), {})
     return said.get("status", ""), said.get("reason", ""), said.get("message", "")
 
 
