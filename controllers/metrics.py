@@ -131,6 +131,13 @@ class Metrics:
             ["outcome"],
             registry=registry,
         )
+        self.code_analyses = Counter(
+            f"{_PREFIX}_code_analyses",
+            "Analyses of repositories, by outcome (begun; Succeeded, or the reason of the condition CodeAnalyzed)",
+            ["outcome"],
+            registry=registry,
+        )
+        self.code_jobs = Gauge(f"{_PREFIX}_code_jobs", "Jobs that analyze repositories now", registry=registry)
         self.jobs_created = Counter(f"{_PREFIX}_jobs_created", "Jobs created", registry=registry)
         self.events_dropped = Counter(
             f"{_PREFIX}_events_dropped",

@@ -19,6 +19,7 @@ from controllers import clients as own
 from controllers.admission import Admission, Annotations, Limits
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention, sweep
+from controllers.codeanalysis import job as analyses
 from controllers.gpubackend import contexts
 from controllers.meetings import job as transcriptions
 from controllers.notices import mailer
@@ -129,6 +130,20 @@ class Settings(BaseSettings):
     transcription_tolerations: list[Shape] = Field(default_factory=list)
     transcription_volumes: list[Shape] = Field(default_factory=list)
     transcription_volume_mounts: list[Shape] = Field(default_factory=list)
+    joern_enabled: bool = False
+    """Tasks with `spec.git` may have a Cpg, made by Joern in a Job."""
+    joern_image: str = ""
+    """Of Joern; needed where it is enabled."""
+    joern_max_jobs: Annotated[int, Field(ge=1, le=100)] = 1
+    """Jobs that analyze repositories at the same time, with Joern or without."""
+    joern_memory: values.Quantity = "4Gi"
+    """Of Joern in one such Job."""
+    joern_heap: Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmgKMG]$")] = "3g"
+    """Of Joern's JVM: less than its memory."""
+    joern_seconds: Annotated[int, Field(ge=60, le=86_400)] = 1800
+    """Upper bound of one such Job."""
+    joern_ad_hoc_queries: bool = False
+    """Run the queries of Joern that callers of the knowledge base send."""
     router_token_file: str = ""
     """Where the operator's own token for the router stands; empty for a router that wants none."""
     run_token_keys: str = ""
@@ -307,6 +322,12 @@ class Settings(BaseSettings):
         return value
 
     @model_validator(mode="after")
+    def _joern(self) -> Settings:
+        if self.joern_enabled and not self.joern_image:
+            raise ValueError("joern_enabled needs joern_image, an image of the target joern of the Dockerfile")
+        return self
+
+    @model_validator(mode="after")
     def _mail(self) -> Settings:
         if self.notice_mail_server and "@" not in parseaddr(self.notice_mail_from)[1]:
             raise ValueError("notice_mail_from needs an address, such as Jervis <jervis@example.com>")
@@ -435,6 +456,21 @@ class Settings(BaseSettings):
             volumes=self.transcription_volumes,
             mounts=self.transcription_volume_mounts,
             scratch=self.transcription_scratch,
+        )
+
+    def code_analysis(self) -> analyses.Template | None:
+        """What Jobs that analyze repositories share; None: there are none, since nothing may be cloned."""
+        if not self.sources_url or not self.run_token_keys:
+            return None
+        return analyses.Template(
+            run=self.template(),
+            sources_url=self.sources_url,
+            kb_url=self.kb_url,
+            joern=self.joern_image if self.joern_enabled else "",
+            seconds=self.joern_seconds,
+            memory=self.joern_memory,
+            heap=self.joern_heap,
+            ttl_seconds=self.job_ttl_seconds,
         )
 
     def template(self) -> job.Template:

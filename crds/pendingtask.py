@@ -18,7 +18,7 @@ from crds.exits import ExitReason
 from crds.facts import Facts
 from crds.model import IMMUTABLE, ONE_WRITER, Metadata, Model, Time, rules, within_years
 from crds.schedule import Recurrence, Schedule
-from crds.values import ContentRef, FixedIdentifier, OptionalIdentifier, Urn
+from crds.values import ContentRef, FixedIdentifier, ObjectName, OptionalIdentifier, Urn
 
 CONTENT_BYTES = 32768
 MOST_ATTACHMENTS = 32
@@ -166,12 +166,45 @@ class Budget(Model):
     """Not enforced: no run delegates yet. Reserved for levels of sub-delegation."""
 
 
+class Analysis(StrEnum):
+    """One way to read a repository (seed 001 "Git: initial branch index").
+
+    Overview: its files, technologies and latest commits as a text. Structure: declarations, imports and calls in the
+    code graph. Cpg: what Joern finds of calls, base types and types that are used.
+    """
+
+    OVERVIEW = "Overview"
+    STRUCTURE = "Structure"
+    CPG = "Cpg"
+
+
+class Git(Model):
+    """A branch of a repository that is analyzed before the task is qualified."""
+
+    connection: ObjectName
+    """Name of a Connection of type Git in the same namespace, of the task's client."""
+    ref: Annotated[str, Field(max_length=255, pattern=r"^([^\s~^:?*\[\\-][^\s~^:?*\[\\]*)?$")] = ""
+    """Name of a branch that the Connection reads. Empty: the repository's default branch."""
+    analysis: Annotated[
+        tuple[Analysis, ...], Field(min_length=1, max_length=3, json_schema_extra={"x-kubernetes-list-type": "set"})
+    ]
+    """What is wanted: Overview, Structure, Cpg. Without content the task is about the overview, if it is among them."""
+
+
 class Spec(Model):
     """Input and settings of the task."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            ("has(self.content) != has(self.contentRef)", "set exactly one of content and contentRef"),
+            (
+                "has(self.content) != has(self.contentRef) || (has(self.git) && !has(self.content))",
+                "set exactly one of content and contentRef; with git at most one",
+            ),
+            (
+                "!has(self.git) || self.type == 'GitProcessing'",
+                "git is for type GitProcessing; set type to GitProcessing or leave git out",
+            ),
+            ("has(self.git) == has(oldSelf.git)", "git is immutable; delete the object and create a new one"),
             (
                 "self.type != 'ScheduledTask' || has(self.schedule)",
                 "schedule is required for type ScheduledTask; set schedule.at or schedule.cron",
@@ -217,6 +250,9 @@ class Spec(Model):
         Field(max_length=MOST_ATTACHMENTS, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
     ] = ()
     """Files that belong to the content."""
+    git: Annotated[Git, Field(json_schema_extra=rules(IMMUTABLE))] | None = None
+    """A repository to analyze first, in a Job; the condition CodeAnalyzed says what became of it. A failure of it is
+    none of the task. Immutable."""
     facts: Facts | None = None
     """What the fields of the source item say: nodes and relationships that need no model."""
     access: Access | None = None
@@ -381,6 +417,43 @@ class ResultRef(Model):
     """Key in the collection."""
 
 
+class GitStatus(Model):
+    """The analysis of spec.git: its Job, and what it found."""
+
+    job: Annotated[str, Field(max_length=63)] = ""
+    """Name of the Job, in the release's namespace; written before the Job is made."""
+    job_uid: Annotated[str, Field(max_length=63)] = ""
+    """Its uid; empty until it is known to exist."""
+    repository: Annotated[str, Field(max_length=255)] = ""
+    """ORG/NAME of the repository."""
+    branch: Annotated[str, Field(max_length=255)] = ""
+    """The branch that was analyzed."""
+    commit: Annotated[str, Field(max_length=64, pattern=r"^[0-9a-f]*$")] = ""
+    """Its commit."""
+    files: Annotated[int, Field(ge=0)] | None = None
+    """Source files in the code graph, if Structure was asked for."""
+    symbols: Annotated[int, Field(ge=0)] | None = None
+    """Declarations in them."""
+    methods: Annotated[int, Field(ge=0)] | None = None
+    """Functions and methods that Joern found, if Cpg was asked for."""
+    calls: Annotated[int, Field(ge=0)] | None = None
+    """Calls between them."""
+    extends: Annotated[int, Field(ge=0)] | None = None
+    """Base types that Joern found."""
+    uses_type: Annotated[int, Field(ge=0)] | None = None
+    """Types of fields and parameters that Joern found."""
+    languages: Annotated[
+        tuple[str, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    ] = ()
+    """Languages that Joern read."""
+    skipped_languages: Annotated[
+        tuple[str, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    ] = ()
+    """Languages of the repository that this Joern cannot read."""
+    overview: ContentRef | None = None
+    """The overview; the content of a task that has none."""
+
+
 class PlanOutcome(StrEnum):
     """What became of the plan of a run."""
 
@@ -431,6 +504,8 @@ class Status(Model):
     """The outcome of qualification."""
     dispatch: Dispatch | None = None
     """The current run."""
+    git: GitStatus | None = None
+    """The analysis of spec.git."""
     user_task: UserTask | None = None
     """The request to a person that the task waits for."""
     approvals: Annotated[
@@ -467,6 +542,23 @@ class Status(Model):
         """
         asked = self.phase_times.get(phases.Phase.USER_TASK)
         return f"run-{self.attempt}" + (f"-{int(asked.timestamp())}" if asked is not None else "")
+
+
+CODE_ANALYZED = "CodeAnalyzed"
+"""The condition about the analysis of spec.git: Unknown while it waits or runs, then True or False."""
+
+
+def awaits_analysis(task: PendingTask) -> bool:
+    """Whether the task waits, or will wait, for the analysis of its repository."""
+    said = find(task.status.conditions, CODE_ANALYZED)
+    return task.spec.git is not None and (said is None or said.status is ConditionStatus.UNKNOWN)
+
+
+def stored_content(task: PendingTask) -> ContentRef | None:
+    """Where its content is stored: what spec.contentRef says, or the overview of the repository that it is about."""
+    if task.spec.content is not None or task.spec.content_ref is not None or task.status.git is None:
+        return task.spec.content_ref
+    return task.status.git.overview
 
 
 JOB_SUSPENDED = "JobSuspended"

@@ -2,9 +2,10 @@
 
 A JSON Web Token (RFC 7519), HS256, media type `jervis-run+jwt`. Registered claims: `iss` jervis-operator, `sub` the
 task's uid, `aud` the services that accept it, `iat`, `exp`. Private claims: `ns`, `attempt`, `client`, `project`,
-`group`, `mode`, `ceiling` (0..3, the most urgent priority allowed), and `principals` of a run on behalf of a user,
-which has a media type of its own. Readers ignore unknown claims; a claim that changes
-its meaning gets another media type.
+`group`, `mode`, `ceiling` (0..3, the most urgent priority allowed), `principals` of a run on behalf of a user, and
+`repository` of a Job that analyzes code. Each of the last two has a media type of its own: such a token opens less, or
+other routes, than a run's.
+Readers ignore unknown claims; a claim that changes its meaning gets another media type.
 
     Refused (Permanent)     the token is not accepted
     +-- Malformed           not a run token, too long, or unusable claims
@@ -40,11 +41,15 @@ from crds.priority import Priority
 TYPE = "jervis-run+jwt"
 AS_TYPE = "jervis-run-as+jwt"
 """Of a run that reads on behalf of a user: who ignores its `principals` would show it more, and refuses it."""
+ANALYSIS_TYPE = "jervis-analysis+jwt"
+"""Of a Job that analyzes code: who does not know it gives it no right of a run."""
+_TYPES = (TYPE, AS_TYPE, ANALYSIS_TYPE)
 ISSUER = "jervis-operator"
 KNOWLEDGE_BASE = "jervis-kb"
 ROUTER = "jervis-router"
 SOURCES = "jervis-sources"
 AUDIENCE = (KNOWLEDGE_BASE, ROUTER, SOURCES)
+ANALYSIS_AUDIENCE = (KNOWLEDGE_BASE, SOURCES)
 KEY_BYTES = 32
 """Minimum length for HS256: RFC 7518, 3.2."""
 TOKEN_CHARS = 8000
@@ -106,12 +111,26 @@ class Run(BaseModel):
     ceiling: Priority
     principals: Annotated[tuple[access.Principal, ...], Field(max_length=access.MOST_OF_ONE)] = ()
     """As whom the run reads; empty: all of the scope."""
+    repository: Annotated[str, Field(max_length=511, pattern=r"^\S*$")] = ""
+    """ORG/NAME of a Job that analyzes it for the task, or for the ad-hoc query of that id; empty: a run."""
 
     @model_validator(mode="after")
     def _of_a_client(self) -> Run:
         if self.scope.is_global:
             raise ValueError("a run's scope names a client")
+        if self.analysis and self.principals:
+            raise ValueError("code is analyzed as a whole, on behalf of no user")
         return self
+
+    @property
+    def analysis(self) -> bool:
+        """Whether it is a Job that analyzes code."""
+        return bool(self.repository)
+
+    @property
+    def media_type(self) -> str:
+        """`typ` of its token."""
+        return ANALYSIS_TYPE if self.analysis else AS_TYPE if self.principals else TYPE
 
 
 class Claims(Run):
@@ -148,8 +167,8 @@ def ring(secrets: Iterable[bytes]) -> Ring:
 
 
 def is_run_token(token: str) -> bool:
-    """Whether a bearer token has the type of a run token; nothing is verified."""
-    return _header(token).get("typ") in (TYPE, AS_TYPE)
+    """Whether a bearer token has a type of run tokens; nothing is verified."""
+    return _header(token).get("typ") in _TYPES
 
 
 class Signer:
@@ -166,8 +185,8 @@ class Signer:
         fields = {name: getattr(run, name) for name in Run.model_fields}
         claims = Claims(**fields, audience=audience, issued_at=issued, expires_at=issued + lifetime)
         key_id, secret = next(iter(self._keys().items()))
-        kind = AS_TYPE if claims.principals else TYPE
-        return jwt.encode(_payload(claims), secret, _ALGORITHM, headers={"kid": key_id, "typ": kind})
+        headers = {"kid": key_id, "typ": claims.media_type}
+        return jwt.encode(_payload(claims), secret, _ALGORITHM, headers=headers)
 
 
 class Verifier:
@@ -202,7 +221,7 @@ class Verifier:
 
     def _read(self, token: str, keys: Ring) -> Claims:
         header = _header(token)
-        if header.get("typ") not in (TYPE, AS_TYPE):
+        if header.get("typ") not in _TYPES:
             raise Malformed(f"the token is not of type {TYPE}")
         key_id = header.get("kid")
         if not isinstance(key_id, str) or key_id not in keys:
@@ -214,8 +233,8 @@ class Verifier:
         except (jwt.PyJWTError, ValueError, RecursionError) as error:
             raise Malformed("the run token cannot be read") from error
         claims = _claims(payload)
-        if bool(claims.principals) != (header["typ"] == AS_TYPE):
-            raise Malformed("the run token's type and its principals do not belong together")
+        if header["typ"] != claims.media_type:
+            raise Malformed("the run token's type and its claims do not belong together")
         if self._audience not in claims.audience:
             raise WrongAudience(f"the run token is not meant for {self._audience}")
         return claims
@@ -243,6 +262,7 @@ def _payload(claims: Claims) -> dict[str, Any]:
         "mode": claims.mode.value,
         "ceiling": int(claims.ceiling),
         **({"principals": list(claims.principals)} if claims.principals else {}),
+        **({"repository": claims.repository} if claims.repository else {}),
     }
 
 
@@ -259,6 +279,7 @@ def _claims(payload: Mapping[str, Any]) -> Claims:
             mode=payload["mode"],
             ceiling=payload["ceiling"],
             principals=tuple(payload.get("principals", ())),
+            repository=payload.get("repository", ""),
             audience=tuple(payload["aud"]),
             issued_at=datetime.fromtimestamp(payload["iat"], UTC),
             expires_at=datetime.fromtimestamp(payload["exp"], UTC),

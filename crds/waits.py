@@ -18,6 +18,7 @@ class Reason(StrEnum):
     SUSPENDED = "Suspended"
     JOB_SUSPENDED = "JobSuspended"
     NOT_ALLOWED = "NotAllowed"
+    CODE_ANALYSIS = "CodeAnalysis"
     POSTPONED = "Postponed"
     QUALIFIER_BUSY = "QualifierBusy"
     NO_GPU_BACKEND = "NoGpuBackend"
@@ -31,6 +32,7 @@ MESSAGES = {
     Reason.SUSPENDED: "spec.suspend is true; set it to false to go on.",
     Reason.JOB_SUSPENDED: "Its Job is suspended, and not by the operator.",
     Reason.NOT_ALLOWED: "Its namespace may not have what it asks for; its condition Accepted says what to change.",
+    Reason.CODE_ANALYSIS: "Its repository is analyzed first; its condition CodeAnalyzed says how far that is.",
     Reason.POSTPONED: "The last try failed; status.retry says why and when the next one follows.",
     Reason.QUALIFIER_BUSY: "The qualifier is at its limit of concurrent tasks.",
     Reason.NO_GPU_BACKEND: "No GpuBackend of kind GPU is Ready; see `kubectl get gpu` and create or repair one.",

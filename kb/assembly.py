@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +17,7 @@ from crds import authorities, errors
 from kb import carry, loops, metrics, mongo, records, settings
 from kb.aliases import merge
 from kb.aliases import mongo as aliases_mongo
+from kb.analyze import queries
 from kb.code import analyst, budget, census
 from kb.code import book as code_book
 from kb.content import mongo as content
@@ -27,6 +29,7 @@ from kb.files import inside, pages, reader, tika, vision
 from kb.graph import store as graph
 from kb.http import (
     aliases,
+    analyze,
     atomic,
     commits,
     documents,
@@ -257,6 +260,9 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         *atomic.Storing(way, ground.graph, ground.vectors.store, book, stores.rules, meters).routes(),
         *reindexing.Reindexing(ground.vectors.book).routes(),
         *erasing.Erasing(forgetter, asked_for, kept.places).routes(),
+        *analyze.Analyze(
+            queries.Queries(ground.database, clock, lambda: uuid.uuid4().hex), allowed=config.code_queries
+        ).routes(),
         *learning.Learning(way, learn.Learner(asked, way), clock).routes(),
     ]
     return knowledge.Writing(pipe, writers, readers, known), routes

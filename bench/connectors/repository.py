@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bench.connectors import knowledge, site
-from controllers.sources import assignments, port
+from controllers.sources import assignments, port, repositories
 from controllers.sources.git import clone
 from controllers.sources.protocols import git
 from crds import connection, pendingtask, scope
@@ -115,11 +115,11 @@ class Repository(site.Site):
         return found
 
     def _urn(self, branch: str) -> str:
-        return f"git::{git.repository(self.url).path}@{branch}:overview"
+        return f"git::{repositories.of(self.url).path}@{branch}:overview"
 
     def rows(self) -> list[site.Row]:
         """See `Site`."""
-        found, where = [], git.repository(self.url)
+        found, where = [], repositories.of(self.url)
         owner = scope.Scope(client_id="acme", project_id=PROJECT)
         for name, tip in self._branches.items():
             text = self._readme[tip]

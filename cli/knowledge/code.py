@@ -6,6 +6,7 @@ import asyncio
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -16,6 +17,7 @@ from cli import errors, printable
 from cli.knowledge import access
 from cli.output import Format, Output
 from cli.views import table
+from crds import scope
 from kb import api
 
 _Reply = TypeVar("_Reply", bound=api.Reply)
@@ -237,10 +239,81 @@ def add(
     )
 
 
+_SHOWN_SECONDS = 3.0
+"""Between two looks at a query that has not ended."""
+
+
+def query(
+    text: Annotated[
+        str, typer.Argument(metavar="QUERY", help="CPGQL, such as 'cpg.method.name.l'; - reads it from stdin.")
+    ],
+    connection: Annotated[str, typer.Option("--connection", help="Git Connection of the repository.")],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the Connection.")],
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
+    ref: Annotated[str, typer.Option("--ref", help="Name of a branch; without it the default branch.")] = "",
+    seconds: Annotated[int, typer.Option("--seconds", help="Upper bound of its Job.")] = 600,
+    wait: Annotated[bool, typer.Option(help="Wait for the result; otherwise print the id.")] = True,
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """Run a query of Joern about a branch, in a Job; the installation has to allow it (joern.adHocQueries)."""
+    where = access.where(owner, project, group)
+    try:
+        asked = api.CodeQuery(
+            scope=where,
+            namespace=namespace,
+            connection=connection,
+            ref=ref,
+            query=sys.stdin.read() if text == "-" else text,
+            seconds=seconds,
+        )
+    except ValueError as error:
+        raise errors.Unusable(
+            f"The query cannot be sent like this: {access.first(error)}.", remedy="See jervis-kb code query --help."
+        ) from error
+    found = access.through(url, token, lambda kb: kb.analyze.ask(asked))
+    if not wait:
+        sys.stdout.write(f"{found.id}\n")
+        return
+    sys.stderr.write(f"query {found.id}\n")
+    _ended(where, found.id, url, token)
+
+
+def result(
+    id_: Annotated[str, typer.Argument(metavar="ID", help="Of a query, as `query --no-wait` printed it.")],
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """Wait for the result of a query and print it."""
+    _ended(access.where(owner, project, group), id_, url, token)
+
+
+def _ended(where: scope.Scope, id_: str, url: str, token: str) -> None:
+    state = ""
+    while True:
+        found = access.through(url, token, lambda kb: kb.analyze.show(where, id_))
+        if found.state is api.QueryState.SUCCEEDED:
+            sys.stdout.write(printable.text(found.result).rstrip("\n") + "\n")
+            return
+        if found.state is api.QueryState.FAILED:
+            raise errors.Unusable(
+                f"The query failed ({found.reason}): {found.message}", remedy="Correct it and ask again."
+            )
+        if found.state != state:
+            state = found.state
+            sys.stderr.write(f"{state.lower()}\n")
+        time.sleep(_SHOWN_SECONDS)
+
+
 def application() -> typer.Typer:
     """The group of commands."""
     app = typer.Typer(
-        help="Questions about code: callers, callees, impact, path, history, where, map.", no_args_is_help=True
+        help="Questions about code: callers, callees, impact, path, history, where, map, query.", no_args_is_help=True
     )
     app.command("add")(add)
     app.command("callers")(callers)
@@ -250,6 +323,8 @@ def application() -> typer.Typer:
     app.command("history")(history)
     app.command("where")(where)
     app.command("map")(outline)
+    app.command("query")(query)
+    app.command("result")(result)
     return app
 
 

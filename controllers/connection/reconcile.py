@@ -84,6 +84,13 @@ class Connections:
     def __contains__(self, uid: object) -> bool:
         return uid in self._known or uid in self._unread
 
+    def find(self, namespace: str, name: str) -> connection.Connection | None:
+        """The Connection of that name, as last seen."""
+        every = (
+            one for one in self._known.values() if (one.metadata.namespace, one.metadata.name) == (namespace, name)
+        )
+        return next(every, None)
+
     async def absent(self, namespace: str, name: str, uid: str) -> bool | None:
         """Whether there is no such Connection in the cluster; None: this operator may not look there. Raises
         `Operational`."""

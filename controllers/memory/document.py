@@ -45,7 +45,7 @@ def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[
         **_identity(task),
         "mode": order.mode(spec).value,
         "content": spec.content,
-        "contentRef": spec.content_ref.wire() if spec.content_ref else None,
+        "contentRef": stored.wire() if (stored := pendingtask.stored_content(task)) is not None else None,
         "attachments": [one.wire() for one in spec.attachments],
         "messages": [one.wire() for one in spec.messages[: status.messages_seen]],
         "answers": [one.wire() for one in spec.answers[: status.answers_seen]],

@@ -14,6 +14,7 @@ from controllers.pendingtask.decision import Decision, DeleteJob, View, act, wai
 from controllers.pendingtask.observed import JobState, ObservedState
 from controllers.pendingtask.policy import (
     admission,
+    analysis,
     answered,
     dispatched,
     interruption,
@@ -51,7 +52,13 @@ _HELD: tuple[Policy, ...] = (admission.refused, admission.allowed, interruption.
 CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
     Phase.NEW: (*_HELD, scheduled.admit),
     Phase.SCHEDULED: (answered.superseded, scheduled.on_record, *_HELD, scheduled.fire),
-    Phase.READY_FOR_QUALIFICATION: (answered.superseded, *_HELD, interruption.retry_later, qualifying.claim),
+    Phase.READY_FOR_QUALIFICATION: (
+        answered.superseded,
+        *_HELD,
+        analysis.analyzed,
+        interruption.retry_later,
+        qualifying.claim,
+    ),
     # Suspension does not interrupt a reading: it holds no GPU, and its result is needed in any case.
     Phase.QUALIFYING: (
         admission.unread,

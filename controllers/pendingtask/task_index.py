@@ -38,6 +38,7 @@ class Entry:
     held        suspended by its user, by another controller that suspended its Job, or by its namespace's limits
     not_before  postponed until then; 0: not postponed
     noted       the reason of waiting in its conditions (of `crds.waits`); "" without one
+    analyzing   waits, or will wait, for the analysis of its repository
     """
 
     version: int
@@ -51,6 +52,7 @@ class Entry:
     queued: int = 0
     not_before: int = 0
     noted: str = ""
+    analyzing: bool = False
 
     @property
     def name(self) -> str:
@@ -105,6 +107,7 @@ class Tasks:
             queued=_queued(task, phase, since),
             not_before=_not_before(task, phase),
             noted=_noted(task),
+            analyzing=pendingtask.awaits_analysis(task),
         )
         before = self.bookings.runs.get(uid)
         if known is not None:
@@ -172,6 +175,11 @@ class Tasks:
         for phase in phases:
             yield from self._by_phase[phase]
 
+    def analyzing(self) -> list[str]:
+        """Uids of the tasks that wait for the analysis of their repository, in their order."""
+        waiting = ((self._entries[uid].order, uid) for uid in self._by_phase[Phase.READY_FOR_QUALIFICATION])
+        return [uid for _, uid in sorted(waiting) if self._entries[uid].analyzing]
+
     def count(self, phase: Phase) -> int:
         """Number of tasks in that phase."""
         return len(self._by_phase[phase])
@@ -232,12 +240,13 @@ def _noted(task: pendingtask.PendingTask) -> str:
 
 
 def _user_waits(task: pendingtask.PendingTask, phase: Phase) -> bool:
-    """Whether a person waits for this task now. A postponed or held task does not hold Background work back."""
+    """Whether a person waits for this task now. One that is postponed, held or being analyzed does not hold Background
+    work back."""
     if not order.foreground(task.spec) or pendingtask.held(task) or task.metadata.deletion_timestamp is not None:
         return False
     retry = task.status.retry
     postponed = phase in _POSTPONABLE and retry is not None and retry.next_at is not None
-    return phase not in _WAITING_FOR_OTHERS and not postponed
+    return phase not in _WAITING_FOR_OTHERS and not postponed and not pendingtask.awaits_analysis(task)
 
 
 _NOT_STORED = frozenset({"managedFields", "annotations", "ownerReferences"})

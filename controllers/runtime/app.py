@@ -141,6 +141,7 @@ class Runtime:
             start(acting.connections.removals.run(acting.connections.may_act), "removals of sources")
         if acting.transcriptions is not None:
             start(acting.transcriptions.run(acting.connections.may_act), "transcriptions")
+        start(acting.analyses.run(acting.connections.may_act), "analyses of repositories")
         start(acting.archivist.work(), "archive")
         if config.outcomes:
             start(acting.reporter.work(), "outcomes")

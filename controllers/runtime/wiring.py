@@ -11,6 +11,8 @@ import kube
 from controllers import backpressure, events, namespaces, projects, queue, settings
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention
+from controllers.codeanalysis import jobs, queries
+from controllers.codeanalysis import reconcile as analyses
 from controllers.connection import polling, removals
 from controllers.connection import reconcile as connections
 from controllers.gpubackend import absence, probe
@@ -242,21 +244,23 @@ class Wiring:
             created=to.metrics.jobs_created.inc,
             token=lambda: to.lease.token,
         )
+        written = status_writer.Writer(
+            to.api,
+            self.cache,
+            recorder=self.recorder,
+            measured=to.metrics,
+            leadership=to.lease,
+            tracer=to.tracer,
+            wall=wall,
+        )
+        self.analyses = self._analyses(written)
         self.tasks = reconcile.Reconciler(
             limits,
             self.cache,
             reader=workloads.WorkloadReader(to.api, to.memory, self.workloads),
             qualifier=self.qualifier,
             readings=self.readings,
-            written=status_writer.Writer(
-                to.api,
-                self.cache,
-                recorder=self.recorder,
-                measured=to.metrics,
-                leadership=to.lease,
-                tracer=to.tracer,
-                wall=wall,
-            ),
+            written=written,
             effects=executor.EffectExecutor(
                 on_cluster, self.qualifier, self.cache, measured=to.metrics, monotonic=self._monotonic
             ),
@@ -277,14 +281,35 @@ class Wiring:
             judge=self._judge,
         )
 
+    def _analyses(self, written: status_writer.Writer) -> analyses.Analyses:
+        """Of repositories that tasks name; where nothing can be cloned, tasks learn that."""
+        config, to, made, asked = self._config, self._to, None, None
+        template, signer = config.code_analysis(), self._signer()
+        if template is not None and signer is not None:
+            made = jobs.Jobs(to.api, template, signer=signer, token=lambda: to.lease.token, measured=to.metrics)
+            if config.joern_ad_hoc_queries and template.joern:
+                asked = queries.Queries(to.knowledge, made, find=self.connections.find, measured=to.metrics)
+        return analyses.Analyses(
+            to.api,
+            self.cache,
+            written,
+            made,
+            asked,
+            at_once=config.joern_max_jobs,
+            find=self.connections.find,
+            measured=to.metrics,
+            wall=wall,
+        )
+
     async def _regroup(self, project: scope.Scope) -> int:
         return (await self._to.knowledge.projects.regroup(project)).documents
 
     def _run_tokens(self) -> run_token.RunTokens:
-        config, signer = self._config, None
-        if config.run_token_keys:
-            signer = runtoken.Signer(keyring.Keyring(Path(config.run_token_keys), self._monotonic), wall)
-        return run_token.RunTokens(self._to.api, self.workloads, config.template(), signer)
+        return run_token.RunTokens(self._to.api, self.workloads, self._config.template(), self._signer())
+
+    def _signer(self) -> runtoken.Signer | None:
+        keys = self._config.run_token_keys
+        return runtoken.Signer(keyring.Keyring(Path(keys), self._monotonic), wall) if keys else None
 
     def _housekeeping(self) -> None:
         """Orphaned runs, the archive, the reports of outcomes, and notices."""

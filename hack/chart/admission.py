@@ -30,7 +30,7 @@ STEERING = (
 """A person steers with them while the task lives; they are not read once it is finished."""
 AFTER_THE_END = ("ttlSecondsAfterFinished",)
 """Means something after the end only, so it stays open."""
-FIXED_BY_THE_CRD = ("type", "clientId", "onBehalfOf")
+FIXED_BY_THE_CRD = ("type", "clientId", "onBehalfOf", "git")
 """The CRD's own rules refuse any change."""
 
 _HEAD = """\

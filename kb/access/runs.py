@@ -1,5 +1,6 @@
 """What a run token opens: its own scope, to read, by the routes that a run calls; nothing of the service's upkeep.
 
+The token of a Job that analyzes code writes in its own scope what the Job found, and reads nothing else.
 A new route is closed to runs until it stands here.
 """
 
@@ -34,6 +35,16 @@ _ROUTES = frozenset(
         ("POST", "/api/v1/code/neighbourhood"),
     }
 )
+_ANALYSIS_ROUTES = frozenset(
+    {
+        ("GET", "/api/v1/content/{key}"),
+        ("POST", "/api/v1/content"),
+        ("POST", "/api/v1/ingest/git-structure"),
+        ("POST", "/api/v1/ingest/cpg"),
+        ("POST", "/api/v1/analyze/code/{id}/result"),
+    }
+)
+"""What a Job that analyzes code hands over, in its own scope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,8 @@ class Pass:
     @property
     def name(self) -> str:
         """For messages and logs: the run, without anything of its content."""
+        if self.claims.analysis:
+            return f"analysis {self.claims.task_uid} in {self.claims.namespace}"
         return f"run {self.claims.attempt} of task {self.claims.task_uid} in {self.claims.namespace}"
 
     @property
@@ -64,8 +77,11 @@ class Pass:
 
     def permits(self, method: str, route: str) -> bool:
         """Whether a run may call the route at all; `route` as it is registered, with its parameters' names."""
-        return (method, route) in _ROUTES
+        return (method, route) in (_ANALYSIS_ROUTES if self.claims.analysis else _ROUTES)
 
     def allows(self, where: scope.Scope, *, writing: bool) -> bool:
-        """Whether it may read in `where`: exactly its scope, and what belongs to no client."""
+        """Whether it may read in `where`: exactly its scope, and what belongs to no client. An analysis may write
+        in its scope, and has nothing to do with what belongs to no client."""
+        if self.claims.analysis:
+            return where == self.claims.scope
         return not writing and (where.is_global or where == self.claims.scope)

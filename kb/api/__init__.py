@@ -5,6 +5,17 @@ lists, not its modules.
 """
 
 from kb.api.aliases import Alias, Aliases, Candidate, Candidates, Merge, MergeReply
+from kb.api.analyze import (
+    CodeAnswer,
+    CodeQuery,
+    QueryClaim,
+    QueryClaims,
+    QueryFailure,
+    QueryMade,
+    QueryResult,
+    QueryState,
+    QueryWork,
+)
 from kb.api.code import (
     ENDINGS,
     GIT_BRANCH,
@@ -267,10 +278,12 @@ __all__ = [
     "ChunksReply",
     "ClassificationResult",
     "ClassifyJiraTicket",
+    "CodeAnswer",
     "CodeCall",
     "CodeMap",
     "CodePath",
     "CodePlace",
+    "CodeQuery",
     "CodeQuestion",
     "CodeSymbol",
     "CodeWhere",
@@ -395,6 +408,13 @@ __all__ = [
     "Qualification",
     "QualifierDirective",
     "QualifierPhase",
+    "QueryClaim",
+    "QueryClaims",
+    "QueryFailure",
+    "QueryMade",
+    "QueryResult",
+    "QueryState",
+    "QueryWork",
     "Queue",
     "RankedFile",
     "RankedPlace",

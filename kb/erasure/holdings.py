@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from crds import scope
 from kb import mongo
 from kb.aliases import mongo as aliases
+from kb.analyze import queries
 from kb.code import book as code
 from kb.erasure import closed, tasks
 from kb.ingest import observers
@@ -51,6 +52,7 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
         "entityTypes": Collection(database, entitytypes.COLLECTION),
         "linkPatterns": Collection(database, patterns.COLLECTION),
         "codeBranches": Collection(database, code.BRANCHES),
+        "codeQueries": Collection(database, queries.COLLECTION),
         "codeFacts": Collection(database, code.FACTS),
         "observers": Collection(database, observers.COLLECTION, _clients),
         "rules": Collection(database, rules.COLLECTION),

@@ -41,6 +41,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "--set", "router.backendSecrets={gpu-token},router.aliases.gpt-4o=qwen2.5:7b", "--set", "tika.enabled=true",
         "--set", "sources.enabled=true,sources.tokens.existingSecret.name=sources-tokens",
         "--set", "transcription.engine=faster-whisper",
+        "--set", "joern.enabled=true,joern.image=registry.example.com/jervis-joern:1,joern.adHocQueries=true",
         "--set", "kb.tokens.existingSecret.name=kb-tokens,kb.tokens.clientSecret.name=kb-token",
         "--set", "models.reranker=bge-reranker-v2-m3",
         "--set", "weaviate.existingSecret.name=vectors", "--set", "networkPolicy.kbEgress[0].ports[0].port=443",

@@ -62,6 +62,11 @@ VALUES: dict[str, Any] = {
     "transcription_tolerations": [{"key": "transcription-taint-of-the-test", "operator": "Exists"}],
     "transcription_volumes": [{"name": "transcription-volume-of-the-test", "emptyDir": {}}],
     "transcription_volume_mounts": [{"name": "transcription-mount-of-the-test", "mountPath": "/mnt"}],
+    "joern_image": "image.test/joern:1",
+    "joern_max_jobs": 89,
+    "joern_memory": "1321Mi",
+    "joern_heap": "1327m",
+    "joern_seconds": 1361,
     "router_token_file": "/nowhere/router-token",
     "run_token_keys": "/nowhere/run-token-keys",
     "mongodb_uri": "mongodb://127.0.0.1:1/?appname=uri-of-the-test",
@@ -173,6 +178,8 @@ SOUGHT: dict[str, object] = {
 }
 """Where that is not the value itself."""
 SWITCHES: dict[str, Any] = {
+    "joern_enabled": True,
+    "joern_ad_hoc_queries": True,
     "probe_loopback": True,
     "connection_file_urls": True,
     "tracing": True,

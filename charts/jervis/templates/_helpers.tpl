@@ -329,6 +329,18 @@ Values that no schema can judge alone.
 {{- if and .Values.kb.tokens.existingSecret.name (not .Values.kb.tokens.clientSecret.name) -}}
 {{- fail "\n\nkb.tokens.clientSecret.name: a knowledge base that asks for tokens refuses the operator as well.\nName a Secret with a token of the file that may write in every scope, or leave kb.tokens.existingSecret.name empty." -}}
 {{- end -}}
+{{- if and .Values.joern.enabled (not .Values.joern.image) -}}
+{{- fail "\n\njoern.image: Joern is in no other image of the release.\nGive an image made of the target `joern` of the Dockerfile, or set joern.enabled=false." -}}
+{{- end -}}
+{{- if and .Values.joern.enabled (not .Values.sources.enabled) -}}
+{{- fail "\n\njoern.enabled: repositories are cloned from the sources process.\nSet sources.enabled=true as well, or joern.enabled=false." -}}
+{{- end -}}
+{{- if and .Values.joern.adHocQueries (not .Values.joern.enabled) -}}
+{{- fail "\n\njoern.adHocQueries: queries run in Joern.\nSet joern.enabled=true as well, or joern.adHocQueries=false." -}}
+{{- end -}}
+{{- if and .Values.joern.adHocQueries (not .Values.kb.tokens.existingSecret.name) -}}
+{{- fail "\n\njoern.adHocQueries: a query is a program beside the knowledge base's port, which without tokens is open to every pod that reaches it.\nSet kb.tokens.existingSecret.name and kb.tokens.clientSecret.name, or joern.adHocQueries=false." -}}
+{{- end -}}
 {{- if and .Values.router.auth.required (not .Values.router.auth.tokenReview) -}}
 {{- fail "\n\nrouter.auth.required: the release's own pods show tokens of their service accounts, which only tokenReview lets in.\nSet router.auth.tokenReview=true as well (tokensSecret may stay for clients outside), or router.auth.required=false." -}}
 {{- end -}}

@@ -22,6 +22,14 @@ Pieces of NetworkPolicies. Each takes a dict with "root"; peers are lists, so th
         operator: Exists
 {{- end }}
 
+{{/* The pods that analyze repositories, in the release's namespace alone. */}}
+{{- define "jervis.analysisPeers" -}}
+- podSelector:
+    matchExpressions:
+      - key: jervis.dev/code-analysis
+        operator: Exists
+{{- end }}
+
 {{- define "jervis.dnsEgress" -}}
 - ports:
     {{- range .root.Values.networkPolicy.dns.ports }}

@@ -36,7 +36,7 @@ from controllers.pendingtask import directive
 from controllers.pendingtask.effects import answers, links, readings, repeats
 from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Ruled, Trouble, trouble
 from controllers.pendingtask.policy import qualifying
-from crds import errors, order, pendingtask, scope, trace
+from crds import conditions, errors, order, pendingtask, scope, trace
 from crds.pendingtask import Type
 from crds.phases import Phase
 from crds.priority import Priority
@@ -314,6 +314,11 @@ class Qualifier:
     async def _ingest(self, uid: str, task: pendingtask.PendingTask) -> Reading:
         tracing.current.set(trace.parent(uid) if task.status.trace_id else "")
         urgency = Priority.P0 if order.foreground(task.spec) else Priority.P3
+        stored = pendingtask.stored_content(task)
+        task = task.model_copy(update={"spec": task.spec.model_copy(update={"content_ref": stored})})
+        if task.spec.git is not None and task.spec.content is None and stored is None:
+            files = await ingest_files(self._kb, task, urgency) if task.spec.attachments else None
+            return replace(_analyzed(task), attached=files)
         if task.spec.type in qualifying.CHAT:
             # A question is no knowledge; its attachments are.
             asked = pendingtask.Hints(has_actionable_content=True)
@@ -418,6 +423,13 @@ def facts(task: pendingtask.PendingTask, found: Ingested) -> dict[str, object]:
         "files": attached_files(task),
         "tags": found.directive.tags if found.directive else (),
     }
+
+
+def _analyzed(task: pendingtask.PendingTask) -> Ingested:
+    """Of a task that only wanted its repository analyzed: nothing is read, and what became of that is its result."""
+    said = conditions.find(task.status.conditions, pendingtask.CODE_ANALYZED)
+    text = said.message if said is not None else ""
+    return Ingested(hints=pendingtask.Hints(), reason="Only the analysis of a repository was asked for.", summary=text)
 
 
 def _forbidden(reply: api.IngestReply) -> str:

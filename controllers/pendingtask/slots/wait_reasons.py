@@ -97,6 +97,8 @@ class Survey:
         since = datetime.fromtimestamp(entry.queued, UTC)
         if entry.held:
             return Wait(_holder(entry), since)
+        if entry.analyzing:
+            return Wait(Reason.CODE_ANALYSIS, since)
         if entry.not_before > state.now:
             return Wait(Reason.POSTPONED, since)
         background, place = entry.order.lane != 0, self.places.get(uid)
@@ -133,7 +135,7 @@ def survey(found: Observed) -> Survey:
     """Takes some ten milliseconds for a thousand waiting tasks."""
     lines: tuple[list[fair_share.Waiter], list[fair_share.Waiter], list[fair_share.Waiter]] = ([], [], [])
     for uid, entry in found.entries.items():
-        if not entry.held and entry.not_before <= found.state.now:
+        if not entry.held and not entry.analyzing and entry.not_before <= found.state.now:
             which = 0 if entry.phase is not Phase.READY_FOR_GPU else 1 if entry.order.lane == 0 else 2
             lines[which].append(fair_share.Waiter(entry.order, entry.queued, uid))
     qualifier, users, others = (fair_share.arrange(*one) for one in zip(lines, found.standings, strict=True))
@@ -168,6 +170,8 @@ def counts(found: Observed) -> Counter[tuple[int, Reason]]:
         lane = entry.order.lane
         if entry.held:
             known[lane, _holder(entry)] += 1
+        elif entry.analyzing:
+            known[lane, Reason.CODE_ANALYSIS] += 1
         elif entry.not_before > state.now:
             known[lane, Reason.POSTPONED] += 1
         else:

@@ -18,11 +18,11 @@ from datetime import datetime
 import structlog
 from aiohttp import web
 
-from controllers.sources import assignments, limits, metrics
+from controllers.sources import assignments, limits, metrics, repositories
 from controllers.sources.git import clone, command, reach
 from controllers.sources.http import app, gate, problems, routes
 from controllers.sources.protocols import git
-from crds import connection, errors, scope
+from crds import connection, errors
 
 log = structlog.get_logger("sources")
 Opens = Callable[[assignments.Claim], Awaitable[git.Repository]]
@@ -37,11 +37,11 @@ _WANT = re.compile(rb"want ([0-9a-fA-F]{40})")
 _UNCACHED = {"Cache-Control": "no-cache, max-age=0, must-revalidate"}
 REFS = routes.Route(
     "GET", "/api/v1/git/{connection}/info/refs", "The branches of a Git Connection (smart HTTP)",
-    raw_reply=True, runs=True, tokens=False, whole=True, query=("service",),
+    raw_reply=True, runs=True, analyses=True, tokens=False, whole=True, query=("service",),
 )  # fmt: skip
 PACK = routes.Route(
     "POST", f"/api/v1/git/{{connection}}/{_SERVICE}", "Objects of a Git Connection (smart HTTP)",
-    raw_body=True, raw_reply=True, runs=True, tokens=False, whole=True,
+    raw_body=True, raw_reply=True, runs=True, analyses=True, tokens=False, whole=True,
 )  # fmt: skip
 
 
@@ -135,7 +135,11 @@ class Reading:
     async def _clone(self, request: web.Request) -> clone.Clone:
         run, name = gate.run(request), request.match_info["connection"]
         claim = await self._assigned.named(run.namespace, name)
-        if claim is None or claim.spec.type is not connection.Type.GIT or not _visible(claim.spec, run.scope):
+        if (
+            claim is None
+            or claim.spec.type is not connection.Type.GIT
+            or not repositories.visible(claim.spec, run.scope)
+        ):
             raise problems.NotFound(
                 f"there is no Git Connection {name[:100]!r} that is polled in the run's namespace and scope",
                 field="connection",
@@ -259,12 +263,3 @@ def _error(text: str) -> bytes:
 def _version(request: web.Request) -> str:
     said = request.headers.get("Git-Protocol", "")
     return said if re.fullmatch(r"version=[012]", said) else ""
-
-
-def _visible(spec: connection.Spec, run: scope.Scope) -> bool:
-    """Whether a run may read it (seed 001 "Multi-tenant Scoping"): its client's, its project's, its group's."""
-    if spec.client_id != run.client_id:
-        return False
-    if spec.project_id:
-        return spec.project_id == run.project_id or bool(spec.group_id and spec.group_id == run.group_id)
-    return not spec.group_id or spec.group_id == run.group_id

@@ -87,7 +87,7 @@ def _guarded(route: routes.Route, handler: problems.Handler, gate: Gate) -> prob
 
     async def answer(request: web.Request) -> web.StreamResponse:
         if not route.open:
-            gate.enter(request, runs=route.runs, tokens=route.tokens, whole=route.whole)
+            gate.enter(request, runs=route.runs, tokens=route.tokens, analyses=route.analyses, whole=route.whole)
         for name in request.query:
             if name not in known or len(request.query.getall(name)) > 1:
                 raise problems.Invalid(

@@ -23,6 +23,8 @@ class Caller:
     @property
     def name(self) -> str:
         """For messages and the audit record."""
+        if self.claims is not None and self.claims.analysis:
+            return f"analysis {self.claims.task_uid} in {self.claims.namespace}"
         if self.claims is not None:
             return f"run {self.claims.attempt} of task {self.claims.task_uid} in {self.claims.namespace}"
         return self.grant.name if self.grant is not None else ""
@@ -49,7 +51,9 @@ class Gate:
     def __init__(self, verifier: runtoken.Verifier | None, book: grants.Book | None) -> None:
         self._verifier, self._book = verifier, book
 
-    def enter(self, request: web.Request, *, runs: bool, tokens: bool, whole: bool = False) -> None:
+    def enter(
+        self, request: web.Request, *, runs: bool, tokens: bool, analyses: bool = False, whole: bool = False
+    ) -> None:
         """Who asks, for `caller`. Raises `problems.Unauthorized` or, where its kind may not call, `Forbidden`."""
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
         token = token.strip() if kind.lower() == "bearer" else ""
@@ -67,7 +71,7 @@ class Gate:
                     remedy="Send `Authorization: Bearer TOKEN` with the token of a run, or one of sources.tokens.",
                 )
             found = Caller(grant=grant)
-        if not (runs if found.claims is not None else tokens):
+        if not (tokens if found.claims is None else analyses if found.claims.analysis else runs):
             raise problems.Forbidden(
                 f"{found.name} may not call {request.method} {request.path}",
                 field="path",

@@ -18,7 +18,8 @@ from kb import api
 class Route:
     """One operation. `body` and `reply` are wire models; `raw_body` and `raw_reply`: bytes travel instead.
 
-    `runs`, `tokens`: whether run tokens and tokens of the file may call it. `open`: no token is asked for, the handler
+    `runs`, `analyses`, `tokens`: whether run tokens, those of Jobs that analyze code, and tokens of the file may call
+    it. `open`: no token is asked for, the handler
     authenticates the caller itself. `whole`: it shows a scope as a whole, and is closed to callers that see what some
     principals see. `query` and `optional` are all its parameters, others are refused. `errors`: more
     statuses, each with what it says.
@@ -33,6 +34,7 @@ class Route:
     raw_body: bool = False
     raw_reply: bool = False
     runs: bool = False
+    analyses: bool = False
     tokens: bool = True
     open: bool = False
     whole: bool = False

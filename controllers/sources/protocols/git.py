@@ -20,10 +20,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import aclosing
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
+from typing import Any
+from urllib.parse import urlsplit
 
-from controllers.sources import assignments, hosts, limits, port
+from controllers.sources import assignments, hosts, limits, port, repositories
 from controllers.sources.git import clone, command, history, overview, tree
 from crds import connection, pendingtask, scope
 from crds.connection import WorkspaceState
@@ -43,9 +43,6 @@ _URL_CHARS, _CONTEXT_CHARS = 500, 200
 _URL = re.compile(r"(?<![A-Za-z0-9+.-])https?://[^\s<>\"`{}|\\^\[\]\x00-\x20]+", re.IGNORECASE)
 _AFTER = ".,;:!?'*)"
 _GLOB = re.compile(r"[*?\[]")
-_TRACKERS: Mapping[str, Literal["github", "gitlab", "gitea"]] = {
-    "github": "github", "gitlab": "gitlab", "gitea": "gitea", "codeberg": "gitea",
-}  # fmt: skip
 
 
 class Repository:
@@ -66,9 +63,9 @@ class Repository:
         self._clone, self._at, self._bucket, self._alike = copy, at, bucket, alike
         self._monotonic, self._sleep = monotonic, sleep
         self._filter = spec.filter or connection.Filter()
-        self._owner, self._url = _owner(spec), spec.url
+        self._owner, self._url = repositories.owner(spec), spec.url
         self._of = cursor_of(spec)
-        self._repository = repository(spec.url)
+        self._repository = repositories.of(spec.url)
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
         """See `port.Source`. Raises `port.Uncloned` where there is no clone and none could be made."""
@@ -289,7 +286,7 @@ class Repository:
         """Where other Connections of the same owner and repository are on the branch."""
         found = []
         for one in await self._alike() if self._alike is not None else ():
-            there = _owner(one.spec) == self._owner and _named(one.spec.url) == _named(self._url)
+            there = repositories.owner(one.spec) == self._owner and _named(one.spec.url) == _named(self._url)
             if there and one.cursor.get("of") == cursor_of(one.spec):
                 at = one.cursor.get("branches", {}).get(name, {})
                 # Behind `to` it has let go of already.
@@ -381,19 +378,6 @@ def _usable(url: str) -> bool:
         return False
 
 
-def repository(url: str) -> api.Repository:
-    """What the URL of a clone names. Raises `Misconfigured`."""
-    parts = urlsplit(url)
-    path = re.sub(r"[\s@]+", "-", unquote(parts.path)).strip("/").removesuffix(".git").rstrip("/")
-    org, _, name = path.rpartition("/")
-    if not name or len(org) > _NAME_CHARS or len(name) > _NAME_CHARS:
-        raise port.Misconfigured(
-            "The URL names no repository.", field="spec.url", remedy="Write https://HOST/ORG/NAME.git."
-        )
-    tracker = next((kind for word, kind in _TRACKERS.items() if word in (parts.hostname or "")), None)
-    return api.Repository(org=org, name=name, tracker=tracker)
-
-
 def _mapped(one: api.Repository, default: str) -> api.Repository:
     fits = default.isprintable() and len(default) <= _NAME_CHARS
     return one.model_copy(update={"default_branch": default if fits else ""})
@@ -401,11 +385,7 @@ def _mapped(one: api.Repository, default: str) -> api.Repository:
 
 def _named(url: str) -> str:
     """The same for all repositories whose commits have the same URNs."""
-    return repository(url).source_urn("").casefold()
-
-
-def _owner(spec: connection.Spec) -> scope.Scope:
-    return scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id)
+    return repositories.of(url).source_urn("").casefold()
 
 
 def cursor_of(spec: connection.Spec) -> str:

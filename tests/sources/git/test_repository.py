@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controllers.sources import assignments, limits, port
+from controllers.sources import assignments, limits, port, repositories
 from controllers.sources.git import clone, command, overview
 from controllers.sources.protocols import git
 from crds import connection
@@ -323,7 +323,7 @@ def test_credentials_that_cannot_be_used_are_refused_before_a_call() -> None:
     assert remote("http://h/r.git").password == ""
     assert remote("https://h/r.git", token="t").username == "oauth2"
     with pytest.raises(port.Misconfigured, match="names no repository"):
-        git.repository("https://h/")
+        repositories.of("https://h/")
 
 
 @pytest.mark.services

@@ -129,7 +129,8 @@ A variable: the labels of a run that this write sets or changes: (dict "name" "o
 {{- define "jervis.admission.runLabels" -}}
 - name: {{ .name }}
   expression: >-
-    ['jervis.dev/task-uid', 'jervis.dev/task', 'jervis.dev/task-namespace', 'jervis.dev/attempt', 'jervis.dev/meeting'].filter(label,
+    ['jervis.dev/task-uid', 'jervis.dev/task', 'jervis.dev/task-namespace', 'jervis.dev/attempt', 'jervis.dev/meeting',
+    'jervis.dev/code-analysis'].filter(label,
     object.{{ .path }}.?labels[?label].orValue('')
     != (oldObject == null ? '' : oldObject.{{ .path }}.?labels[?label].orValue('')))
 {{- end }}

@@ -144,6 +144,8 @@ containers:
         value: {{ . | quote }}
       {{- end }}
       {{- end }}
+      - name: JERVIS_KB_CODE_QUERIES
+        value: {{ .root.Values.joern.adHocQueries | quote }}
       - name: JERVIS_KB_VISION_MODEL
         value: {{ $values.models.vision | quote }}
       {{- with $values.models.reranker }}

@@ -1,0 +1,136 @@
+"""Ad-hoc queries: the knowledge base says which run, the apiserver what became of their Jobs.
+
+The Job posts the result itself, with its own token. What is done here: make the Job of each query once, say why one has
+no result that ended without one, and remove the Jobs of queries that are over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import structlog
+
+import kube
+from controllers import metrics
+from controllers.codeanalysis import job, jobs, outcome, status
+from controllers.sources import repositories
+from crds import connection, errors
+from kb import api
+from kb import client as kb
+from kube import lease
+
+log = structlog.get_logger(__name__)
+
+
+class Queries:
+    """`knowledge` shows the operator's token; `find` gives the Connection of a namespace and name."""
+
+    def __init__(
+        self,
+        knowledge: kb.Client,
+        made: jobs.Jobs,
+        *,
+        find: Callable[[str, str], connection.Connection | None],
+        measured: metrics.Metrics,
+    ) -> None:
+        self._kb, self._jobs, self._find, self._metrics = knowledge, made, find, measured
+
+    async def tend(self, there: Mapping[str, kube.Object], most: int) -> int:
+        """Bring Jobs and queries together; how many of their Jobs run. `there` are all Jobs of analyses by name, `most`
+        of them may be queries'. Raises `crds.errors.Operational`."""
+        try:
+            running = await self._kb.analyze.claim(max(0, most))
+        except errors.Operational as error:
+            log.info("queries not claimed", reason=error.message)
+            return sum(_ours(name) and isinstance(outcome.ended(raw), bool) for name, raw in there.items())
+        except kb.Rejected as error:
+            # An older knowledge base, or a token that may not: the tasks' analyses go on.
+            log.warning("queries are refused", reason=error.message)
+            return 0
+        count = 0
+        for one in running:
+            count += await self._guarded(one, there)
+        names = {_name(one) for one in running}
+        for name, raw in there.items():
+            if not _ours(name) or name in names or self._jobs.expires(raw):
+                continue
+            # Its query has a result, or is gone; the pod ends by itself.
+            over = outcome.ended(raw)
+            if isinstance(over, bool):
+                count += 1
+            else:
+                self._metrics.code_analyses.labels(status.SUCCEEDED if over is None else over.reason).inc()
+                await self._jobs.expire(name)
+        return count
+
+    async def _guarded(self, one: api.QueryWork, there: Mapping[str, kube.Object]) -> bool:
+        try:
+            return await self._tend(one, there)
+        except lease.Fenced:
+            raise
+        except errors.Operational as error:
+            log.info("query not looked at", query=one.id, reason=error.message)
+            return True
+        except errors.Permanent as error:
+            with suppress(errors.JervisError):
+                await self._jobs.delete(_name(one))
+            await self._fail(one, outcome.Failure(reason="JobRefused", message=f"Its Job is refused: {error.message}"))
+            return False
+
+    async def _tend(self, one: api.QueryWork, there: Mapping[str, kube.Object]) -> bool:
+        found = there.get(_name(one))
+        if found is None and one.job_uid:
+            await self._fail(one, outcome.Failure(reason="JobLost", message="Its Job vanished."))
+            return False
+        if found is None or not one.job_uid:
+            made = self._attempt(one)
+            if made is None:
+                await self._jobs.delete(_name(one))
+                why = f"Its scope may read no Git Connection {one.connection} in namespace {one.namespace}."
+                await self._fail(one, outcome.Failure(reason=status.NOT_FOUND, message=why))
+                return False
+            uid = await (self._jobs.make(made) if found is None else self._jobs.equip(made, found))
+            await self._kb.analyze.made(one.id, uid)
+            return True
+        over = outcome.ended(found)
+        if isinstance(over, bool):
+            return True
+        # Its pod has ended and posted nothing.
+        end = await self._jobs.end(one.id, over)
+        silent = outcome.Failure(reason="ReportFailed", message="Its pod ended without a result.")
+        await self._fail(one, end.failure or silent, end.report.commit)
+        await self._jobs.expire(_name(one))
+        return False
+
+    def _attempt(self, one: api.QueryWork) -> job.Attempt | None:
+        source = self._find(one.namespace, one.connection)
+        if source is None or not status.readable(source, one.scope):
+            return None
+        return job.Attempt(
+            one.id,
+            _name(one),
+            one.namespace,
+            one.connection,
+            repositories.of(source.spec.url).path,
+            one.ref,
+            one.scope,
+            query=one.query,
+            seconds=one.seconds,
+        )
+
+    async def _fail(self, one: api.QueryWork, why: outcome.Failure, commit: str = "") -> None:
+        text = f"{why.message} {status.REMEDIES.get(why.reason, '')}".strip()
+        failure = api.QueryFailure(reason=why.reason, message=text[:4096])
+        with suppress(kb.Rejected):  # it is gone by now
+            await self._kb.analyze.end(one.id, api.QueryResult(commit=commit, failure=failure))
+        self._metrics.code_analyses.labels(why.reason).inc()
+        log.info("query failed", query=one.id, reason=why.reason)
+
+
+def _ours(name: str) -> bool:
+    return name.startswith(job.QUERY_PREFIX)
+
+
+def _name(one: api.QueryWork) -> str:
+    return f"{job.QUERY_PREFIX}{one.id}"

@@ -1,0 +1,51 @@
+"""`jervis-kb code query` against the routes on a socket, with the operator's part played by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kb import api, client, metrics, mongo
+from kb.analyze import queries
+from kb.http import analyze
+from tests.cli.knowledge.test_code import run
+from tests.kb import clock as clocks
+from tests.kb.conftest import clock, database, meters
+from tests.kb.http.test_code_queries import served
+
+pytestmark = pytest.mark.services
+__all__ = ["clock", "database", "meters"]
+ASK = ("code", "query", "cpg.method.name.l", "--connection", "code", "-n", "team-a")
+
+
+@pytest.fixture
+async def kb(
+    database: mongo.Database, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[tuple[str, client.Client]]:
+    numbers = itertools.count()
+    rows = queries.Queries(database, clock, lambda: f"query{next(numbers)}")
+    async with served(analyze.Analyze(rows, allowed=True), clock, meters) as http:
+        yield str(http.base_url), client.Client(str(http.base_url), http)
+
+
+async def test_it_waits_for_the_result(kb: tuple[str, client.Client], capsys: pytest.CaptureFixture[str]) -> None:
+    url, operator = kb
+    asks = asyncio.create_task(run(capsys, url, *ASK))
+    while not (works := await operator.analyze.claim(1)):  # noqa: ASYNC110  # what is awaited happens elsewhere
+        await asyncio.sleep(0.02)  # the program has no other sign
+    await operator.analyze.end(works[0].id, api.QueryResult(commit="abc", result='List("f")\x1b[2J'))
+    code, out, err = await asks
+    assert (code, out) == (0, 'List("f")\N{REPLACEMENT CHARACTER}[2J\n')
+    assert err.startswith("query query0\n")
+    code, out, _ = await run(capsys, url, *ASK, "--no-wait")
+    assert (code, out) == (0, "query1\n")
+    await operator.analyze.claim(1)
+    failure = api.QueryFailure(reason="InvalidQuery", message="';' expected.")
+    await operator.analyze.end("query1", api.QueryResult(failure=failure))
+    code, _, err = await run(capsys, url, "code", "result", "query1")
+    assert code != 0
+    assert "InvalidQuery" in err
+    assert "';' expected." in err

@@ -1,0 +1,147 @@
+"""Ad-hoc queries: asked, claimed in turns of clients, answered once, by the token of their own Job alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+
+import httpx
+import pytest
+from aiohttp import test_utils
+
+from crds import runtoken, scope
+from crds.pendingtask import Mode
+from crds.priority import Priority
+from kb import api, client, errors, metrics, mongo
+from kb.access import rates
+from kb.analyze import queries
+from kb.api import QueryState
+from kb.http import access, analyze, app, content, health
+from tests.kb import clock as clocks
+from tests.kb import memory
+
+pytestmark = pytest.mark.services
+KEYS = runtoken.ring([b"k" * 48])
+SHOP = scope.Scope(client_id="acme", project_id="shop")
+OTHER = scope.Scope(client_id="other")
+
+
+@pytest.fixture
+def rows(database: mongo.Database, clock: clocks.Clock) -> queries.Queries:
+    numbers = itertools.count()
+    return queries.Queries(database, clock, lambda: f"query{next(numbers)}")
+
+
+@asynccontextmanager
+async def served(
+    routes: analyze.Analyze, clock: Callable[[], datetime], meters: metrics.Metrics
+) -> AsyncIterator[httpx.AsyncClient]:
+    """The routes of queries alone, on a socket."""
+    verifier = runtoken.Verifier(lambda: KEYS, clock, runtoken.KNOWLEDGE_BASE)
+    gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, None, verifier)
+    stored = content.Content(memory.Content(), limit=1000)
+    faces = app.Faces(None, None, stored, health.Health({}, meters), routes.routes())
+    made = app.build(faces, meters, max_body=4 << 20, version=api.VERSION, gate=gate)
+    async with test_utils.TestServer(made) as server:
+        base = str(server.make_url("")).rstrip("/")
+        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60) as raw:
+            yield raw
+
+
+@pytest.fixture(params=[True])
+async def http(
+    request: pytest.FixtureRequest, rows: queries.Queries, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(analyze.Analyze(rows, allowed=request.param), clock, meters) as raw:
+        yield raw
+
+
+def asked(where: scope.Scope = SHOP, query: str = "cpg.method.name.l") -> api.CodeQuery:
+    return api.CodeQuery(scope=where, namespace="team-a", connection="code", query=query)
+
+
+def token(clock: clocks.Clock, id_: str, where: scope.Scope = SHOP) -> str:
+    run = runtoken.Run(
+        task_uid=id_,
+        namespace="team-a",
+        attempt=0,
+        scope=where,
+        mode=Mode.BACKGROUND,
+        ceiling=Priority.P3,
+        repository="acme/shop",
+    )
+    return runtoken.Signer(lambda: KEYS, clock).sign(run, timedelta(hours=1), runtoken.ANALYSIS_AUDIENCE)
+
+
+async def test_a_query_is_claimed_once_and_has_one_result(http: httpx.AsyncClient, clock: clocks.Clock) -> None:
+    kb = client.Client(str(http.base_url), http)
+    first = await kb.analyze.ask(asked())
+    assert first.state is QueryState.WAITING
+    assert await kb.analyze.claim(0) == []
+    [work] = await kb.analyze.claim(1)
+    assert (work.id, work.query, work.scope, work.job_uid) == (first.id, "cpg.method.name.l", SHOP, "")
+    # After a kill of the operator the same one is given, with what is known of its Job.
+    await kb.analyze.made(first.id, "uid-1")
+    assert [(one.id, one.job_uid) for one in await kb.analyze.claim(1)] == [(first.id, "uid-1")]
+    own = client.Client(str(http.base_url), http, token(clock, first.id))
+    ended = await own.analyze.end(first.id, api.QueryResult(commit="abc", result="List(f)"))
+    assert (ended.state, ended.result, ended.commit) == (QueryState.SUCCEEDED, "List(f)", "abc")
+    late = api.QueryFailure(reason="JobLost", message="late")
+    assert (await kb.analyze.end(first.id, api.QueryResult(failure=late))).state is QueryState.SUCCEEDED
+    assert (await kb.analyze.show(SHOP, first.id)).result == "List(f)"
+    assert await kb.analyze.claim(5) == []
+    with pytest.raises(client.Rejected) as refused:
+        await kb.analyze.show(OTHER, first.id)
+    assert refused.value.code == "not_found"
+    clock.advance(days=1)
+    with pytest.raises(client.Rejected):
+        await kb.analyze.show(SHOP, first.id)
+
+
+async def test_the_token_of_a_job_opens_its_own_result_and_nothing_else(
+    http: httpx.AsyncClient, clock: clocks.Clock
+) -> None:
+    kb = client.Client(str(http.base_url), http)
+    mine, foreign = await kb.analyze.ask(asked()), await kb.analyze.ask(asked())
+    await kb.analyze.claim(2)
+    own = client.Client(str(http.base_url), http, token(clock, mine.id))
+    result = api.QueryResult(result="x")
+    for call in (
+        lambda: own.analyze.end(foreign.id, result),
+        lambda: own.analyze.show(SHOP, mine.id),
+        lambda: own.analyze.claim(9),
+        lambda: own.analyze.ask(asked()),
+        lambda: own.analyze.made(mine.id, "uid"),
+    ):
+        with pytest.raises(client.Rejected):
+            await call()
+    elsewhere = client.Client(str(http.base_url), http, token(clock, mine.id, OTHER))
+    with pytest.raises(client.Rejected):
+        await elsewhere.analyze.end(mine.id, result)
+    assert (await kb.analyze.show(SHOP, mine.id)).state is QueryState.RUNNING
+
+
+async def test_clients_take_turns_and_have_bounds(rows: queries.Queries, clock: clocks.Clock) -> None:
+    for where in (SHOP, SHOP, OTHER, SHOP):
+        await rows.add(asked(where))
+        clock.advance(seconds=1)
+    assert [one.scope for one in await rows.claim(2)] == [SHOP, OTHER]
+    assert {one.id for one in await rows.claim(3)} == {"query0", "query1", "query2"}
+    for _ in range(queries.MOST_WAITING - 3):
+        await rows.add(asked())
+    with pytest.raises(errors.Crowded):
+        await rows.add(asked())
+    await rows.add(asked(OTHER))
+
+
+@pytest.mark.parametrize("http", [False], indirect=True)
+async def test_a_query_is_a_program_and_none_runs_where_it_is_not_allowed(http: httpx.AsyncClient) -> None:
+    kb = client.Client(str(http.base_url), http)
+    with pytest.raises(client.Rejected) as refused:
+        await kb.analyze.ask(asked())
+    assert "joern.adHocQueries" in str(refused.value.remedy)
+    body = {**asked().model_dump(by_alias=True), "query": "x" * (8 << 10) + "y"}
+    answer = await http.post("/api/v1/analyze/code", json=body)
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "query")
