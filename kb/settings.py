@@ -166,6 +166,8 @@ class Settings(BaseSettings):
     code_total_bytes: int = Field(default=100_000_000, ge=1)
     # Parsing the contents of one request.
     code_seconds: float = Field(default=60.0, gt=0, le=3600)
+    # Address space of the process that resolves branches and answers about them; what needs more is refused.
+    code_memory_bytes: int = Field(default=2 << 30, ge=256 << 20)
     vision_model: str = "qwen3-vl:8b"
     # Of this model and of `vision_models`; not set: the backend's.
     vision_num_ctx: int | None = Field(default=None, ge=512)

@@ -209,6 +209,7 @@ from kb.api.tools import (
     TaskCreationResult,
     TaskPriority,
 )
+from kb.sourcetext import decode as source_text
 
 __all__ = [
     "AGENT_DOCUMENT",
@@ -440,4 +441,5 @@ __all__ = [
     "attachment_sources",
     "attachment_urn",
     "came_with",
+    "source_text",
 ]

@@ -187,7 +187,7 @@ func f[T any]() {}
 """
     symbols, imports = read("go", source)
     assert symbols == [
-        "class A 6", "class I 6", "class G 6", "method G.m 7", "class G.m.L 7", "method T.o 8", "function f 9",
+        "class A 6", "class I 6", "method I.M 6", "class G 6", "method G.m 7", "class G.m.L 7", "method T.o 8", "function f 9",
     ]  # fmt: skip
     assert imports == ["a/b 3", "c 4"]
 
