@@ -18,7 +18,7 @@ from kb.code.index import Index, UnknownError
 from kb.code.project import Target
 from kb.code.where import Where
 
-_GROWTH = 12
+GROWTH = 12
 """Bytes of a branch in memory, with the words of `where`, for each byte of its packed facts."""
 _SHARE = 0.5
 """Of the memory of the process that branches may have; the rest is for the one that is being read."""
@@ -55,7 +55,7 @@ def answer(
     if held not in _loaded:
         if packed is None:
             return None
-        size = _GROWTH * sum(map(len, packed))
+        size = GROWTH * sum(map(len, packed))
         _make_room(size)
         project, _ = analyst.read(packed)
         _loaded[held] = _Loaded(Index(project, branch, project_id), size)
