@@ -282,7 +282,7 @@ def _revert(files: Tree, former: list[Tree], chance: random.Random) -> Tree:
 
 def _rename(files: Tree, _: list[Tree], chance: random.Random) -> Tree:
     path = chance.choice(sorted(files))
-    folder, _, name = path.rpartition("/")
+    folder, name = path.rpartition("/")[::2]
     stem, dot, ending = name.partition(".")
     other = chance.choice((*NAMES, stem.title(), stem.upper(), "o d'd \u00e9\"")) if files[path].unit else stem
     files[f"{folder}/{other}{dot}{ending}"] = files.pop(path)
@@ -319,8 +319,7 @@ def _imported(files: Tree, _: list[Tree], chance: random.Random) -> Tree:
     for path in chance.sample(found, min(1, len(found))):
         before = files[path].unit
         assert before is not None
-        named = {"cls": chance.choice(_CLASSES), "function": chance.choice(_FUNCTIONS)}
-        made = replace(before, **named)
+        made = replace(before, cls=chance.choice(_CLASSES), function=chance.choice(_FUNCTIONS))
         files[path] = File(text(made), made)
     return files
 
