@@ -165,7 +165,7 @@ async def _built(
     stack.push_async_callback(vector_store.close)
     if made.view is not None:
         await assembly.follow(made.view, meters, config, stack)
-    known_code, analysts = code_book.Book(database, _now), analyst.Analyst()
+    known_code, analysts = code_book.Book(database, _now), analyst.Analyst(memory=config.code_memory_bytes)
     stack.callback(analysts.close)
     if config.mode != "read":
         ground = assembly.Ground(

@@ -168,6 +168,8 @@ class Settings(BaseSettings):
     code_seconds: float = Field(default=60.0, gt=0, le=3600)
     # Take ad-hoc queries of Joern, which are programs, for the operator to run.
     code_queries: bool = False
+    # Address space of the process that resolves branches and answers about them; what needs more is refused.
+    code_memory_bytes: int = Field(default=2 << 30, ge=256 << 20)
     vision_model: str = "qwen3-vl:8b"
     # Of this model and of `vision_models`; not set: the backend's.
     vision_num_ctx: int | None = Field(default=None, ge=512)

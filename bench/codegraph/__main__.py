@@ -1,4 +1,4 @@
-"""`python -m bench.codegraph accuracy|calls|speed|hostile|where`: what kb.code reads out of source code, and how fast.
+"""`python -m bench.codegraph COMMAND`: what kb.code reads out of source code, how fast, and whether edits change it.
 
     python -m bench.codegraph accuracy                            # trees that its queries were not written with
     python -m bench.codegraph accuracy --trees seen --languages java kotlin --differences /tmp/differences
@@ -8,6 +8,8 @@
     python -m bench.codegraph speed                               # beside a plain loop over the same grammars
     python -m bench.codegraph hostile                             # files made to stall a parser
     python -m bench.codegraph where                               # ranks for messages of commits, beside plain BM25
+    python -m bench.codegraph edits --edits 10000                 # random edits, beside a rebuild
+    python -m bench.codegraph edits --edits 100 --seed 17         # a seed that failed, alone
 
 Prints one JSON document; progress goes to stderr. Exit status 1: a target is missed. The references are built once and
 kept in the user's cache: minutes.
@@ -17,11 +19,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from bench.codegraph import accuracy, calls, hostile, natives, resolution, rustcalls, speed, where
+from bench.codegraph import accuracy, calls, edits, hostile, natives, resolution, rustcalls, speed, where
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -45,6 +48,13 @@ def _parser() -> argparse.ArgumentParser:
     three.add_argument("--commits", type=int, default=40)
     three.add_argument("--seed", type=int, default=129)
     three.add_argument("--until", default="HEAD", help="the last commit of the history")
+    four = commands.add_parser("edits", help="random edits, beside a rebuild")
+    four.add_argument("--edits", type=int, default=1000, help="in all (%(default)s)")
+    four.add_argument("--each", type=int, default=100, help="of one seed (%(default)s)")
+    four.add_argument("--seed", type=int, default=1, help="the first one (%(default)s)")
+    four.add_argument("--kills", type=float, default=0.1, help="chance that a commit breaks off (%(default)s)")
+    four.add_argument("--compares", type=float, default=0.1, help="chance of a comparison after one (%(default)s)")
+    four.add_argument("--mongodb", default=os.environ.get("JERVIS_TEST_MONGODB_URI"), help="JERVIS_TEST_MONGODB_URI")
     return parser
 
 
@@ -68,6 +78,12 @@ def main() -> int:
         missed = bool(found["missed"])
     elif given.command == "where":
         found = where.measure(given.commits, given.seed, given.until)
+        missed = bool(found["missed"])
+    elif given.command == "edits":
+        if not given.mongodb:
+            raise SystemExit('give --mongodb, or run eval "$(python -m hack.cluster env)" first')
+        each = {"kills": given.kills, "compares": given.compares}
+        found = edits.measure(given.mongodb, given.edits, given.each, given.seed, **each)
         missed = bool(found["missed"])
     else:
         found = hostile.measure()

@@ -372,7 +372,7 @@ def _contents(folder: Path, commit: str, paths: Sequence[str]) -> Mapping[str, s
     for one in paths:
         done = _run(folder, "cat-file", "blob", f"{commit}:{one}")
         if not done.returncode:
-            found[one] = done.stdout.decode(errors="replace")
+            found[one] = api.source_text(done.stdout)
     return found
 
 

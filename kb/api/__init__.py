@@ -230,6 +230,7 @@ from kb.api.tools import (
     TaskCreationResult,
     TaskPriority,
 )
+from kb.sourcetext import decode as source_text
 
 __all__ = [
     "CodeChange",
@@ -482,4 +483,5 @@ __all__ = [
     "attachment_sources",
     "attachment_urn",
     "came_with",
+    "source_text",
 ]

@@ -108,7 +108,9 @@ class GitStructure(message.Request):
     """The files of a branch at a commit, all that are to be read: what is not among them is forgotten.
 
     `skipped` are those that the caller left out, so that the answers can say so. `removed`: the branch is gone, and
-    nothing of its structure stays. Repeating a request changes nothing.
+    nothing of its structure stays. `host` is where the repository is read from, "" where that does not matter: one of
+    the same name on another host has the same keys in its project, so it is refused, unless the caller knows that the
+    repository `moved`. Repeating a request changes nothing.
     """
 
     scope: scope.Scope
@@ -119,6 +121,8 @@ class GitStructure(message.Request):
     files: list[SourceFile] = Field(default_factory=list, max_length=MOST_SOURCES)
     skipped: list[SkippedFile] = Field(default_factory=list, max_length=MOST_SOURCES)
     removed: bool = False
+    host: Annotated[str, StringConstraints(max_length=255, to_lower=True)] = ""
+    moved: bool = False
     access: Access | None = None
 
     @model_validator(mode="after")

@@ -15,6 +15,7 @@ import io
 import multiprocessing
 import os
 import pickle
+import resource
 import threading
 from collections.abc import Callable, Sequence
 from concurrent import futures
@@ -23,8 +24,8 @@ from dataclasses import dataclass
 from multiprocessing import connection
 from typing import TypeVar
 
-from crds import errors
-from kb import api
+from crds import errors as root
+from kb import api, errors
 from kb.code import configuration, documents, resolution, worker
 from kb.code.facts import FileFacts, Skipped
 from kb.code.project import Project
@@ -33,9 +34,11 @@ _Result = TypeVar("_Result")
 _NAME_CHARS, _DEEPEST = 2000, 64
 SECONDS = 300.0
 """Of one branch, after which the worker is ended."""
+MEMORY = 2 << 30
+"""Bytes of address space that the worker may have."""
 
 
-class Overrun(errors.Operational):
+class Overrun(root.Operational):
     """The worker did not answer in time, or ended."""
 
 
@@ -61,44 +64,57 @@ class Analysis:
 
 
 class Analyst:
-    """One worker process, started on its first use and again after it was ended. Not for several event loops."""
+    """One worker process, started on its first use and again after it was ended. Not for several event loops.
 
-    def __init__(self, *, seconds: float = SECONDS) -> None:
-        self._seconds = seconds
+    It may take `seconds` for one call and have `memory` bytes of address space: what needs more ends it, and the
+    service goes on.
+    """
+
+    def __init__(self, *, seconds: float = SECONDS, memory: int = MEMORY) -> None:
+        self._seconds, self._memory = seconds, memory
         self._pool: futures.ProcessPoolExecutor | None = None
         # One call at a time: what ends the worker takes no other call with it, and none is ended for another's time.
         self._turn = asyncio.Lock()
 
     async def analyse(self, sent: api.GitStructure, packed: Sequence[bytes]) -> Analysis:
-        """The documents of the branch `sent`, of whose files this is known (`packed`). Raises `Overrun`."""
+        """The documents of the branch `sent`, of whose files this is known (`packed`). Raises what `run` raises."""
         bare = sent.model_copy(update={"files": [one.model_copy(update={"content": None}) for one in sent.files]})
         return await self.run(analyse, bare.model_dump_json(by_alias=True), tuple(packed))
 
     async def run(self, work: Callable[..., _Result], *arguments: object) -> _Result:
-        """Run a function of a module in the worker; once more where the worker ended. Raises `Overrun`."""
+        """Run a function of a module in the worker; once more, in a new one, where the worker ended or had no memory
+        left. Raises `Overrun`, and `kb.errors.TooLarge` where the work alone needs more memory than there is."""
         try:
             async with asyncio.timeout(self._seconds):
                 await self._turn.acquire()
         except TimeoutError as error:
             raise Overrun("other questions keep the worker busy", retry_after=60.0) from error
         try:
-            with contextlib.suppress(process.BrokenProcessPool):
+            with contextlib.suppress(process.BrokenProcessPool, MemoryError):
                 return await self._once(work, *arguments)
-            # It may have ended before, without a call.
+            # It may have ended before, without a call, and have been full of other branches.
             return await self._once(work, *arguments)
+        except MemoryError as error:
+            raise errors.TooLarge(
+                f"the branch needs more memory than the {self._memory >> 20} MiB that are for code",
+                field="branch",
+                remedy="Raise JERVIS_KB_CODE_MEMORY_BYTES (kb.settings.codeMemoryBytes of the chart) and the memory of"
+                " the pods, or lower JERVIS_KB_CODE_FILES.",
+            ) from error
         except (TimeoutError, process.BrokenProcessPool) as error:
-            raise Overrun("the structure of the branch took too long, or ended its worker", retry_after=60.0) from error
+            said = f"the branch took longer than {self._seconds:g} s, or ended its worker"
+            raise Overrun(said, retry_after=60.0) from error
         finally:
             self._turn.release()
 
     async def _once(self, work: Callable[..., _Result], *arguments: object) -> _Result:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
-            self._pool = futures.ProcessPoolExecutor(1, context, initializer=_follow)
+            self._pool = futures.ProcessPoolExecutor(1, context, initializer=_begin, initargs=(self._memory,))
         try:
             async with asyncio.timeout(self._seconds):
                 return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
-        except (TimeoutError, process.BrokenProcessPool):
+        except (TimeoutError, process.BrokenProcessPool, MemoryError):
             self.close()
             raise
 
@@ -111,8 +127,11 @@ class Analyst:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _follow() -> None:
-    """In the worker: end with the service. Its queue stays open when that is killed, as the worker has both ends."""
+def _begin(memory: int) -> None:
+    """In the worker: keep to its memory, and end with the service. Its queue stays open when that is killed, as the
+    worker has both ends."""
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     parent = multiprocessing.parent_process()
     if parent is not None:
 

@@ -11,6 +11,8 @@ from kb import api, code, errors
 from kb.code import analyst, book, questions
 
 _SHOWN = 20
+_TRIES = 3
+"""Of a branch that is replaced between the reading of its record and that of its facts."""
 
 
 class Asking:
@@ -21,7 +23,7 @@ class Asking:
 
     async def ask(self, kind: str, asked: api.CodeQuestion) -> str:
         """The reply as JSON. Raises `kb.errors.NotFound` for a branch or a symbol that is not known, `Invalid` for one
-        that is not said clearly enough."""
+        that is not said clearly enough, `TooLarge` for a branch that the worker has no memory for."""
         _, _, found = await self._asked(kind, asked)
         if isinstance(found, errors.NotFound):
             raise found
@@ -35,7 +37,23 @@ class Asking:
     async def _asked(
         self, kind: str, asked: api.CodeQuestion
     ) -> tuple[scope.Scope, api.Coverage, str | errors.NotFound]:
-        owner, branch = await self._branch(asked)
+        for last in (False,) * _TRIES + (True,):
+            owner, branch = await self._branch(asked)
+            coverage, found = await self._answered(kind, asked, owner, branch, partly=last)
+            if found is not None:
+                break
+        else:
+            raise errors.Away("code", "the worker has lost the branch")
+        reply, problem, candidates = found
+        if problem:
+            return owner, coverage, errors.NotFound(problem, field="symbol", remedy=_remedy(candidates))
+        return owner, coverage, reply
+
+    async def _answered(
+        self, kind: str, asked: api.CodeQuestion, owner: scope.Scope, branch: book.Branch, *, partly: bool
+    ) -> tuple[api.Coverage, tuple[str, str, list[str]] | None]:
+        """What is known of the branch, and what the worker answers (`questions.answer`): None where facts of the branch
+        are gone, unless it is to be answered `partly` then, by those that are there."""
         coverage = api.Coverage(
             repository=branch.repository,
             branch=branch.name,
@@ -53,19 +71,17 @@ class Asking:
         what = (branch.name, owner.project_id)
         more = (kind, asked.model_dump_json(by_alias=True))
         found = await self._analyst.run(questions.answer, held, *what, None, *more, _json(coverage))
-        if found is None:
-            files = [(one.path, one.blob) for one in branch.files if one.blob]
-            packed = await self._book.load(owner, branch.extractor, files)
-            if len(packed) < len(files):
-                # Some went with another branch while this one was written; its next commit sends them again.
-                held, coverage = f"{held}|{branch.updated_at}", coverage.model_copy(update={"current": False})
-            found = await self._analyst.run(questions.answer, held, *what, packed, *more, _json(coverage))
-        if found is None:
-            raise errors.Away("code", "the worker has lost the branch")
-        reply, problem, candidates = found
-        if problem:
-            return owner, coverage, errors.NotFound(problem, field="symbol", remedy=_remedy(candidates))
-        return owner, coverage, reply
+        if found is not None:
+            return coverage, found
+        files = [(one.path, one.blob) for one in branch.files if one.blob]
+        packed = await self._book.load(owner, branch.extractor, files)
+        if len(packed) < len(files):
+            # The branch was written anew since its record was read, and these facts went: the new record is answered
+            # from. If it is the same still, they went with another branch, and its next commit sends them again.
+            if not partly:
+                return coverage, None
+            held, coverage = f"{held}|{branch.updated_at}", coverage.model_copy(update={"current": False})
+        return coverage, await self._analyst.run(questions.answer, held, *what, packed, *more, _json(coverage))
 
     async def _branch(self, asked: api.CodeQuestion) -> tuple[scope.Scope, book.Branch]:
         found = await self._book.visible(asked.scope, asked.repository, asked.branch or "")

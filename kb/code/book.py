@@ -58,6 +58,8 @@ class Branch:
     """The extractor of the tree that is being written, '' for none; until it is, answers are those of `commit`."""
     litter: tuple[str, ...] = ()
     """Ids of facts that it had before and has no more: they may still be stored."""
+    host: str = ""
+    """Where its repository is read from, "" where that was not said."""
 
     def facts(self, owner: scope.Scope) -> set[str]:
         """The ids of the facts that it needs, of both trees."""
@@ -71,6 +73,7 @@ class Book:
     def __init__(self, database: mongo.Database, clock: Callable[[], datetime]) -> None:
         self._branches, self._facts = database[BRANCHES], database[FACTS]
         self._clock = clock
+        self._indexed = False
 
     async def branch(self, owner: scope.Scope, repository: str, name: str) -> Branch | None:
         """What is known of a branch of exactly this owner."""
@@ -98,6 +101,7 @@ class Book:
 
     async def record(self, owner: scope.Scope, branch: Branch) -> None:
         """Write what is known of a branch."""
+        await self._index()
         files = [[one.path, one.blob, one.written, one.coming] for one in branch.files]
         tree = {"files": files, "skipped": branch.skipped, "litter": branch.litter}
         row = {
@@ -113,6 +117,7 @@ class Book:
             "wanted": branch.wanted,
             "default": branch.default,
             "coming": branch.coming,
+            "host": branch.host,
             "tree": _packed(json.dumps(tree, separators=(",", ":")).encode()),
         }
         with mongo.translated():
@@ -136,6 +141,7 @@ class Book:
 
     async def save(self, owner: scope.Scope, extractor: str, facts: Sequence[tuple[str, str, bytes]]) -> None:
         """Store facts (path, blob, packed). What is stored already stays."""
+        await self._index()
         now = self._clock()
         with mongo.translated():
             for start in range(0, len(facts), _BATCH):
@@ -163,6 +169,14 @@ class Book:
         moved = await mongo.regroup(self._branches, owner, {})
         await mongo.regroup(self._facts, owner, {})
         return moved
+
+    async def _index(self) -> None:
+        """An erasure, a move to a group and `prune` look for what a scope owns."""
+        if not self._indexed:
+            with mongo.translated():
+                for rows in (self._branches, self._facts):
+                    await rows.create_index([("clientId", 1), ("projectId", 1), ("groupId", 1)])
+            self._indexed = True
 
     async def prune(self, owner: scope.Scope, litter: Collection[str]) -> None:
         """Delete those of these facts, by id, that no branch of the owner needs."""
@@ -215,6 +229,7 @@ def _branch(row: Mapping[str, Any]) -> Branch:
         bool(row.get("default")),
         row.get("coming", ""),
         tuple(tree.get("litter", ())),
+        row.get("host", ""),
     )
 
 

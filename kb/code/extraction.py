@@ -16,6 +16,8 @@ from kb.code.facts import FileFacts, Import, Symbol
 from kb.code.languages.description import Language
 from kb.code.outline import Outline, outline
 
+_LISTED = "method_elem"
+"""A method that an interface of Go lists."""
 _PACKAGED = frozenset({"java", "kotlin", "scala"})
 _PACKAGE = re.compile(rb"^[ \t]*package[ \t]+([^\s;{/(\"']+)", re.MULTILINE)
 
@@ -35,7 +37,7 @@ def extract(path: str, raw: bytes, language: str, collect: Collect | None = None
     has_error = tree.root_node.has_error
     lost = symbols
     if has_error:
-        symbols = tuple(one for one in symbols if one.name not in describe.reserved)
+        symbols = _without_statements(found, symbols, describe, repair.rows(tree))
         lost = repair.scan(tree, source, describe, symbols)
     return FileFacts(
         path=path,
@@ -91,7 +93,7 @@ def _symbols(found: Outline, source: bytes, language: Language) -> tuple[Symbol,
                 end_line=_last_line(node),
                 container=one.container,
                 visibility=language.visibility(node, one.name, source),
-                is_interface=role == "interface" or (role == "class" and _is_interface(node)),
+                is_interface=role == "interface" or (role == "class" and _is_interface(node)) or node.type == _LISTED,
                 signature=documentation.head(node, one.name_node, source, language),
                 bases=tuple(language.bases(node, source)) if one.kind == "class" else (),
                 doc=documentation.doc(node, lines, source, language),
@@ -100,6 +102,36 @@ def _symbols(found: Outline, source: bytes, language: Language) -> tuple[Symbol,
     if not given:
         return tuple(symbols)
     return tuple(_with(symbol, given.get(symbol.qname, ())) if symbol.kind == "class" else symbol for symbol in symbols)
+
+
+def _without_statements(
+    found: Outline, symbols: tuple[Symbol, ...], language: Language, broken: set[int]
+) -> tuple[Symbol, ...]:
+    """The symbols without statements that an error made look like methods (`catch (e) {}`, `while (x) {}`).
+
+    A method of such a name is one where all around it is understood; beside an error, where it stands as far in as
+    another member does, and on no line of an error.
+    """
+    suspects = {(one.qname, one.name_node.start_point.row + 1): one.node for one in found.declarations
+                if one.name in language.reserved}  # fmt: skip
+    if not suspects:
+        return symbols
+    columns = {
+        (one.node.parent.id, one.node.start_point.column)
+        for one in found.declarations
+        if one.name not in language.reserved and one.node.parent is not None
+    }
+
+    def is_method(one: Symbol) -> bool:
+        node = suspects.get((one.qname, one.line))
+        if node is None or node.parent is None:
+            return node is None
+        if not node.parent.has_error:
+            return True
+        beside = (node.parent.id, node.start_point.column) in columns
+        return beside and not node.has_error and not broken.intersection(range(one.line - 1, one.end_line))
+
+    return tuple(one for one in symbols if is_method(one))
 
 
 def _with(symbol: Symbol, bases: Iterable[str]) -> Symbol:

@@ -41,7 +41,8 @@ class Symbol:
 
     `qname` is the dotted path of names inside the file, `container` that of the declaration around it ('' at the top).
     `signature` is the text from the first modifier to the body, on one line; `bases` are the types that it extends or
-    implements, as written; `doc` is the first paragraph of its documentation, at most 400 characters.
+    implements, as written; `doc` is the first paragraph of its documentation, at most 400 characters. `is_interface`:
+    a type that is one, or a method that an interface of Go lists.
     """
 
     kind: Kind

@@ -12,26 +12,13 @@ from posixpath import dirname, join, normpath
 from typing import TypeVar
 
 from kb.code import keys
+from kb.code.calls.ecma import modules
 from kb.code.facts import FileFacts, Import
 from kb.code.project import Target
 
 _One = TypeVar("_One")
 _JVM = frozenset({"java", "kotlin", "scala"})
 _ECMA = frozenset({"javascript", "typescript", "tsx"})
-_ENDINGS = (
-    "",
-    ".ts",
-    ".tsx",
-    ".d.ts",
-    ".js",
-    ".jsx",
-    ".mjs",
-    ".cjs",
-    "/index.ts",
-    "/index.tsx",
-    "/index.js",
-    "/index.jsx",
-)
 _GENERIC = re.compile(r"[<(\[].*", re.DOTALL)
 _IMPORT_CHARS = 1000
 """Of a module that is looked for; each of its packages is."""
@@ -42,7 +29,6 @@ class Links:
     """Of the files of one project by path; `configuration` has the texts of its project files by path."""
 
     def __init__(self, files: Mapping[str, FileFacts], configuration: Mapping[str, bytes]) -> None:
-        self._files = files
         self._modules: dict[str, list[str]] = defaultdict(list)
         self._classes: dict[tuple[str, str], list[Target]] = defaultdict(list)
         """(package or module, name of a class at its top) -> where it is declared."""
@@ -56,6 +42,8 @@ class Links:
             for one in file.symbols:
                 if one.kind == "class" and not one.container:
                     self._classes[self._package(file), one.name].append(Target(path, one.qname))
+        # The packages of a workspace, paths of compilers: what calls are resolved by.
+        self._ecma = modules.Modules({path for path, file in files.items() if file.language in _ECMA}, configuration)
         self._go = sorted(
             (
                 (match[1].strip('"'), dirname(path))
@@ -173,16 +161,10 @@ class Links:
             name = f"{more}.{name}"
 
     def _of_ecma(self, file: FileFacts, one: Import) -> Iterator[Target]:
-        if not one.module.startswith("."):
-            return
-        place = normpath(join(dirname(file.path), one.module))
-        stripped = re.sub(r"\.[cm]?js$", "", place)
-        for start in dict.fromkeys((place, stripped)):
-            path = next((start + ending for ending in _ENDINGS if start + ending in self._files), None)
-            if path is not None:
-                targets = {each for name, _ in one.names if (each := self._within(Target(path), name))}
-                yield from sorted(targets) or [Target(path)]
-                return
+        path = self._ecma.find(file.path, one.module)
+        if path is not None:
+            targets = {each for name, _ in one.names if (each := self._within(Target(path), name))}
+            yield from sorted(targets) or [Target(path)]
 
     def _of_go(self, one: Import) -> Iterator[Target]:
         for name, folder in self._go:

@@ -1,12 +1,13 @@
 """Questions about a branch, answered in the worker process that holds it (`kb.code.analyst`).
 
-The worker keeps the branches that were asked for last. `answer` says with None that it does not have the branch; the
-caller asks again with its facts.
+The worker keeps the branches that were asked for last, as many as its memory has room for. `answer` says with None that
+it does not have the branch; the caller asks again with its facts.
 """
 
 from __future__ import annotations
 
 import functools
+import resource
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 
@@ -17,8 +18,10 @@ from kb.code.index import Index, UnknownError
 from kb.code.project import Target
 from kb.code.where import Where
 
-KEPT = 4
-"""Branches; one of 5,000 files takes some hundred MiB."""
+GROWTH = 12
+"""Bytes of a branch in memory, with the words of `where`, for each byte of its packed facts."""
+_SHARE = 0.5
+"""Of the memory of the process that branches may have; the rest is for the one that is being read."""
 
 
 _MOST_LINES = 20
@@ -26,8 +29,8 @@ _MOST_LINES = 20
 
 
 class _Loaded:
-    def __init__(self, index: Index) -> None:
-        self.index = index
+    def __init__(self, index: Index, size: int) -> None:
+        self.index, self.size = index, size
 
     @functools.cached_property
     def where(self) -> Where:
@@ -59,10 +62,10 @@ def answer(
     if held not in _loaded:
         if packed is None:
             return None
+        size = GROWTH * sum(map(len, packed))
+        _make_room(size)
         project, _ = analyst.read(packed)
-        _loaded[held] = _Loaded(Index(project, branch, project_id))
-        while len(_loaded) > KEPT:
-            _loaded.popitem(last=False)
+        _loaded[held] = _Loaded(Index(project, branch, project_id), size)
     _loaded.move_to_end(held)
     question = _KINDS[kind].model_validate_json(asked)
     known = api.Coverage.model_validate_json(coverage)
@@ -70,6 +73,20 @@ def answer(
         return _answer(_loaded[held], kind, question, known).model_dump_json(by_alias=True), "", []
     except UnknownError as error:
         return "", str(error), list(error.candidates)
+
+
+def _make_room(size: int) -> None:
+    """Let go of the branches that were asked for longest ago, until `size` bytes more fit into the share of the limit
+    of this process (`kb.code.analyst`); what is larger than all of it is alone."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    most = _SHARE * (analyst.MEMORY if limit == resource.RLIM_INFINITY else limit)
+    while _loaded and size + sum(one.size for one in _loaded.values()) > most:
+        _loaded.popitem(last=False)
+
+
+def held() -> tuple[str, ...]:
+    """The states of branches that are loaded, the one that was asked for last at the end."""
+    return tuple(_loaded)
 
 
 def _answer(loaded: _Loaded, kind: str, asked: api.CodeQuestion, known: api.Coverage) -> api.Reply:

@@ -50,7 +50,7 @@ def main(requests: BinaryIO, answers: BinaryIO) -> int:
         for source in batch.sources:
             # No handler: the default action works while C code runs.
             signal.setitimer(signal.ITIMER_PROF, SECONDS)
-            answer = pickle.dumps(_read(source, batch), pickle.HIGHEST_PROTOCOL)
+            answer = pickle.dumps(read(source, batch), pickle.HIGHEST_PROTOCOL)
             signal.setitimer(signal.ITIMER_PROF, 0)
             _send(answers, answer)
     return 0
@@ -61,7 +61,8 @@ def _send(answers: BinaryIO, body: bytes) -> None:
     answers.flush()
 
 
-def _read(source: selection.Source, batch: Batch) -> FileFacts | Skipped:
+def read(source: selection.Source, batch: Batch) -> FileFacts | Skipped:
+    """The facts of one file, or why there are none."""
     try:
         raw = source.raw if source.raw is not None else _file(source.place or "", batch.largest)
         refused = selection.refusal(source.path, raw, generated=batch.generated)

@@ -22,7 +22,7 @@ import structlog
 from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, identity, metrics
-from kb.code import analyst, book, budget
+from kb.code import analyst, book, budget, pool
 from kb.files import inside
 from kb.ingest import (
     commit,
@@ -105,10 +105,16 @@ class Pipeline:
         self.in_work, self.working = self._documents.in_work, self._documents.working
         self.queued = self._documents.queued
 
-    def structures(self, known: book.Book, analysts: analyst.Analyst, limits: budget.Budget) -> structures.Structures:
+    def structures(
+        self,
+        known: book.Book,
+        analysts: analyst.Analyst,
+        limits: budget.Budget,
+        extract: structures.Extract = pool.extract,
+    ) -> structures.Structures:
         """The structure of branches, for a process that has the records of them."""
         return structures.Structures(
-            self._documents, self._deletion, self._committer, known, analysts, self._meters, limits
+            self._documents, self._deletion, self._committer, known, analysts, self._meters, limits, extract
         )
 
     async def ingest(self, request: api.IngestRequest, urgency: priority.Priority) -> api.IngestReply:

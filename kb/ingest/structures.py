@@ -13,6 +13,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Protocol
 
 import pydantic
 import structlog
@@ -25,6 +26,7 @@ from kb.code.facts import FOR_NOW, FileFacts, Reason, Skipped
 from kb.ingest import commit as committing
 from kb.ingest import deletion, document, extractor, turns
 from kb.ingest.commits import Code
+from kb.rules import enforce
 
 log = structlog.get_logger(__name__)
 _PARALLEL = 64
@@ -40,6 +42,10 @@ _URN_CHARS = 1024
 _NOTHING = extractor.ExtractionResult({})
 
 
+class _Forbidden(errors.Invalid):
+    """A hard rule forbids to store a file; it is tried again when other rules are in force."""
+
+
 @dataclasses.dataclass
 class _Round:
     """What one request does: documents to write and paths to delete now, how many of both are left for the next, and
@@ -51,8 +57,14 @@ class _Round:
     digests: dict[str, str]
 
 
+class Extract(Protocol):
+    """`kb.code.pool.extract`, or the same without processes."""
+
+    async def __call__(self, sources: dict[str, bytes], budget: budget.Budget, *, calls: bool) -> pool.Extraction: ...
+
+
 class Structures:
-    """Of one process; `limits` bounds what is read of the contents of one request."""
+    """Of one process; `limits` bounds what is read of the contents of one request, which `extract` reads."""
 
     def __init__(
         self,
@@ -63,7 +75,9 @@ class Structures:
         analysts: analyst.Analyst,
         meters: metrics.Metrics,
         limits: budget.Budget,
+        extract: Extract = pool.extract,
     ) -> None:
+        self._extract = extract
         self._documents, self._deletion, self._committer = documents, deletions, committer
         self._book, self._analyst = known, analysts
         self._meters, self._limits = meters, limits
@@ -77,6 +91,10 @@ class Structures:
         ) as turn:
             before = await self._book.branch(owner, repository, sent.branch)
             before = before or book.Branch(repository, sent.branch)
+            if sent.host and before.host not in ("", sent.host) and not sent.moved:
+                if sent.removed:  # of what it has, nothing is there
+                    return api.GitStructureReply(state="Done")
+                raise _elsewhere(sent, before)
             # What a process left that ended before it had deleted them.
             await self._book.prune(owner, before.litter)
             before = dataclasses.replace(before, litter=())
@@ -100,7 +118,8 @@ class Structures:
             if path in coming or known[path].blob or known[path].written
         )
         access = before.access if sent.access is None else tuple(visibility.stored(sent.access))
-        after = dataclasses.replace(before, files=files, access=access, wanted=sent.commit or "", coming=code.VERSION)
+        host, wanted = sent.host or before.host, sent.commit or ""
+        after = dataclasses.replace(before, files=files, access=access, wanted=wanted, coming=code.VERSION, host=host)
         if after == before:
             return before
         after = dataclasses.replace(after, litter=_litter(sent, before, after))
@@ -149,7 +168,7 @@ class Structures:
         if not contents:
             return
         with self._meters.stages.labels("code").time():
-            read = await pool.extract(contents, self._limits, calls=True)
+            read = await self._extract(contents, self._limits, calls=True)
         pool.count(read, self._meters)
         kept: list[FileFacts | Skipped | configuration.File] = [*read.files]
         kept += [one for one in read.skipped if one.reason not in FOR_NOW]
@@ -173,7 +192,13 @@ class Structures:
             found = await self._analyst.analyse(sent, packed)
         head, *rest = found.documents
         digests = {one.path: one.written for one in before.files if one.written}
-        changed = [one for one in rest if digests.get(one.path) != one.digest]
+        rules = await self._documents.rules(sent.scope)
+        under = enforce.in_force(rules)
+
+        def is_known(one: analyst.Written) -> bool:
+            return digests.get(one.path) in (one.digest, _forbidden(one.digest, under))
+
+        changed = [one for one in rest if not is_known(one)]
         work = _round(changed, digests, {one.path for one in rest})
         # Before anything is written: a process that ends now leaves no document that the record does not name.
         begun = await self._record(sent, before, found, work, turn, done=False)
@@ -181,12 +206,12 @@ class Structures:
         if wanted is not None:
             # The last branch that had them was changed in between; from now on the record keeps them.
             return wanted
-        failed = await self._performed(sent, work, turn, urgency, code_of)
+        failed = await self._performed(sent, work, rules, turn, urgency, code_of)
         left = work.left + sum(one.retryable for one in failed)
-        if not left and digests.get("") != head.digest:
+        if not left and not is_known(head):
             # The branch's own document comes last: it says that the rest is there.
             own = _Round([head], [], 0, work.digests)
-            unwritten = await self._performed(sent, own, turn, urgency, code_of)
+            unwritten = await self._performed(sent, own, rules, turn, urgency, code_of)
             left, failed = left + sum(one.retryable for one in unwritten), [*failed, *unwritten]
         after = await self._record(sent, begun, found, work, turn, done=not left)
         await self._book.prune(sent.scope, after.litter)
@@ -217,7 +242,7 @@ class Structures:
         code_of: Code,
     ) -> api.GitStructureReply:
         work = _round([], {one.path: one.written for one in before.files if one.written}, set())
-        failed = await self._performed(sent, work, turn, urgency, code_of)
+        failed = await self._performed(sent, work, [], turn, urgency, code_of)
         left = work.left + sum(one.retryable for one in failed)
         litter = before.facts(sent.scope) | set(before.litter)
         files = tuple(book.Entry(path, "", digest) for path, digest in sorted(work.digests.items()))
@@ -233,12 +258,18 @@ class Structures:
         return api.GitStructureReply(state="Writing" if left else "Done", left=left, removed=removed, failed=failed)
 
     async def _performed(
-        self, sent: api.GitStructure, work: _Round, turn: turns.Turn, urgency: priority.Priority, code_of: Code
+        self,
+        sent: api.GitStructure,
+        work: _Round,
+        rules: list[api.Rule],
+        turn: turns.Turn,
+        urgency: priority.Priority,
+        code_of: Code,
     ) -> list[api.FileOutcome]:
         """Write and delete, and note in `work.digests` what is there then; what failed. Raises the `Operational` error
         of the first where all failed with one."""
         slots = asyncio.Semaphore(_PARALLEL)
-        rules = await self._documents.rules(sent.scope)
+        under = enforce.in_force(rules)
         operational: list[root.Operational] = []
 
         async def tried(path: str, digest: str, step: Callable[[], Awaitable[None]]) -> api.FileOutcome | None:
@@ -249,6 +280,8 @@ class Structures:
             except root.JervisError as error:
                 if isinstance(error, root.Operational):
                     operational.append(error)
+                elif isinstance(error, _Forbidden):
+                    work.digests[path] = _forbidden(digest, under)
                 else:
                     work.digests[path] = digest or _BEGUN  # it fails again as long as it says the same
                 return _failed(path, error, code_of)
@@ -279,7 +312,7 @@ class Structures:
             if forbidding:
                 await self._deletion.recorded(request.scope, request.source_urn, turn)
                 named = ", ".join(f"{rule.rule_key!r} (version {rule.version})" for rule in forbidding[:3])
-                raise errors.Invalid(f"a hard rule forbids to store it: {named}", field="files")
+                raise _Forbidden(f"a hard rule forbids to store it: {named}", field="files")
             made = self._documents.draft(request, taken.text)
             await self._committer.commit(request, made, _NOTHING, urgency, turn)
 
@@ -325,6 +358,7 @@ class Structures:
             sent.commit or "",
             sent.branch == sent.repository.default_branch,
             "" if done else code.VERSION,
+            host=sent.host or before.host,
         )
         after = dataclasses.replace(after, litter=_litter(sent, before, after))
         turn.check()
@@ -339,6 +373,21 @@ def _reason(said: str) -> str:
 
 def _litter(sent: api.GitStructure, before: book.Branch, after: book.Branch) -> tuple[str, ...]:
     return tuple(sorted((before.facts(sent.scope) | set(before.litter)) - after.facts(sent.scope)))
+
+
+def _forbidden(digest: str, under: str) -> str:
+    """In the place of a digest: the document was refused by the rules `under`, and is not there."""
+    return f"{digest}!{under}"
+
+
+def _elsewhere(sent: api.GitStructure, before: book.Branch) -> errors.Invalid:
+    return errors.Invalid(
+        f"{sent.repository.path} of {before.host} is known in this project, and this one is of {sent.host}: their files"
+        " would have the same keys",
+        field="host",
+        remedy="Give one of the two Connections another projectId, or delete it; where the repository has moved, delete"
+        " the Connection of the old host, or send moved.",
+    )
 
 
 def _round(changed: list[analyst.Written], digests: dict[str, str], there: set[str]) -> _Round:

@@ -147,8 +147,9 @@ def test_models_for_many_or_large_images_reach_the_knowledge_base(
 
 
 def test_the_bounds_of_code_reach_the_knowledge_base(chart: Chart) -> None:
-    bounds = '{"codeFiles": 150, "codeFileBytes": 50000, "codeTotalBytes": 5000000, "codeSeconds": 30.5}'
-    rendered = chart.render("--set-json", f"kb.settings={bounds}")
+    bounds = {"codeFiles": 150, "codeFileBytes": 50000, "codeTotalBytes": 5000000, "codeSeconds": 30.5}
+    bounds["codeMemoryBytes"] = 536870912
+    rendered = chart.render("--set-json", f"kb.settings={json.dumps(bounds)}")
     pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-kb"]["spec"]["template"]
     found = {
         name: one["value"] for name, one in rendering.environment(pod).items() if name.startswith("JERVIS_KB_CODE")
@@ -156,6 +157,7 @@ def test_the_bounds_of_code_reach_the_knowledge_base(chart: Chart) -> None:
     assert found == {
         "JERVIS_KB_CODE_FILES": "150",
         "JERVIS_KB_CODE_FILE_BYTES": "50000",
+        "JERVIS_KB_CODE_MEMORY_BYTES": "536870912",
         "JERVIS_KB_CODE_SECONDS": "30.5",
         "JERVIS_KB_CODE_TOTAL_BYTES": "5000000",
     }

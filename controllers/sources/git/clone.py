@@ -149,8 +149,12 @@ class Clone:
             size = taken(path)
             return f"the clone is larger than {self._most >> 20} MiB" if size > self._most else self._crowded()
 
-        # Nothing of the remote is remembered in the clone: no name, no address, no FETCH_HEAD.
-        arguments = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--force", "--stdin")
+        # Nothing of the remote is remembered in the clone: no name, no address, no FETCH_HEAD. Where its history begins
+        # is, if the remote is shallow itself: commits without their parents would be an error of every command.
+        arguments = (
+            "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--force", "--update-shallow",
+            "--stdin",
+        )  # fmt: skip
         try:
             command.call(at, "--git-dir", str(path), *arguments, "--", at.url, stdin=wanted, watch=watch)
         except port.Unreachable:

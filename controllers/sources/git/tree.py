@@ -62,17 +62,21 @@ def _size(path: str) -> int:
 
 
 def contents(clone: Path, files_: Sequence[api.SourceFile]) -> Mapping[str, str]:
-    """The texts of files by path. Bytes that are no UTF-8 are replaced, and what is no text is refused by who reads."""
+    """The texts of files by path, whatever their encoding; what is no text is refused by who reads it. A file whose
+    content the clone lacks (a partial clone of the server's) is not among them."""
     wanted = "".join(f"{one.blob}\n" for one in files_)
     raw = command.local(clone, "cat-file", "--batch", stdin=wanted.encode())
     found, at = {}, 0
     for one in files_:
         end = raw.index(b"\n", at)
-        _, kind, size = raw[at:end].split()
+        head = raw[at:end].split()
         at = end + 1
-        if kind == b"blob":
-            found[one.path] = raw[at : at + int(size)].decode(errors="replace")
-        at += int(size) + 1
+        if len(head) < 3:
+            continue
+        size = int(head[2])
+        if head[1] == b"blob":
+            found[one.path] = api.source_text(raw[at : at + size])
+        at += size + 1
     return found
 
 

@@ -215,9 +215,16 @@ class Repository:
             return await asyncio.to_thread(tree.contents, self._clone.path, wanted)
 
         request = api.GitStructure(
-            scope=self._owner, repository=default, branch=name, commit=sha, files=files, skipped=skipped
-        )
+            scope=self._owner, repository=default, branch=name, commit=sha, files=files, skipped=skipped,
+            **await self._host(),
+        )  # fmt: skip
         return port.Tree(request, read)
+
+    async def _host(self) -> dict[str, Any]:
+        """Where the repository is, and whether what the knowledge base has of another host is of a former one: no
+        other Connection of the owner reads a repository of that name there."""
+        there = [one for one in await self._same() if _host(one.spec.url) != _host(self._url)]
+        return {"host": _host(self._url), "moved": not there}
 
     def _grew(self, base: str, target: str) -> bool:
         return history.ancestor(self._clone.path, base, target)
@@ -270,7 +277,10 @@ class Repository:
         del places[name]
         commits = self._leaving(self._repository, name, left)
         # The structure of a branch is one, whichever Connection sent it: the last one that reads it takes it along.
-        trees = () if await self._elsewhere(name) else (_no_tree(self._owner, self._repository, name),)
+        gone = api.GitStructure(
+            scope=self._owner, repository=self._repository, branch=name, removed=True, **await self._host()
+        )
+        trees = () if await self._elsewhere(name, _host(self._url)) else (port.Tree(gone, _nothing),)
         yield self._batch(places, failures=failures, commits=commits, trees=trees)
 
     async def _left(self, name: str, old: str, new: str | None) -> list[str]:
@@ -282,16 +292,21 @@ class Repository:
                 return []
         return await asyncio.to_thread(history.between, self._clone.path, old, new, None, others)
 
-    async def _elsewhere(self, name: str) -> list[str]:
-        """Where other Connections of the same owner and repository are on the branch."""
+    async def _elsewhere(self, name: str, host: str = "") -> list[str]:
+        """Where other Connections of the same owner and repository, on one host or on any, are on the branch."""
         found = []
-        for one in await self._alike() if self._alike is not None else ():
-            there = repositories.owner(one.spec) == self._owner and _named(one.spec.url) == _named(self._url)
-            if there and one.cursor.get("of") == cursor_of(one.spec):
+        for one in await self._same():
+            if one.cursor.get("of") == cursor_of(one.spec) and (not host or _host(one.spec.url) == host):
                 at = one.cursor.get("branches", {}).get(name, {})
                 # Behind `to` it has let go of already.
                 found += [sha for sha in (at.get("to") or at.get("at"),) if sha]
         return found
+
+    async def _same(self) -> list[assignments.Claim]:
+        """The other Connections of the owner that read a repository of this name."""
+        alike = await self._alike() if self._alike is not None else ()
+        own, name = self._owner, _named(self._url)
+        return [one for one in alike if repositories.owner(one.spec) == own and _named(one.spec.url) == name]
 
     def _leaving(self, default: api.Repository, name: str, left: Sequence[str]) -> tuple[api.GitCommits, ...]:
         some = (left[start : start + MOST_REMOVED] for start in range(0, len(left), MOST_REMOVED))
@@ -315,11 +330,8 @@ def _whole(state: Mapping[str, Any], sha: str) -> bool:
     return state.get("at") == sha and state.keys() <= {"at", "code"}
 
 
-def _no_tree(owner: scope.Scope, repository: api.Repository, name: str) -> port.Tree:
-    async def read(paths: Sequence[str]) -> Mapping[str, str]:
-        return {}
-
-    return port.Tree(api.GitStructure(scope=owner, repository=repository, branch=name, removed=True), read)
+async def _nothing(paths: Sequence[str]) -> Mapping[str, str]:
+    return {}
 
 
 def _read(reader: history.Reader, shas: Sequence[str]) -> tuple[list[api.Commit], dict[str, str]]:
@@ -386,6 +398,11 @@ def _mapped(one: api.Repository, default: str) -> api.Repository:
 def _named(url: str) -> str:
     """The same for all repositories whose commits have the same URNs."""
     return repositories.of(url).source_urn("").casefold()
+
+
+def _host(url: str) -> str:
+    """Without its port: a server has one for each protocol."""
+    return (urlsplit(url).hostname or "").rstrip(".")[:255]
 
 
 def cursor_of(spec: connection.Spec) -> str:

@@ -1,7 +1,7 @@
-"""Go: `go/parser` is the reference: type specs, local ones too, and function declarations.
+"""Go: `go/parser` is the reference: type specs, local ones too, function declarations, and what interfaces list.
 
-A method is called `Type.method`, without the pointer and the type's parameters. The methods that an interface lists are
-part of its type. Embedded types are its bases.
+A method is called `Type.method`, without the pointer and the type's parameters; so is one that a named interface lists,
+which calls through it point at. Embedded types are its bases.
 """
 
 from __future__ import annotations

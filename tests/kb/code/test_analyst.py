@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from kb.code import analyst
+from crds import scope
+from kb import api, errors
+from kb.code import analyst, configuration, extraction, questions
 
 _PARENT = """
 import asyncio, os, sys
@@ -79,6 +82,38 @@ async def test_a_worker_that_is_stuck_is_ended_and_leaves_no_zombie() -> None:
     second = await worker.run(os.getpid)
     worker.close()
     assert await gone(second)
+
+
+async def test_work_that_needs_more_memory_than_there_is_is_refused_and_other_work_goes_on() -> None:
+    worker = analyst.Analyst(memory=600 << 20)
+    first = await worker.run(os.getpid)
+    with pytest.raises(errors.TooLarge, match="more memory than the 600 MiB") as refused:
+        await worker.run(bytes, 1 << 30)
+    assert "JERVIS_KB_CODE_MEMORY_BYTES" in (refused.value.remedy or "")
+    assert await gone(first)
+    assert len(await worker.run(bytes, 1 << 20)) == 1 << 20
+    assert await worker.run(resource.getrlimit, resource.RLIMIT_AS) == (600 << 20, 600 << 20)
+    worker.close()
+
+
+async def test_branches_are_held_as_long_as_there_is_memory_for_them(worker: analyst.Analyst) -> None:
+    facts = {f"m{number}.py": f"def work{number}():\n    return {number}\n" for number in range(50)}
+    packed = [
+        analyst.pack(extraction.extract(path, text.encode(), "python", extraction.collector(calls=True)))
+        for path, text in facts.items()
+    ]
+    worker._memory = 300 << 20
+    # As large as a tenth of what branches may have.
+    known = api.Coverage(repository="r", branch="main", commit="a", current=True).model_dump_json(by_alias=True)
+    asked = api.Callers(symbol="work1", scope=scope.Scope(client_id="acme")).model_dump_json(by_alias=True)
+    padding = analyst.pack(configuration.File("go.mod", bytes((15 << 20) // questions.GROWTH)))
+    for number in range(14):
+        what = (f"branch {number}", "main", "shop", (*packed, padding), "callers", asked, known)
+        assert await worker.run(questions.answer, *what) is not None
+    held = await worker.run(questions.held)
+    assert held == tuple(f"branch {number}" for number in range(14 - len(held), 14))
+    assert 8 <= len(held) <= 10
+    assert await worker.run(questions.answer, "branch 0", "main", "shop", None, "callers", asked, known) is None
 
 
 @pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGTERM])

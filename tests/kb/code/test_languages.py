@@ -187,7 +187,8 @@ func f[T any]() {}
 """
     symbols, imports = read("go", source)
     assert symbols == [
-        "class A 6", "class I 6", "class G 6", "method G.m 7", "class G.m.L 7", "method T.o 8", "function f 9",
+        "class A 6", "class I 6", "method I.M 6", "class G 6", "method G.m 7", "class G.m.L 7", "method T.o 8",
+        "function f 9",
     ]  # fmt: skip
     assert imports == ["a/b 3", "c 4"]
 
@@ -276,6 +277,48 @@ def test_a_class_that_the_grammar_lost_gets_its_methods_back() -> None:
     assert [one.qname for one in facts.symbols] == ["A", "A.f", "B", "B.g"]
 
 
+METHODS = """class Wait {
+  catch(handler) { return this.then(handler); }
+  while(test) { return test; }
+  with = (other) => other;
+  static if(x) { return x; }
+  then(handler) { return handler; }
+}
+const table = { do() {}, for: function () {} };
+"""
+
+
+@pytest.mark.parametrize("language", ["javascript", "typescript", "tsx"])
+def test_methods_with_the_names_of_statements_are_read_in_files_with_errors_too(language: str) -> None:
+    whole = read(language, METHODS)[0]
+    assert [one.split()[1] for one in whole] == [
+        "Wait", "Wait.catch", "Wait.while", "Wait.with", "Wait.if", "Wait.then", "do", "for",
+    ]  # fmt: skip
+    assert read(language, METHODS + "const broken = ;\n")[0] == whole
+    # Beside the error in the same class too, where they stand as far in as the others.
+    beside = METHODS.replace("  then(", "  broken(a { }\n  then(")
+    names = [one.split()[1] for one in read(language, beside)[0]]
+    assert {"Wait.catch", "Wait.while", "do", "for"} <= set(names)
+
+
+@pytest.mark.parametrize("language", ["javascript", "typescript"])
+def test_statements_that_an_error_makes_look_like_methods_are_none(language: str) -> None:
+    source = """class A {
+  load(x) {
+    try { this.run(x; } catch (error) { this.stop(); }
+    while (x) { x = this.next(); }
+    if (x) { return 1; }
+    switch (x) { }
+  }
+  run(x) { return x; }
+}
+"""
+    facts = extraction.extract("file", source.encode(), language)
+    assert facts.has_error
+    assert not {"catch", "while", "if", "switch"} & {one.name for one in facts.symbols}
+    assert "load" in {one.name for one in facts.symbols}
+
+
 @pytest.mark.parametrize(
     ("raw", "line"),
     [
@@ -285,6 +328,8 @@ def test_a_class_that_the_grammar_lost_gets_its_methods_back() -> None:
         (b"x = 1\ry = 2\rdef f(): pass\r", 3),
         (b"\x0c\nx = 1\n\x0cdef f(): pass", 3),
         ("def f(): pass".encode("utf-16"), 1),
+        ("x = '\u8868'\n# \u3067\u3059\ndef f(): pass".encode("shift_jis"), 3),
+        ("# coding: euc-jp\nx = '\u8868'\ndef f(): pass".encode("euc_jp"), 3),
     ],
 )
 def test_lines_are_those_of_an_editor_in_every_encoding(raw: bytes, line: int) -> None:

@@ -31,6 +31,21 @@ ECMA = {
     "src/view.jsx": 'import { Part } from "./lib";\nclass View extends Part {}\n'
     "class Other extends React.Component {}\n",
 }
+WORKSPACE = {
+    "package.json": '{"private": true, "workspaces": ["packages/*"]}',
+    "pnpm-workspace.yaml": "packages:\n  - packages/*\n",
+    "tsconfig.json": '{"compilerOptions": {"paths": {"@/*": ["./app/*"]}}}',
+    "packages/shape/package.json": '{"name": "@acme/shape", "exports": {".": "./dist/index.js", "./*": "./src/*.ts"}}',
+    "packages/shape/src/index.ts": "export class Shape {}\n",
+    "packages/shape/src/round.ts": "export class Round {}\n",
+    "packages/plain/package.json": '{"name": "plain", "main": "lib/main.js"}',
+    "packages/plain/src/main.ts": "export class Plain {}\n",
+    "app/view.tsx": "export class View {}\n",
+    "app/square.ts": 'import { Shape } from "@acme/shape";\nimport { Round as Base } from "@acme/shape/round";\n'
+    'import { Plain } from "plain";\nimport { View } from "@/view";\nimport { Absent } from "react";\n'
+    "class Square extends Shape {}\nclass Ring extends Base {}\nclass Other extends Plain {}\n"
+    "class Page extends View {}\n",
+}
 GO = {
     "go.mod": "module acme.org/shop\n",
     "main.go": 'package main\n\nimport "acme.org/shop/shape"\n\nfunc main() { shape.Draw() }\n',
@@ -75,9 +90,24 @@ def imports(sources: Mapping[str, str]) -> set[str]:
             {"src/square.ts:Square src/shape.ts:Shape", "src/view.jsx:View src/lib/index.js:Part"},
             {"src/square.ts src/shape.ts:Shape", "src/view.jsx src/lib/index.js:Part"},
         ),
+        (
+            WORKSPACE,
+            {
+                "app/square.ts:Square packages/shape/src/index.ts:Shape",
+                "app/square.ts:Ring packages/shape/src/round.ts:Round",
+                "app/square.ts:Other packages/plain/src/main.ts:Plain",
+                "app/square.ts:Page app/view.tsx:View",
+            },
+            {
+                "app/square.ts packages/shape/src/index.ts:Shape",
+                "app/square.ts packages/shape/src/round.ts:Round",
+                "app/square.ts packages/plain/src/main.ts:Plain",
+                "app/square.ts app/view.tsx:View",
+            },
+        ),
         (GO, set(), {"main.go shape/shape.go:"}),
     ],
-    ids=["python", "java", "kotlin", "ecmascript", "go"],
+    ids=["python", "java", "kotlin", "ecmascript", "workspace", "go"],
 )
 def test_what_a_project_declares_is_found(sources: Mapping[str, str], bases: set[str], brought: set[str]) -> None:
     assert extends(sources) == bases

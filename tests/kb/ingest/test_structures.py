@@ -84,6 +84,13 @@ async def test_an_erased_scope_has_no_facts(served: client.Client, database: mon
     assert (erased["codeBranches"], erased["codeFacts"]) == (1, 3)
 
 
+async def test_what_a_scope_owns_of_code_is_found_by_an_index(served: client.Client, database: mongo.Database) -> None:
+    await served.code.structure(tree(FILES))
+    for name in (book.BRANCHES, book.FACTS):
+        found = (await database[name].index_information()).values()
+        assert [("clientId", 1), ("projectId", 1), ("groupId", 1)] in [one["key"] for one in found]
+
+
 async def test_a_file_that_is_given_up_is_said_and_not_asked_for_again(served: client.Client) -> None:
     files = FILES | {"app/blob.py": "x = '\0'\n", "README.md": "# Shop\n"}
     reply = await served.code.structure(tree(files))

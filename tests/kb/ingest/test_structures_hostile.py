@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
 
-from crds import priority
+from crds import priority, scope
 from kb import api, client, metrics, mongo
-from kb.code import analyst, book, budget
+from kb.code import analyst, asking, book, budget
 from kb.http import problems
 from kb.ingest import structures
 from tests.kb import clock as clocks
@@ -76,6 +77,31 @@ async def test_answers_are_of_the_commit_that_they_name_while_another_one_is_wri
     assert len(states) > 1
     for name in (book.BRANCHES, book.FACTS):
         assert await database[name].count_documents({}) == 0
+
+
+async def test_a_branch_that_is_replaced_while_it_is_asked_about_is_answered_as_it_is_then(
+    served: client.Client, database: mongo.Database, clock: clocks.Clock
+) -> None:
+    changed = {path: text.replace("side", "edge") for path, text in FILES.items()}
+    await served.code.structure(tree(FILES))
+
+    class Between(book.Book):
+        """The branch is written anew before the first facts are read."""
+
+        loads = 0
+
+        async def load(self, owner: scope.Scope, extractor: str, files: Sequence[tuple[str, str]]) -> list[bytes]:
+            self.loads += 1
+            if self.loads == 1:
+                assert (await served.code.structure(tree(changed, commit="b" * 40))).state == "Done"
+            return await super().load(owner, extractor, files)
+
+    known, analysts = Between(database, clock), analyst.Analyst()
+    asked = api.Callers(symbol="edge", scope=scopes.SHOP)
+    found = api.CallsReply.model_validate_json(await asking.Asking(known, analysts).ask("callers", asked))
+    analysts.close()
+    assert (found.total, known.loads) == (1, 2)
+    assert (found.coverage.commit, found.coverage.current) == ("b" * 40, True)
 
 
 async def test_writers_that_meet_end_in_one_of_their_trees(

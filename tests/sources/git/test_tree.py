@@ -29,7 +29,7 @@ def test_files_are_sources_and_project_files_with_the_time_of_their_last_change(
         "a.py": "A = 1\n",
         "b/c.ts": "export const c = 1\n",
         "go.mod": "module a\n",
-        "latin.py": "# caf\ufffd\n",
+        "latin.py": "# caf\xe9\n",
     }
     assert found[0].blob == made.git("rev-parse", "main:a.py").decode().strip()
 

@@ -50,6 +50,13 @@ func main() {
 				add("import", path, d.Path.Pos())
 			case *ast.TypeSpec:
 				add("class", around+d.Name.Name, d.Name.Pos())
+				if listed, ok := d.Type.(*ast.InterfaceType); ok {
+					for _, method := range listed.Methods.List {
+						for _, name := range method.Names {
+							add("method", around+d.Name.Name+"."+name.Name, name.Pos())
+						}
+					}
+				}
 			}
 			return true
 		}
