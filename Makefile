@@ -68,7 +68,7 @@ unit: venv ## Tests that need neither a cluster nor a service (they need Chromiu
 	$(BIN)/pytest -n auto -m "not apiserver and not services and not e2e"
 
 .PHONY: test-thorough
-test-thorough: venv services-up ## All examples of property tests, all kills, the image for transcription (make test has a part)
+test-thorough: venv services-up ## All examples of property tests, all kills, the images for transcription and Joern (make test has a part)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto -m "not apiserver and not services and not e2e" \
 	  $$(grep -rlE "^from hypothesis|^import hypothesis" tests --include="test_*.py")
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
@@ -76,6 +76,7 @@ test-thorough: venv services-up ## All examples of property tests, all kills, th
 	  $$(grep -rlE "^from tests import .*thorough" tests --include="test_*.py")
 	$(BIN)/python -m hack.image --build-only jervis transcription && \
 	  JERVIS_TEST_TRANSCRIPTION=1 $(BIN)/pytest tests/transcription
+	$(BIN)/python -m hack.image --build-only joern && JERVIS_TEST_JOERN=1 $(BIN)/pytest tests/joern
 
 .PHONY: contract
 contract: venv ocr mailserver gitea recorded services-up ## Tests against a real apiserver, MongoDB wire and Weaviate

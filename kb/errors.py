@@ -13,6 +13,7 @@ crds.errors.Permanent
 +-- Forbidden       the token is not for that scope, or not for writing: 403
 +-- Invalid         a field is wrong: 422, with the field and the remedy
 +-- NotFound        nothing the caller may see under that key: 404
++-- Stale           what it is about has changed meanwhile, or is not there yet: 409
 +-- TooLarge        over a limit: 413
 +-- TooSlow         the body did not arrive in time: 408
 +-- Unusable        a model answered, repeatedly, with something that is not what its schema asked for: 422
@@ -103,6 +104,10 @@ class Invalid(errors.Permanent):
 
 class NotFound(errors.Permanent):
     """Nothing there, or nothing the viewer may see: the two are never told apart."""
+
+
+class Stale(errors.Permanent):
+    """It is about a state that is not the present one."""
 
 
 class TooLarge(errors.Permanent):

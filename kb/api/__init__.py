@@ -52,6 +52,7 @@ from kb.api.commits import (
     GitCommitsReply,
     Repository,
 )
+from kb.api.cpg import MOST_CPG, Cpg, CpgExport, CpgMethod, CpgMissing, CpgReply, CpgType
 from kb.api.crawl import Crawl, CrawlReply, Page
 from kb.api.directive import DirectiveAction, QualifierDirective
 from kb.api.documents import Document, Documents, DocumentVersion, State
@@ -224,6 +225,7 @@ __all__ = [
     "LINK_URN",
     "METADATA_BYTES",
     "MOST_COMMITS",
+    "MOST_CPG",
     "STRUCTURED",
     "SUMMARY_CHARS",
     "VERSION",
@@ -263,6 +265,12 @@ __all__ = [
     "ContentRef",
     "ContentType",
     "Coverage",
+    "Cpg",
+    "CpgExport",
+    "CpgMethod",
+    "CpgMissing",
+    "CpgReply",
+    "CpgType",
     "Crawl",
     "CrawlReply",
     "CreateNodeRequest",

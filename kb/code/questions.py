@@ -42,17 +42,22 @@ _KINDS: dict[str, type[api.CodeQuestion]] = {
 }
 
 
+Stored = tuple[Sequence[bytes], bytes, Sequence[tuple[str, str]]]
+"""Of a branch: the facts of its files, Joern's export or b"", and (path, blob) of the files."""
+
+
 def answer(
-    held: str, branch: str, project_id: str, packed: Sequence[bytes] | None, kind: str, asked: str, coverage: str
+    held: str, branch: str, project_id: str, stored: Stored | None, kind: str, asked: str, coverage: str
 ) -> tuple[str, str, list[str]] | None:
     """(reply as JSON, '', []), or ('', why there is none, candidates); None where the branch is not loaded.
 
     `held` names the state of the branch; `kind` is one of callers, callees, impact, path, where, map.
     """
     if held not in _loaded:
-        if packed is None:
+        if stored is None:
             return None
-        project, _ = analyst.read(packed)
+        packed, cpg, files = stored
+        project, _ = analyst.enriched(analyst.read(packed)[0], cpg, dict(files))
         _loaded[held] = _Loaded(Index(project, branch, project_id))
         while len(_loaded) > KEPT:
             _loaded.popitem(last=False)

@@ -1,7 +1,8 @@
 """Errors as answers: one shape, `{"error": {code, message, field, remedy}}`, and the status that says what to do.
 
 400 malformed_json     401 unauthorized     403 forbidden
-422 invalid, unusable_answer, misconfigured, model_rejected     404 not_found     408 too_slow     413 too_large
+422 invalid, unusable_answer, misconfigured, model_rejected     404 not_found     409 stale     408 too_slow
+413 too_large
 429 crowded, 503 unavailable, 503 too_long and 503 misconfigured (once an operator has acted) carry Retry-After: the
 same request may succeed later
 500 internal is a bug of this service
@@ -31,6 +32,7 @@ _PERMANENT: tuple[tuple[type[root.Permanent], int, str], ...] = (
     (errors.Unauthorized, 401, "unauthorized"),
     (errors.Forbidden, 403, "forbidden"),
     (errors.NotFound, 404, "not_found"),
+    (errors.Stale, 409, "stale"),
     (errors.TooLarge, 413, "too_large"),
     (errors.TooSlow, 408, "too_slow"),
     (errors.Invalid, 422, "invalid"),
