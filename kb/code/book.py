@@ -225,7 +225,7 @@ def _branch(row: Mapping[str, Any]) -> Branch:
         tuple(tree.get("litter", ())),
         row.get("cpg", ""),
         row.get("analysed", ""),
-        tree.get("sent", ""),
+        str(tree.get("sent") or ""),
     )
 
 

@@ -58,7 +58,7 @@ async def base(
     known = book.Book(database, clock)
     works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(meters))
     more = [*works.routes(), *code_http.Code(asking.Asking(known, analysts)).routes()]
-    async with whole.over(kb, meters, clock, more=more) as (typed, raw):
+    async with whole.over(kb, meters, clock, more=more, ingests=True) as (typed, raw):
         yield Base(str(raw.base_url).rstrip("/"), typed)
     analysts.close()
 
