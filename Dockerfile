@@ -1,8 +1,9 @@
 # syntax=docker/dockerfile:1
 # One image for every process of Jervis (target `jervis`, the default), one for the Jobs that transcribe meetings (target
-# `transcription`), and one with the simulated Ollama of the tests (target `fakes`). BASE is any image with Python 3.11
-# or newer as python3 and its venv module.
-# How packages are reached (indexes, certificates) comes from the optional secrets `packages` and `ca`; nothing of it stays.
+# `transcription`), one with Joern for the Jobs that analyse code (target `joern`), and one with the simulated Ollama of
+# the tests (target `fakes`). BASE is any image with Python 3.11 or newer as python3 and its venv module.
+# How packages are reached (indexes, certificates) comes from the optional secrets `packages` and `ca`, for Maven from
+# `maven` (a settings.xml) and `cacerts` (a store of certificates of Java); nothing of it stays.
 # No cache mounts: buildah 1.28 (Debian 12) empties the whole root when it unmounts one. No COPY --from of the environment:
 # buildah hashes all of it at every build.
 ARG BASE=docker.io/library/python:3.11-slim
@@ -80,6 +81,41 @@ RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
 USER 10001:10001
 LABEL org.opencontainers.image.title="Jervis transcription" \
     org.opencontainers.image.description="Transcribes recordings of meetings for Jervis" \
+    org.opencontainers.image.licenses="Apache-2.0"
+
+# Joern from Maven Central with a Java to run it; it reads code of strangers, so the image has nothing of ours beside it.
+FROM ${BASE} AS joern
+RUN groupadd --gid 10001 jervis && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp jervis
+COPY orchestrator_job/analyze/joern/pom.xml /opt/joern/
+RUN --mount=type=secret,id=packages --mount=type=secret,id=maven --mount=type=secret,id=cacerts \
+    set -a && if [ -f /run/secrets/packages ]; then . /run/secrets/packages; fi && . /etc/os-release && set +a \
+    && export DEBIAN_FRONTEND=noninteractive \
+    && if [ -n "$JERVIS_DEBIAN_MIRROR" ]; then \
+        echo "deb $JERVIS_DEBIAN_MIRROR $VERSION_CODENAME main" > /tmp/mirror.list \
+        && set -- -o Dir::Etc::SourceList=/tmp/mirror.list -o Dir::Etc::SourceParts=/dev/null; fi \
+    && apt-get "$@" update -q \
+    && mkdir -p /usr/share/man/man1 \
+    && apt-get "$@" install -q -y --no-install-recommends openjdk-17-jre-headless \
+    && apt-mark manual openjdk-17-jre-headless \
+    && apt-get "$@" install -q -y --no-install-recommends maven \
+    && if [ -f /run/secrets/cacerts ]; then export MAVEN_OPTS=-Djavax.net.ssl.trustStore=/run/secrets/cacerts; fi \
+    && if [ -f /run/secrets/maven ]; then settings="-s /run/secrets/maven"; fi \
+    && cd /opt/joern && mvn -q -B $settings -Dmaven.repo.local=/tmp/m2 \
+        dependency:copy-dependencies -DoutputDirectory=/opt/joern/lib \
+    && apt-get purge -q -y --auto-remove maven \
+    # Where Joern looks for its installation.
+    && touch /opt/joern/.installation_root \
+    && find /usr/share/doc ! -type d ! -name copyright -delete \
+    && rm -rf /tmp/m2 /tmp/mirror.list /usr/share/man/* /usr/share/locale/* /var/lib/apt/lists/* /var/cache/* /var/log/*
+COPY orchestrator_job/analyze/joern/Export.scala orchestrator_job/analyze/joern/query.sc /opt/joern/
+# The compiler is that of Joern's console.
+RUN java -Xmx1g -cp '/opt/joern/lib/*' dotty.tools.dotc.Main -usejavacp -d /opt/joern/lib/jervis-export.jar \
+        /opt/joern/Export.scala
+COPY --chmod=755 orchestrator_job/analyze/joern/analyze.py /opt/joern/analyze
+USER 10001:10001
+WORKDIR /tmp
+LABEL org.opencontainers.image.title="Jervis Joern" \
+    org.opencontainers.image.description="Joern with its front ends for C and C++, Java and Python, for Jervis" \
     org.opencontainers.image.licenses="Apache-2.0"
 
 FROM runtime AS jervis

@@ -14,6 +14,7 @@ crds.errors.Permanent
 +-- Invalid         a field is wrong: 422, with the field and the remedy
 +-- NotFound        nothing the caller may see under that key: 404
 +-- Conflict        what is known is not what the request was based on: 409
++-- Stale           what it is about has changed meanwhile, or is not there yet: 409
 +-- TooLarge        over a limit: 413
 +-- TooSlow         the body did not arrive in time: 408
 +-- Unusable        a model answered, repeatedly, with something that is not what its schema asked for: 422
@@ -108,6 +109,10 @@ class NotFound(errors.Permanent):
 
 class Conflict(errors.Permanent):
     """What is known now is not what the request names as its base."""
+
+
+class Stale(errors.Permanent):
+    """It is about a state that is not the present one."""
 
 
 class TooLarge(errors.Permanent):

@@ -310,6 +310,43 @@ def _ended(where: scope.Scope, id_: str, url: str, token: str) -> None:
         time.sleep(_SHOWN_SECONDS)
 
 
+def enrich(
+    export: Annotated[Path, typer.Argument(metavar="EXPORT", help="cpg-export.json that Joern's image left.")],
+    repository: Annotated[str, typer.Option("--repository", help="ORG/NAME of the repository.")],
+    owner: access.Client,
+    folder: Annotated[Path, typer.Option("--folder", help="Working tree that was analyzed.")] = Path(),
+    project: access.Project = "",
+    group: access.Group = "",
+    branch: Annotated[str, typer.Option("--branch", help="Name of the branch; without it the one checked out.")] = "",
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """Put what Joern exported beside the code of the branch, which has to be known as it is committed there."""
+    org, _, name = repository.rpartition("/")
+    try:
+        said = api.CpgExport.model_validate_json(export.read_bytes())
+    except (OSError, ValueError) as error:
+        raise errors.Unusable(
+            f"{export} is no export: {access.first(error) if isinstance(error, ValueError) else error.strerror}.",
+            field="EXPORT",
+            remedy="Name the cpg-export.json that /opt/joern/analyze left below .jervis.",
+        ) from error
+    asked = api.Cpg(
+        scope=access.where(owner, project, group),
+        repository=api.Repository(org=org, name=name),
+        branch=branch or _git(folder, "rev-parse", "--abbrev-ref", "HEAD"),
+        commit=_git(folder, "rev-parse", "HEAD"),
+        export=said,
+    )
+    reply = access.through(url, token, lambda kb: kb.code.enrich(asked))
+    for one in said.missing:
+        sys.stderr.write(printable.text(f"{one.language}: {one.files} files not analyzed: {one.reason}") + "\n")
+    sys.stdout.write(
+        f"{reply.calls} calls, {reply.extends} bases, {reply.uses_type} uses of types, {reply.signatures} signatures "
+        f"at commit {asked.commit[:12]}; {reply.unmatched} declarations of the export are not known\n"
+    )
+
+
 def application() -> typer.Typer:
     """The group of commands."""
     app = typer.Typer(
@@ -325,6 +362,7 @@ def application() -> typer.Typer:
     app.command("map")(outline)
     app.command("query")(query)
     app.command("result")(result)
+    app.command("enrich")(enrich)
     return app
 
 

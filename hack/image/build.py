@@ -12,12 +12,12 @@ from hack.image.store import Store
 
 IMAGES = {
     "jervis": "localhost/jervis:dev", "fakes": "localhost/jervis-fakes:dev",
-    "transcription": "localhost/jervis-transcription:dev",
+    "transcription": "localhost/jervis-transcription:dev", "joern": "localhost/jervis-joern:dev",
 }  # fmt: skip
 """Target of the Dockerfile: name."""
 CLUSTER = ("jervis", "fakes")
 """Those that the local cluster runs."""
-SECONDS = {"jervis": 50.0, "fakes": 60.0, "transcription": 60.0}
+SECONDS = {"jervis": 50.0, "fakes": 60.0, "transcription": 60.0, "joern": 120.0}
 """What each takes to build for the first time, after those before it."""
 
 

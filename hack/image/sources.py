@@ -11,6 +11,8 @@ from pathlib import Path
 
 _CA_INSIDE = "/run/secrets/ca"
 _WHEELS_INSIDE = "/run/wheels"
+_JAVA_CERTIFICATES = Path("/etc/ssl/certs/java/cacerts")
+"""The store of certificates that Debian's Java reads (package ca-certificates-java)."""
 _BUNDLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _PASSED = (
     "PIP_INDEX_URL",
@@ -29,10 +31,15 @@ def arguments(environment: Mapping[str, str]) -> Iterator[list[str]]:
     """`buildah build` arguments that make the host's package settings known to RUN steps."""
     inside = {name: environment[name] for name in (*_PASSED, *_PROXIES) if environment.get(name)}
     options: list[str] = []
+    maven = Path(environment.get("HOME") or "/") / ".m2/settings.xml"
+    if maven.is_file():
+        options.append(f"--secret=id=maven,src={maven}")
     bundle = next((environment[name] for name in _BUNDLES if environment.get(name)), None)
     if bundle and Path(bundle).is_file():
         options.append(f"--secret=id=ca,src={bundle}")
         inside |= dict.fromkeys(_BUNDLES, _CA_INSIDE)
+        if _JAVA_CERTIFICATES.is_file():
+            options.append(f"--secret=id=cacerts,src={_JAVA_CERTIFICATES}")
     if environment.get("PIP_INDEX_URL"):
         inside.setdefault("UV_DEFAULT_INDEX", environment["PIP_INDEX_URL"])
     wheels = [Path(place) for place in environment.get("PIP_FIND_LINKS", "").split() if Path(place).is_dir()]

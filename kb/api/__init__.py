@@ -72,6 +72,7 @@ from kb.api.commits import (
     GitCommitsReply,
     Repository,
 )
+from kb.api.cpg import MOST_CPG, Cpg, CpgExport, CpgMethod, CpgMissing, CpgReply, CpgType
 from kb.api.crawl import Crawl, CrawlReply, Page
 from kb.api.directive import DirectiveAction, QualifierDirective
 from kb.api.documents import Document, Documents, DocumentVersion, State
@@ -255,6 +256,7 @@ __all__ = [
     "LINK_URN",
     "METADATA_BYTES",
     "MOST_COMMITS",
+    "MOST_CPG",
     "OBSERVATION",
     "STRUCTURED",
     "SUMMARY_CHARS",
@@ -297,6 +299,12 @@ __all__ = [
     "ContentRef",
     "ContentType",
     "Coverage",
+    "Cpg",
+    "CpgExport",
+    "CpgMethod",
+    "CpgMissing",
+    "CpgReply",
+    "CpgType",
     "Crawl",
     "CrawlReply",
     "CreateNodeRequest",

@@ -84,7 +84,8 @@ class CodeMap(CodeQuestion):
 class Coverage(message.Reply):
     """What an answer stands on. `commit` is the one whose structure is known; `current` is false while that of a newer
     one, or by a newer extractor, is being written. `skipped` counts files that were not read, by reason; calls whose
-    callee is not known (`unresolved`) are in no answer."""
+    callee is not known (`unresolved`) are in no answer. `analysed` is the commit of which Joern's analysis is known, ""
+    without one; it counts for the files that are still the same."""
 
     repository: str
     branch: str
@@ -97,6 +98,7 @@ class Coverage(message.Reply):
     unresolved: int = 0
     skipped: dict[str, int] = Field(default_factory=dict)
     extractor: str = ""
+    analysed: str = ""
 
 
 class CodePlace(message.Reply):
@@ -132,7 +134,8 @@ class CallsReply(message.Reply):
 
 
 class Affected(message.Reply):
-    """A place that may break: `distance` steps away, over `by` (calls, extends, overrides, imports) of `of`."""
+    """A place that may break: `distance` steps away, over `by` (calls, extends, overrides, imports, uses_type) of
+    `of`."""
 
     place: CodePlace
     distance: int

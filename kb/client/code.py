@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
+from urllib.parse import quote
 
 from crds import priority
 from kb import api
@@ -25,7 +26,7 @@ Read = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 
 
 class Code:
-    """The endpoints below /code, and /ingest/git-structure."""
+    """The endpoints below /code, /ingest/git-structure and /ingest/cpg."""
 
     def __init__(self, way: transport.Transport) -> None:
         self._way = way
@@ -83,6 +84,31 @@ class Code:
                 unread = [path for path in some if path not in found]
                 if unread:
                     tree = _without(tree, unread, "unreadable")
+
+    async def enrich(
+        self,
+        request: api.Cpg,
+        *,
+        shown: Callable[[api.CpgReply], None] | None = None,
+        urgency: priority.Priority = priority.Priority.P3,
+    ) -> api.CpgReply:
+        """Have what Joern says put beside the structure of a branch, until it is written; `shown` is called with each
+        reply. Safe to repeat. Rejected with 409: the structure is that of another commit."""
+        while True:
+            reply = await self._way.call(
+                "POST", "/api/v1/ingest/cpg", api.CpgReply, body=request, urgency=urgency, repeatable=True
+            )
+            if shown is not None:
+                shown(reply)
+            if reply.state == "Done":
+                return reply
+            request = request.model_copy(update={"export": None})
+
+    async def answered(self, query: str, answer: Mapping[str, object]) -> None:
+        """Hand the answer of an ad-hoc query over: `commit`, and `result` or `failure`. Safe to repeat."""
+        body = json.dumps({name: value for name, value in answer.items() if value is not None}).encode()
+        path, headers = f"/api/v1/analyze/code/{quote(query, safe='')}/result", {"Content-Type": "application/json"}
+        await self._way.send("POST", path, headers=headers, content=body, repeatable=True)
 
     async def callers(self, asked: api.Callers) -> api.CallsReply:
         """Who calls a declaration."""

@@ -17,16 +17,17 @@ import os
 import pickle
 import resource
 import threading
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import process
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import connection
 from typing import TypeVar
 
 from crds import errors as root
 from kb import api, errors
-from kb.code import configuration, documents, resolution, worker
+from kb.code import configuration, cpg, documents, resolution, worker
 from kb.code.facts import FileFacts, Skipped
 from kb.code.project import Project
 
@@ -61,6 +62,8 @@ class Analysis:
     symbols: int
     calls: int
     unresolved: int
+    added: Mapping[str, int] = field(default_factory=dict)
+    """By Joern's export: `kb.code.cpg.merge`."""
 
 
 class Analyst:
@@ -76,10 +79,10 @@ class Analyst:
         # One call at a time: what ends the worker takes no other call with it, and none is ended for another's time.
         self._turn = asyncio.Lock()
 
-    async def analyse(self, sent: api.GitStructure, packed: Sequence[bytes]) -> Analysis:
-        """The documents of the branch `sent`, of whose files this is known (`packed`). Raises what `run` raises."""
-        bare = sent.model_copy(update={"files": [one.model_copy(update={"content": None}) for one in sent.files]})
-        return await self.run(analyse, bare.model_dump_json(by_alias=True), tuple(packed))
+    async def analyse(self, sent: api.GitStructure, packed: Sequence[bytes], cpg_: bytes = b"") -> Analysis:
+        """The documents of the branch `sent`, of whose files this is known (`packed`), with what Joern says (`cpg_`,
+        as `kb.code.cpg.pack` gives it). Raises what `run` raises."""
+        return await self.run(analyse, bare(sent), tuple(packed), cpg_)
 
     async def run(self, work: Callable[..., _Result], *arguments: object) -> _Result:
         """Run a function of a module in the worker; once more, in a new one, where the worker ended or had no memory
@@ -142,6 +145,12 @@ def _begin(memory: int) -> None:
         threading.Thread(target=wait, args=(parent.sentinel,), daemon=True).start()
 
 
+def bare(sent: api.GitStructure) -> str:
+    """The request without the contents of files, as JSON."""
+    files = [one.model_copy(update={"content": None}) for one in sent.files]
+    return sent.model_copy(update={"files": files}).model_dump_json(by_alias=True, exclude_none=True)
+
+
 def pack(*found: FileFacts | Skipped | configuration.File) -> bytes:
     """All that is known of one file, as `read` takes it."""
     return pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
@@ -161,10 +170,16 @@ def _plain(file: FileFacts) -> FileFacts:
     return file if len(kept) == len(file.symbols) else dataclasses.replace(file, symbols=kept)
 
 
-def analyse(sent_json: str, packed: Sequence[bytes]) -> Analysis:
+def enriched(project: Project, cpg_: bytes, blobs: Mapping[str, str]) -> tuple[Project, Counter[str]]:
+    """The project with what Joern says of its files, if it says anything."""
+    return cpg.merge(project, cpg_, blobs) if cpg_ else (project, Counter())
+
+
+def analyse(sent_json: str, packed: Sequence[bytes], cpg_: bytes = b"") -> Analysis:
     """In the worker: see `Analyst.analyse`."""
     sent = api.GitStructure.model_validate_json(sent_json)
     whole, given_up = read(packed)
+    whole, added = enriched(whole, cpg_, {one.path: one.blob for one in sent.files})
     made = documents.Documents(sent, whole)
     left = [
         *sent.skipped,
@@ -174,4 +189,4 @@ def analyse(sent_json: str, packed: Sequence[bytes]) -> Analysis:
     written = tuple(Written(path, documents.digest(one), one) for path, one in requests)
     symbols = sum(len(file.symbols) for file in whole.files.values())
     calls = whole.calls
-    return Analysis(written, given_up, len(whole.files), symbols, len(calls.edges), len(calls.unresolved))
+    return Analysis(written, given_up, len(whole.files), symbols, len(calls.edges), len(calls.unresolved), added)

@@ -66,6 +66,7 @@ class Asking:
             unresolved=branch.figures.get("unresolved", 0),
             skipped=questions.skipped(branch.skipped),
             extractor=branch.extractor,
+            analysed=branch.analysed,
         )
         held = _held(owner, branch)
         what = (branch.name, owner.project_id)
@@ -81,7 +82,11 @@ class Asking:
             if not partly:
                 return coverage, None
             held, coverage = f"{held}|{branch.updated_at}", coverage.model_copy(update={"current": False})
-        return coverage, await self._analyst.run(questions.answer, held, *what, packed, *more, _json(coverage))
+        said = await self._book.load(owner, book.CPG, [branch.cpg_file] if branch.cpg else [])
+        if branch.cpg and not said:
+            held = f"{held}|{branch.updated_at}"
+        stored = (packed, b"".join(said), files)
+        return coverage, await self._analyst.run(questions.answer, held, *what, stored, *more, _json(coverage))
 
     async def _branch(self, asked: api.CodeQuestion) -> tuple[scope.Scope, book.Branch]:
         found = await self._book.visible(asked.scope, asked.repository, asked.branch or "")
@@ -117,7 +122,7 @@ class Asking:
 def _held(owner: scope.Scope, branch: book.Branch) -> str:
     """Names all that a branch's index is made of; it stays the same where nothing but a record was written."""
     tree = sorted((one.path, one.blob) for one in branch.files if one.blob)
-    about = (owner.model_dump(mode="json"), branch.repository, branch.name, branch.extractor, tree)
+    about = (owner.model_dump(mode="json"), branch.repository, branch.name, branch.extractor, tree, branch.cpg)
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
 

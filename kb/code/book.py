@@ -19,6 +19,8 @@ from crds import scope
 from kb import identity, mongo, visibility
 
 BRANCHES, FACTS = "kb_code_branches", "kb_code_facts"
+CPG = "cpg-1"
+"""In the place of the extractor for what Joern says about a branch."""
 _BATCH = 500
 _LEVEL = 3
 
@@ -60,10 +62,21 @@ class Branch:
     """Ids of facts that it had before and has no more: they may still be stored."""
     host: str = ""
     """Where its repository is read from, "" where that was not said."""
+    cpg: str = ""
+    """The digest of Joern's export, which is stored among the facts; "" without one. `analysed` is its commit."""
+    analysed: str = ""
+    tree: str = ""
+    """The request (JSON, without contents) whose structure this is, to write the branch anew without its caller."""
+
+    @property
+    def cpg_file(self) -> tuple[str, str]:
+        """As what (path, blob) the export is stored, with the extractor `CPG`."""
+        return f"{self.repository}@{self.name}", self.cpg
 
     def facts(self, owner: scope.Scope) -> set[str]:
         """The ids of the facts that it needs, of both trees."""
         now = {facts_id(owner, self.extractor, one.path, one.blob) for one in self.files if one.blob}
+        now |= {facts_id(owner, CPG, *self.cpg_file)} if self.cpg else set()
         return now | {facts_id(owner, self.coming, one.path, one.coming) for one in self.files if one.coming}
 
 
@@ -103,7 +116,7 @@ class Book:
         """Write what is known of a branch."""
         await self._index()
         files = [[one.path, one.blob, one.written, one.coming] for one in branch.files]
-        tree = {"files": files, "skipped": branch.skipped, "litter": branch.litter}
+        tree = {"files": files, "skipped": branch.skipped, "litter": branch.litter, "sent": branch.tree}
         row = {
             **mongo.names(owner),
             "repository": branch.repository,
@@ -118,6 +131,8 @@ class Book:
             "default": branch.default,
             "coming": branch.coming,
             "host": branch.host,
+            "cpg": branch.cpg,
+            "analysed": branch.analysed,
             "tree": _packed(json.dumps(tree, separators=(",", ":")).encode()),
         }
         with mongo.translated():
@@ -230,6 +245,9 @@ def _branch(row: Mapping[str, Any]) -> Branch:
         row.get("coming", ""),
         tuple(tree.get("litter", ())),
         row.get("host", ""),
+        row.get("cpg", ""),
+        row.get("analysed", ""),
+        str(tree.get("sent") or ""),
     )
 
 

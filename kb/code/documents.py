@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from kb import api, structure
+from kb.code import cpg
 from kb.code import keys as naming
 from kb.code.calls.edges import SURE, Edge
 from kb.code.facts import FileFacts, Symbol
@@ -162,14 +163,22 @@ class Documents:
             edge(around, "has_method" if inside and one.kind != "class" else "contains", key, one.line)
         for target, line in self._project.imports.get(path, ()):
             edge(own, "imports", keys.of(target.path, target.qname), line)
-        for one in file.symbols:
-            if one.kind == "class":
-                for target in self._project.extends.get(Target(path, one.qname), ()):
-                    edge(keys.symbol(path, one), "extends", keys.of(target.path, target.qname), one.line)
-        for call in sorted(self._calls.get(path, ()), key=lambda one: (-one.confidence, one.line, one.callee_file)):
-            said = {"rule": call.rule, "confidence": call.confidence, "line": call.line}
-            callee = keys.of(call.callee_file, call.callee)
-            edge(keys.of(path, call.caller), "calls", callee, call.line, said)
+        classes = [(one, Target(path, one.qname)) for one in file.symbols if one.kind == "class"]
+        analysed = self._project.analysed
+        for ours in (True, False):  # what Joern adds takes no place from what is known without it
+            by = {} if ours else {"source": cpg.RULE}
+            for one, own_class in classes:
+                for target in self._project.extends.get(own_class, ()):
+                    if ((own_class, target) in analysed) != ours:
+                        edge(keys.symbol(path, one), "extends", keys.of(target.path, target.qname), one.line, by)
+            for call in sorted(self._calls.get(path, ()), key=lambda one: (-one.confidence, one.line, one.callee_file)):
+                if (call.rule == cpg.RULE) != ours:
+                    said = {"rule": call.rule, "confidence": call.confidence, "line": call.line, **by}
+                    callee = keys.of(call.callee_file, call.callee)
+                    edge(keys.of(path, call.caller), "calls", callee, call.line, said)
+        for one, own_class in classes:
+            for target in self._project.uses_type.get(own_class, ()):
+                edge(keys.symbol(path, one), "uses_type", keys.of(target.path, target.qname), one.line, by)
         return list(nodes.values()), list(edges.values()), omitted
 
     def _declared(self, file: FileFacts) -> Iterator[tuple[Symbol, str, str]]:
@@ -219,6 +228,8 @@ class Documents:
                 | self._owner
             )
         around = self._keys.qualified(path, one.qname.removesuffix(one.name).removesuffix("."))[:_CHARS]
+        types = self._project.signatures.get(Target(path, one.qname))
+        more |= {"resolvedSignature": types} if types else {}
         return {"label": name, "qualifiedName": qualified, "className": around} | more | common | self._owner
 
     def _text(self, file: FileFacts, omitted: int) -> str:

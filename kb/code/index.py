@@ -59,6 +59,10 @@ class Index:
         for one, bases in project.extends.items():
             for base in bases:
                 self.subclasses[base].append(one)
+        self.users: dict[Target, list[Target]] = defaultdict(list)
+        for one, used in project.uses_type.items():
+            for kind in used:
+                self.users[kind].append(one)
         self._named: dict[str, list[Target]] = defaultdict(list)
         for target, symbol in self.symbols.items():
             self._named[symbol.name].append(target)
@@ -179,6 +183,8 @@ class Index:
             yield "calls", Target(edge.caller_file, edge.caller)
         for one in self.subclasses.get(target, ()):
             yield "extends", one
+        for one in self.users.get(target, ()):
+            yield "uses_type", one
         symbol = self.symbols.get(target)
         if symbol is not None and symbol.kind == "method":
             owner = Target(target.path, target.qname.rpartition(".")[0])

@@ -23,10 +23,15 @@ class Target:
 class Project:
     """`files` by path. `imports`: what a file imports, with the line; `extends`: the bases of a class by (path, qname).
 
-    What lies outside of the project is in neither; the files have it as written.
+    What lies outside of the project is in neither; the files have it as written. `uses_type` (the types of fields,
+    parameters and results of a class) and `signatures` (with resolved types) are Joern's alone, `analysed` are the
+    pairs of `extends` that only Joern knows (`kb.code.cpg`).
     """
 
     files: dict[str, FileFacts]
     calls: Calls = field(default_factory=Calls)
     imports: dict[str, tuple[tuple[Target, int], ...]] = field(default_factory=dict)
     extends: dict[Target, tuple[Target, ...]] = field(default_factory=dict)
+    uses_type: dict[Target, tuple[Target, ...]] = field(default_factory=dict)
+    signatures: dict[Target, str] = field(default_factory=dict)
+    analysed: frozenset[tuple[Target, Target]] = frozenset()

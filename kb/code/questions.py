@@ -51,8 +51,12 @@ _KINDS: dict[str, type[api.CodeQuestion]] = {
 }
 
 
+Stored = tuple[Sequence[bytes], bytes, Sequence[tuple[str, str]]]
+"""Of a branch: the facts of its files, Joern's export or b"", and (path, blob) of the files."""
+
+
 def answer(
-    held: str, branch: str, project_id: str, packed: Sequence[bytes] | None, kind: str, asked: str, coverage: str
+    held: str, branch: str, project_id: str, stored: Stored | None, kind: str, asked: str, coverage: str
 ) -> tuple[str, str, list[str]] | None:
     """(reply as JSON, '', []), or ('', why there is none, candidates); None where the branch is not loaded.
 
@@ -60,11 +64,12 @@ def answer(
     its commits, which `kb.code.history` adds), neighbourhood.
     """
     if held not in _loaded:
-        if packed is None:
+        if stored is None:
             return None
-        size = GROWTH * sum(map(len, packed))
+        packed, cpg, files = stored
+        size = GROWTH * (sum(map(len, packed)) + len(cpg))
         _make_room(size)
-        project, _ = analyst.read(packed)
+        project, _ = analyst.enriched(analyst.read(packed)[0], cpg, dict(files))
         _loaded[held] = _Loaded(Index(project, branch, project_id), size)
     _loaded.move_to_end(held)
     question = _KINDS[kind].model_validate_json(asked)

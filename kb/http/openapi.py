@@ -58,7 +58,7 @@ _FAILURES = {
     403: "the token is not for this scope, or not for writing",
     404: "not there, or not visible in this scope",
     408: "the body did not arrive in time",
-    409: "what is known is newer than what the request is based on",
+    409: "what is known is not what the request is about or based on",
     413: "too large",
     422: "a field is wrong; the error names it and the remedy",
     429: "too many writers wait; see Retry-After",

@@ -1,6 +1,6 @@
 """The errors of the knowledge base as answers (`crds.problems`).
 
-400 malformed_json     401 unauthorized     403 forbidden     409 conflict
+400 malformed_json     401 unauthorized     403 forbidden     409 conflict, stale
 422 invalid, unusable_answer, misconfigured, model_rejected     404 not_found     408 too_slow     413 too_large
 429 crowded, 503 unavailable, 503 too_long and 503 misconfigured (once an operator has acted) carry Retry-After: the
 same request may succeed later
@@ -32,6 +32,7 @@ _ANSWERS = problems.Answers(
         (errors.Forbidden, 403, "forbidden"),
         (errors.NotFound, 404, "not_found"),
         (errors.Conflict, 409, "conflict"),
+        (errors.Stale, 409, "stale"),
         (errors.TooLarge, 413, "too_large"),
         (errors.TooSlow, 408, "too_slow"),
         (errors.Invalid, 422, "invalid"),

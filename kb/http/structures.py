@@ -20,18 +20,32 @@ class Structures:
         self._observers = known
 
     def routes(self) -> list[openapi.Served]:
-        """The route with its handler."""
-        return [(GIT_STRUCTURE, self.take)]
+        """The routes with their handlers."""
+        return [(GIT_STRUCTURE, self.take), (CPG, self.enrich)]
 
     async def take(self, request: web.Request) -> web.Response:
         """POST /api/v1/ingest/git-structure"""
         urgency = body.urgency(request)
         sent = await body.read(request, api.GitStructure)
-        access.concerns(request, identity.document(sent.scope, sent.repository.branch_urn(sent.branch)))
+        _concerns(request, sent)
         based = observing.based(self._observers, request, sent.scope)
         async with self._lanes.enter(urgency, sent.scope.client_id), based:
             reply = await self._works.take(sent, answering.or_background(urgency), problems.code)
         return answering.json(reply)
+
+    async def enrich(self, request: web.Request) -> web.Response:
+        """POST /api/v1/ingest/cpg"""
+        urgency = body.urgency(request)
+        sent = await body.read(request, api.Cpg)
+        _concerns(request, sent)
+        async with self._lanes.enter(urgency, sent.scope.client_id):
+            reply = await self._works.enrich(sent, answering.or_background(urgency), problems.code)
+        return answering.json(reply)
+
+
+def _concerns(request: web.Request, sent: api.GitStructure | api.Cpg) -> None:
+    """Tell the audit record the branch."""
+    access.concerns(request, identity.document(sent.scope, sent.repository.branch_urn(sent.branch)))
 
 
 GIT_STRUCTURE = openapi.Route(
@@ -41,4 +55,11 @@ GIT_STRUCTURE = openapi.Route(
     body=api.GitStructure,
     reply=api.GitStructureReply,
     observed=True,
+)
+CPG = openapi.Route(
+    "POST",
+    "/api/v1/ingest/cpg",
+    "Put what Joern says beside the structure of a branch at the same commit",
+    body=api.Cpg,
+    reply=api.CpgReply,
 )

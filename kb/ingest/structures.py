@@ -19,9 +19,9 @@ import pydantic
 import structlog
 
 from crds import errors as root
-from crds import priority
+from crds import priority, scope
 from kb import api, code, errors, identity, metrics, visibility
-from kb.code import analyst, book, budget, configuration, grammars, pool
+from kb.code import analyst, book, budget, configuration, cpg, grammars, pool
 from kb.code.facts import FOR_NOW, FileFacts, Reason, Skipped
 from kb.ingest import commit as committing
 from kb.ingest import deletion, document, extractor, turns
@@ -105,6 +105,47 @@ class Structures:
             await self._read(sent)
             return await self._wanted(sent) or await self._write(sent, before, turn, urgency, code_of)
 
+    async def enrich(self, sent: api.Cpg, urgency: priority.Priority, code_of: Code) -> api.CpgReply:
+        """Put what Joern says beside the structure of the branch. Raises `errors.Stale` where that is of another commit
+        or not known yet, and as `take`."""
+        owner, repository = sent.scope, sent.repository.path
+        async with self._documents.writing(
+            owner, identity.document(owner, f"structure:{repository}@{sent.branch}")
+        ) as turn:
+            before = await self._book.branch(owner, repository, sent.branch)
+            if before is None or not before.tree or not sent.commit == before.commit == before.wanted:
+                raise _stale(before)
+            tree = api.GitStructure.model_validate_json(before.tree)
+            after = before
+            if sent.export is not None:
+                packed = cpg.pack(sent.export, {one.path: one.blob for one in tree.files})
+                named = dataclasses.replace(before, cpg=identity.digest_bytes(packed), analysed=sent.commit)
+                after = dataclasses.replace(named, litter=_litter(owner, before, named))
+                # Named before it is stored, so that it goes again if this process ends in between.
+                await self._book.record(owner, dataclasses.replace(before, litter=_litter(owner, named, before)))
+                await self._book.save(owner, book.CPG, [(*named.cpg_file, packed)])
+                turn.check()
+                await self._book.record(owner, after)
+            elif not before.cpg:
+                raise errors.Stale("no export is known", field="export", remedy="Send it with the first request.")
+            await self._book.prune(owner, after.litter)
+            after = dataclasses.replace(after, litter=())
+            added: dict[str, int] = {}
+            reply = await self._write(tree, after, turn, urgency, code_of, added)
+        if reply.state == "Wanted":
+            raise _stale(before)
+        return api.CpgReply(
+            state=reply.state,
+            commit=sent.commit,
+            left=reply.left,
+            stored=reply.stored,
+            signatures=added["signatures"],
+            calls=added["calls"],
+            extends=added["extends"],
+            uses_type=added["usesType"],
+            unmatched=added["unmatched"],
+        )
+
     async def _announced(self, sent: api.GitStructure, before: book.Branch, turn: turns.Turn) -> book.Branch:
         """The record of the branch with the coming tree, before any facts of it: they are found again, and stay while
         other branches let go of theirs."""
@@ -122,7 +163,7 @@ class Structures:
         after = dataclasses.replace(before, files=files, access=access, wanted=wanted, coming=code.VERSION, host=host)
         if after == before:
             return before
-        after = dataclasses.replace(after, litter=_litter(sent, before, after))
+        after = dataclasses.replace(after, litter=_litter(sent.scope, before, after))
         turn.check()
         await self._book.record(sent.scope, after)
         return after
@@ -186,10 +227,15 @@ class Structures:
         turn: turns.Turn,
         urgency: priority.Priority,
         code_of: Code,
+        added: dict[str, int] | None = None,
     ) -> api.GitStructureReply:
+        """`added` is filled with what Joern's export adds."""
         packed = await self._book.load(sent.scope, code.VERSION, [(one.path, one.blob) for one in sent.files])
+        said = await self._book.load(sent.scope, book.CPG, [before.cpg_file] if before.cpg else [])
         with self._meters.stages.labels("structure").time(), self._meters.code_resolution.time():
-            found = await self._analyst.analyse(sent, packed)
+            found = await self._analyst.analyse(sent, packed, b"".join(said))
+        if added is not None:
+            added.update(found.added)
         head, *rest = found.documents
         digests = {one.path: one.written for one in before.files if one.written}
         rules = await self._documents.rules(sent.scope)
@@ -246,7 +292,7 @@ class Structures:
         left = work.left + sum(one.retryable for one in failed)
         litter = before.facts(sent.scope) | set(before.litter)
         files = tuple(book.Entry(path, "", digest) for path, digest in sorted(work.digests.items()))
-        after = dataclasses.replace(before, commit="", coming="", files=files, litter=tuple(sorted(litter)))
+        after = dataclasses.replace(before, commit="", coming="", cpg="", files=files, litter=tuple(sorted(litter)))
         turn.check()
         if before.files or litter:
             await self._book.record(sent.scope, after)
@@ -359,8 +405,11 @@ class Structures:
             sent.branch == sent.repository.default_branch,
             "" if done else code.VERSION,
             host=sent.host or before.host,
+            cpg=before.cpg,
+            analysed=before.analysed,
+            tree=analyst.bare(sent) if done else before.tree,
         )
-        after = dataclasses.replace(after, litter=_litter(sent, before, after))
+        after = dataclasses.replace(after, litter=_litter(sent.scope, before, after))
         turn.check()
         await self._book.record(sent.scope, after)
         return after
@@ -371,8 +420,19 @@ def _reason(said: str) -> str:
     return said if said in _REASONS else "other"
 
 
-def _litter(sent: api.GitStructure, before: book.Branch, after: book.Branch) -> tuple[str, ...]:
-    return tuple(sorted((before.facts(sent.scope) | set(before.litter)) - after.facts(sent.scope)))
+def _litter(owner: scope.Scope, before: book.Branch, after: book.Branch) -> tuple[str, ...]:
+    return tuple(sorted((before.facts(owner) | set(before.litter)) - after.facts(owner)))
+
+
+def _stale(known: book.Branch | None) -> errors.Stale:
+    if known is None or not known.commit:
+        said, remedy = "no structure of the branch is known", "Send it first: POST /api/v1/ingest/git-structure."
+    elif known.commit == known.wanted:
+        said = f"the structure of the branch is that of commit {known.commit}, as it was sent before or since"
+        remedy = "Send the structure of the commit that was analysed, or analyse the one that is known."
+    else:
+        said, remedy = f"the structure of commit {known.wanted} is being written", "Analyse that commit."
+    return errors.Stale(said, field="commit", remedy=remedy)
 
 
 def _forbidden(digest: str, under: str) -> str:

@@ -33,11 +33,14 @@ def test_package_sources_are_secrets_and_only_what_exists_is_mounted(tmp_path: P
         "PIP_CERT": str(bundle),
         "PIP_INDEX_URL": "https://user:secret@index.example/simple",
         "PIP_FIND_LINKS": f"{tmp_path}/wheels {tmp_path}/empty {tmp_path}/absent",
-        "HOME": "/home/me",
+        "HOME": str(tmp_path),
     }
+    (tmp_path / ".m2").mkdir()
+    (tmp_path / ".m2/settings.xml").write_text("<settings/>")
     with sources.arguments(environment) as arguments:
         assert not [argument for argument in arguments if "index.example" in argument]
         assert f"--secret=id=ca,src={bundle}" in arguments
+        assert f"--secret=id=maven,src={tmp_path}/.m2/settings.xml" in arguments
         assert [argument for argument in arguments if argument.startswith("--volume")] == [
             f"--volume={tmp_path}/wheels:/run/wheels/0:ro"
         ]

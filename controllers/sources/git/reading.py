@@ -14,6 +14,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from urllib.parse import quote
 
 import structlog
 from aiohttp import web
@@ -27,6 +28,8 @@ from crds import connection, errors
 log = structlog.get_logger("sources")
 Opens = Callable[[assignments.Claim], Awaitable[git.Repository]]
 _SERVICE = "git-upload-pack"
+REPOSITORY = "Jervis-Repository"
+"""Header of the list of branches: `org/name` of the repository, percent-encoded."""
 _REQUEST, _RESULT = f"application/x-{_SERVICE}-request", f"application/x-{_SERVICE}-result"
 _ADVERTISEMENT = f"application/x-{_SERVICE}-advertisement"
 _CHUNK = 1 << 16
@@ -83,6 +86,11 @@ class Reading:
         version = _version(request)
         start = b"" if "version=2" in version else b"001e# service=git-upload-pack\n0000"
         return await self._answer(request, ("--http-backend-info-refs",), b"", _ADVERTISEMENT, start)
+
+    async def _repository(self, request: web.Request) -> dict[str, str]:
+        """A header with what the Connection's URL names: the address of a clone here does not have it."""
+        claim = await self._assigned.named(gate.run(request).namespace, request.match_info["connection"])
+        return {} if claim is None else {REPOSITORY: quote(git.repository(claim.spec.url).path, safe="/")}
 
     async def _pack(self, request: web.Request) -> web.StreamResponse:
         if request.content_type != _REQUEST:
@@ -211,7 +219,8 @@ class Reading:
         )  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
-        response = web.StreamResponse(headers={**_UNCACHED, "Content-Type": kind})
+        named = await self._repository(request) if kind == _ADVERTISEMENT else {}
+        response = web.StreamResponse(headers={**_UNCACHED, **named, "Content-Type": kind})
         try:
             async with asyncio.timeout(self._seconds):
                 process.stdin.write(body)

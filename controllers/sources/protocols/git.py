@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from controllers.sources import assignments, hosts, limits, port, repositories
 from controllers.sources.git import clone, command, history, overview, tree
-from crds import connection, pendingtask, scope
+from crds import connection, pendingtask
 from crds.connection import WorkspaceState
 from kb import api
 

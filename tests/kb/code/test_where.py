@@ -208,7 +208,7 @@ def test_a_question_is_answered_by_the_worker(index: Index) -> None:
     known = json.dumps({"repository": "acme/shop", "branch": "main", "commit": "1", "current": True})
     what = ("one", "main", "shop")
     assert questions.answer("absent", "main", "shop", None, "where", asked, known) is None
-    for given in (packed, None):
+    for given in ((packed, b"", ()), None):
         answer = questions.answer(*what, given, "where", asked, known)
         assert answer is not None
         reply = api.WhereReply.model_validate_json(answer[0])

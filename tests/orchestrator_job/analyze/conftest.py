@@ -1,0 +1,147 @@
+"""A knowledge base with its code graph behind a socket, and the smart HTTP of a sources process before a repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import prometheus_client
+import pytest
+from aiohttp import web
+
+from controllers.sources import assignments, limits, metrics, mongo
+from controllers.sources.git import clone, command, reading
+from controllers.sources.protocols import git
+from crds import connection
+from kb import client
+from kb import metrics as kb_metrics
+from kb import mongo as kb_mongo
+from kb.code import analyst, asking, book, budget
+from kb.http import code as code_http
+from kb.http import structures
+from kb.ingest import lanes
+from tests.joern import tree
+from tests.kb import clock as clocks
+from tests.kb import world
+from tests.kb.conftest import clock, database, meters, router
+from tests.kb.http import whole
+from tests.kb.ingest import trees
+from tests.sources.api.serving import NOW, listening, run_token, serving
+from tests.sources.git.making import Repository
+
+__all__ = ["clock", "database", "kb", "meters", "router"]
+kb = trees.kb
+SCOPE = {"client": "acme", "project": "apollo"}
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True)
+class Base:
+    """The knowledge base: where it listens, and its client."""
+
+    url: str
+    typed: client.Client
+
+
+@pytest.fixture
+async def base(
+    kb: world.ObservedState, meters: kb_metrics.Metrics, clock: clocks.Clock, database: kb_mongo.Database
+) -> AsyncIterator[Base]:
+    analysts = analyst.Analyst()
+    known = book.Book(database, clock)
+    works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(meters))
+    more = [*works.routes(), *code_http.Code(asking.Asking(known, analysts)).routes()]
+    async with whole.over(kb, meters, clock, more=more, ingests=True) as (typed, raw):
+        yield Base(str(raw.base_url).rstrip("/"), typed)
+    analysts.close()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """The tree of `tests.joern`, in two commits."""
+    one = Repository(tmp_path / "srv" / "acme" / "shop.git")
+    one.commit("First", {"README.md": b"# Shop\n\nShapes and their areas.\n"})
+    one.commit("Shapes", {path: text.encode() for path, text in tree.FILES.items()})
+    return one
+
+
+@pytest.fixture
+async def sources(repository: Repository, tmp_path: Path) -> AsyncIterator[str]:
+    """The URL of a sources process that reads the repository by the Connection `code`."""
+    opened = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
+    name = f"jervis_analyze_{os.getpid()}"
+    assigned = assignments.Assignments(opened[name])
+    said = {"type": "Git", "clientId": "acme", "projectId": "apollo", "url": repository.url}
+    meta = {"name": "code", "namespace": "team-a", "uid": "uid-code", "generation": 1}
+    await assigned.want(connection.Connection.model_validate({"metadata": meta, "spec": said}))
+    workspace = clone.Workspace(tmp_path / "ws", 1 << 30, 1 << 30)
+
+    async def opens(claim: assignments.Claim) -> git.Repository:
+        at = command.remote(claim.spec.url, {}, plain=False, authorities="", seconds=60)
+        bucket = limits.Bucket(6000, 1000)
+        return git.Repository(workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=time.monotonic)
+
+    measured = metrics.Metrics(prometheus_client.CollectorRegistry())
+    made = reading.Reading(assigned, workspace, opens, measured, width=4, seconds=60.0, wall=lambda: NOW)
+    async with serving(made.served, token=run_token(), max_body=4 << 20) as found:
+        yield str(found.base_url).rstrip("/")
+    await opened.drop_database(name)
+    opened.close()
+
+
+@dataclass(frozen=True)
+class Pod:
+    """The work volume and the containers of one pod, each a process of its own."""
+
+    work: Path
+
+    @property
+    def left(self) -> Path:
+        """Where Joern leaves what it found."""
+        (self.work / ".jervis").mkdir(exist_ok=True)
+        return self.work / ".jervis"
+
+    def run(self, step: str, values: Mapping[str, str]) -> tuple[int, dict[str, Any], str]:
+        """The exit status, the termination message, and what was printed."""
+        log, token = self.work.parent / "termination", self.work.parent / "token"
+        log.write_bytes(b"")
+        if not token.exists():
+            token.write_text(run_token())
+        given = {"TOKEN_FILE": str(token), "WORK": str(self.work), "TERMINATION_LOG": str(log), "SECONDS": "30"}
+        named = {f"JERVIS_ANALYZE_{name}": value for name, value in (given | dict(values)).items()}
+        done = subprocess.run(
+            [sys.executable, "-m", "orchestrator_job.analyze", step],
+            cwd=_ROOT, env=os.environ | named, capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+        said = log.read_bytes()
+        assert len(said) <= 4096
+        return done.returncode, json.loads(said) if said else {}, done.stderr
+
+
+@pytest.fixture
+def pod(tmp_path: Path) -> Pod:
+    (tmp_path / "pod/work").mkdir(parents=True)
+    return Pod(tmp_path / "pod/work")
+
+
+@pytest.fixture
+async def answers() -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    """The route that takes answers of ad-hoc queries: its URL, and what came by the id of the query."""
+    found: dict[str, Any] = {}
+
+    async def take(request: web.Request) -> web.Response:
+        assert request.headers["Authorization"].startswith("Bearer ")
+        found[request.match_info["id"]] = await request.json()
+        return web.json_response({})
+
+    application = web.Application(client_max_size=4 << 20)
+    application.router.add_post("/api/v1/analyze/code/{id}/result", take)
+    async with listening(application) as url:
+        yield url, found
