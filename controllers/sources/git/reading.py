@@ -90,7 +90,7 @@ class Reading:
     async def _repository(self, request: web.Request) -> dict[str, str]:
         """A header with what the Connection's URL names: the address of a clone here does not have it."""
         claim = await self._assigned.named(gate.run(request).namespace, request.match_info["connection"])
-        return {} if claim is None else {REPOSITORY: quote(git.repository(claim.spec.url).path, safe="/")}
+        return {} if claim is None else {REPOSITORY: quote(repositories.of(claim.spec.url).path, safe="/")}
 
     async def _pack(self, request: web.Request) -> web.StreamResponse:
         if request.content_type != _REQUEST:
