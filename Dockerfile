@@ -142,6 +142,8 @@ COPY cli /app/cli
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
 # Motor's threads: by default five for each core of the node, whatever the pod may use of them.
 ENV MOTOR_MAX_WORKERS=32
+# glibc keeps an arena for each thread that allocates: the sources process grew by 12 MiB in an hour, by 5 with two.
+ENV MALLOC_ARENA_MAX=2
 USER 10001:10001
 LABEL org.opencontainers.image.title="Jervis" \
     org.opencontainers.image.description="Operator, router, knowledge base and runs of Jervis" \
