@@ -61,6 +61,18 @@ def test_the_graph_store_is_reached_only_when_there_is_one(local: list[Manifest]
     assert not policies.allows(network_policies(local), end(local, "kb"), OUTSIDE, 8529)
 
 
+def test_analyses_reach_the_sources_process_and_the_knowledge_base_alone(chart: Chart) -> None:
+    rendered = chart.render(*LOCAL, "--set", "sources.enabled=true")
+    rules, job = network_policies(rendered), End("jervis", {"jervis.dev/code-analysis": "7b1d"})
+    for one in ("sources", "kb"):
+        assert policies.allows(rules, job, end(rendered, one), 8080), one
+        assert not policies.allows(rules, end(rendered, one), job, 8080), one
+    for one, port in (("router", 11430), ("operator", 9090)):
+        assert not policies.allows(rules, job, end(rendered, one), port), one
+    for port in (443, 27017):
+        assert not policies.allows(rules, job, OUTSIDE, port)
+
+
 def test_runs_and_the_operator_alone_call_the_sources_process(chart: Chart) -> None:
     rendered = chart.render(*LOCAL, "--set", "sources.enabled=true")
     rules, sources = network_policies(rendered), end(rendered, "sources")
