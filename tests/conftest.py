@@ -6,7 +6,7 @@ import gc
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,6 @@ _LONG = (
 def pytest_configure(config: pytest.Config) -> None:
     """Files of tests lie in memory, if there is room for them and programs may be run there. The stores wait for the
     disk at each commit; a process that is killed loses nothing that the kernel has, on a disk or not."""
-    gc.disable()  # until all is imported: nothing of that is garbage
     if not _MEMORY.is_dir():
         return
     found = os.statvfs(_MEMORY)
@@ -71,10 +70,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         raise pytest.UsageError(f"make contract runs files that mark their own tests, unlike {', '.join(silent)}")
 
 
-def pytest_collection_finish() -> None:
-    """What is imported and collected stays until the end: no collection of garbage looks at it again."""
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays until the end: no collection of garbage looks at it, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -51,10 +51,15 @@ class Operator:
             return None
 
 
+async def ready() -> None:
+    """Return once a start takes milliseconds."""
+    await asyncio.to_thread(children.of("kopf", str(MAIN)).ready)
+
+
 async def start(log: Path, settings: Mapping[str, object], namespaces: Sequence[str]) -> Operator:
     """A new process with these settings (JERVIS_OPERATOR_...) and no others, which serves these namespaces."""
     nursery = children.of("kopf", str(MAIN))
-    await asyncio.to_thread(nursery.ready)
+    await ready()
     port = ports.free()
     own = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": port, "HISTORY_PORT": 0, **settings}
     environment = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}

@@ -19,7 +19,7 @@ from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorDatabase
 from crds.phases import TERMINAL, Phase
 from hack.cluster import standalone
 from tests.conftest import api_client
-from tests.faults import invariants, kinds, transitions
+from tests.faults import invariants, kinds, operators, transitions
 from tests.faults.cluster_api import ClusterApi, Object
 from tests.faults.faults import Decide
 from tests.faults.hostile import FORGED, MARK, Tenant
@@ -233,6 +233,7 @@ async def stage(
     `scale` is that of the times after which a watch is heard or dead; 1: as shipped.
     """
     namespace = f"f-{uuid.uuid4().hex[:8]}"
+    await operators.ready()
     mongodb: AsyncIOMotorClient[Any] = AsyncIOMotorClient(mongodb_uri, tz_aware=True)
     database = mongodb[f"test_{namespace.replace('-', '_')}"]
     async with contextlib.AsyncExitStack() as stack:
