@@ -19,6 +19,7 @@ from bench.codegraph import natives, thir, trees
 from hack.cluster import binaries, progress
 from kb.code import calls, extraction
 from kb.code.calls import configuration
+from kb.code.calls.rust.library import STANDARD
 
 TARGETS = {"precision": 0.98, "recall": 0.9}
 FEATURES = {"tokio-1.54.1": ("full",), "syn-3.0.10": ("full", "visit", "fold", "extra-traits")}
@@ -91,11 +92,12 @@ def known(typed: thir.Typed, names: thir.Names) -> Truth:
 def _callees(site: thir.Site, places: dict[str, tuple[str, int]], names: thir.Names) -> set[tuple[str, str]] | None:
     """Where the callee is: nothing if it is of no file, several or none if that is not known."""
     *_, owner, name = ["", "", *site.path.split("::")]
-    subject = site.subject.rpartition("::")[2]
+    module, _, subject = site.subject.rpartition("::")
+    if module.partition("::")[0] in STANDARD and (subject in names.types or not site.is_local):
+        return None if site.is_local else set()
     implemented = names.impls.get((owner, subject, name))
     files = names.types.get(subject, set())
     if implemented and len(files) > 1:
-        module = site.subject.rpartition("::")[0]
         own = {file for file in files if _module(file) == module}
         implemented = {one for one in implemented if one[0] in own}
         if not implemented:
@@ -109,8 +111,7 @@ def _callees(site: thir.Site, places: dict[str, tuple[str, int]], names: thir.Na
         qname = names.at(file, line, name)
         return {(file, qname)} if qname else None
     declared = names.traits.get((owner, name), [])
-    is_abstract = "/#" in site.subject or site.subject.startswith(("dyn", "Alias", "impl "))
-    if not is_abstract and not all(has_body for _, _, has_body in declared):
+    if site.subject and not all(has_body for _, _, has_body in declared):
         return None
     return {(file, qname) for file, qname, _ in declared} or None
 

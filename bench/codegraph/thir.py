@@ -23,7 +23,7 @@ from kb.code.languages import rust
 _BODY = re.compile(r"^DefId\((\d+):\d+ ~ ([^\[]+)\[\w+\](.*)\):$")
 _CALLEE = re.compile(r"^ty: FnDef\(DefId\((\d+):\d+ ~ [^\[]+\[\w+\]([^)]*)\)(?:, \[(.*)\])?\)$")
 _SPAN = re.compile(r"^(?:fn_)?span: (.+?):(\d+):(\d+): (\d+):(\d+) \(#(\d+)\)$")
-_TYPE = re.compile(r"(?:&(?:'[\w{}/#]+ )?(?:mut )?)*(?:dyn )?([\w:]+)(<|$|,)")
+_TYPE = re.compile(r"(?:&(?:'[\w{}/#]+ )?(?:mut )?)*(?:(?P<abstract>dyn |Alias|impl |\w+/#)|(?P<name>[\w:]+)(?:<|$|,))")
 
 
 @dataclass(slots=True)
@@ -38,7 +38,8 @@ class Body:
 
 @dataclass(slots=True)
 class Site:
-    """A call in a source: file, line, whether the callee is of this crate, its path and the type it is called on."""
+    """A call in a source: file, line, whether the callee is of this crate, its path and the type it is called on: ''
+    for one that is known by its bounds only, `*` for one without a name."""
 
     file: str
     line: int
@@ -92,7 +93,7 @@ def parse(lines: Iterable[str]) -> Typed:
             span = _SPAN.match(line)
             if span is not None and span[6] == "0":
                 subject = _TYPE.match(callee[3] or "")
-                name = subject[1] if subject is not None else callee[3] or ""
+                name = "*" if subject is None else "" if subject["abstract"] else subject["name"]
                 found.sites.append(Site(span[1], int(span[2]), callee[1] == "0", callee[2].strip(":"), name))
             is_call = False
         elif raw.startswith("DefId(0:") and (body := _BODY.match(line)) is not None:

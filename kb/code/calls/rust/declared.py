@@ -52,6 +52,8 @@ class Declared:
         trait = self.bound(file, impl.context, impl.trait) if impl.trait is not None else None
         if kind is None or (impl.trait is not None and trait is None):
             return
+        if trait is None and kind[0] == "X":
+            return  # Of another build, in which the name is that of a type of the project.
         found = Implementation(file, impl, kind, trait)
         if kind[0] in ("p", "proj"):
             self.blanket.append(found)

@@ -232,6 +232,16 @@ def test_of_several_builds_that_for_linux_is_called() -> None:
     assert found == ["lib.rs:main -> lib.rs:g: local", "lib.rs:main -> unix.rs:f: import"]
 
 
+def test_an_impl_of_another_build_gives_a_type_from_outside_no_methods() -> None:
+    source = """\
+        #[cfg(feature = "a")] use elsewhere::Style;
+        #[cfg(not(feature = "a"))] struct Style;
+        #[cfg(not(feature = "a"))] impl Style { fn paint(&self) {} }
+        fn f(s: Style) { s.paint(); }
+    """
+    assert projects.resolve({"a.rs": source}).edges == ()
+
+
 def test_what_a_star_brings_is_public_and_less_than_what_is_named() -> None:
     found = projects.edges(
         {
