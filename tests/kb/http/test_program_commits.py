@@ -28,7 +28,7 @@ def some() -> api.GitCommits:
 
 
 async def test_commits_outlive_a_kill_and_leave_nothing(run: program.Running) -> None:
-    async with httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=300, verify=False) as http:
         async with run() as kb:
             sending = asyncio.create_task(client.Client(kb.url, http, attempts=1).git_commits(some()))
 
