@@ -38,12 +38,18 @@ _BATCH_FILES, _BATCH_BYTES = 16, 512_000
 _STARTS = 3
 
 
+Pack = Callable[[FileFacts], bytes]
+"""What makes bytes of the facts of a file: `kb.code.analyst.pack`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What a pass found, by path, and what it left out, by path."""
+    """What a pass found, by path, and what it left out, by path. `packed` has what `pack` made of each file, if given,
+    with its path; then `files` is empty."""
 
     files: tuple[FileFacts, ...]
     skipped: tuple[Skipped, ...]
+    packed: tuple[tuple[str, bytes], ...] = ()
 
 
 class WorkersError(RuntimeError):
@@ -51,16 +57,23 @@ class WorkersError(RuntimeError):
 
 
 async def extract(
-    sources: Path | dict[str, bytes], budget: Budget = DEFAULT, *, calls: bool = False, workers: int = 0
+    sources: Path | dict[str, bytes],
+    budget: Budget = DEFAULT,
+    *,
+    calls: bool = False,
+    workers: int = 0,
+    pack: Pack | None = None,
 ) -> Extraction:
     """The facts of a folder, or of contents by path. Cancelled, it ends its workers.
 
     `calls` asks for what the call resolver needs, `workers` is the number of processes (0: one per processor that this
-    process may use). Raises WorkersError.
+    process may use). With `pack` the facts of each file are bytes as soon as they are there: millions of objects that
+    stay would have the garbage collector, and their end, stop the event loop for tenths of a second. Raises
+    WorkersError.
     """
     stop = threading.Event()
     work = asyncio.get_running_loop().run_in_executor(
-        None, lambda: extract_blocking(sources, budget, calls=calls, workers=workers, stop=stop)
+        None, lambda: extract_blocking(sources, budget, calls=calls, workers=workers, stop=stop, pack=pack)
     )
     try:
         return await asyncio.shield(work)
@@ -79,6 +92,7 @@ def extract_blocking(
     workers: int = 0,
     stop: threading.Event | None = None,
     progress: Callable[[int, int], None] | None = None,
+    pack: Pack | None = None,
 ) -> Extraction:
     """`extract` for a caller without an event loop. `progress` is called with the files read and all of them."""
     began = time.monotonic()
@@ -86,7 +100,7 @@ def extract_blocking(
         kept, skipped = selection.walk(sources, budget)
     else:
         kept, skipped = selection.given(sources, budget)
-    run = _Pass(kept, budget, calls, began + budget.seconds, stop or threading.Event(), progress)
+    run = _Pass(kept, budget, calls, began + budget.seconds, stop or threading.Event(), progress, pack)
     threads = [
         threading.Thread(target=run.work, name=f"code-{number}", daemon=True)
         for number in range(min(workers or processors(), len(run.batches)))
@@ -101,7 +115,8 @@ def extract_blocking(
     files = tuple(one for one in found if isinstance(one, FileFacts))
     left = [one for one in found if isinstance(one, Skipped)]
     late = [Skipped(kept[index].path, Reason.BUDGET_TIME) for index, one in enumerate(found) if one is None]
-    return Extraction(files, tuple(sorted([*skipped, *left, *late], key=lambda one: one.path)))
+    packed = tuple((kept[index].path, one) for index, one in enumerate(found) if isinstance(one, bytes))
+    return Extraction(files, tuple(sorted([*skipped, *left, *late], key=lambda one: one.path)), packed)
 
 
 def processors() -> int:
@@ -125,9 +140,10 @@ class _Pass:
         deadline: float,
         stop: threading.Event,
         progress: Callable[[int, int], None] | None,
+        pack: Pack | None,
     ) -> None:
         self.batches = collections.deque(_batches(sources))
-        self.answers: dict[int, FileFacts | Skipped] = {}
+        self.answers: dict[int, FileFacts | bytes | Skipped] = {}
         self.failure: WorkersError | None = None
         self._sources = sources
         self._budget = budget
@@ -135,6 +151,7 @@ class _Pass:
         self._deadline = deadline
         self._stop = stop
         self._progress = progress
+        self._pack = pack
 
     def work(self) -> None:
         """Give batches to one worker process until none is left."""
@@ -199,7 +216,7 @@ class _Pass:
         return worker
 
     def _add(self, number: int, found: FileFacts | Skipped) -> None:
-        self.answers[number] = found
+        self.answers[number] = self._pack(found) if self._pack and isinstance(found, FileFacts) else found
         if self._progress:
             self._progress(len(self.answers), len(self._sources))
 

@@ -21,7 +21,7 @@ from crds import errors as root
 from crds import priority
 from kb import api, code, errors, identity, metrics, visibility
 from kb.code import analyst, book, budget, configuration, grammars, pool
-from kb.code.facts import FileFacts, Reason, Skipped
+from kb.code.facts import Reason, Skipped
 from kb.ingest import commit as committing
 from kb.ingest import deletion, document, extractor, turns
 from kb.ingest.commits import Code
@@ -149,15 +149,15 @@ class Structures:
         if not contents:
             return
         with self._meters.stages.labels("code").time():
-            read = await pool.extract(contents, self._limits, calls=True)
-        kept: list[FileFacts | Skipped | configuration.File] = [*read.files]
-        kept += [one for one in read.skipped if one.reason not in _FOR_NOW]
-        kept += [configuration.File(path, body) for path, body in contents.items() if api.is_project_file(path)]
-        by_path: dict[str, list[FileFacts | Skipped | configuration.File]] = defaultdict(list)
-        for one in kept:  # setup.py is a source and a project file
-            by_path[one.path].append(one)
-        packed = [(path, blobs[path], analyst.pack(*found)) for path, found in by_path.items()]
-        await self._book.save(sent.scope, code.VERSION, packed)
+            read = await pool.extract(contents, self._limits, calls=True, pack=analyst.pack)
+        packed: dict[str, bytes] = defaultdict(bytes, read.packed)
+        for one in read.skipped:
+            if one.reason not in _FOR_NOW:
+                packed[one.path] += analyst.pack(one)
+        for path, body in contents.items():
+            if api.is_project_file(path):  # setup.py is a source and a project file
+                packed[path] += analyst.pack(configuration.File(path, body))
+        await self._book.save(sent.scope, code.VERSION, [(path, blobs[path], body) for path, body in packed.items()])
 
     async def _write(
         self,
