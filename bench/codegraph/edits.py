@@ -174,13 +174,13 @@ def gone(name: str) -> api.GitStructure:
     return api.GitStructure(scope=OWNER, repository=REPOSITORY, branch=name, removed=True)
 
 
-async def extract(sources: dict[str, bytes], bounds: budget.Budget, *, calls: bool) -> pool.Extraction:
+async def extract(sources: dict[str, bytes], bounds: budget.Budget, *, calls: bool, pack: pool.Pack) -> pool.Extraction:
     """What `kb.code.pool.extract` gives, read in this process: starting workers costs more than reading these files."""
     kept, skipped = selection.given(sources, bounds)
     batch = worker.Batch((), calls, bounds.generated, bounds.file_bytes)
     found = [worker.read(one, batch) for one in kept]
-    files = tuple(one for one in found if isinstance(one, FileFacts))
-    return pool.Extraction(files, (*skipped, *(one for one in found if isinstance(one, Skipped))))
+    packed = tuple((one.path, pack(one)) for one in found if isinstance(one, FileFacts))
+    return pool.Extraction((), (*skipped, *(one for one in found if isinstance(one, Skipped))), packed)
 
 
 @contextlib.asynccontextmanager

@@ -18,7 +18,7 @@ import pickle
 import resource
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import process
 from dataclasses import dataclass, field
@@ -152,16 +152,22 @@ def bare(sent: api.GitStructure) -> str:
 
 
 def pack(*found: FileFacts | Skipped | configuration.File) -> bytes:
-    """All that is known of one file, as `read` takes it."""
+    """All that is known of one file, as `read` takes it; two of them, one behind the other, are one as well."""
     return pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
 
 
 def read(packed: Sequence[bytes]) -> tuple[Project, tuple[Skipped, ...]]:
     """The project of these files, and those of them that were given up."""
-    found = [each for one in packed for each in worker.Answers(io.BytesIO(one)).load()]
+    found = [each for one in packed for each in _unpacked(one)]
     files = {one.path: _plain(one) for one in found if isinstance(one, FileFacts)}
     project = {one.path: one.content for one in found if isinstance(one, configuration.File)}
     return resolution.resolve(files, project), tuple(one for one in found if isinstance(one, Skipped))
+
+
+def _unpacked(body: bytes) -> Iterator[FileFacts | Skipped | configuration.File]:
+    stream = io.BytesIO(body)
+    while stream.tell() < len(body):
+        yield from worker.Answers(stream).load()
 
 
 def _plain(file: FileFacts) -> FileFacts:

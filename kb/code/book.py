@@ -6,6 +6,7 @@ branch of the scope has any more go with `prune`. Both collections belong to the
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -160,10 +161,12 @@ class Book:
         now = self._clock()
         with mongo.translated():
             for start in range(0, len(facts), _BATCH):
-                writes = []
-                for path, blob, body in facts[start : start + _BATCH]:
+                part, writes = facts[start : start + _BATCH], []
+                # In a thread: of hundreds of files it takes longer than an event loop may stand still.
+                small = await asyncio.to_thread(lambda part=part: [_packed(body) for _, _, body in part])
+                for (path, blob, _), body in zip(part, small, strict=True):
                     own = facts_id(owner, extractor, path, blob)
-                    row = {**mongo.names(owner), "path": path, "blob": blob, "facts": _packed(body), "savedAt": now}
+                    row = {**mongo.names(owner), "path": path, "blob": blob, "facts": body, "savedAt": now}
                     writes.append(mongo.Replace({"_id": own}, row, upsert=True))
                 if writes:
                     await self._facts.bulk_write(writes, ordered=False)

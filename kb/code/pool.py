@@ -39,12 +39,18 @@ _BATCH_FILES, _BATCH_BYTES = 16, 512_000
 _STARTS = 3
 
 
+Pack = Callable[[FileFacts], bytes]
+"""What makes bytes of the facts of a file: `kb.code.analyst.pack`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What a pass found, by path, what it left out, by path, and how long its worker processes ran together."""
+    """What a pass found, by path, what it left out, by path, and how long its worker processes ran together. `packed`
+    has what `pack` made of each file, if given, with its path; then `files` is empty."""
 
     files: tuple[FileFacts, ...]
     skipped: tuple[Skipped, ...]
+    packed: tuple[tuple[str, bytes], ...] = ()
     seconds: float = 0.0
 
 
@@ -53,16 +59,23 @@ class WorkersError(RuntimeError):
 
 
 async def extract(
-    sources: Path | dict[str, bytes], budget: Budget = DEFAULT, *, calls: bool = False, workers: int = 0
+    sources: Path | dict[str, bytes],
+    budget: Budget = DEFAULT,
+    *,
+    calls: bool = False,
+    workers: int = 0,
+    pack: Pack | None = None,
 ) -> Extraction:
     """The facts of a folder, or of contents by path. Cancelled, it ends its workers.
 
     `calls` asks for what the call resolver needs, `workers` is the number of processes (0: one per processor that this
-    process may use). Raises WorkersError.
+    process may use). With `pack` the facts of each file are bytes as soon as they are there: millions of objects that
+    stay would have the garbage collector, and their end, stop the event loop for tenths of a second. Raises
+    WorkersError.
     """
     stop = threading.Event()
     work = asyncio.get_running_loop().run_in_executor(
-        None, lambda: extract_blocking(sources, budget, calls=calls, workers=workers, stop=stop)
+        None, lambda: extract_blocking(sources, budget, calls=calls, workers=workers, stop=stop, pack=pack)
     )
     try:
         return await asyncio.shield(work)
@@ -81,6 +94,7 @@ def extract_blocking(
     workers: int = 0,
     stop: threading.Event | None = None,
     progress: Callable[[int, int], None] | None = None,
+    pack: Pack | None = None,
 ) -> Extraction:
     """`extract` for a caller without an event loop. `progress` is called with the files read and all of them."""
     began = time.monotonic()
@@ -88,7 +102,7 @@ def extract_blocking(
         kept, skipped = selection.walk(sources, budget)
     else:
         kept, skipped = selection.given(sources, budget)
-    run = _Pass(kept, budget, calls, began + budget.seconds, stop or threading.Event(), progress)
+    run = _Pass(kept, budget, calls, began + budget.seconds, stop or threading.Event(), progress, pack)
     threads = [
         threading.Thread(target=run.work, name=f"code-{number}", daemon=True)
         for number in range(min(workers or processors(), len(run.batches)))
@@ -103,13 +117,15 @@ def extract_blocking(
     files = tuple(one for one in found if isinstance(one, FileFacts))
     left = [one for one in found if isinstance(one, Skipped)]
     late = [Skipped(kept[index].path, Reason.BUDGET_TIME) for index, one in enumerate(found) if one is None]
-    return Extraction(files, tuple(sorted([*skipped, *left, *late], key=lambda one: one.path)), sum(run.seconds))
+    packed = tuple((kept[index].path, one) for index, one in enumerate(found) if isinstance(one, bytes))
+    left_out = tuple(sorted([*skipped, *left, *late], key=lambda one: one.path))
+    return Extraction(files, left_out, packed, sum(run.seconds))
 
 
 def count(read: Extraction, meters: metrics.Metrics) -> None:
     """Note a pass in the figures of the process."""
     meters.code_workers.inc(read.seconds)
-    meters.code_files.labels("read").inc(len(read.files))
+    meters.code_files.labels("read").inc(len(read.files) + len(read.packed))
     for one in read.skipped:
         meters.code_files.labels(str(one.reason)).inc()
 
@@ -135,9 +151,10 @@ class _Pass:
         deadline: float,
         stop: threading.Event,
         progress: Callable[[int, int], None] | None,
+        pack: Pack | None,
     ) -> None:
         self.batches = collections.deque(_batches(sources))
-        self.answers: dict[int, FileFacts | Skipped] = {}
+        self.answers: dict[int, FileFacts | bytes | Skipped] = {}
         self.failure: WorkersError | None = None
         self.seconds: list[float] = []
         """For how long each thread had a worker process."""
@@ -147,6 +164,7 @@ class _Pass:
         self._deadline = deadline
         self._stop = stop
         self._progress = progress
+        self._pack = pack
 
     def work(self) -> None:
         """Give batches to one worker process until none is left."""
@@ -214,7 +232,7 @@ class _Pass:
         return worker
 
     def _add(self, number: int, found: FileFacts | Skipped) -> None:
-        self.answers[number] = found
+        self.answers[number] = self._pack(found) if self._pack and isinstance(found, FileFacts) else found
         if self._progress:
             self._progress(len(self.answers), len(self._sources))
 

@@ -22,7 +22,7 @@ from crds import errors as root
 from crds import priority, scope
 from kb import api, code, errors, identity, metrics, visibility
 from kb.code import analyst, book, budget, configuration, cpg, grammars, pool
-from kb.code.facts import FOR_NOW, FileFacts, Reason, Skipped
+from kb.code.facts import FOR_NOW, Reason, Skipped
 from kb.ingest import commit as committing
 from kb.ingest import deletion, document, extractor, turns
 from kb.ingest.commits import Code
@@ -60,7 +60,9 @@ class _Round:
 class Extract(Protocol):
     """`kb.code.pool.extract`, or the same without processes."""
 
-    async def __call__(self, sources: dict[str, bytes], budget: budget.Budget, *, calls: bool) -> pool.Extraction: ...
+    async def __call__(
+        self, sources: dict[str, bytes], budget: budget.Budget, *, calls: bool, pack: pool.Pack
+    ) -> pool.Extraction: ...
 
 
 class Structures:
@@ -209,16 +211,16 @@ class Structures:
         if not contents:
             return
         with self._meters.stages.labels("code").time():
-            read = await self._extract(contents, self._limits, calls=True)
+            read = await self._extract(contents, self._limits, calls=True, pack=analyst.pack)
         pool.count(read, self._meters)
-        kept: list[FileFacts | Skipped | configuration.File] = [*read.files]
-        kept += [one for one in read.skipped if one.reason not in FOR_NOW]
-        kept += [configuration.File(path, body) for path, body in contents.items() if api.is_project_file(path)]
-        by_path: dict[str, list[FileFacts | Skipped | configuration.File]] = defaultdict(list)
-        for one in kept:  # setup.py is a source and a project file
-            by_path[one.path].append(one)
-        packed = [(path, blobs[path], analyst.pack(*found)) for path, found in by_path.items()]
-        await self._book.save(sent.scope, code.VERSION, packed)
+        packed: dict[str, bytes] = defaultdict(bytes, read.packed)
+        for one in read.skipped:
+            if one.reason not in FOR_NOW:
+                packed[one.path] += analyst.pack(one)
+        for path, body in contents.items():
+            if api.is_project_file(path):  # setup.py is a source and a project file
+                packed[path] += analyst.pack(configuration.File(path, body))
+        await self._book.save(sent.scope, code.VERSION, [(path, blobs[path], body) for path, body in packed.items()])
 
     async def _write(
         self,
