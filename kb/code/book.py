@@ -163,7 +163,7 @@ class Book:
             for start in range(0, len(facts), _BATCH):
                 part, writes = facts[start : start + _BATCH], []
                 # In a thread: of hundreds of files it takes longer than an event loop may stand still.
-                small = await asyncio.to_thread(lambda part=part: [_packed(body) for _, _, body in part])
+                small = await asyncio.to_thread(lambda all_: [_packed(body) for _, _, body in all_], part)
                 for (path, blob, _), body in zip(part, small, strict=True):
                     own = facts_id(owner, extractor, path, blob)
                     row = {**mongo.names(owner), "path": path, "blob": blob, "facts": body, "savedAt": now}

@@ -61,7 +61,7 @@ class Extract(Protocol):
     """`kb.code.pool.extract`, or the same without processes."""
 
     async def __call__(
-        self, sources: dict[str, bytes], budget: budget.Budget, *, calls: bool, pack: pool.Pack
+        self, sources: dict[str, bytes], bounds: budget.Budget, /, *, calls: bool, pack: pool.Pack
     ) -> pool.Extraction: ...
 
 

@@ -73,12 +73,12 @@ async def test_a_repository_of_one_name_on_another_host_is_refused_until_it_has_
         assert host in str(refused.value)
     # The one that was refused takes nothing along when it goes; without a host, and with the same, all is as before.
     assert (await served.code.structure(tree({}, commit=None, removed=True, host="git.acme.org"))).removed == 0
-    for more in ({}, {"host": "GitHub.com"}):
-        again = await served.code.structure(tree(FILES, contents=False, **more))
+    for host in ("", "GitHub.com"):
+        again = await served.code.structure(tree(FILES, contents=False, host=host))
         assert (again.state, again.unchanged) == ("Done", 3)
     # Another project, and another branch, are others.
-    for more in ({"scope": scopes.TILL}, {"branch": "next"}):
-        assert (await served.code.structure(tree(FILES, host="git.acme.org", **more))).state == "Done"
+    for sent in (tree(FILES, host="git.acme.org", scope=scopes.TILL), tree(FILES, host="git.acme.org", branch="next")):
+        assert (await served.code.structure(sent)).state == "Done"
     reply = await served.code.structure(tree(other, host="git.acme.org", moved=True, commit="b" * 40))
     assert (reply.state, reply.stored) == ("Done", 1)
     with pytest.raises(client.Rejected, match=r"git\.acme\.org"):
