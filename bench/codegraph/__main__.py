@@ -8,6 +8,7 @@
     python -m bench.codegraph speed                               # beside a plain loop over the same grammars
     python -m bench.codegraph hostile                             # files made to stall a parser
     python -m bench.codegraph where                               # ranks for messages of commits, beside plain BM25
+    python -m bench.codegraph releases                            # ranks for release notes of libraries, beside it too
     python -m bench.codegraph edits --edits 10000                 # random edits, beside a rebuild
     python -m bench.codegraph edits --edits 100 --seed 17         # a seed that failed, alone
 
@@ -24,7 +25,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.codegraph import accuracy, calls, edits, hostile, natives, resolution, rustcalls, speed, where
+from bench.codegraph import accuracy, calls, edits, hostile, natives, releases, resolution, rustcalls, speed, where
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -48,6 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     three.add_argument("--commits", type=int, default=40)
     three.add_argument("--seed", type=int, default=129)
     three.add_argument("--until", default="HEAD", help="the last commit of the history")
+    five = commands.add_parser("releases", help="ranks for release notes of libraries, beside plain BM25")
+    five.add_argument("--names", nargs="+", choices=[one.name for one in releases.ALL], default=[], metavar="NAME",
+                      help="of libraries; all of them: %(choices)s")  # fmt: skip
     four = commands.add_parser("edits", help="random edits, beside a rebuild")
     four.add_argument("--edits", type=int, default=1000, help="in all (%(default)s)")
     four.add_argument("--each", type=int, default=100, help="of one seed (%(default)s)")
@@ -78,6 +82,9 @@ def main() -> int:
         missed = bool(found["missed"])
     elif given.command == "where":
         found = where.measure(given.commits, given.seed, given.until)
+        missed = bool(found["missed"])
+    elif given.command == "releases":
+        found = where.releases(given.names)
         missed = bool(found["missed"])
     elif given.command == "edits":
         if not given.mongodb:

@@ -52,7 +52,7 @@ def _python(_: progress.Progress) -> Program:
 
 def _go(report: progress.Progress) -> Program:
     source = SOURCES / "golang"
-    place = _place("go", [source / "go.mod", source / "main.go"], binaries.go_version())
+    place = cached("go", [source / "go.mod", source / "main.go"], binaries.go_version())
 
     def build(scratch: Path) -> None:
         command = ("go", "build", "-trimpath", "-buildvcs=false", "-o", scratch / "reference", ".")
@@ -78,7 +78,7 @@ def java_calls(report: progress.Progress) -> Program:
 def _kotlin(report: progress.Progress) -> Program:
     prerequisites.install(_JAVA, report)
     source = SOURCES / "KotlinReference.java"
-    place = _place("kotlin", [TOOLS / "kotlin/pom.xml", source], "")
+    place = cached("kotlin", [TOOLS / "kotlin/pom.xml", source], "")
 
     def build(scratch: Path) -> None:
         _mvn("kotlin", "copy-dependencies", scratch / "lib")
@@ -97,7 +97,7 @@ def _ecma(report: progress.Progress) -> Program:
 def _rust(report: progress.Progress) -> Program:
     _cargo()
     source = SOURCES / "rust"
-    place = _place("rust", [source / "Cargo.toml", source / "src/main.rs"], "")
+    place = cached("rust", [source / "Cargo.toml", source / "src/main.rs"], "")
 
     def build(scratch: Path) -> None:
         command = ("cargo", "build", "--release")
@@ -128,7 +128,7 @@ def packages(report: progress.Progress) -> Path:
         command = ("npm", "ci", "--ignore-scripts", "--legacy-peer-deps", "--omit=peer", "--no-audit", "--no-fund")
         binaries.logged("codegraph-npm", *command, cwd=scratch, reach="the npm registry")
 
-    return binaries.build_once(_place("npm", files, ""), report, "fetching npm packages", fetch, 60) / "node_modules"
+    return binaries.build_once(cached("npm", files, ""), report, "fetching npm packages", fetch, 60) / "node_modules"
 
 
 def jars(report: progress.Progress) -> Path:
@@ -141,7 +141,7 @@ def jars(report: progress.Progress) -> Path:
             shutil.unpack_archive(jar, scratch / jar.name.removesuffix("-sources.jar"), "zip")
         shutil.rmtree(scratch / "jars")
 
-    return binaries.build_once(_place("jars", [TOOLS / "sources/pom.xml"], ""), report, "fetching sources", fetch, 30)
+    return binaries.build_once(cached("jars", [TOOLS / "sources/pom.xml"], ""), report, "fetching sources", fetch, 30)
 
 
 def crates(report: progress.Progress) -> Path:
@@ -153,7 +153,7 @@ def crates(report: progress.Progress) -> Path:
         command = ("cargo", "vendor", "--versioned-dirs", "-q", scratch / "crates")
         binaries.logged("codegraph-crates", *command, cwd=source, reach="crates")
 
-    place = _place("crates", [source / "Cargo.toml"], "")
+    place = cached("crates", [source / "Cargo.toml"], "")
     return binaries.build_once(place, report, "fetching crates", fetch, 60) / "crates"
 
 
@@ -172,7 +172,8 @@ def _cargo() -> None:
         raise errors.Missing("cargo is missing: Rust 1.71 or newer (rustup.rs)")
 
 
-def _place(name: str, files: list[Path], salt: str) -> Path:
+def cached(name: str, files: list[Path], salt: str) -> Path:
+    """The folder of the cache for what is made of these files."""
     return binaries.cache() / "tools" / f"codegraph-{name}-{binaries.digest(files, salt)}"
 
 
