@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -146,14 +147,24 @@ def pod(name: str, code: int = 0, message: str = "", reason: str = "") -> dict[s
         (pod("joern", 137, reason="OOMKilled"), "OutOfMemory"),
         (pod("joern", 2), "JoernFailed"),
         (pod("clone", 1), "CloneFailed"),
+        (pod("report", message="[" * 4000), "ReportIncomplete"),
+        (pod("joern", 1, '{"failure": {"reason": "JoernFailed", "message": "\\ud800"}}'), "JoernFailed"),
     ],
 )
 def test_what_a_pod_says_is_bounded_and_never_fatal(found: dict[str, Any], reason: str) -> None:
     end = outcome.read([found], None)
     git, written = status.result(task(Analysis.CPG), end, NOW, joern=True)
     assert (written.status, written.reason) == (conditions.Status.FALSE, reason)
-    assert len(written.message) <= 2048
+    assert len(written.message.encode()) <= 2048
     pendingtask.GitStatus.model_validate(git)
+
+
+def test_what_joern_s_container_says_is_no_report() -> None:
+    """Foreign code runs in it: it names no content that the task would be about, and no commit."""
+    foreign = {"store": "gridfs", "key": "0" * 64, "sha256": "0" * 64, "bytes": 1}
+    message = json.dumps({"overview": foreign, "commit": "abc", "cpg": {"methods": 1}})
+    end = outcome.read([pod("joern", message=message)], None)
+    assert end.report == outcome.Report()
 
 
 def test_a_connection_that_may_come_is_waited_for() -> None:
