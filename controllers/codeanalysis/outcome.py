@@ -54,7 +54,7 @@ class Report(Model):
     """What the containers said, together."""
 
     commit: Annotated[str, StringConstraints(max_length=64, pattern=r"^[0-9a-f]*$")] = ""
-    repository: _Text = ""
+    repository: Annotated[str, StringConstraints(max_length=511)] = ""
     branch: _Text = ""
     structure: Structure | None = None
     cpg: Cpg | None = None
