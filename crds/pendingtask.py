@@ -417,6 +417,9 @@ class ResultRef(Model):
     """Key in the collection."""
 
 
+_Language = Annotated[str, Field(max_length=64)]
+
+
 class GitStatus(Model):
     """The analysis of spec.git: its Job, and what it found."""
 
@@ -424,7 +427,7 @@ class GitStatus(Model):
     """Name of the Job, in the release's namespace; written before the Job is made."""
     job_uid: Annotated[str, Field(max_length=63)] = ""
     """Its uid; empty until it is known to exist."""
-    repository: Annotated[str, Field(max_length=255)] = ""
+    repository: Annotated[str, Field(max_length=511)] = ""
     """ORG/NAME of the repository."""
     branch: Annotated[str, Field(max_length=255)] = ""
     """The branch that was analyzed."""
@@ -443,11 +446,11 @@ class GitStatus(Model):
     uses_type: Annotated[int, Field(ge=0)] | None = None
     """Types of fields and parameters that Joern found."""
     languages: Annotated[
-        tuple[str, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+        tuple[_Language, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"})
     ] = ()
     """Languages that Joern read."""
     skipped_languages: Annotated[
-        tuple[str, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+        tuple[_Language, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"})
     ] = ()
     """Languages of the repository that this Joern cannot read."""
     overview: ContentRef | None = None

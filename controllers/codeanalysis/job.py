@@ -28,8 +28,8 @@ CLONE, STRUCTURE, JOERN, REPORT = "clone", "structure", "joern", "report"
 QUERY_PREFIX = "code-query-"
 """Of the names of Jobs for ad-hoc queries."""
 COMPONENT = "code-analysis"
-UNTENDED_SECONDS = 86_400
-"""How long an ended Job stays whose end nothing has recorded."""
+UNTENDED_SECONDS = 86_401
+"""How long an ended Job stays whose end nothing has recorded. No round number: another time to live says that it is."""
 MARGIN = timedelta(minutes=15)
 """How much longer than its Job a token lasts: a pod may wait for a node or an image, which counts for the Job, and
 clocks differ."""
@@ -189,8 +189,7 @@ def _pod(one: Attempt, template: Template) -> dict[str, Any]:
     *before, last = _containers(one, template)
     key = {"items": [{"key": runs.TOKEN_KEY, "path": runs.TOKEN_KEY}], "defaultMode": 0o440}
     volumes = [
-        {"name": "work", "emptyDir": {"sizeLimit": template.scratch}},
-        {"name": "tmp", "emptyDir": {"sizeLimit": template.scratch}},
+        *({"name": name, "emptyDir": {"sizeLimit": template.scratch}} for name in ("work", "left", "tmp", "joern")),
         {"name": "token", "secret": {"secretName": one.job, **key}},
     ]
     if one.query:
@@ -240,13 +239,15 @@ def _program(name: str, step: str, template: Template, values: Mapping[str, str]
         **_container(name, run.image, run.image_pull_policy, {**values, "TOKEN_FILE": f"{_TOKEN}/{runs.TOKEN_KEY}"}),
         "command": ["python", "-m", "orchestrator_job.analyze", step],
         "resources": dict(run.resources),
-        "volumeMounts": [*_MOUNTS, token],
+        "volumeMounts": [*_WORKING, {"name": "tmp", "mountPath": _SCRATCH}, token],
     }
 
 
 def _joern(one: Attempt, template: Template) -> dict[str, Any]:
     values = {"HEAP": template.heap, "SECONDS": str(int(_seconds(one, template) * _JOERN_SHARE))}
-    mounts = list(_MOUNTS)
+    # What runs here changes neither the clone, whose settings a later Git would obey, nor what that Git writes.
+    work, left = _WORKING
+    mounts = [{**work, "readOnly": True}, left, {"name": "joern", "mountPath": _SCRATCH}]
     if one.query:
         values["QUERY_FILE"] = f"{_QUERY}/query.sc"
         mounts.append({"name": "query", "mountPath": _QUERY, "readOnly": True})
@@ -258,9 +259,10 @@ def _joern(one: Attempt, template: Template) -> dict[str, Any]:
     }
 
 
-_MOUNTS: tuple[dict[str, Any], ...] = (
+_WORKING: tuple[dict[str, Any], ...] = (
     {"name": "work", "mountPath": _WORK},
-    {"name": "tmp", "mountPath": _SCRATCH},
+    # The first container, which may write to what is around it, has its mount point made for all of them.
+    {"name": "left", "mountPath": f"{_WORK}/.jervis"},
 )
 
 

@@ -1,7 +1,8 @@
 """What became of a Job that analyzes code: by its conditions, and by what the containers of its pod reported. Pure.
 
 Each container that speaks leaves one JSON object as its termination message, of at most 4,096 bytes; what the later
-ones say is added to what the earlier ones said. What a pod says is bounded here: it has read foreign code.
+ones say is added to what the earlier ones said. What a pod says is bounded here: it has read foreign code. Joern's
+container runs it, so of that one only a failure counts.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Report(Model):
     """What the containers said, together."""
 
     commit: Annotated[str, StringConstraints(max_length=64, pattern=r"^[0-9a-f]*$")] = ""
-    repository: _Text = ""
+    repository: Annotated[str, StringConstraints(max_length=511)] = ""
     branch: _Text = ""
     structure: Structure | None = None
     cpg: Cpg | None = None
@@ -90,7 +91,8 @@ def read(pods: Sequence[Mapping[str, Any]], failed: Failure | None) -> Ended:
     failures: list[Failure] = []
     for name, state in _ends(pod or {}):
         spoken = _message(state)
-        said |= {key: value for key, value in spoken.items() if value is not None and key != "failure"}
+        if name != job.JOERN:
+            said |= {key: value for key, value in spoken.items() if value is not None and key != "failure"}
         failures += _failures(name, state, spoken.get("failure"))
     try:
         report = Report.model_validate(said)
@@ -137,7 +139,7 @@ def _ends(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _message(state: Mapping[str, Any]) -> dict[str, Any]:
     try:
         spoken = json.loads(state.get("message") or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):  # brackets enough for the latter fit into a message
         return {}
     return spoken if isinstance(spoken, dict) else {}
 
@@ -152,7 +154,9 @@ def _failures(name: str, state: Mapping[str, Any], spoken: object) -> Iterator[F
     try:
         if spoken is not None and not killed:
             given = Failure.model_validate(spoken)
-            yield given.model_copy(update={"message": given.message[:_CUT]})
+            # A lone surrogate, which JSON may name, is no UTF-8.
+            text = given.message[:_CUT].encode(errors="replace").decode()
+            yield given.model_copy(update={"message": text})
             return
     except pydantic.ValidationError:
         pass  # what is not of the form counts as nothing said

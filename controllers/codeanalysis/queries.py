@@ -43,11 +43,11 @@ class Queries:
             running = await self._kb.analyze.claim(max(0, most))
         except errors.Operational as error:
             log.info("queries not claimed", reason=error.message)
-            return sum(_ours(name) and isinstance(outcome.ended(raw), bool) for name, raw in there.items())
+            return _running(there)
         except kb.Rejected as error:
             # An older knowledge base, or a token that may not: the tasks' analyses go on.
             log.warning("queries are refused", reason=error.message)
-            return 0
+            return _running(there)
         count = 0
         for one in running:
             count += await self._guarded(one, there)
@@ -69,14 +69,22 @@ class Queries:
             return await self._tend(one, there)
         except lease.Fenced:
             raise
+        except kube.Forbidden as error:
+            # A quota, most often. A query is not waited for: it would hold the place of all others.
+            return await self._refuse(one, error)
         except errors.Operational as error:
             log.info("query not looked at", query=one.id, reason=error.message)
             return True
         except errors.Permanent as error:
+            return await self._refuse(one, error)
+
+    async def _refuse(self, one: api.QueryWork, error: errors.JervisError) -> bool:
+        if jobs.ADOPTED not in error.message:
             with suppress(errors.JervisError):
                 await self._jobs.delete(_name(one))
+        with suppress(errors.Operational):  # the next look says it
             await self._fail(one, outcome.Failure(reason="JobRefused", message=f"Its Job is refused: {error.message}"))
-            return False
+        return False
 
     async def _tend(self, one: api.QueryWork, there: Mapping[str, kube.Object]) -> bool:
         found = there.get(_name(one))
@@ -124,8 +132,12 @@ class Queries:
         failure = api.QueryFailure(reason=why.reason, message=text[:4096])
         with suppress(kb.Rejected):  # it is gone by now
             await self._kb.analyze.end(one.id, api.QueryResult(commit=commit, failure=failure))
-        self._metrics.code_analyses.labels(why.reason).inc()
+        self._metrics.code_analyses.labels(status.label(why.reason)).inc()
         log.info("query failed", query=one.id, reason=why.reason)
+
+
+def _running(there: Mapping[str, kube.Object]) -> int:
+    return sum(_ours(name) and isinstance(outcome.ended(raw), bool) for name, raw in there.items())
 
 
 def _ours(name: str) -> bool:

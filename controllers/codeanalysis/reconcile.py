@@ -135,7 +135,9 @@ class Analyses:
     async def _guarded(self, task: pendingtask.PendingTask, there: dict[str, kube.Object]) -> bool:
         """Whether its Job still runs, or may."""
         try:
-            return await self._tend(task, there)
+            runs = await self._tend(task, there)
+            self._refused.pop(task.metadata.uid, None)
+            return runs
         except lease.Fenced:
             raise
         except kube.Forbidden as error:
@@ -197,7 +199,10 @@ class Analyses:
         meta, over = raw["metadata"], not isinstance(outcome.ended(raw), bool)
         if meta.get("deletionTimestamp") or (over and self._jobs.expires(raw)):
             return False
-        namespace, name = (meta["annotations"].get(key, "") for key in (labels.TASK_NAMESPACE, labels.TASK_NAME))
+        named = meta.get("annotations") or {}
+        namespace, name = (named.get(key, "") for key in (labels.TASK_NAMESPACE, labels.TASK_NAME))
+        if not namespace or not name:
+            return not over  # none of ours
         try:
             task = pendingtask.PendingTask.model_validate(await self._api.get(kube.TASKS, namespace, name))
         except kube.NotFound:
@@ -220,8 +225,8 @@ class Analyses:
         assert self._jobs is not None
         assert task.spec.git is not None
         source = self._find(task.metadata.namespace, task.spec.git.connection)
-        if source is None:
-            return outcome.Failure(reason=status.NOT_FOUND, message="Its Connection is gone.")
+        if source is None or not status.readable(source, status.scope_of(task)):
+            return outcome.Failure(reason=status.NOT_FOUND, message="Its Connection is gone, or another one.")
         try:
             return job.of_task(task, source.spec, joern=bool(self._jobs.template.joern)) or _NO_JOERN
         except errors.Permanent as error:
@@ -236,7 +241,7 @@ class Analyses:
         joern = self._jobs is not None and bool(self._jobs.template.joern)
         found, said = status.result(task, end, self._wall(), joern=joern)
         if await self._write(task, found, said, note=True) is not None:
-            self._metrics.code_analyses.labels(said.reason).inc()
+            self._metrics.code_analyses.labels(status.label(said.reason)).inc()
             log.info("repository analyzed", task=task.metadata.name, reason=said.reason)
 
     async def _write(

@@ -38,18 +38,32 @@ REMEDIES: Mapping[str, str] = MappingProxyType(
 )
 
 
+_REASONS = frozenset({*REMEDIES, SUCCEEDED, "JoernFailed", "ReportFailed", "ReportUnreadable", "ReportIncomplete",
+    "KnowledgeBaseAway", "KnowledgeBaseRefused", "RepositoryUnreadable", "InvalidQuery", "JobFailed"})  # fmt: skip
+
+
+def label(reason: str) -> str:
+    """A reason as a label of metrics: pods give some of their own, of which there may be any number."""
+    return reason if reason in _REASONS else "Other"
+
+
 def blocked(task: pendingtask.PendingTask, found: connection.Connection | None) -> tuple[str, str] | None:
     """Why the Connection cannot be read now: (reason, sentence); None if it can."""
-    spec, git = task.spec, task.spec.git
+    git = task.spec.git
     assert git is not None
-    where = scope.Scope(client_id=spec.client_id, project_id=spec.project_id or "", group_id=spec.group_id or "")
-    if found is None or not readable(found, where):
+    if found is None or not readable(found, scope_of(task)):
         return NOT_FOUND, f"There is no Git Connection {git.connection} that the task's scope may read."
     ready = conditions.find(found.status.conditions, "Ready")
     if found.spec.suspend or ready is None or ready.status is not conditions.Status.TRUE:
         why = "it is suspended" if found.spec.suspend else ready.message if ready is not None else "it was not read yet"
         return NOT_READY, f"Connection {git.connection} is not Ready: {why}"[:1000]
     return None
+
+
+def scope_of(task: pendingtask.PendingTask) -> scope.Scope:
+    """Whose the task is."""
+    spec = task.spec
+    return scope.Scope(client_id=spec.client_id, project_id=spec.project_id or "", group_id=spec.group_id or "")
 
 
 def readable(found: connection.Connection, where: scope.Scope) -> bool:

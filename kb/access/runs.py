@@ -37,7 +37,6 @@ _ROUTES = frozenset(
 )
 _ANALYSIS_ROUTES = frozenset(
     {
-        ("GET", "/api/v1/content/{key}"),
         ("POST", "/api/v1/content"),
         ("POST", "/api/v1/ingest/git-structure"),
         ("POST", "/api/v1/ingest/cpg"),

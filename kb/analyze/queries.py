@@ -1,4 +1,4 @@
-"""Ad-hoc queries as rows of MongoDB: Waiting, Running, then Succeeded or Failed; a day after they were asked they go.
+"""Ad-hoc queries as rows of MongoDB: Waiting, Running, then Succeeded or Failed; a day after the last of these they go.
 
 Every change names the state that it starts from, so that of two writers one changes nothing. What is over is swept
 when a query comes or is claimed and never shown, so nothing rests on a TTL index.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from crds import scope
@@ -21,6 +21,7 @@ MOST_WAITING = 100
 """Of one client, running ones included."""
 _OPEN = [QueryState.WAITING.value, QueryState.RUNNING.value]
 _LISTED = 1000
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Queries:
@@ -64,8 +65,9 @@ class Queries:
 
     async def claim(self, most: int) -> list[api.QueryWork]:
         """All that run, after waiting ones were let go up to `most`: in turns of clients, the oldest first."""
+        now = self._clock()
         with mongo.translated():
-            await self._tidy(self._clock())
+            await self._tidy(now)
             running = [row async for row in self._rows.find({"state": QueryState.RUNNING.value}).sort("createdAt", 1)]
             busy = Counter(row["clientId"] for row in running)
             wanted = {"clientId": 1, "createdAt": 1}
@@ -76,12 +78,18 @@ class Queries:
                 .sort("createdAt", 1)
                 .to_list(_LISTED)
             )
+            served = await self._served() if waiting else {}
             while waiting and len(running) < most:
-                first = min(waiting, key=lambda row: (busy[row["clientId"]], row["createdAt"]))
+                first = min(
+                    waiting,
+                    key=lambda row: (busy[row["clientId"]], served.get(row["clientId"], _NEVER), row["createdAt"]),
+                )
                 waiting.remove(first)
-                row = await self._change(first["_id"], QueryState.WAITING, {"state": QueryState.RUNNING.value})
+                begun = {"state": QueryState.RUNNING.value, "begunAt": now}
+                row = await self._change(first["_id"], QueryState.WAITING, begun)
                 if row is not None:
                     busy[row["clientId"]] += 1
+                    served[row["clientId"]] = now
                     running.append(row)
         return [_work(row) for row in running]
 
@@ -104,9 +112,19 @@ class Queries:
             row = await self._change(id_, QueryState.RUNNING, ended)
         return _answer(row) if row is not None else (await self.find(id_))[1]
 
+    async def _served(self) -> dict[str, datetime]:
+        """By client: when one of its queries began last. Where one runs at a time, none runs when the next begins."""
+        rows = self._rows.find({"begunAt": {"$gt": _NEVER}}, {"clientId": 1, "begunAt": 1})
+        found: dict[str, datetime] = {}
+        for row in await rows.sort("begunAt", -1).to_list(_LISTED):
+            found.setdefault(row["clientId"], row["begunAt"])
+        return found
+
     async def _change(self, id_: str, state: QueryState, fields: dict[str, Any]) -> dict[str, Any] | None:
         found: dict[str, Any] | None = await self._rows.find_one_and_update(
-            {"_id": id_, "state": state.value}, {"$set": fields}, return_document=mongo.AFTER
+            {"_id": id_, "state": state.value},
+            {"$set": {**fields, "expiresAt": self._clock() + LIFE}},
+            return_document=mongo.AFTER,
         )
         return found
 
@@ -114,6 +132,7 @@ class Queries:
         if not self._indexed:
             await self._rows.create_index([("state", 1), ("createdAt", 1)])
             await self._rows.create_index([("expiresAt", 1)])
+            await self._rows.create_index([("begunAt", -1)])
             self._indexed = True
         await self._rows.delete_many({"expiresAt": {"$lte": now}})
 

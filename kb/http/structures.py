@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from kb import api, identity
+from kb import api, errors, identity
 from kb.http import access, answering, body, observing, openapi, problems
 from kb.ingest import lanes, observers, structures
 
@@ -28,6 +28,7 @@ class Structures:
         urgency = body.urgency(request)
         sent = await body.read(request, api.GitStructure)
         _concerns(request, sent)
+        _within(request, sent)
         based = observing.based(self._observers, request, sent.scope)
         async with self._lanes.enter(urgency, sent.scope.client_id), based:
             reply = await self._works.take(sent, answering.or_background(urgency), problems.code)
@@ -38,6 +39,7 @@ class Structures:
         urgency = body.urgency(request)
         sent = await body.read(request, api.Cpg)
         _concerns(request, sent)
+        _within(request, sent)
         async with self._lanes.enter(urgency, sent.scope.client_id):
             reply = await self._works.enrich(sent, answering.or_background(urgency), problems.code)
         return answering.json(reply)
@@ -46,6 +48,28 @@ class Structures:
 def _concerns(request: web.Request, sent: api.GitStructure | api.Cpg) -> None:
     """Tell the audit record the branch."""
     access.concerns(request, identity.document(sent.scope, sent.repository.branch_urn(sent.branch)))
+
+
+def _within(request: web.Request, sent: api.GitStructure | api.Cpg) -> None:
+    """The Job of an analysis says what is in its own repository. Where that is, who may see it and that a branch is
+    gone, its Connection says. Raises `errors.Forbidden`."""
+    claims = access.run(request)
+    if claims is None:
+        return
+    if sent.repository.path != claims.repository:
+        raise errors.Forbidden(
+            f"the token of this analysis is for {claims.repository}",
+            field="repository",
+            remedy="Send the repository that the Job was made for.",
+        )
+    odd = next((name for name in _OF_THE_CONNECTION if getattr(sent, name, None)), None)
+    if odd is not None:
+        raise errors.Forbidden(
+            f"an analysis does not say {odd}", field=odd, remedy="Leave it out; the Connection that reads it says it."
+        )
+
+
+_OF_THE_CONNECTION = ("removed", "moved", "host", "access")
 
 
 GIT_STRUCTURE = openapi.Route(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -83,6 +84,36 @@ def test_containers_come_in_order_and_only_ours_have_the_token(
     assert "password" not in str(made)
 
 
+def test_what_joern_runs_changes_nothing_that_a_container_with_the_token_obeys() -> None:
+    """A Git of the report would do what the settings of a changed clone say, and Python what is in its folders."""
+    one = job.of_task(task(*Analysis), SOURCE, joern=True)
+    assert one is not None
+    pod = job.manifest(one, TEMPLATE, lease.NO_LEADER)["spec"]["template"]["spec"]
+    found = {each["name"]: each for each in (*pod["initContainers"], *pod["containers"])}
+    written = {
+        name: {mount["name"]: mount["mountPath"] for mount in each["volumeMounts"] if not mount.get("readOnly")}
+        for name, each in found.items()
+    }
+    assert {written["joern"][name] for name in written["joern"].keys() & written["report"].keys()} == {"/work/.jervis"}
+    # Its mount point is in a volume that Joern's container cannot write to: the first one has it made.
+    assert written["clone"] == written["report"] == {"work": "/work", "left": "/work/.jervis", "tmp": "/tmp"}
+    assert {volume["name"] for volume in pod["volumes"]} == {"work", "left", "tmp", "joern", "token"}
+
+
+@pytest.mark.parametrize("seconds", [0, 600, 86_400])
+def test_a_job_whose_end_is_recorded_is_known_by_its_time_to_live(seconds: int) -> None:
+    one = job.of_task(task(Analysis.CPG), SOURCE, joern=True)
+    assert one is not None
+    made = job.manifest(one, TEMPLATE, lease.NO_LEADER)["spec"]["ttlSecondsAfterFinished"]
+    assert made != runs.expiry(seconds, lease.NO_LEADER)["spec"]["ttlSecondsAfterFinished"]
+
+
+def test_a_pod_invents_no_series_of_the_metrics() -> None:
+    end = outcome.read([pod("joern", 1, '{"failure": {"reason": "Random4711"}}')], None)
+    assert end.failure is not None
+    assert [status.label(one) for one in (end.failure.reason, "OutOfMemory")] == ["Other", "OutOfMemory"]
+
+
 def test_without_joern_nothing_is_left_of_a_cpg() -> None:
     assert job.of_task(task(Analysis.CPG), SOURCE, joern=False) is None
 
@@ -96,7 +127,7 @@ def test_a_foreign_query_is_beside_no_token() -> None:
     joern = next(each for each in pod["initContainers"] if each["name"] == "joern")
     [query] = [volume for volume in pod["volumes"] if volume["name"] == "query"]
     assert [item["key"] for item in query["secret"]["items"]] == ["query"]
-    assert {mount["name"] for mount in joern["volumeMounts"]} == {"work", "tmp", "query"}
+    assert {mount["name"] for mount in joern["volumeMounts"]} == {"work", "left", "joern", "query"}
     signer = runtoken.Signer(lambda: KEYS, lambda: NOW)
     assert set(job.secret(one, TEMPLATE, "uid", signer)["data"]) == {"token", "query"}
 
@@ -146,14 +177,24 @@ def pod(name: str, code: int = 0, message: str = "", reason: str = "") -> dict[s
         (pod("joern", 137, reason="OOMKilled"), "OutOfMemory"),
         (pod("joern", 2), "JoernFailed"),
         (pod("clone", 1), "CloneFailed"),
+        (pod("report", message="[" * 4000), "ReportIncomplete"),
+        (pod("joern", 1, '{"failure": {"reason": "JoernFailed", "message": "\\ud800"}}'), "JoernFailed"),
     ],
 )
 def test_what_a_pod_says_is_bounded_and_never_fatal(found: dict[str, Any], reason: str) -> None:
     end = outcome.read([found], None)
     git, written = status.result(task(Analysis.CPG), end, NOW, joern=True)
     assert (written.status, written.reason) == (conditions.Status.FALSE, reason)
-    assert len(written.message) <= 2048
+    assert len(written.message.encode()) <= 2048
     pendingtask.GitStatus.model_validate(git)
+
+
+def test_what_joern_s_container_says_is_no_report() -> None:
+    """Foreign code runs in it: it names no content that the task would be about, and no commit."""
+    foreign = {"store": "gridfs", "key": "0" * 64, "sha256": "0" * 64, "bytes": 1}
+    message = json.dumps({"overview": foreign, "commit": "abc", "cpg": {"methods": 1}})
+    end = outcome.read([pod("joern", message=message)], None)
+    assert end.report == outcome.Report()
 
 
 def test_a_connection_that_may_come_is_waited_for() -> None:

@@ -1,8 +1,9 @@
 """Read-only Git over smart HTTP for runs, from the clone of a Connection; the run's token is the bearer token.
 
-A run sees the Git Connections of its namespace that are its client's, and of its project or group or of none. Only
-upload-pack is served, and only what the branches reach: a clone keeps what they had before. A replica without the
-clone, or with one that is behind what was read, makes it while the caller waits by Retry-After.
+A run sees the Git Connections of its namespace that are its client's, and of its project or group or of none; the Job
+of an analysis those of its repository among them. Only upload-pack is served, and only what the branches reach: a clone
+keeps what they had before. A replica without the clone, or with one that is behind what was read, makes it while the
+caller waits by Retry-After.
 
 Source: gitprotocol-http(5) "Smart Clients", gitprotocol-v2(5) "HTTP Transport"; git-http-backend(1).
 """
@@ -147,6 +148,8 @@ class Reading:
             claim is None
             or claim.spec.type is not connection.Type.GIT
             or not repositories.visible(claim.spec, run.scope)
+            # An analysis is of one repository; that of the Connection may be another one since its Job was made.
+            or (run.analysis and repositories.of(claim.spec.url).path != run.repository)
         ):
             raise problems.NotFound(
                 f"there is no Git Connection {name[:100]!r} that is polled in the run's namespace and scope",

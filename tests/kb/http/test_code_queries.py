@@ -136,6 +136,36 @@ async def test_clients_take_turns_and_have_bounds(rows: queries.Queries, clock: 
     await rows.add(asked(OTHER))
 
 
+async def test_clients_take_turns_where_one_query_runs_at_a_time(rows: queries.Queries, clock: clocks.Clock) -> None:
+    for where in (SHOP, SHOP, SHOP, OTHER, OTHER):
+        await rows.add(asked(where))
+        clock.advance(seconds=1)
+    begun = []
+    for _ in range(5):
+        [one] = await rows.claim(1)
+        begun.append(one.id)
+        await rows.end(one.id, api.QueryResult(result="x"))
+        clock.advance(seconds=1)
+    assert begun == ["query0", "query3", "query1", "query4", "query2"]
+
+
+async def test_one_that_has_waited_for_long_lasts_as_long_as_its_job(
+    rows: queries.Queries, clock: clocks.Clock
+) -> None:
+    asks = await rows.add(asked())
+    clock.advance(hours=23, minutes=59)
+    [work] = await rows.claim(1)
+    clock.advance(hours=23, minutes=59)
+    assert [one.id for one in await rows.claim(0)] == [work.id]
+    ended = await rows.end(work.id, api.QueryResult(result="x"))
+    clock.advance(hours=23, minutes=59)
+    assert (await rows.find(asks.id))[1].result == "x"
+    clock.advance(minutes=2)
+    with pytest.raises(errors.NotFound):
+        await rows.find(asks.id)
+    assert ended.expires_at > asks.expires_at
+
+
 @pytest.mark.parametrize("http", [False], indirect=True)
 async def test_a_query_is_a_program_and_none_runs_where_it_is_not_allowed(http: httpx.AsyncClient) -> None:
     kb = client.Client(str(http.base_url), http)

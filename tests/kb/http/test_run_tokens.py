@@ -29,10 +29,13 @@ KEYS = runtoken.ring([b"k" * 48])
 HOUR = timedelta(hours=1)
 
 
-def signed(where: scope.Scope, *, ceiling: Priority = Priority.P3, lifetime: timedelta = HOUR) -> str:
+def signed(
+    where: scope.Scope, *, ceiling: Priority = Priority.P3, lifetime: timedelta = HOUR, repository: str = ""
+) -> str:
     run = runtoken.Run(
-        task_uid="0b7f", namespace="team-a", attempt=2, scope=where, mode=Mode.BACKGROUND, ceiling=ceiling
-    )
+        task_uid="0b7f", namespace="team-a", attempt=2, scope=where, mode=Mode.BACKGROUND, ceiling=ceiling,
+        repository=repository,
+    )  # fmt: skip
     return runtoken.Signer(lambda: KEYS, lambda: BEGIN).sign(run, lifetime)
 
 
@@ -123,6 +126,19 @@ async def test_nothing_is_written_or_administered_with_it(http: httpx.AsyncClien
     assert (problem["code"], problem["field"]) == ("forbidden", "path")
     assert "docs/tokens.md" in problem["remedy"]
     assert "0b7f" in problem["message"]
+
+
+async def test_an_analysis_stores_its_overview_and_reads_nothing(http: httpx.AsyncClient) -> None:
+    """What else it may write is in `test_analysis_tokens`."""
+    ref = await client.Client(str(http.base_url), http, "operator-token").store(scopes.SHOP, b"something")
+    own = client.Client(str(http.base_url), http, signed(scopes.SHOP, repository="acme/storage"))
+    assert (await own.store(scopes.SHOP, b"an overview")).bytes == 11
+    for call in (
+        lambda: own.fetch(scopes.SHOP, ref.key),
+        lambda: own.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="what?")),
+    ):
+        with pytest.raises(client.Rejected, match="may not call"):
+            await call()
 
 
 async def test_an_expired_or_changed_one_is_no_token_even_where_none_is_asked_for(http: httpx.AsyncClient) -> None:

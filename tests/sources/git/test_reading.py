@@ -17,7 +17,7 @@ import httpx
 import prometheus_client
 import pytest
 
-from controllers.sources import assignments, limits, metrics, mongo, port
+from controllers.sources import assignments, limits, metrics, mongo, port, repositories
 from controllers.sources.git import clone, command, reading
 from controllers.sources.http import problems
 from controllers.sources.protocols import git
@@ -48,9 +48,11 @@ async def assigned() -> AsyncIterator[assignments.Assignments]:
     client.close()
 
 
-def conn(url: str, name: str = "code", *, namespace: str = "team-a", **spec: Any) -> connection.Connection:
+def conn(
+    url: str, name: str = "code", *, namespace: str = "team-a", generation: int = 1, **spec: Any
+) -> connection.Connection:
     said = {"type": "Git", "clientId": "acme", "projectId": "apollo", "url": url, **spec}
-    meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "generation": 1}
+    meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "generation": generation}
     return connection.Connection.model_validate({"metadata": meta, "spec": said})
 
 
@@ -135,6 +137,25 @@ async def test_a_run_sees_its_own_connections_only(
         assert found.status_code == status
     async with serving(make().served) as nobody:
         assert (await nobody.get(REFS)).status_code == 401
+
+
+async def test_an_analysis_sees_its_own_repository_only(
+    made: Repository, assigned: assignments.Assignments, make: Make, tmp_path: Path
+) -> None:
+    other = Repository(tmp_path / "srv" / "other.git")
+    other.commit("One", {"x": b"1"})
+    await assigned.want(conn(made.url))
+    await assigned.want(conn(other.url, "other"))
+    token = run_token(repository=repositories.of(made.url).path)
+    async with serving(make().served, token=token) as client:
+        assert (await client.get(REFS)).status_code == 200
+        for path in ("info/refs?service=git-upload-pack", "git-upload-pack"):
+            verb = client.get if "refs" in path else client.post
+            kind = {"Content-Type": "application/x-git-upload-pack-request"}
+            assert (await verb(f"/api/v1/git/other/{path}", headers=kind)).status_code == 404
+        # The Connection reads another repository since.
+        await assigned.want(conn(other.url, generation=2))
+        assert (await client.get(REFS)).status_code == 404
 
 
 async def test_a_run_on_behalf_of_somebody_gets_no_repository(
