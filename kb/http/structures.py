@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from kb import api, identity
+from kb import api, errors, identity
 from kb.http import access, answering, body, observing, openapi, problems
 from kb.ingest import lanes, observers, structures
 
@@ -44,8 +44,15 @@ class Structures:
 
 
 def _concerns(request: web.Request, sent: api.GitStructure | api.Cpg) -> None:
-    """Tell the audit record the branch."""
+    """Record the branch in the audit. Raises `Forbidden` where a Job that analyzes another repository asks."""
     access.concerns(request, identity.document(sent.scope, sent.repository.branch_urn(sent.branch)))
+    claims = access.run(request)
+    if claims is not None and claims.repository != sent.repository.path:
+        raise errors.Forbidden(
+            f"this token is for the analysis of {claims.repository}",
+            field="repository",
+            remedy="Send what was found in that repository.",
+        )
 
 
 GIT_STRUCTURE = openapi.Route(

@@ -29,8 +29,9 @@ def run_token(
     now: datetime = NOW,
     keys: runtoken.Ring = KEYS,
     principals: tuple[str, ...] = (),
+    repository: str = "",
 ) -> str:
-    """A token of a run in `where`, valid for an hour."""
+    """A token of a run in `where`, or of a Job that analyzes `repository`, valid for an hour."""
     run = runtoken.Run(
         task_uid=uid,
         namespace=namespace,
@@ -39,6 +40,7 @@ def run_token(
         mode=Mode.FOREGROUND,
         ceiling=Priority.P0,
         principals=principals,
+        repository=repository,
     )
     return runtoken.Signer(lambda: keys, lambda: now).sign(run, timedelta(hours=1), audience)
 
