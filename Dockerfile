@@ -97,6 +97,10 @@ RUN --mount=type=secret,id=packages --mount=type=secret,id=maven --mount=type=se
     && mkdir -p /usr/share/man/man1 \
     && apt-get "$@" install -q -y --no-install-recommends openjdk-17-jre-headless \
     && apt-mark manual openjdk-17-jre-headless \
+    # Joern reads the types of Java's library in the modules of a JDK, and nothing that a JRE has: these alone of it.
+    && cd /tmp && apt-get "$@" download -q openjdk-17-jdk-headless && dpkg-deb -x openjdk-17-jdk-headless_*.deb jdk \
+    && java=$(readlink -f /usr/bin/java) && java=${java%/bin/java} \
+    && mkdir "$java/jmods" && cp jdk/usr/lib/jvm/*/jmods/java.*.jmod "$java/jmods" \
     && apt-get "$@" install -q -y --no-install-recommends maven \
     && if [ -f /run/secrets/cacerts ]; then export MAVEN_OPTS=-Djavax.net.ssl.trustStore=/run/secrets/cacerts; fi \
     && if [ -f /run/secrets/maven ]; then settings="-s /run/secrets/maven"; fi \
@@ -106,7 +110,8 @@ RUN --mount=type=secret,id=packages --mount=type=secret,id=maven --mount=type=se
     # Where Joern looks for its installation.
     && touch /opt/joern/.installation_root \
     && find /usr/share/doc ! -type d ! -name copyright -delete \
-    && rm -rf /tmp/m2 /tmp/mirror.list /usr/share/man/* /usr/share/locale/* /var/lib/apt/lists/* /var/cache/* /var/log/*
+    && rm -rf /tmp/m2 /tmp/jdk /tmp/*.deb /tmp/mirror.list \
+        /usr/share/man/* /usr/share/locale/* /var/lib/apt/lists/* /var/cache/* /var/log/*
 COPY orchestrator_job/analyze/joern/Export.scala orchestrator_job/analyze/joern/query.sc /opt/joern/
 # The compiler is that of Joern's console.
 RUN java -Xmx1g -cp '/opt/joern/lib/*' dotty.tools.dotc.Main -usejavacp -d /opt/joern/lib/jervis-export.jar \

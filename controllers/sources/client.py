@@ -1,4 +1,4 @@
-"""The typed client of the sources process, the one module of `controllers` that runs import.
+"""The typed client of the sources process, the one module of `controllers` that runs import (not analyses of code).
 
 Unavailable (Operational)   busy, away, timeout, 429, 502, 503, 504: ask again with the same key, after `retry_after`
                             if given; a repeated key has no second effect

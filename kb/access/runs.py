@@ -43,7 +43,7 @@ _ANALYSIS_ROUTES = frozenset(
         ("POST", "/api/v1/analyze/code/{id}/result"),
     }
 )
-"""What a Job that analyzes code hands over, in its own scope."""
+"""What a Job that analyzes code hands over, in its own scope; of a structure, that of its own repository."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ lists, not its modules.
 
 from kb.api.aliases import Alias, Aliases, Candidate, Candidates, Merge, MergeReply
 from kb.api.analyze import (
+    RESULT_CHARS,
     CodeAnswer,
     CodeQuery,
     QueryClaim,
@@ -258,6 +259,7 @@ __all__ = [
     "MOST_COMMITS",
     "MOST_CPG",
     "OBSERVATION",
+    "RESULT_CHARS",
     "STRUCTURED",
     "SUMMARY_CHARS",
     "VERSION",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
-from urllib.parse import quote
 
 from crds import priority
 from kb import api
@@ -103,12 +102,6 @@ class Code:
             if reply.state == "Done":
                 return reply
             request = request.model_copy(update={"export": None})
-
-    async def answered(self, query: str, answer: Mapping[str, object]) -> None:
-        """Hand the answer of an ad-hoc query over: `commit`, and `result` or `failure`. Safe to repeat."""
-        body = json.dumps({name: value for name, value in answer.items() if value is not None}).encode()
-        path, headers = f"/api/v1/analyze/code/{quote(query, safe='')}/result", {"Content-Type": "application/json"}
-        await self._way.send("POST", path, headers=headers, content=body, repeatable=True)
 
     async def callers(self, asked: api.Callers) -> api.CallsReply:
         """Who calls a declaration."""

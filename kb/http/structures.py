@@ -46,8 +46,15 @@ class Structures:
 
 
 def _concerns(request: web.Request, sent: api.GitStructure | api.Cpg) -> None:
-    """Tell the audit record the branch."""
+    """Record the branch in the audit. Raises `Forbidden` where a Job that analyzes another repository asks."""
     access.concerns(request, identity.document(sent.scope, sent.repository.branch_urn(sent.branch)))
+    claims = access.run(request)
+    if claims is not None and claims.repository != sent.repository.path:
+        raise errors.Forbidden(
+            f"this token is for the analysis of {claims.repository}",
+            field="repository",
+            remedy="Send what was found in that repository.",
+        )
 
 
 def _within(request: web.Request, sent: api.GitStructure | api.Cpg) -> None:

@@ -116,7 +116,7 @@ class Structures:
         ) as turn:
             before = await self._book.branch(owner, repository, sent.branch)
             if before is None or not before.tree or not sent.commit == before.commit == before.wanted:
-                raise _stale(before)
+                raise _stale(before, sent.commit)
             tree = api.GitStructure.model_validate_json(before.tree)
             after = before
             if sent.export is not None:
@@ -135,7 +135,7 @@ class Structures:
             added: dict[str, int] = {}
             reply = await self._write(tree, after, turn, urgency, code_of, added)
         if reply.state == "Wanted":
-            raise _stale(before)
+            raise _stale(before, sent.commit)
         return api.CpgReply(
             state=reply.state,
             commit=sent.commit,
@@ -426,15 +426,20 @@ def _litter(owner: scope.Scope, before: book.Branch, after: book.Branch) -> tupl
     return tuple(sorted((before.facts(owner) | set(before.litter)) - after.facts(owner)))
 
 
-def _stale(known: book.Branch | None) -> errors.Stale:
-    if known is None or not known.commit:
-        said, remedy = "no structure of the branch is known", "Send it first: POST /api/v1/ingest/git-structure."
-    elif known.commit == known.wanted:
-        said = f"the structure of the branch is that of commit {known.commit}, as it was sent before or since"
-        remedy = "Send the structure of the commit that was analysed, or analyse the one that is known."
-    else:
-        said, remedy = f"the structure of commit {known.wanted} is being written", "Analyse that commit."
-    return errors.Stale(said, field="commit", remedy=remedy)
+def _stale(known: book.Branch | None, commit: str) -> errors.Stale:
+    """About `branch` where sending the structure of the commit helps, about `commit` where that would bring back an
+    earlier or another one."""
+    first = "Send it first: POST /api/v1/ingest/git-structure."
+    latest = (known.wanted or known.commit) if known else ""
+    if not latest:
+        return errors.Stale("no structure of the branch is known", field="branch", remedy=first)
+    if commit == latest:
+        return errors.Stale("the structure of the branch is not written to its end", field="branch", remedy=first)
+    return errors.Stale(
+        f"the structure of the branch is that of commit {latest}",
+        field="commit",
+        remedy="Analyse that commit; sending the structure of the other one goes back to it.",
+    )
 
 
 def _forbidden(digest: str, under: str) -> str:

@@ -62,8 +62,8 @@ class Answer(Said):
     """What became of a query."""
 
     state: str
-    reason: str = ""
-    result: str = ""
+    reason: Annotated[str, StringConstraints(max_length=64, pattern=r"^([A-Z][A-Za-z0-9]*)?$")] = ""
+    result: Annotated[str, StringConstraints(max_length=api.RESULT_CHARS)] = ""
     languages: Annotated[list[str], Field(max_length=64)] = []
 
 

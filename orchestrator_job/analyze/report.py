@@ -19,7 +19,7 @@ from orchestrator_job.analyze import layout
 from orchestrator_job.analyze.layout import Failure, Work
 
 OVERVIEW, STRUCTURE, CPG = "Overview", "Structure", "Cpg"
-_STALE, _UNAUTHORIZED = 409, 401
+_STALE = 409
 _PAUSE = 5.0
 _T = TypeVar("_T")
 
@@ -60,18 +60,21 @@ class Report:
 
     async def answered(self, query: str) -> tuple[dict[str, Any], Failure | None]:
         """Hand the answer of the query with that id over. The id is not shown to Joern."""
-        commit, result, failure = "", None, None
+        commit, failure = "", None
         try:
             commit = self._work.source().commit
             answer = self._work.answer()
             if answer.state != "Succeeded":
                 raise Failure(answer.reason or "JoernFailed", answer.message)
-            result = answer.result
+            said = api.QueryResult(commit=commit, result=answer.result)
         except Failure as error:
             failure = error
-        said = {"reason": failure.reason, "message": failure.message[:4096]} if failure else None
-        body = {"commit": commit, "result": result, "failure": said}
-        await self._insist(lambda: self._kb.code.answered(query, body))
+            why = api.QueryFailure(reason=error.reason, message=error.message[:4096])
+            said = api.QueryResult(commit=commit, failure=why)
+        try:
+            await self._insist(lambda: self._kb.analyze.end(query, said))
+        except Failure as error:
+            failure = failure or error
         return {"commit": commit}, failure
 
     async def _overview(self, source: layout.Source) -> dict[str, Any]:
@@ -124,11 +127,13 @@ class Report:
         try:
             reply = await self._insist(lambda: self._kb.code.enrich(request))
         except kb_client.Rejected as error:
-            if error.status != _STALE:
-                raise
-            # It is not known, or of an earlier commit: this one is.
+            if error.field != "branch":
+                raise _moved(source, error) from error
             await self._structure(source)
-            reply = await self._insist(lambda: self._kb.code.enrich(request))
+            try:
+                reply = await self._insist(lambda: self._kb.code.enrich(request))
+            except kb_client.Rejected as again:
+                raise _moved(source, again) from again
         counts = reply.model_dump(by_alias=True, include={"signatures", "calls", "extends", "uses_type", "unmatched"})
         missing = [one.language for one in export.missing]
         more = {"methods": len(export.methods), "types": len(export.types), "truncated": export.truncated}
@@ -153,3 +158,8 @@ class Report:
                 if self._monotonic() + pause > self._deadline:
                     raise Failure("KnowledgeBaseAway", error.message) from error
                 await self._sleep(pause)
+
+
+def _moved(source: layout.Source, error: kb_client.Rejected) -> Failure:
+    """What was analysed is not what the knowledge base has: sending it would bring a former commit back."""
+    return Failure("CommitMoved", f"{source.branch} was analysed at {source.commit}: {error.message}.")

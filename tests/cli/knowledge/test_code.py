@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from kb.http import code as code_http
 from kb.http import structures
 from kb.ingest import lanes
 from router import client as router_client
+from tests.joern import tree as sample
 from tests.kb import clock as clocks
 from tests.kb import memory, world
 from tests.kb.aliases import memory as aliases_memory
@@ -131,3 +133,34 @@ async def test_a_folder_with_odd_names_is_made_known_without_these(
     assert out.endswith("; 3 files skipped\n")
     code, out, _ = await run(capsys, url, "code", "callers", "rounded")
     assert "3 files, not read: 2 odd-name, 1 binary" in out
+
+
+async def test_what_joern_exported_is_put_beside_a_branch(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, export = tmp_path / "joern", tmp_path / "cpg-export.json"
+    for path, text in sample.FILES.items():
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_text(text)
+    commit = ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "x")
+    git(place, ("init", "-q", "-b", "main"), ("add", "."), commit)
+    at = ("--repository", "acme/shop", "--folder", str(place))
+    export.write_text("{}")
+    code, _, err = await run(capsys, url, "code", "enrich", str(export), *at)
+    assert code != 0
+    assert f"{export} is no export" in err
+    assert "cpg-export.json that /opt/joern/analyze left" in err
+    export.write_bytes(sample.RECORDED.read_bytes())
+    code, _, err = await run(capsys, url, "code", "enrich", str(export), *at)
+    assert code != 0
+    assert "no structure of the branch is known" in err
+    await run(capsys, url, "code", "add", str(place), "--repository", "acme/shop")
+    code, out, err = await run(capsys, url, "code", "enrich", str(export), *at)
+    assert (code, err) == (0, "kotlin: 1 files not analyzed: LanguagesMissing\n")
+    counted = re.fullmatch(r"(\d+) calls, (\d+) bases, (\d+) uses of types, (\d+) signatures at commit .*\n", out)
+    assert counted is not None, out
+    assert [int(one) > 0 for one in counted.groups()] == [True, False, True, True]
+    code, out, _ = await run(capsys, url, "code", "callers", "checked")
+    assert code == 0
+    assert "shape_area" in out
+    assert "joern" in out

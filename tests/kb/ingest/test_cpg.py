@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kb import api, client, errors, mongo
-from kb.code import book, cpg
+from crds.priority import Priority
+from kb import api, client, mongo
+from kb.code import analyst, book, budget, cpg
+from kb.http import problems
+from router import client as router_client
+from tests import thorough
+from tests.fakes.ollama import process
 from tests.joern import tree as sample
-from tests.kb import scopes, world
-from tests.kb.ingest import trees
+from tests.kb import clock as clocks
+from tests.kb import conftest, scopes, world
+from tests.kb.ingest import trees, victim
 
 pytestmark = pytest.mark.services
 
@@ -97,10 +105,10 @@ async def test_it_is_refused_for_another_commit_than_the_one_that_is_known(serve
         assert caught.value.remedy
         return caught.value.field
 
-    assert await refused(request(sample.export())) == "commit"
+    assert await refused(request(sample.export())) == "branch", "it is to be sent first"
     await served.code.structure(trees.tree(NATIVE))
     assert await refused(request(sample.export(), commit=B)) == "commit"
-    assert await refused(request(sample.export(), branch="other")) == "commit"
+    assert await refused(request(sample.export(), branch="other")) == "branch"
     assert await refused(request(None)) == "export", "the structure is that of the commit, and no export is known"
     await served.code.structure(trees.tree(NATIVE | {"native/new.c": MORE}, contents=False, commit=B))
     assert await refused(request(sample.export())) == "commit", "a newer tree is being written"
@@ -121,29 +129,41 @@ async def test_it_goes_with_the_branch_and_one_export_replaces_another(
         assert await database[name].count_documents({}) == 0
 
 
-async def test_a_kill_in_between_leaves_nothing_that_a_repeated_request_does_not_find(
-    kb: world.ObservedState, served: client.Client, database: mongo.Database, monkeypatch: pytest.MonkeyPatch
+async def test_a_kill_before_any_call_leaves_nothing_that_a_repeated_request_does_not_find(
+    tmp_path: Path, router: router_client.Client, fake: process.Fake, database: mongo.Database, clock: clocks.Clock
 ) -> None:
-    await served.code.structure(trees.tree(NATIVE))
-    record, calls = book.Book.record, 0
+    """kill -9 of the writing process; `make test` kills before each third call, `make test-thorough` before each."""
+    place = {"ollama": fake.url, "mongodb": conftest.required("JERVIS_TEST_MONGODB_URI"), "name": database.name}
+    less = {path: NATIVE[path] for path in ("native/shape.c", "native/shape.h")}
+    known, text = book.Book(database, clock), request(sample.export()).model_dump_json(by_alias=True)
+    (before := tmp_path / "before").mkdir()
+    analysts = analyst.Analyst()
+    async with victim.opened(before, router) as kb:
+        works = kb.pipeline.structures(known, analysts, budget.Budget())
+        await works.take(trees.tree(less), Priority.P3, problems.code)
+    analysts.close()
+    held = {name: [row async for row in database[name].find()] for name in (book.BRANCHES, book.FACTS)}
 
-    async def broken(self: book.Book, *arguments: Any) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == fails:
-            raise errors.Away("mongodb", "gone")
-        await record(self, *arguments)
+    async def ended(name: str, deadly: int) -> tuple[list[str], tuple[Rows, object, int]]:
+        for collection, kept in held.items():
+            await database[collection].delete_many({})
+            await database[collection].insert_many(kept)
+        folder = Path(shutil.copytree(before, tmp_path / name))
+        calls = victim.run(place, folder, "enrich", text, deadly)
+        async with victim.opened(folder, router) as kb:
+            await victim.enrich(kb, known, text)
+            stored = await database[book.FACTS].count_documents({})
+            branch = await known.branch(scopes.SHOP, "acme/shop", "main")
+            assert branch is not None
+            assert (branch.analysed, branch.litter) == (A, ())
+            return calls, (await rows(kb), await kb.state(), stored)
 
-    monkeypatch.setattr(book.Book, "record", broken)
-    for fails in range(1, 5):
-        calls = 0
-        export = sample.export().model_copy(update={"joern": f"try {fails}"})
-        with pytest.raises(client.Unavailable):
-            await served.code.enrich(request(export))
-    calls, fails = 0, 0
-    await served.code.enrich(request(sample.export()))
-    assert (MAIN, "calls", AREA) in joerns(await rows(kb))
-    assert await database[book.FACTS].count_documents({}) == len(NATIVE) + 1
+    calls, expected = await ended("whole", 0)
+    assert (AREA, "calls", SQUARED) in joerns(expected[0])
+    assert expected[2] == len(less) + 1
+    assert len(calls) > 12
+    for deadly in thorough.part(range(1, len(calls) + 1)):
+        assert (await ended(f"killed{deadly}", deadly))[1] == expected, (deadly, calls[deadly - 1])
 
 
 async def test_a_long_write_goes_on_without_the_export(

@@ -3,8 +3,8 @@
 Arguments are one JSON object: the folder of the SQLite files, the simulator's URL, the operation and its text, and the
 number of the call before which SIGKILL comes (0: never). With Weaviate's place and index that is the vector store, else
 one in memory that lies in the folder. With MongoDB's URI and `records`, the name of a database, the ledger and the
-queue are there; `erase` needs the URI and the `name` of one. The names of the calls, in order, are left in the folder's
-file `calls`.
+queue are there; `erase` and `enrich` need the URI and the `name` of one. The names of the calls, in order, are left in
+the folder's file `calls`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ from crds import errors
 from crds.priority import Priority
 from kb import api, metrics, mongo
 from kb.client import resources
+from kb.code import analyst, budget
+from kb.code import book as branches
 from kb.crawl import address
 from kb.erasure import book, eraser, holdings, places, watch
+from kb.http import problems
 from kb.upkeep import check, reconcile
 from kb.vectors import store as vectors
 from kb.vectors import weaviate
@@ -100,6 +103,14 @@ def erasing(
     others = {name: watched(one) for name, one in holdings.of(database).items()}
     drop = kb.pipeline.drop
     return eraser.Eraser(records, closes, place, kb.graph, kb.vectors, drop, others, meters), closes
+
+
+async def enrich(kb: world.ObservedState, known: branches.Book, text: str) -> None:
+    """Put what Joern says beside the structure of a branch that `known` has, in one request."""
+    analysts = analyst.Analyst()
+    works = kb.pipeline.structures(known, analysts, budget.Budget())
+    await works.enrich(api.Cpg.model_validate_json(text), Priority.P3, problems.code)
+    analysts.close()
 
 
 async def worked(kb: world.ObservedState) -> None:
@@ -206,6 +217,11 @@ async def main(asked: dict[str, Any]) -> list[str]:
             await works.ask(scopes.SHOP, "jana")
             while not await works.step():
                 pass
+            return calls
+        if asked["operation"] == "enrich":
+            database = mongo.Database(asked["mongodb"], asked["name"])
+            stack.push_async_callback(database.close)
+            await enrich(kb, writers.Watched(branches.Book(database, kb.clock), before), asked["text"])
             return calls
         with contextlib.suppress(errors.Permanent):
             await OPERATIONS[asked["operation"]](kb, asked["text"])

@@ -14,18 +14,18 @@ from typing import Any
 
 import prometheus_client
 import pytest
-from aiohttp import web
 
-from controllers.sources import assignments, limits, metrics, mongo
+from controllers.sources import assignments, limits, metrics, mongo, repositories
 from controllers.sources.git import clone, command, reading
 from controllers.sources.protocols import git
-from crds import connection
+from crds import connection, runtoken
 from kb import client
 from kb import metrics as kb_metrics
 from kb import mongo as kb_mongo
-from kb.code import analyst, asking, book, budget
+from kb.access import rates
+from kb.code import analyst, asking, book, budget, history
+from kb.http import access, structures
 from kb.http import code as code_http
-from kb.http import structures
 from kb.ingest import lanes
 from tests.joern import tree
 from tests.kb import clock as clocks
@@ -33,12 +33,11 @@ from tests.kb import world
 from tests.kb.conftest import clock, database, meters, router
 from tests.kb.http import whole
 from tests.kb.ingest import trees
-from tests.sources.api.serving import NOW, listening, run_token, serving
+from tests.sources.api.serving import KEYS, NOW, run_token, serving
 from tests.sources.git.making import Repository
 
 __all__ = ["clock", "database", "kb", "meters", "router"]
 kb = trees.kb
-SCOPE = {"client": "acme", "project": "apollo"}
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -57,8 +56,11 @@ async def base(
     analysts = analyst.Analyst()
     known = book.Book(database, clock)
     works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(meters))
-    more = [*works.routes(), *code_http.Code(asking.Asking(known, analysts)).routes()]
-    async with whole.over(kb, meters, clock, more=more, ingests=True) as (typed, raw):
+    asks = asking.Asking(known, analysts)
+    more = [*works.routes(), *code_http.Code(asks, history.History(asks, kb.graph)).routes()]
+    verifier = runtoken.Verifier(lambda: KEYS, lambda: NOW, runtoken.KNOWLEDGE_BASE)
+    gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, None, verifier)
+    async with whole.over(kb, meters, clock, more=more, ingests=True, gate=gate) as (typed, raw):
         yield Base(str(raw.base_url).rstrip("/"), typed)
     analysts.close()
 
@@ -90,7 +92,7 @@ async def sources(repository: Repository, tmp_path: Path) -> AsyncIterator[str]:
 
     measured = metrics.Metrics(prometheus_client.CollectorRegistry())
     made = reading.Reading(assigned, workspace, opens, measured, width=4, seconds=60.0, wall=lambda: NOW)
-    async with serving(made.served, token=run_token(), max_body=4 << 20) as found:
+    async with serving(made.served, max_body=4 << 20) as found:
         yield str(found.base_url).rstrip("/")
     await opened.drop_database(name)
     opened.close()
@@ -98,9 +100,10 @@ async def sources(repository: Repository, tmp_path: Path) -> AsyncIterator[str]:
 
 @dataclass(frozen=True)
 class Pod:
-    """The work volume and the containers of one pod, each a process of its own."""
+    """The work volume and the containers of one pod, each a process of its own; `token` is that of its Job."""
 
     work: Path
+    token: str
 
     @property
     def left(self) -> Path:
@@ -113,7 +116,7 @@ class Pod:
         log, token = self.work.parent / "termination", self.work.parent / "token"
         log.write_bytes(b"")
         if not token.exists():
-            token.write_text(run_token())
+            token.write_text(self.token)
         given = {"TOKEN_FILE": str(token), "WORK": str(self.work), "TERMINATION_LOG": str(log), "SECONDS": "30"}
         named = {f"JERVIS_ANALYZE_{name}": value for name, value in (given | dict(values)).items()}
         done = subprocess.run(
@@ -125,23 +128,12 @@ class Pod:
         return done.returncode, json.loads(said) if said else {}, done.stderr
 
 
+def job_token(repository: str) -> str:
+    """Of a Job that analyzes it."""
+    return run_token(audience=runtoken.ANALYSIS_AUDIENCE, repository=repository)
+
+
 @pytest.fixture
-def pod(tmp_path: Path) -> Pod:
+def pod(tmp_path: Path, repository: Repository) -> Pod:
     (tmp_path / "pod/work").mkdir(parents=True)
-    return Pod(tmp_path / "pod/work")
-
-
-@pytest.fixture
-async def answers() -> AsyncIterator[tuple[str, dict[str, Any]]]:
-    """The route that takes answers of ad-hoc queries: its URL, and what came by the id of the query."""
-    found: dict[str, Any] = {}
-
-    async def take(request: web.Request) -> web.Response:
-        assert request.headers["Authorization"].startswith("Bearer ")
-        found[request.match_info["id"]] = await request.json()
-        return web.json_response({})
-
-    application = web.Application(client_max_size=4 << 20)
-    application.router.add_post("/api/v1/analyze/code/{id}/result", take)
-    async with listening(application) as url:
-        yield url, found
+    return Pod(tmp_path / "pod/work", job_token(repositories.of(repository.url).path))

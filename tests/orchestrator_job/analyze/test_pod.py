@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,15 @@ import httpx
 import pytest
 
 from crds import scope
-from kb import api, client
+from kb import api, client, metrics, mongo
+from kb.analyze import queries
+from kb.http import analyze
 from orchestrator_job.analyze import clone, layout, report
 from tests.joern import tree
-from tests.orchestrator_job.analyze.conftest import Base, Pod
-from tests.sources.api.serving import run_token
+from tests.kb import clock as clocks
+from tests.kb.http import test_code_queries
+from tests.kb.ingest import trees
+from tests.orchestrator_job.analyze.conftest import Base, Pod, job_token
 from tests.sources.git.making import Repository
 
 pytestmark = pytest.mark.services
@@ -65,7 +71,7 @@ async def reported(base: Base, pod: Pod, *steps: str) -> tuple[dict[str, Any], l
 
 
 def cloned(sources: str, pod: Pod, *, ref: str = "", connection: str = "code", bearer: str = "") -> layout.Source:
-    (pod.work.parent / "token").write_text(bearer or run_token())
+    (pod.work.parent / "token").write_text(bearer or pod.token)
     making = clone.Clone(sources, connection, pod.work.parent / "token", 5.0, sleep=lambda _: None)
     return making.make(ref, layout.Work(pod.work))
 
@@ -80,6 +86,46 @@ async def test_what_joern_does_not_say_takes_nothing_else_along(sources: str, ba
     assert json.loads(layout.message(found, failure))["failure"]["reason"] == "OutOfMemory"
     again, _ = await reported(base, pod, "Structure")
     assert again["structure"]["known"] is True, "what the knowledge base has is not sent again"
+
+
+async def test_a_branch_that_moved_on_meanwhile_is_not_brought_back(
+    sources: str, base: Base, pod: Pod, repository: Repository
+) -> None:
+    before = await asyncio.to_thread(cloned, sources, pod)
+    recorded(pod)
+    await reported(base, pod, "Structure")
+    request = trees.tree({"native/new.c": "int more(void)\n{\n    return 1;\n}\n"}, commit="b" * 40)
+    await base.typed.code.structure(request.model_copy(update={"scope": WHERE, "repository": before.of}))
+    found, failure = await reported(base, pod, "Cpg")
+    assert failure is not None
+    assert (failure.reason, found.get("cpg"), found.get("structure")) == ("CommitMoved", None, None)
+    assert before.commit in failure.message
+    assert "b" * 40 in failure.message
+    assert (await base.typed.code.map(api.CodeMap(scope=WHERE))).coverage.commit == "b" * 40
+
+
+@pytest.mark.parametrize("step", ["Structure", "Cpg"])
+async def test_the_token_of_a_job_is_for_its_own_repository(base: Base, pod: Pod, step: str) -> None:
+    """The checks of both routes, whatever the pod believes that it cloned."""
+    where = api.Repository(org="acme", name="shop")
+    sent: dict[str, Callable[[client.Client], Awaitable[Any]]] = {
+        "Structure": lambda kb: kb.code.structure(
+            api.GitStructure(scope=WHERE, repository=where, branch="main", commit="a" * 40)
+        ),
+        "Cpg": lambda kb: kb.code.enrich(api.Cpg(scope=WHERE, repository=where, branch="main", commit="a" * 40)),
+    }
+    async with httpx.AsyncClient(trust_env=False, timeout=60.0) as http:
+        other = client.Client(base.url, http, job_token("acme/other"))
+        with pytest.raises(client.Rejected) as caught:
+            await sent[step](other)
+        assert (caught.value.status, caught.value.field) == (403, "repository")
+        own = client.Client(base.url, http, job_token("acme/shop"))
+        if step == "Structure":
+            assert (await sent[step](own)).state == "Done"
+        else:
+            with pytest.raises(client.Rejected, match="no structure") as caught:
+                await sent[step](own)
+            assert (caught.value.status, caught.value.field) == (409, "branch")
 
 
 async def test_an_export_alone_brings_the_structure_that_it_stands_on(sources: str, base: Base, pod: Pod) -> None:
@@ -147,23 +193,36 @@ async def test_links_in_a_repository_lead_nowhere(sources: str, pod: Pod, reposi
     assert not (pod.work / "source/native/passwd.c").is_symlink()
 
 
-async def test_the_answer_of_a_query_is_handed_over(answers: tuple[str, dict[str, Any]], pod: Pod) -> None:
-    url, found = answers
-    work = layout.Work(pod.work)
+async def test_the_answer_of_a_query_is_handed_over(
+    pod: Pod, database: mongo.Database, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    work, numbers = layout.Work(pod.work), itertools.count()
     work.cloned(layout.Source(repository="acme/shop", branch="main", commit="a" * 40))
+    rows = queries.Queries(database, clock, lambda: f"q{next(numbers)}")
+    async with test_code_queries.served(analyze.Analyze(rows, allowed=True), clock, meters) as raw:
+        asks = client.Client(str(raw.base_url), raw)
 
-    async def hand(id_: str) -> layout.Failure | None:
-        async with httpx.AsyncClient(trust_env=False) as http:
-            made = report.Report(client.Client(url, http, "t", attempts=1), work, WHERE, 5.0)
-            return (await made.answered(id_))[1]
+        async def handed(left: dict[str, Any]) -> tuple[api.CodeAnswer, layout.Failure | None]:
+            id_ = (await asks.analyze.ask(test_code_queries.asked(WHERE))).id
+            await asks.analyze.claim(1)
+            (pod.left / "query.json").write_text(json.dumps(left))
+            own = client.Client(str(raw.base_url), raw, test_code_queries.token(clock, id_, WHERE))
+            found, failure = await report.Report(own, work, WHERE, 5.0).answered(id_)
+            assert found == {"commit": "a" * 40}
+            return await asks.analyze.show(WHERE, id_), failure
 
-    (pod.left / "query.json").write_text(json.dumps({"state": "Succeeded", "result": "main\nsquared"}))
-    assert await hand("q1") is None
-    assert found["q1"] == {"commit": "a" * 40, "result": "main\nsquared"}
-    (pod.left / "query.json").write_text(json.dumps({"state": "Failed", "reason": "InvalidQuery", "message": "no"}))
-    failure = await hand("q2")
-    assert failure is not None
-    assert found["q2"] == {"commit": "a" * 40, "failure": {"reason": "InvalidQuery", "message": "no"}}
+        row, failure = await handed({"state": "Succeeded", "result": "main\nsquared"})
+        assert (row.state, row.result, row.commit, failure) == ("Succeeded", "main\nsquared", "a" * 40, None)
+        row, failure = await handed({"state": "Failed", "reason": "InvalidQuery", "message": "no"})
+        assert (row.state, row.reason, row.message) == ("Failed", "InvalidQuery", "no")
+        assert failure is not None
+        for odd in ({"state": "Failed", "reason": "no word"}, {"state": "Succeeded", "result": "x" * (1 << 20) + "x"}):
+            row, failure = await handed(odd)
+            assert (row.state, row.reason) == ("Failed", "JoernFailed")
+            assert "query.json is not of its form" in row.message
+        gone = client.Client(str(raw.base_url), raw, test_code_queries.token(clock, "gone", WHERE))
+        _, failure = await report.Report(gone, work, WHERE, 5.0).answered("gone")
+        assert failure is not None
 
 
 async def test_settings_that_cannot_be_used_are_named(pod: Pod) -> None:

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import prometheus_client
@@ -106,6 +107,8 @@ async def test_a_run_clones_the_chosen_branches_and_cannot_push(
         assert log == "31\n"
         shallow = await asyncio.to_thread(cloned, url, tmp_path / "small", run_token(), "clone", "--depth=1")
         assert shallow.returncode == 0, shallow.stderr
+        refs = await client.get(REFS)
+        assert unquote(refs.headers[reading.REPOSITORY]) == repositories.of(made.url).path
         push = await client.get("/api/v1/git/code/info/refs?service=git-receive-pack")
         assert (push.status_code, push.json()["error"]["code"]) == (403, "forbidden")
         assert (await client.post("/api/v1/git/code/git-receive-pack")).status_code == 404
