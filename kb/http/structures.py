@@ -46,15 +46,8 @@ class Structures:
 
 
 def _concerns(request: web.Request, sent: api.GitStructure | api.Cpg) -> None:
-    """Record the branch in the audit. Raises `Forbidden` where a Job that analyzes another repository asks."""
+    """Record the branch in the audit."""
     access.concerns(request, identity.document(sent.scope, sent.repository.branch_urn(sent.branch)))
-    claims = access.run(request)
-    if claims is not None and claims.repository != sent.repository.path:
-        raise errors.Forbidden(
-            f"this token is for the analysis of {claims.repository}",
-            field="repository",
-            remedy="Send what was found in that repository.",
-        )
 
 
 def _within(request: web.Request, sent: api.GitStructure | api.Cpg) -> None:
@@ -65,9 +58,9 @@ def _within(request: web.Request, sent: api.GitStructure | api.Cpg) -> None:
         return
     if sent.repository.path != claims.repository:
         raise errors.Forbidden(
-            f"the token of this analysis is for {claims.repository}",
+            f"this token is for the analysis of {claims.repository}",
             field="repository",
-            remedy="Send the repository that the Job was made for.",
+            remedy="Send what was found in that repository.",
         )
     odd = next((name for name in _OF_THE_CONNECTION if getattr(sent, name, None)), None)
     if odd is not None:
