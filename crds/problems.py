@@ -75,7 +75,8 @@ def _reply(
     headers: dict[str, str] | None = None,
 ) -> web.Response:  # fmt: skip
     said = {"code": code, "message": message, "field": field, "remedy": remedy}
-    body = json.dumps({"error": {name: text for name, text in said.items() if text is not None}}, ensure_ascii=False)
+    known = {"error": {name: text for name, text in said.items() if text is not None}}
+    body = json.dumps(known, ensure_ascii=False, separators=(",", ":"))
     return web.Response(
         status=status, body=body.encode(errors="replace"), content_type="application/json", charset="utf-8",
         headers=headers,

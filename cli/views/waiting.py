@@ -16,6 +16,7 @@ _FOR = {
     Reason.JOB_SUSPENDED: "its Job to be resumed",
     Reason.NOT_ALLOWED: "its namespace to be allowed it (condition Accepted)",
     Reason.POSTPONED: "its next try",
+    Reason.CODE_ANALYSIS: "its repository to be analyzed",
     Reason.QUALIFIER_BUSY: "a place at the qualifier",
     Reason.NO_GPU_BACKEND: "a Ready GpuBackend of kind GPU",
     Reason.CIRCUIT_OPEN: "dispatching to work again",

@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kb import metrics
@@ -51,7 +51,7 @@ class Extraction:
     files: tuple[FileFacts, ...]
     skipped: tuple[Skipped, ...]
     packed: tuple[tuple[str, bytes], ...] = ()
-    seconds: float = 0.0
+    seconds: float = field(default=0.0, compare=False)
 
 
 class WorkersError(RuntimeError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 import subprocess
 import time
 from collections.abc import Callable
@@ -111,12 +112,12 @@ class Clone:
             "filter.lfs.smudge": "", "filter.lfs.required": "false", "safe.directory": "*",
         }  # fmt: skip
         environment = {
-            "PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LC_ALL": "C",
+            "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C",
             "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_ATTR_NOSYSTEM": "1",
             "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "http:https", "GIT_CONFIG_COUNT": str(len(settings)),
         }  # fmt: skip
-        if os.environ.get("SSL_CERT_FILE"):
-            environment["GIT_SSL_CAINFO"] = os.environ["SSL_CERT_FILE"]
+        if authorities := ssl.get_default_verify_paths().cafile:  # SSL_CERT_FILE, where that is set
+            environment["GIT_SSL_CAINFO"] = authorities
         for number, (name, value) in enumerate(settings.items()):
             environment |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
         try:

@@ -158,6 +158,7 @@ def test_the_bounds_of_code_reach_the_knowledge_base(chart: Chart) -> None:
         "JERVIS_KB_CODE_FILES": "150",
         "JERVIS_KB_CODE_FILE_BYTES": "50000",
         "JERVIS_KB_CODE_MEMORY_BYTES": "536870912",
+        "JERVIS_KB_CODE_QUERIES": "false",
         "JERVIS_KB_CODE_SECONDS": "30.5",
         "JERVIS_KB_CODE_TOTAL_BYTES": "5000000",
     }

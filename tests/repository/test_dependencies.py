@@ -70,7 +70,7 @@ def imported(folders: Iterable[str]) -> Iterator[tuple[str, Path]]:
 
 def used(folders: Iterable[str], owners: dict[str, str]) -> dict[str, Path]:
     """Distributions, each with a file that imports it."""
-    ours = {*RUNTIME, *AROUND}
+    ours = {*RUNTIME, *AROUND, "app"}  # the shop of examples/code
     found = {}
     for name, path in imported(folders):
         parts = name.split(".")

@@ -108,7 +108,7 @@ async def test_branches_are_held_as_long_as_there_is_memory_for_them(worker: ana
     asked = api.Callers(symbol="work1", scope=scope.Scope(client_id="acme")).model_dump_json(by_alias=True)
     padding = analyst.pack(configuration.File("go.mod", bytes((15 << 20) // questions.GROWTH)))
     for number in range(14):
-        what = (f"branch {number}", "main", "shop", (*packed, padding), "callers", asked, known)
+        what = (f"branch {number}", "main", "shop", ((*packed, padding), b"", ()), "callers", asked, known)
         assert await worker.run(questions.answer, *what) is not None
     held = await worker.run(questions.held)
     assert held == tuple(f"branch {number}" for number in range(14 - len(held), 14))
