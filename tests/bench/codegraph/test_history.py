@@ -54,8 +54,8 @@ def test_one_of_the_first_is_a_hit_and_commits_without_functions_count_for_files
     hits.add(history.Case("1", "text", frozenset({"a.py"}), frozenset({target})), (["b.py", "a.py"], [target]))
     hits.add(history.Case("2", "text", frozenset({"a.py"}), frozenset()), (["b.py"] * 5 + ["a.py"], []))
     assert hits.document() == {
-        "commits": 2,
+        "texts": 2,
         "file_at_5": 0.5,
-        "commits_with_functions": 1,
+        "texts_with_functions": 1,
         "function_at_10": 1.0,
     }

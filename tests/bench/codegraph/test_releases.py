@@ -76,7 +76,7 @@ def test_the_notes_of_one_version_are_plain_text_with_its_entries(tmp_path: Path
 
 def test_links_of_markdown_go_without_the_line_below(tmp_path: Path) -> None:
     library = releases.Library("go", "shop", ("v1.0.0",), "CHANGELOG.md")
-    text = "## v1.0.0 - 2024\n\n* Bump the text [#1](https://example.org/1)\n* Fix the random string [#2](https://x.org/2)\n"
+    text = "## v1.0.0 - 2024\n\n* Bump the text [#1](https://x.org/1)\n* Fix the random string [#2](https://x.org/2)\n"
     said = releases.notes(write(tmp_path, {"CHANGELOG.md": text}), library, "v1.0.0")
     assert releases.entries(said) == ["Bump the text", "Fix the random string"]
 
