@@ -3,7 +3,7 @@
 An observer is a source, such as a Connection; each process that observes it does so under a number, which grows. The
 newest number is kept in MongoDB, collection `kb_observers`, under the client. A request that names an older one is
 refused, also one that was on its way while its process stood still. A request is done with the observer's turn held, so
-that what is observed under a new number begins after the last request of the number before (decision 0136).
+that what is observed under a new number begins after the last request of the number before (decision 0134).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
@@ -77,7 +78,7 @@ async def test_it_writes_about_its_own_repository_in_its_own_scope(http: httpx.A
     ids=lambda more: next(iter(more)),
 )
 async def test_it_says_nothing_that_the_connection_says(
-    http: httpx.AsyncClient, token: str, more: dict[str, object]
+    http: httpx.AsyncClient, token: str, more: dict[str, Any]
 ) -> None:
     headers = {"Authorization": f"Bearer {token}"}
     answer = await http.post("/api/v1/ingest/git-structure", json=body(**more), headers=headers)

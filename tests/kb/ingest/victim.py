@@ -221,7 +221,8 @@ async def main(asked: dict[str, Any]) -> list[str]:
         if asked["operation"] == "enrich":
             database = mongo.Database(asked["mongodb"], asked["name"])
             stack.push_async_callback(database.close)
-            await enrich(kb, writers.Watched(branches.Book(database, kb.clock), before), asked["text"])
+            known: Any = writers.Watched(branches.Book(database, kb.clock), before)
+            await enrich(kb, known, asked["text"])
             return calls
         with contextlib.suppress(errors.Permanent):
             await OPERATIONS[asked["operation"]](kb, asked["text"])
