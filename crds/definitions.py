@@ -108,7 +108,6 @@ ALL = (
             Column("Route", ".status.route.decision", description="Decision of qualification"),
             Column("Dispatch", _condition("Dispatched", "reason"), description="Running, Preempted, NoFreeSlot, ..."),
             Column("Succeeded", _condition("Succeeded", "status"), description="True or False once it has ended"),
-            Column("Analyzed", _condition("CodeAnalyzed", "reason"), wide=True, description="Of spec.git"),
             Column("Ended", ".status.completedAt", "date", wide=True, description="Time since its last phase"),
             _AGE,
         ),

@@ -82,7 +82,7 @@ class Asking:
             if not partly:
                 return coverage, None
             held, coverage = f"{held}|{branch.updated_at}", coverage.model_copy(update={"current": False})
-        said = await self._book.load(owner, book.CPG, [branch.cpg_file] if branch.cpg else [])
+        said = await self._book.load(owner, book.CPG, [branch.cpg_file]) if branch.cpg else []
         if branch.cpg and not said:
             held = f"{held}|{branch.updated_at}"
         stored = (packed, b"".join(said), files)

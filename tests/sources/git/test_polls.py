@@ -229,10 +229,12 @@ async def test_two_projects_on_one_repository_and_links_that_are_tasks(
     rig.now += timedelta(hours=2)
     for project in ("storage", "network"):
         await rig.round(conn(made.url, project=project))
-    assert sorted(task["spec"]["type"] for task in world.tasks.values()) == ["GitProcessing"] * 2 + ["LinkProcessing"]
-    assert {task["spec"]["projectId"] for task in world.tasks.values() if "Git" in task["spec"]["type"]} == {
-        "storage", "network",
-    }  # fmt: skip
+    assert (
+        sorted(task["spec"]["type"] for task in world.tasks.values()) == ["GitProcessing"] * 2 + ["LinkProcessing"] * 2
+    )
+    for kind in ("GitProcessing", "LinkProcessing"):
+        of = [task["spec"]["projectId"] for task in world.tasks.values() if task["spec"]["type"] == kind]
+        assert sorted(of) == ["network", "storage"]
 
 
 async def test_what_one_connection_leaves_stays_while_another_has_it(
