@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from crds import conditions
 from crds.phases import TERMINAL, Phase
 from tests.e2e.site import LABEL, SUITE, Site
 from tests.examples.test_examples import EXAMPLES, files
@@ -63,5 +64,11 @@ def test_the_tasks_end(site: Site, submitted: list[dict[str, Any]]) -> None:
     held = [task["metadata"]["name"] for task in submitted if task["spec"].get("suspend")]
     # The site of the link does not answer here, and is tried for 75 seconds.
     ends = {task["metadata"]["name"]: _ENDS for task in submitted if not task["spec"].get("suspend")}
+    # Its Connection is not here, and is waited for.
+    [analyzed] = [task["metadata"]["name"] for task in submitted if "git" in task["spec"]]
+    ends[analyzed] = frozenset({Phase.READY_FOR_QUALIFICATION})
     site.ends("examples", ends, seconds=180)
     assert {name: site.kubectl.task(name).status.phase or Phase.NEW for name in held} == dict.fromkeys(held, Phase.NEW)
+    found = conditions.find(site.kubectl.task(analyzed).status.conditions, "CodeAnalyzed")
+    assert found is not None
+    assert "storage-commits" in found.message
