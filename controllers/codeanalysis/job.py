@@ -37,7 +37,7 @@ _JOERN_SHARE = 0.75
 """Of the seconds of a Job; the rest is for clone and report."""
 _QUERY_KEY, _QUERY = "query", "/var/run/jervis-query"
 _TOKEN = "/var/run/jervis"  # noqa: S105  # a mount path, no password
-_WORK, _SCRATCH = "/work", "/tmp"  # noqa: S108  # mount points
+_WORK, _SCRATCH = "/workspace", "/tmp"  # noqa: S108  # mount points
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def name(uid: str) -> str:
 
 
 def manifest(one: Attempt, template: Template, token: lease.FencingToken) -> dict[str, Any]:
-    """The Job as the leader with that `token` sends it. One that nobody tends any more goes after a day."""
+    """The Job as the leader with that `token` sends it. One whose end is not recorded goes after a day."""
     named = _labels(one)
     fence = {labels.LEADER_EPOCH: str(token.epoch), labels.LEASE_CREATED: token.lease_created}
     return {
@@ -216,7 +216,6 @@ def _containers(one: Attempt, template: Template) -> list[dict[str, Any]]:
     of = {
         "NAMESPACE": one.namespace,
         "CONNECTION": one.connection,
-        "REPOSITORY": one.repository,
         "SECONDS": seconds,
     }
     owner = {"CLIENT": one.scope.client_id, "PROJECT": one.scope.project_id, "GROUP": one.scope.group_id}

@@ -79,7 +79,7 @@ class Counts:
             oldest = await self._rows.find_one(waiting, {"found": 1}, sort=[("found", ASCENDING)])
             leaving = await self._rows.find_one({"connection": uid, "state": GONE}, {"_id": 1})
         last, at = so_far.items, so_far.counted_at
-        due = last is None or last.get(INDEXED, 0) <= self._few or at is None or now - at >= RECOUNTED
+        due = last is None or at is None or last[INDEXED] <= self._few or now - at >= RECOUNTED
         if made is None or claim.taken or due or last is None:
             found, at = await self.counts(uid), now
         else:

@@ -107,7 +107,7 @@ class Book:
         return [(owner, one) for owner, one in found if shows(viewer, one)]
 
     async def states(self) -> list[tuple[str, str, str, datetime]]:
-        """(commit, wanted, extractor, time of the last record) of every branch, whoever owns it."""
+        """(commit, wanted, extractor, time of the last record) of every branch of all owners."""
         fields = ("commit", "wanted", "extractor", "updatedAt")
         with mongo.translated():
             cursor = self._branches.find({}, dict.fromkeys(fields, 1))

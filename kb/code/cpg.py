@@ -25,8 +25,9 @@ from kb.code.project import Project, Target
 
 RULE = "joern"
 """The rule of its calls, and the `source` of its edges."""
-_CONFIDENCE = {"c": 0.9, "cpp": 0.9, "java": 0.9, "python": 0.3}
-"""Of its calls by the language of the caller. Python's are guesses where our resolver has none: P 0.28 (codegraph)."""
+_CALLERS = frozenset({"c", "cpp", "java"})
+"""Languages whose calls are taken. Python's are guesses where our resolver has none (precision 0.28)."""
+_CONFIDENCE = 0.9
 _BEFORE = 60
 """Lines of annotations and modifiers that may stand between the beginning of a declaration and its name."""
 _LAST = re.compile(r"[.:$#]+")
@@ -64,11 +65,10 @@ def merge(project: Project, packed: bytes, blobs: Mapping[str, str]) -> tuple[Pr
         if source is None or target is None:
             continue
         target = places.constructed(target)
-        confidence = _CONFIDENCE.get(project.files[source.path].language, 0.0)
         named = (source.path, source.qname, target.path, target.qname)
-        if confidence >= SURE and named not in known:
+        if project.files[source.path].language in _CALLERS and named not in known:
             at = line or places.symbols[source].line
-            calls.setdefault(named, Edge(*named, at, RULE, confidence))
+            calls.setdefault(named, Edge(*named, at, RULE, _CONFIDENCE))
 
     extends = {target: list(bases) for target, bases in project.extends.items()}
     added = set()

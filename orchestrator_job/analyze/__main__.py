@@ -36,7 +36,7 @@ class Settings(BaseSettings):
     token_file: str
     seconds: Annotated[float, Field(gt=0)] = 1800
     """Of the Job: how long a service that is away is asked again."""
-    work: Path = Path("/work")
+    work: Path = Path("/workspace")
     termination_log: Path = Path("/dev/termination-log")
 
 

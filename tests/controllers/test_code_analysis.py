@@ -94,9 +94,10 @@ def test_what_joern_runs_changes_nothing_that_a_container_with_the_token_obeys()
         name: {mount["name"]: mount["mountPath"] for mount in each["volumeMounts"] if not mount.get("readOnly")}
         for name, each in found.items()
     }
-    assert {written["joern"][name] for name in written["joern"].keys() & written["report"].keys()} == {"/work/.jervis"}
+    shared = written["joern"].keys() & written["report"].keys()
+    assert {written["joern"][name] for name in shared} == {"/workspace/.jervis"}
     # Its mount point is in a volume that Joern's container cannot write to: the first one has it made.
-    assert written["clone"] == written["report"] == {"work": "/work", "left": "/work/.jervis", "tmp": "/tmp"}
+    assert written["clone"] == written["report"] == {"work": "/workspace", "left": "/workspace/.jervis", "tmp": "/tmp"}
     assert {volume["name"] for volume in pod["volumes"]} == {"work", "left", "tmp", "joern", "token"}
 
 

@@ -65,7 +65,7 @@ async def start(log: Path, settings: Mapping[str, object], namespaces: Sequence[
     environment = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
     environment |= {f"JERVIS_OPERATOR_{key}": str(value) for key, value in own.items()}
     _, *arguments = command(namespaces)
-    # A fork's milliseconds, in which nobody can cancel this and lose the process.
+    # A fork's milliseconds, in which no cancellation can lose the process.
     made = Operator(nursery.start(environment, log, arguments, log.parent), port)
     loop = asyncio.get_running_loop()
 

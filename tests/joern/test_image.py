@@ -31,7 +31,7 @@ def container() -> Iterator[Container]:
 
 @pytest.fixture
 def work(container: Container) -> Iterator[Path]:
-    place = container.root / "work"
+    place = container.root / "workspace"
     for path, text in tree.FILES.items():
         (place / "source" / path).parent.mkdir(parents=True, exist_ok=True)
         (place / "source" / path).write_text(text)
@@ -65,7 +65,7 @@ def test_a_query_is_answered(container: Container, work: Path) -> None:
     kept(work, "native/")
     query = work / "query.sc"
     query.write_text('cpg.method("shape_area").callee.name.filterNot(_.startsWith("<")).dedup.sorted')
-    answer = analyze(container, work, QUERY_FILE="/work/query.sc")["query.json"]
+    answer = analyze(container, work, QUERY_FILE="/workspace/query.sc")["query.json"]
     assert (answer["state"], answer["result"]) == ("Succeeded", "checked\nsquared"), answer
 
 

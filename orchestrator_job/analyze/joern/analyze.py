@@ -172,7 +172,7 @@ def main(environment: dict[str, str]) -> int:
     if not _HEAP.match(heap) or not seconds.isdigit():
         print(f"{PREFIX}HEAP is a number with k, m or g, {PREFIX}SECONDS a number of seconds", file=sys.stderr)  # noqa: T201
         return 2
-    work, home = Path(setting("WORK", "/work")), Path(setting("JOERN", "/opt/joern"))
+    work, home = Path(setting("WORK", "/workspace")), Path(setting("JOERN", "/opt/joern"))
     answers = work / ".jervis"
     answers.mkdir(parents=True, exist_ok=True)
     failure, asked = answers / "failure.json", setting("QUERY_FILE", "")

@@ -72,7 +72,7 @@ class Bodies:
         self._names, self._breaks, self._context, self._caller = around
 
     def value(self, node: Node | None, context: int, caller: str) -> None:
-        """Reads the value of a constant or the like."""
+        """Reads the value of a constant, static or default."""
         if node is not None:
             around = self._names, self._context, self._caller
             self._names, self._context, self._caller = [{}], context, caller
