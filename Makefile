@@ -121,17 +121,9 @@ e2e: venv cluster-up image ## Tests on the whole cluster
 test-fast: export JERVIS_TEST_MAY_SKIP := 1
 test-fast: lint types imports unit ## Everything that needs no cluster; without Chromium, Tesseract or Go their tests are skipped, by name
 
-# Not by way of test-fast: here a test that cannot run is an error. The unit tests compute; those on the cluster wait for
-# other processes most of the time, so both go on at once, once all is built, and the unit tests take what the others
-# leave of the processors. What they print is shown in one piece when they have ended. Faults have limits of time: alone.
+# Not by way of test-fast: here a test that cannot run is an error.
 .PHONY: test
-test: venv browser ocr cluster-up image ## Everything: lint, types, import law, unit, e2e, faults, contract
-	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types imports
-	@said=$$(mktemp); \
-	  { nice -n 19 $(MAKE) --no-print-directory unit >$$said 2>&1; code=$$?; printf '\n==> unit\n'; cat $$said; exit $$code; } & \
-	  unit=$$!; trap "rm -f $$said" EXIT; trap 'trap "" TERM; kill 0; exit 130' INT TERM; \
-	  $(MAKE) --no-print-directory e2e; waited=$$?; wait $$unit; exit $$((waited | $$?))
-	@$(MAKE) --no-print-directory faults contract
+test: browser ocr lint types imports unit contract faults e2e ## Everything: lint, types, import law, unit, contract, faults, e2e
 
 .PHONY: release
 release: venv ## Wheel, chart, image, bill of materials and SHA256SUMS into dist/ (RELEASE=--trial to try it)
