@@ -1,0 +1,143 @@
+"""What a tool of an agent is: a name, the schema of its arguments, a tier that code decides, and what it does.
+
+Two kinds. A `Reading` answers from what is there, or changes the run's own workspace and drafts: it may be repeated,
+and its answer is kept in the journal, so that a resumed run does not ask twice. An `Acting` changes something outside: it
+it goes through the effects ledger under a key of task, delegation and ordinal, never of the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Protocol, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic.alias_generators import to_camel
+
+from crds import errors, scope
+from orchestrator_job import ledger
+
+
+class Tier(IntEnum):
+    """What has to hold before a call is carried out. A higher one includes the lower ones.
+
+    FREE      nothing: it reads, or changes what is the run's own
+    NAMED     every aim of the call (recipient, repository, issue, page, host) was named by the user; else a person
+              decides
+    APPROVED  a person decides, whoever named it
+    """
+
+    FREE = 0
+    NAMED = 1
+    APPROVED = 2
+
+
+class Origin(IntEnum):
+    """Where a value of a call comes from; the lowest that holds. MODEL: it stands nowhere in what the run has read."""
+
+    USER = 0
+    CONTENT = 1
+    RETRIEVED = 2
+    MODEL = 3
+
+
+class Arguments(BaseModel):
+    """Base of a tool's arguments: unknown names are refused, so that a model learns of a typing error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call happens. `key` is the same when a resumed run repeats it: DELEGATION.ORDINAL."""
+
+    viewer: scope.Scope
+    delegation_id: str
+    ordinal: int
+    round: int
+    language: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.delegation_id}.{self.ordinal}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a call gave. `text` is for the model, who gets it as data. `data` is for programs (`structured_data`).
+
+    `sources` name where the text is from, `artifacts` what was stored or made, `changed_files` paths in the workspace.
+    `failed`: it did not work, and `text` says why and what would help; a failed call is an answer as any other.
+    """
+
+    text: str
+    data: Mapping[str, JsonValue] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    artifacts: tuple[str, ...] = ()
+    changed_files: tuple[str, ...] = ()
+    failed: bool = False
+
+
+@runtime_checkable
+class Tool(Protocol):
+    """What both kinds have. `arguments` is the class that `parse` validates a model's arguments with."""
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+
+
+@runtime_checkable
+class Reading(Tool, Protocol):
+    """A tool of tier FREE."""
+
+    async def read(self, given: Any, place: Place) -> Result:
+        """The answer. Raises `crds.errors.Operational` when what it asks is away (it is asked again), else returns a
+        failed Result."""
+        ...
+
+
+@runtime_checkable
+class Acting(Tool, Protocol):
+    """A tool with an effect outside."""
+
+    tier: Tier
+
+    def aims(self, given: Any) -> Mapping[str, str]:
+        """What the effect is aimed at, by the names of arguments: recipients, repository, issue, page, host. One name
+        may have a number at its end (`to.0`)."""
+        ...
+
+    def shown(self, given: Any) -> str:
+        """Exactly what will be done, for the person who decides: the text of the mail, the diff of the push."""
+        ...
+
+    def effect(self, given: Any, place: Place) -> ledger.Effect:
+        """The effect, not begun. Its receipt has `text` for the model."""
+        ...
+
+
+class Misused(errors.Permanent):
+    """The arguments do not fit; the text is for the model, which corrects them."""
+
+
+_SHOWN_PROBLEMS = 5
+
+
+def parse(tool: Tool, given: object) -> Any:
+    """The arguments as the tool's class. Raises Misused."""
+    try:
+        return tool.arguments.model_validate(given if given is not None else {})
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)[:_SHOWN_PROBLEMS]
+        problems = [f"{'.'.join(str(part) for part in each['loc']) or 'arguments'}: {each['msg']}" for each in found]
+        raise Misused(f"{tool.name}: {'; '.join(problems)}") from error
+
+
+def offered(tool: Tool) -> dict[str, Any]:
+    """The tool as Ollama's `tools` has it (API page, "Chat request with tools")."""
+    schema = tool.arguments.model_json_schema(by_alias=True)
+    schema.pop("title", None)
+    function = {"name": tool.name, "description": tool.description, "parameters": schema}
+    return {"type": "function", "function": function}
