@@ -1,7 +1,7 @@
 """What a tool of an agent is: a name, the schema of its arguments, a tier that code decides, and what it does.
 
 Two kinds. A `Reading` answers from what is there, or changes the run's own workspace and drafts: it may be repeated,
-and its answer is kept in the journal, so that a resumed run does not ask twice. An `Acting` changes something outside: it
+and its answer is kept in the journal, so that a resumed run does not ask twice. An `Acting` changes something outside:
 it goes through the effects ledger under a key of task, delegation and ordinal, never of the arguments.
 """
 
