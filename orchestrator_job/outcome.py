@@ -53,7 +53,7 @@ def of_error(error: crds.errors.JervisError) -> Outcome:
     Every operational error is Unavailable (the operator retries later), and so is a refused token: the next run gets a
     new one. Other permanent errors have their own reason.
     """
-    if (service := _unauthorized(error)) is not None:
+    if (service := unauthorized(error)) is not None:
         summary = f"{service} did not accept the run's token: {error.message.rstrip('.')}. The next run gets a new one."
         return Outcome(exits.ExitReason.UNAVAILABLE, summary, unavailable=service)
     if isinstance(error, crds.errors.Operational):
@@ -85,7 +85,7 @@ def _service(error: crds.errors.Operational) -> str:
     return "mongodb" if isinstance(error, errors.StoreUnavailable) else "a service"
 
 
-def _unauthorized(error: crds.errors.JervisError) -> str | None:
+def unauthorized(error: crds.errors.JervisError) -> str | None:
     """Which service refused the token, if that is what happened."""
     if isinstance(error, router_client.Unauthorized):
         return "router"

@@ -1,9 +1,9 @@
 """What the loop of an agent has learned, durably: a resumed loop reads it and makes no call twice.
 
 `orchestrator_journal`: {_id: "<task uid>/<delegation>/<ordinal>", taskUid, round, delegation, ordinal, kind,
-value | key, epoch, at}. `kind` is begun, reply (a model's) or result (a tool's). A value above `INLINE` bytes is an artifact, and
-`key` names it. Ordinals count the events of one delegation from 0, in the order in which its loop has them; that order
-follows from the replies alone, so the same replies lead to the same ordinals.
+value | key, epoch, at}. `kind` is begun, reply (a model's) or result (a tool's). A value above `INLINE` bytes is an
+artifact, and `key` names it. Ordinals count the events of one delegation from 0, in the order in which its loop has
+them; that order follows from the replies alone, so the same replies lead to the same ordinals.
 
 A checkpoint holds the state of the graph between its steps, the journal what happened within one
 (docs/decisions/0136). Of two processes that write one entry the later epoch wins.
