@@ -131,6 +131,7 @@ def approval(view: View) -> Decision | None:
         verdict=given.verdict,
         comment=given.comment,
         author=given.author,
+        arguments=given.arguments or "",
     )
     approvals = (*status.approvals, decided)[-pendingtask.APPROVALS :]
     message = f"{given.verdict.value} by {given.author or 'a user'}."
