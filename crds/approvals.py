@@ -156,10 +156,10 @@ def period(duration: str) -> timedelta | None:
         raise ValueError(f"{duration!r} is no duration such as 24h") from error
 
 
-def fault(arguments: str) -> str:
-    """Why edited arguments are no JSON object; "" for one."""
-    if len(arguments) > ARGUMENTS_CHARS:
-        return f"has {len(arguments)} characters, and {ARGUMENTS_CHARS} is the most"
+def fault(arguments: str, most: int = ARGUMENTS_CHARS) -> str:
+    """Why edited arguments are no JSON object of at most `most` characters; "" for one."""
+    if len(arguments) > most:
+        return f"has {len(arguments)} characters, and {most} is the most"
     try:
         found = json.loads(arguments)
     except (ValueError, RecursionError) as error:

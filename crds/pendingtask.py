@@ -428,6 +428,16 @@ class Decided(Model):
     """The arguments that the effect is done with, a JSON object; empty: as they were asked for."""
 
 
+def unusable_arguments(asked: UserTask, given: Approval) -> str:
+    """Why an approval with edited arguments does not decide the request, with the remedy; "" if it does."""
+    if not given.arguments:
+        return ""
+    if asked.action is None:
+        return "spec.approval.arguments: the request is about no tool, so it has no arguments; approve without them."
+    fault = approvals.fault(given.arguments)
+    return f"spec.approval.arguments {fault}; approve with a JSON object, or without arguments." if fault else ""
+
+
 class ResultRef(Model):
     """Reference to the whole result."""
 

@@ -156,7 +156,7 @@ def approval(view: View) -> Decision | None:
     asked, given = view.task.status.user_task, decision_given(view)
     if asked is None or asked.kind is not UserTaskKind.APPROVAL or given is None:
         return None
-    if wrong := _unusable(asked, given):
+    if wrong := pendingtask.unusable_arguments(asked, given):
         later = expired(view) or wait()
         said = condition(view, "WaitingForUser", True, UNUSABLE, wrong)
         return later if later.phase else remark(view, said, decision=later)
@@ -199,16 +199,6 @@ def _by_default(view: View, due: datetime) -> Decision:
     given = pendingtask.Approval(verdict=Verdict.REJECTED, comment=f"{text}.", author=CLOCK)
     message = f"{text}; the approval policy rejects: the run goes on without it."
     return replace(_decided(view, given, EXPIRED, message), note=Note(EXPIRED, message, warning=True))
-
-
-def _unusable(asked: pendingtask.UserTask, given: pendingtask.Approval) -> str:
-    """Why an approval with edited arguments decides nothing, with the remedy; "" if it does."""
-    if not given.arguments:
-        return ""
-    if asked.action is None:
-        return "spec.approval.arguments: the request is about an answer, which has no arguments; approve without them."
-    fault = approvals.fault(given.arguments)
-    return f"spec.approval.arguments {fault}; approve with a JSON object, or without arguments." if fault else ""
 
 
 def _decided(view: View, given: pendingtask.Approval, reason: str, message: str) -> Decision:
