@@ -88,6 +88,8 @@ class Account:
             "round": state["round"],
             "correlationId": self._task.correlation_id,
             "approval": state.get("approval") or None,
+            # A result is written over the one before, which may have asked for the approval of an effect.
+            "action": None,
             **found,
             "createdAt": self._now(),
         }
