@@ -1,6 +1,7 @@
 """One writer per task: every process that takes a task draws the next epoch, and an older epoch must not write.
 
-`orchestrator_fences`: {_id: task uid, attempt, epoch, holder, claimedAt, spent: {"r<round>": {llmCalls, tokens}}}.
+`orchestrator_fences`: {_id: task uid, attempt, epoch, holder, claimedAt, spent: {"r<round>": {llmCalls, tokens,
+delegations: [id]}}}.
 The attempt comes from the Job and only rises; the epoch also distinguishes two pods of one attempt (a Job that was
 suspended and resumed keeps its attempt).
 
@@ -115,6 +116,24 @@ class Fence:
         """Count the tokens that a call has really taken in place of those that were booked for it. Raises Fenced."""
         if used != booked:
             await self._add(round_number, 0, used - booked)
+
+    async def reserve_delegation(self, round_number: int, delegation_id: str, limit: int) -> None:
+        """Count a delegation of this round before it begins; one that is counted already costs nothing more.
+
+        Raises Fenced or BudgetExhausted.
+        """
+        counted = f"spent.r{round_number}.delegations"
+        free = {"$or": [{counted: delegation_id}, {f"{counted}.{limit - 1}": {"$exists": False}}]}
+        if limit > 0:
+            own = {"_id": self.task_uid, "epoch": self.epoch, **free}
+            if await self._database.update(COLLECTION, own, {"$addToSet": {counted: delegation_id}}) is not None:
+                return
+        await self.check()
+        raise errors.BudgetExhausted(
+            f"This round has used all of its {limit} delegations.",
+            field="spec.budget.maxDelegations",
+            remedy="Raise spec.budget.maxDelegations and try again, or narrow the task.",
+        )
 
     async def _add(self, round_number: int, calls: int, tokens: int) -> Booking:
         counter = f"r{round_number}"

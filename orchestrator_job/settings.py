@@ -63,6 +63,20 @@ class Settings(BaseSettings):
     """Super-steps of the graph per process."""
     max_llm_calls: Annotated[int, Field(ge=1)] = 60
     """Model calls per round, including those of killed processes."""
+    max_delegations: Annotated[int, Field(ge=0, le=40)] = 40
+    """Delegations per round, those of agents to agents included."""
+    max_depth: Annotated[int, Field(ge=0, le=4)] = 4
+    """Levels of delegation: at 1 the orchestrator delegates and agents do not, at 0 nothing is delegated."""
+    delegations_at_once: Annotated[int, Field(ge=1, le=40)] = 4
+    """Delegations of one group that run side by side."""
+    use_delegation_graph: bool = False
+    """Delegate to agents and merge what they hand back, in place of one answer."""
+    use_specialist_agents: bool = False
+    """Delegate to the specialists; without it every delegation is the LegacyAgent's."""
+    use_dag_execution: bool = False
+    """Run the delegations of a group side by side; without it one after another."""
+    use_procedural_memory: bool = False
+    """Look procedures up before a plan is made, and learn one from a task that was done."""
     wall_clock_seconds: _Seconds = 3600
     """The Job's activeDeadlineSeconds, set by the operator. The process ends itself `drain_grace_seconds` earlier, so
     that it can still report; time while preempted does not count."""

@@ -6,7 +6,9 @@ checkpoints.
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
+
+from orchestrator_job.delegation import progress
 
 SCHEMA = 1
 
@@ -22,6 +24,18 @@ class State(TypedDict, total=False):
     trail                    digests of the last actions, for `stuck`
     approval                 a person's decision on this round's answer (`Decided`); empty if no rule requires one
     exit_reason, summary, questions   the outcome of round `finished`
+
+    Of the delegation graph (seed 000 "OrchestratorState Fields"); `progress` reads and makes them:
+
+    graph                    which graph the round began on; absent: the one without delegations
+    execution_plan           what `progress.planned` gives: the artifact key of the ExecutionPlan, its groups and agents
+    delegation_states        delegation id -> what `progress.entry` gives
+    active_delegation_id     in the state of one branch alone: the delegation that it carries out
+    completed_delegations    ids in the order in which they ended, failed ones included
+    delegation_results       delegation id -> artifact key of its AgentOutput
+    response_language        ISO 639-1
+    domain                   a DomainType
+    session_memory           artifact key of the list of SessionEntry that intake read
     """
 
     schema: int
@@ -40,3 +54,12 @@ class State(TypedDict, total=False):
     exit_reason: str
     summary: str
     questions: list[dict[str, str]]
+    graph: str
+    execution_plan: dict[str, Any]
+    delegation_states: Annotated[dict[str, dict[str, Any]], progress.merged]
+    active_delegation_id: str
+    completed_delegations: Annotated[list[str], progress.joined]
+    delegation_results: Annotated[dict[str, str], progress.merged]
+    response_language: str
+    domain: str
+    session_memory: str

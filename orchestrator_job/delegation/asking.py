@@ -1,0 +1,88 @@
+"""The one way in which the delegation graph asks a model: reserved on the budget, insisted on, settled.
+
+`delegation_id` says whose call it is and of which round: the id of a delegation, or `r<round>.plan` and
+`r<round>.synthesis` for the two nodes around them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crds.priority import Priority
+from orchestrator_job import patience
+from orchestrator_job.delegation import budget, progress
+from router import client as router_client
+
+_TOKEN_BYTES = 4
+_MESSAGE_TOKENS = 4
+
+
+class Asking:
+    """Asks on one budget. `num_ctx` is the window that is requested of the backend; None: the backend's own."""
+
+    def __init__(
+        self,
+        router: router_client.Client,
+        pool: budget.Budget,
+        insistence: patience.Patience,
+        *,
+        num_ctx: int | None = None,
+    ) -> None:
+        self._router = router
+        self._pool = pool
+        self._insistence = insistence
+        self._num_ctx = num_ctx
+
+    async def ask(
+        self,
+        delegation_id: str,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] = (),
+        schema: Mapping[str, Any] | None = None,
+        priority: Priority,
+        model: str,
+        num_ctx: int | None = None,
+        num_predict: int | None = None,
+        final: bool = False,
+    ) -> router_client.Reply:
+        """The model's reply. `final`: the call may use what is kept for the synthesis. `num_ctx` in place of the own
+        one; `num_predict` bounds the answer, and so does what is left of the budget.
+
+        Raises BudgetExhausted before the call is made, Fenced, and what the router's client raises when the patience
+        ends.
+        """
+        round_number = progress.round_of(delegation_id)
+        about = tokens(messages, tools)
+        left = await self._pool.reserve(round_number, about, final=final)
+        bounds = [bound for bound in (left, num_predict) if bound is not None]
+        ask = functools.partial(
+            self._router.converse,
+            model,
+            messages,
+            priority,
+            schema,
+            num_ctx or self._num_ctx,
+            min(bounds) if bounds else None,
+            tools,
+        )
+        try:
+            reply = await self._insistence.insist("ask the model", ask)
+        except (router_client.Unavailable, router_client.Rejected):
+            # It counts as a call, but no model has read its prompt.
+            await self._pool.settle(round_number, about, 0)
+            raise
+        # The backend does not count a prompt that it has cached: the estimate stays.
+        await self._pool.settle(round_number, about, (reply.prompt_tokens or about) + reply.answer_tokens)
+        return reply
+
+
+def tokens(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()) -> int:
+    """Estimate of the tokens of a prompt: one per four bytes of UTF-8, and four per message."""
+    size = sum(len(str(one.get("content", "")).encode(errors="replace")) for one in messages)
+    size += sum(len(json.dumps(one["tool_calls"])) for one in messages if one.get("tool_calls"))
+    size += len(json.dumps(list(tools))) if tools else 0
+    return size // _TOKEN_BYTES + _MESSAGE_TOKENS * len(messages)
