@@ -30,7 +30,7 @@ class Place:
         self.started = True
         archive = mongo.Archive("mongodb://127.0.0.1:1", "jervis", fence=lambda: None, timeout=1, absent=0.2)
         self.access = tickets.Tickets(self.review, "jervis-history", clock=lambda: self.time)
-        application = http.History(archive, self.access).application()
+        application = http.History(archive, self.access, no_contents).application()
         state = queue_http.QueueState(
             self.observe, breaker=lambda: "Closed", leading=lambda: False, monotonic=lambda: self.time
         )

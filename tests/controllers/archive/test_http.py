@@ -27,7 +27,7 @@ async def address() -> AsyncIterator[str]:
     """A server whose archive is at a port without a listener."""
     archive = mongo.Archive("mongodb://127.0.0.1:1", "jervis", fence=lambda: None, timeout=1, absent=0.2)
     access = tickets.Tickets(review, "jervis-history", clock=lambda: 0.0)
-    runner = web.AppRunner(http.History(archive, access).application())
+    runner = web.AppRunner(http.History(archive, access, no_contents).application())
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
