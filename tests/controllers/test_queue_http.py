@@ -17,6 +17,7 @@ from controllers.pendingtask.slots import wait_reasons
 from crds import errors
 from crds import waits as wire
 from crds.phases import Phase
+from tests.controllers.archive.build import no_contents
 from tests.controllers.test_slot_scheduler import Desk
 
 HEADERS = {"X-Jervis-Ticket": "default"}
