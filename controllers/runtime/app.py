@@ -74,7 +74,7 @@ class Runtime:
         )
         self._probes = web.AppRunner(self._health.application(), access_log=None)
         access = tickets.Tickets(to.api.review, config.history_account, clock=time.monotonic)
-        application = history.History(to.archive, access).application()
+        application = history.History(to.archive, access, to.contents).application()
         state = queue_http.QueueState(
             self._observed,
             breaker=lambda: self._wiring.cache.scheduler.breaker.state(time.monotonic()).value,
