@@ -49,19 +49,31 @@ def answer(raw: Mapping[str, Any], question: str, text: str, author: str) -> Pat
     return _appended(raw, "answers", _entry(pendingtask.Answer, "spec.answers", id=question, text=text, author=author))
 
 
-def decide(raw: Mapping[str, Any], verdict: Verdict, comment: str, author: str) -> Patch | None:
-    """Approve or reject the open request; for a failure that means: try again, or give up."""
+def decide(raw: Mapping[str, Any], verdict: Verdict, comment: str, author: str, arguments: str = "") -> Patch | None:
+    """Approve or reject the open request; for a failure that means: try again, or give up.
+
+    `arguments`: those that the effect is done with instead of the ones that were asked for, a JSON object.
+    """
     task = reading.task(raw)
     old, wanted = task.spec.approval, task.status.request_id
-    if old is not None and old.request_id == wanted and old.verdict is verdict:
+    if old is not None and task.status.user_task is not None:
+        # One that the operator cannot use leaves the request open.
+        old = None if pendingtask.unusable_arguments(task.status.user_task, old) else old
+    if old is not None and (old.request_id, old.verdict) == (wanted, verdict) and arguments in ("", old.arguments):
         return None
     # The run that was asked for has started or ended meanwhile: the same word again changes nothing.
-    accepted = task.status.approvals[-1:]
-    if order.phase(task) is not Phase.USER_TASK and any(one.verdict is verdict for one in accepted):
+    accepted = [one for one in task.status.approvals[-1:] if one.verdict is verdict]
+    if order.phase(task) is not Phase.USER_TASK and any(arguments in ("", one.arguments) for one in accepted):
         return None
     asked = _asked(task, "waits for no decision")
     if asked.kind is UserTaskKind.QUESTION:
         raise _other_kind(task, asked.kind)
+    if arguments and asked.action is None:
+        raise errors.Misplaced(
+            f"{_name(task)} asks for the approval of no action, so there are no arguments to edit.",
+            field="--arguments",
+            remedy=f"Approve it without: kubectl jervis approve {task.metadata.name}",
+        )
     if old is not None and old.request_id == wanted:
         raise errors.Misplaced(
             f"{_name(task)} has been decided already: {old.verdict.value}{f' by {old.author}' if old.author else ''}.",
@@ -69,6 +81,7 @@ def decide(raw: Mapping[str, Any], verdict: Verdict, comment: str, author: str) 
             remedy="Wait until the operator has acted on it.",
         )
     said = {"verdict": verdict, "request_id": wanted, "comment": comment, "author": author}
+    said |= {"arguments": arguments} if arguments else {}
     approval = _entry(pendingtask.Approval, "spec.approval", **said)
     # A merge patch merges objects: what the old decision had and the new one has not is taken out by name.
     previous = dict.fromkeys((raw["spec"].get("approval") or {}).keys(), None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from crds import order, pendingtask
+from crds import flags, order, pendingtask
 from crds.pendingtask import NotAllowed
 
 CLIENTS, MODES = "jervis.dev/clients", "jervis.dev/modes"
@@ -38,13 +38,15 @@ class Refusal:
 class Limits:
     """Of one namespace; None: it says nothing of its own. An empty list takes everything.
 
-    `queue_position`: whether one may be given, or the lowest that may.
+    `queue_position`: whether one may be given, or the lowest that may. `task_flags`: whether tasks may choose the
+    feature flags of their runs.
     """
 
     types: tuple[str, ...] | None = None
     clients: tuple[str, ...] | None = None
     modes: tuple[str, ...] | None = None
     queue_position: bool | int | None = None
+    task_flags: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,11 @@ class Admission:
             f"spec.clientId: {client_id} is not a client of namespace {namespace}; create it anew with one of"
             f" [{', '.join(allowed)}], {_ASK} or the annotation {CLIENTS} of the namespace.",
         )
+
+    def permits_flags(self, namespace: str) -> bool:
+        """Whether tasks there may choose the feature flags of their runs; not unless a limit says so."""
+        own = self._of(namespace).task_flags
+        return bool(self.default.task_flags if own is None else own)
 
     def _type(self, namespace: str, spec: pendingtask.Spec) -> Refusal | None:
         own = self._of(namespace).types
@@ -132,6 +139,13 @@ class Admission:
 
 
 _NOTHING = Limits()
+
+
+def flags_of(admitted: Admission | None, task: pendingtask.PendingTask) -> flags.Chosen:
+    """The feature flags that a task chooses for its runs; without limits of namespaces none may."""
+    meta = task.metadata
+    permitted = admitted is not None and admitted.permits_flags(meta.namespace)
+    return flags.chosen(meta.annotations, meta.namespace, permitted=permitted)
 
 
 def _unread(namespace: str) -> Refusal:

@@ -26,7 +26,7 @@ from controllers.notices import mailer
 from controllers.notices import reconcile as notifier
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import job, observed
-from crds import addresses, errors, pendingtask, scope, values
+from crds import addresses, approvals, errors, flags, pendingtask, scope, values
 from kube import lease
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -69,10 +69,11 @@ class NamespaceLimits(BaseModel):
     clients: tuple[ClientId, ...] | None = None
     modes: tuple[pendingtask.Mode, ...] | None = None
     queue_position: bool | Annotated[int, Field(ge=1)] | None = None
+    task_flags: bool | None = None
 
     def limits(self) -> Limits:
         """The same for decisions."""
-        return Limits(self.types, self.clients, self.modes, self.queue_position)
+        return Limits(self.types, self.clients, self.modes, self.queue_position, self.task_flags)
 
 
 class AdmissionLimits(BaseModel):
@@ -173,6 +174,8 @@ class Settings(BaseSettings):
         default_factory=lambda: {"requests": {"cpu": "100m", "memory": "192Mi"}, "limits": {"memory": "1Gi"}}
     )
     job_environment: dict[str, str] = Field(default_factory=dict)
+    job_flags: dict[flags.Flag, bool] = Field(default_factory=dict)
+    """Feature flags of runs; one that is left out is false."""
     job_labels: dict[str, str] = Field(default_factory=dict)
     job_annotations: dict[str, str] = Field(default_factory=dict)
     job_run_as_user: Annotated[int, Field(ge=1)] | None = 10001
@@ -280,6 +283,10 @@ class Settings(BaseSettings):
     """How often a Background run may have to give its slot to a user's task; 0: never."""
     runs_without_gpu: Annotated[int, Field(ge=0)] = 2
     """Users' runs at the same time without a slot, while no GPU backend is there: the router may answer from a CPU."""
+    approval_expire_after: Annotated[str, Field(pattern=r"^(0s|[1-9][0-9]{0,6}[smh])$")] = approvals.NEVER
+    """A request of approval of a task without an approvalPolicy expires after so long, for example 24h; 0s: never."""
+    approval_default: approvals.Default = approvals.Default.REJECT
+    """What happens then."""
     workers: Annotated[int, Field(ge=1, le=256)] = 16
     """Tasks reconciled at the same time."""
     queue_capacity: Annotated[int, Field(ge=1)] = 100_000
@@ -372,6 +379,8 @@ class Settings(BaseSettings):
             max_preemptions=self.max_preemptions,
             runs_without_gpu=self.runs_without_gpu,
             job_ttl_seconds=self.job_ttl_seconds,
+            approval_expires=approvals.period(self.approval_expire_after),
+            approval_default=self.approval_default,
         )
 
     def admitted(self, annotations: Annotations) -> Admission | None:
@@ -504,6 +513,7 @@ class Settings(BaseSettings):
             default_deadline_seconds=self.job_deadline_seconds,
             resources=self.job_resources,
             environment=self.job_environment,
+            features=self.job_flags,
             labels=self.job_labels,
             annotations=self.job_annotations,
             run_as_user=self.job_run_as_user,

@@ -89,6 +89,104 @@ class Result(Model):
     """The document of `task_results`: answer, citations, evidence, questions and the steps that led to them."""
 
 
+class Effect(Model):
+    """Something that a delegation did, or wants to do, outside of its run."""
+
+    ordinal: int
+    """Its number among the events of the delegation."""
+    what: str
+    """The tool, or what the run's ledger says of it."""
+    state: str
+    """intent, started or done."""
+    asked: bool = False
+    """Whether a person was asked about it."""
+
+
+class Step(Model):
+    """One delegation of a run, or the part of a run that plans delegations or puts their results together."""
+
+    id: str
+    """r<round>.d<number>, with .<number> for each level below; r<round>.plan, r<round>.synthesis for the parts."""
+    parent: str = ""
+    """The delegation that delegated it; empty: the run itself did."""
+    round: int
+    """The round of the conversation."""
+    agent: str = ""
+    """The agent that works on it."""
+    status: str
+    """PENDING, RUNNING, COMPLETED, FAILED or INTERRUPTED."""
+    started_at: str = ""
+    """When it began; empty before."""
+    ended_at: str = ""
+    """When it ended; empty before."""
+    llm_calls: int = 0
+    """Model calls, without those of its sub-delegations."""
+    tool_calls: int = 0
+    """Calls of tools whose answers are kept; those of earlier rounds are not."""
+    tokens: int = 0
+    """Tokens that models read and wrote for it."""
+    confidence: float | None = None
+    """How sure its agent was, 0 to 1; null before its end."""
+    needs_verification: bool = False
+    """Whether its agent wanted the result verified."""
+    effects: tuple[Effect, ...] = ()
+    """Its effects, in order."""
+
+
+class Trace(Model):
+    """What the runs of a task did, as far as it is stored; of a task that runs up to this moment."""
+
+    uid: str
+    """Uid of the task."""
+    namespace: str
+    """Its namespace."""
+    name: str
+    """Its name."""
+    attempt: int = 0
+    """Number of the latest run; 0 when nothing of it is kept any more."""
+    round: int = 0
+    """The latest round; the next begins when a person adds something after an answer."""
+    llm_calls: int = 0
+    """Model calls of that round, of all its runs."""
+    tokens: int = 0
+    """Tokens of that round."""
+    steps: tuple[Step, ...] = ()
+    """In the order in which they began; a delegation after the one that delegated it."""
+
+
+class Artifact(Model):
+    """Something that a result names as made."""
+
+    key: str
+    """The key of a stored text, or the name of something that was made elsewhere."""
+    delegation: str = ""
+    """The delegation that made it, if one did."""
+    bytes: int | None = None
+    """Size of the stored text; null for what is not stored here."""
+
+
+class Artifacts(Model):
+    """What a result has beside its answer."""
+
+    uid: str
+    """Uid of the task."""
+    artifacts: tuple[Artifact, ...] = ()
+    """Each once, in the order of the result."""
+    changed_files: tuple[str, ...] = ()
+    """Paths that were changed in a workspace."""
+
+
+class Content(Model):
+    """One stored text of a result."""
+
+    uid: str
+    """Uid of the task."""
+    key: str
+    """Its key."""
+    text: str
+    """The text; what is no text is JSON."""
+
+
 class Problem(Model):
     """An error."""
 

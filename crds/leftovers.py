@@ -30,6 +30,8 @@ OF_RUNS: Mapping[str, str] = {
     "orchestrator_checkpoints": "thread_id",
     "orchestrator_artifacts": "taskUid",
     "orchestrator_ledger": "taskUid",
+    "orchestrator_journal": "taskUid",
+    "delegation_metrics": "taskUid",
     NOTICES: "taskUid",
     EFFECTS: "taskUid",
     RESULTS: "_id",

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from crds import phases
+from crds import approvals, phases
 from crds.access import MOST_OF_ONE, Access, Principal
 from crds.conditions import Condition, find
 from crds.conditions import Status as ConditionStatus
@@ -138,6 +138,15 @@ class Answer(Model):
 class Approval(Model):
     """A decision on an approval request."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "!has(self.arguments) || self.verdict == 'Approved'",
+                "arguments go with verdict Approved; leave them out to reject",
+            ),
+        )
+    )
+
     verdict: Verdict
     """Approved or Rejected."""
     request_id: Annotated[str, Field(max_length=63)] = ""
@@ -147,6 +156,10 @@ class Approval(Model):
     """Reason for the decision."""
     author: Annotated[str, Field(max_length=253)] = ""
     """Author of the decision."""
+    # None, not "": a default would be part of the digests of approvals that older objects hold.
+    arguments: Annotated[str, Field(min_length=2, max_length=approvals.ARGUMENTS_CHARS)] | None = None
+    """Edited arguments, a JSON object: the effect is done with these instead of status.userTask.action.arguments. Only
+    with Approved."""
 
 
 class Budget(Model):
@@ -289,6 +302,9 @@ class Spec(Model):
     """Answers to status.userTask.questions. Append-only."""
     approval: Approval | None = None
     """The decision on an approval request."""
+    approval_policy: approvals.Policy | None = None
+    """When requests of approval expire, and what happens then. Without it as the release has it: they do not, unless it
+    says otherwise."""
     suspend: bool = False
     """Hold the task in its phase. A running Job saves a checkpoint and stops; it resumes from there later."""
     active_deadline_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
@@ -383,6 +399,10 @@ class UserTask(Model):
         tuple[Question, ...], Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"})
     ] = ()
     """Empty for an approval or a failure."""
+    action: approvals.Action | None = None
+    """The effect that an approval is asked for; absent where it is about the answer."""
+    expires_at: Time | None = None
+    """When the default of the approval policy decides; absent for a request that does not expire."""
     details_ref: Annotated[str, Field(max_length=1024)] = ""
     """Reference to the details; content is never copied here."""
     request_id: Annotated[str, Field(max_length=63)] = ""
@@ -404,6 +424,18 @@ class Decided(Model):
     """Reason for the decision."""
     author: Annotated[str, Field(max_length=253)] = ""
     """Author of the decision."""
+    arguments: Annotated[str, Field(max_length=approvals.ARGUMENTS_CHARS)] = ""
+    """The arguments that the effect is done with, a JSON object; empty: as they were asked for."""
+
+
+def unusable_arguments(asked: UserTask, given: Approval) -> str:
+    """Why an approval with edited arguments does not decide the request, with the remedy; "" if it does."""
+    if not given.arguments:
+        return ""
+    if asked.action is None:
+        return "spec.approval.arguments: the request is about no tool, so it has no arguments; approve without them."
+    fault = approvals.fault(given.arguments)
+    return f"spec.approval.arguments {fault}; approve with a JSON object, or without arguments." if fault else ""
 
 
 class ResultRef(Model):

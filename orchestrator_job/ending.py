@@ -58,10 +58,16 @@ class Account:
         return await self._loader.of(state)
 
     async def body(
-        self, state: State, reason: exits.ExitReason, summary: str, questions: list[dict[str, str]]
+        self,
+        state: State,
+        reason: exits.ExitReason,
+        summary: str,
+        questions: list[dict[str, str]],
+        given: answer.Answer | None = None,
     ) -> dict[str, Any]:
-        """The document, without a rejected answer and its steps."""
-        given = await self.answer(state)
+        """The document, without a rejected answer and its steps. `given` in place of the round's answer: that of a
+        round which has none yet."""
+        given = given if given is not None else await self.answer(state)
         items = pack.load(await self._store.get(state["pack"]))
         held = await self.rules(state)
         planned = plan.of_round(state.get("plan"), state["round"])
@@ -82,6 +88,8 @@ class Account:
             "round": state["round"],
             "correlationId": self._task.correlation_id,
             "approval": state.get("approval") or None,
+            # A result is written over the one before, which may have asked for the approval of an effect.
+            "action": None,
             **found,
             "createdAt": self._now(),
         }

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from crds import errors
+from crds import approvals, errors
 from crds.exits import ExitReason
 
 
@@ -70,13 +70,21 @@ class Stuck(Failure):
 
 
 class NeedsApproval(Failure):
-    """A person has to decide; `stored`: `task_results` holds what it is about."""
+    """A person has to decide; `stored`: `task_results` holds what it is about, `action` is the effect, if it is one."""
 
     reason = ExitReason.NEEDS_APPROVAL
 
-    def __init__(self, message: str, *, remedy: str | None = None, stored: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        stored: bool = False,
+        action: approvals.Wanted | None = None,
+    ) -> None:
         super().__init__(message, field="spec.approval", remedy=remedy)
         self.stored = stored
+        self.action = action
 
 
 class MayHaveHappened(NeedsApproval):

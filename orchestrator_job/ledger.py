@@ -87,12 +87,12 @@ class Ledger:
         await self._mark(key, "started", None, **more)
         return await self._mark(key, "done", await effect.perform(key))
 
-    async def decide(self, step: str, what: Mapping[str, Any]) -> pendingtask.Decided | None:
+    async def decide(self, step: str, what: Mapping[str, Any], ordinal: int = 0) -> pendingtask.Decided | None:
         """A person's decision on `step`, or None: the request is then recorded, and the run must end with it.
 
         `what` is a short description of the request. Raises Fenced when a newer process has the task.
         """
-        key, entry = await self._open(step, 0, what)
+        key, entry = await self._open(step, ordinal, what)
         if entry["state"] == "done":
             return pendingtask.Decided.model_validate(entry["result"])
         decided = self._decision(entry)
@@ -101,6 +101,13 @@ class Ledger:
             return None
         await self._mark(key, "done", decided.wire(), decidedBy=decided.request_id)
         return decided
+
+    async def decided(self, step: str, ordinal: int) -> pendingtask.Decided | None:
+        """The decision that `decide` has found earlier; None while there is none."""
+        entry = await self._database.find_one(COLLECTION, {"_id": f"{self._guard.task_uid}/{step}/{ordinal}"})
+        if entry is None or entry["state"] != "done":
+            return None
+        return pendingtask.Decided.model_validate(entry["result"])
 
     def _decision(self, entry: Mapping[str, Any]) -> pendingtask.Decided | None:
         """The latest decision on this entry's latest request."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import crds.errors
-from crds import exits, pendingtask
+from crds import approvals, exits, pendingtask
 from kb import client as kb_client
 from orchestrator_job import errors
 from router import client as router_client
@@ -19,7 +19,8 @@ class Outcome:
     """`summary` is for people. `has_result`: `task_results` has the whole result under the task's uid.
 
     `unavailable` names the service that was unavailable ("router", "kb" or "mongodb") and `retry_after` the seconds it
-    asked for; `field` and `remedy` name the change that is needed, where known. `plan` is what became of the plan.
+    asked for; `field` and `remedy` name the change that is needed, where known. `plan` is what became of the plan,
+    `action` the effect that approval is asked for.
     """
 
     reason: exits.ExitReason
@@ -31,6 +32,7 @@ class Outcome:
     field: str | None = None
     remedy: str | None = None
     plan: pendingtask.PlanOutcome | None = None
+    action: approvals.Wanted | None = None
 
     @property
     def exit_code(self) -> int:
@@ -53,7 +55,7 @@ def of_error(error: crds.errors.JervisError) -> Outcome:
     Every operational error is Unavailable (the operator retries later), and so is a refused token: the next run gets a
     new one. Other permanent errors have their own reason.
     """
-    if (service := _unauthorized(error)) is not None:
+    if (service := unauthorized(error)) is not None:
         summary = f"{service} did not accept the run's token: {error.message.rstrip('.')}. The next run gets a new one."
         return Outcome(exits.ExitReason.UNAVAILABLE, summary, unavailable=service)
     if isinstance(error, crds.errors.Operational):
@@ -68,8 +70,8 @@ def of_error(error: crds.errors.JervisError) -> Outcome:
     # The text to approve may be long: the remedy has a field of its own.
     alone = remedy is None or remedy in error.message or isinstance(error, errors.NeedsApproval)
     summary = error.message if alone else f"{error.message} {remedy}"
-    stored = isinstance(error, errors.NeedsApproval) and error.stored
-    return Outcome(_reason(error), summary, has_result=stored, field=field, remedy=remedy)
+    stored, action = (error.stored, error.action) if isinstance(error, errors.NeedsApproval) else (False, None)
+    return Outcome(_reason(error), summary, has_result=stored, field=field, remedy=remedy, action=action)
 
 
 def of_bug(error: Exception) -> Outcome:
@@ -85,7 +87,7 @@ def _service(error: crds.errors.Operational) -> str:
     return "mongodb" if isinstance(error, errors.StoreUnavailable) else "a service"
 
 
-def _unauthorized(error: crds.errors.JervisError) -> str | None:
+def unauthorized(error: crds.errors.JervisError) -> str | None:
     """Which service refused the token, if that is what happened."""
     if isinstance(error, router_client.Unauthorized):
         return "router"

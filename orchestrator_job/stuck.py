@@ -1,4 +1,4 @@
-"""Detects a run that repeats itself: the same action with the same arguments three times. Pure.
+"""Detects a run that repeats itself: the same action with the same arguments three times, or no new evidence. Pure.
 
 The trail is part of the graph's state, so repetitions are detected across resumes and rounds. Every node that acts adds
 its action; nodes that find new evidence clear the trail.
@@ -15,6 +15,8 @@ from pydantic import JsonValue
 from orchestrator_job import errors
 
 REPEATS = 3
+IDLE = 5
+"""Calls of one agent in a row that may fail or repeat what is known."""
 _KEPT = 12
 
 
@@ -28,3 +30,27 @@ def note(trail: Sequence[str], action: str, arguments: JsonValue) -> list[str]:
             remedy="Add a message with what is missing, or close the task.",
         )
     return longer
+
+
+class Watch:
+    """Watches one agent's loop: its calls, and whether what they give is new."""
+
+    def __init__(self) -> None:
+        self._trail: list[str] = []
+        self._seen: set[bytes] = set()
+        self._idle = 0
+
+    def call(self, tool: str, arguments: JsonValue) -> None:
+        """Before a call. Raises Stuck at the third one with these arguments."""
+        self._trail = note(self._trail, tool, arguments)
+
+    def found(self, text: str, *, failed: bool) -> None:
+        """After a call. Raises Stuck when IDLE calls in a row have failed or given what was known already."""
+        digest = hashlib.sha256(text.encode(errors="replace")).digest()
+        self._idle = self._idle + 1 if failed or digest in self._seen else 0
+        self._seen.add(digest)
+        if self._idle >= IDLE:
+            raise errors.Stuck(
+                f"{IDLE} calls in a row found nothing new.",
+                remedy="Add a message with what is missing, or close the task.",
+            )

@@ -1,12 +1,13 @@
 """The termination message of the container, which the operator reads: at most 4096 bytes of JSON.
 
     {"exitReason", "summary" (<= 2 KiB), "attempt", "ref"? {store, collection, key}, "questions"? [{id, text}],
-     "plan"? "Made" | "Amended" | "Failed", "unavailable"? "router" | "kb" | "mongodb", "retryAfterSeconds"?, "field"?,
-     "remedy"?}
+     "action"? {tool, connection, agent, arguments, shortened, shown, why, detailsRef}, "plan"? "Made" | "Amended" |
+     "Failed", "unavailable"? "router" | "kb" | "mongodb", "retryAfterSeconds"?, "field"?, "remedy"?}
 
 Every field is bounded here: summary 2 KiB, at most 16 questions with ids of 63 characters and texts of 2 KiB, field and
-remedy 256 bytes, retryAfterSeconds a whole number up to a day. Nothing nests deeper than questions[].text. A message
-that is too long is shortened: questions before the summary.
+remedy 256 bytes, retryAfterSeconds a whole number up to a day; `action` as `crds.approvals.Action` with the arguments
+as JSON text. Nothing nests deeper than questions[].text. A message that is too long is shortened: questions before the
+summary; with an action the summary first, down to 256 bytes, for the action says what is asked.
 
 Source: Kubernetes "Determine the Reason for Pod Failure" (4096 bytes per container; the kubelet cuts longer ones, which
 would leave broken JSON).
@@ -19,16 +20,17 @@ import math
 from pathlib import Path
 from typing import Any
 
-from crds import pendingtask
+from crds import approvals, pendingtask
 from orchestrator_job import outcome
 
 LIMIT = 4096
-_MORE = "…"
 _FIELD_BYTES = 256
 _SHORTEST_QUESTION = 64
 _MOST_QUESTIONS = 16
 _ID_BYTES = 63
 _LONGEST_RETRY = 86_400
+_SUMMARY_OF_ACTION = 256
+"""Bytes of summary that an action leaves at least."""
 
 
 def encode(result: outcome.Outcome, task_uid: str, attempt: int) -> bytes:
@@ -40,8 +42,11 @@ def encode(result: outcome.Outcome, task_uid: str, attempt: int) -> bytes:
     summary_bytes = pendingtask.SUMMARY_BYTES
     question_bytes = pendingtask.SUMMARY_BYTES
     count = min(len(result.questions), _MOST_QUESTIONS)
+    argument_bytes = LIMIT
     while True:
         body = _body(result, task_uid, attempt, summary_bytes, question_bytes, count)
+        if result.action is not None:
+            body["action"] = result.action.action(argument_bytes).wire()
         message = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
         if len(message) <= LIMIT:
             return message
@@ -50,6 +55,10 @@ def encode(result: outcome.Outcome, task_uid: str, attempt: int) -> bytes:
             question_bytes //= 2
         elif count > 1:
             count -= 1
+        elif result.action is not None and summary_bytes > _SUMMARY_OF_ACTION:
+            summary_bytes //= 2
+        elif result.action is not None and argument_bytes:
+            argument_bytes = argument_bytes * 3 // 4
         else:
             summary_bytes //= 2
 
@@ -61,12 +70,7 @@ def write(path: Path, message: bytes) -> None:
 
 def shorten(text: str, limit: int) -> str:
     """`text` cut to at most `limit` bytes of UTF-8 at a character boundary, with "…" where it was cut."""
-    # A lone surrogate, for example from a file name or a broken escape, has no UTF-8.
-    raw = text.encode(errors="replace")
-    if len(raw) <= limit:
-        return raw.decode()
-    room = limit - len(_MORE.encode())
-    return raw[:room].decode(errors="ignore") + _MORE if room >= 0 else ""
+    return approvals.cut_to(text, limit)
 
 
 def _body(

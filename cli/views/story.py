@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -9,7 +10,7 @@ from rich import console, text
 
 from cli import age, order, printable
 from cli.views import queue, table, waiting
-from crds import labels, pendingtask, phases, waits
+from crds import approvals, labels, pendingtask, phases, waits
 from crds.pendingtask import UserTaskKind
 
 _SHOWN = 400
@@ -28,6 +29,7 @@ def _sections(
     yield from _recurrence(task, now)
     yield from _run(task, now)
     yield from _conditions(task, now)
+    yield from _action(task)
     yield from _questions(task)
     yield from _messages(task)
     yield from _result(task)
@@ -146,6 +148,45 @@ def _questions(task: pendingtask.PendingTask) -> Iterator[console.RenderableType
         yield _field("\nDecision", " ".join(one for one in words if one and one != "()") + comment)
 
 
+def _action(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
+    """What will be done once it is approved."""
+    asked = task.status.user_task
+    if asked is None or order.phase(task) is not phases.Phase.USER_TASK:
+        return
+    if asked.action is not None:
+        wanted = asked.action
+        yield text.Text("\nAction", style="bold")
+        named = (("Tool", wanted.tool), ("Connection", wanted.connection), ("Agent", wanted.agent), ("Why", wanted.why))
+        for name, value in named:
+            if value:
+                yield _field(f"  {name}", value)
+        for line in (*_pretty(wanted.arguments), *_whole(task, wanted)):
+            yield text.Text(f"  {line}")
+        if wanted.shown:
+            yield text.Text("")
+        for line in printable.text(wanted.shown).splitlines():
+            yield text.Text(f"  | {line}")
+    if asked.expires_at is not None:
+        yield _field("\nExpires", _moment(asked.expires_at))
+
+
+def _pretty(arguments: str) -> list[str]:
+    """The arguments as an approval takes them back, indented."""
+    try:
+        found = json.loads(arguments)
+    except ValueError:
+        return []
+    return printable.text(json.dumps(found, ensure_ascii=False, indent=2)).splitlines()
+
+
+def _whole(task: pendingtask.PendingTask, wanted: approvals.Action) -> Iterator[str]:
+    name = task.metadata.name
+    if wanted.shortened:
+        yield f"(shortened; whole: kubectl jervis result {name})"
+    if wanted.details_ref:
+        yield f"(details: kubectl jervis artifacts {name} --get {printable.line(wanted.details_ref, 300)})"
+
+
 def _messages(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
     if not task.spec.messages:
         return
@@ -178,9 +219,10 @@ def _next(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
     asked, name = task.status.user_task, task.metadata.name
     if asked is None or order.phase(task) is not phases.Phase.USER_TASK:
         return
+    edited = " (with --arguments FILE to edit them)" if asked.action is not None else ""
     commands = {
         UserTaskKind.QUESTION: f"kubectl jervis answer {name}",
-        UserTaskKind.APPROVAL: f"kubectl jervis approve {name}, or reject {name}",
+        UserTaskKind.APPROVAL: f"kubectl jervis approve {name}{edited}, or reject {name}",
         UserTaskKind.FAILURE: f"kubectl jervis retry {name}, or reject {name} to give up",
     }
     yield _field("\nNext", commands[asked.kind])

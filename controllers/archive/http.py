@@ -6,18 +6,23 @@ other namespaces are not found.
 GET /api/v1/history?client=&phase=&name=&limit=&since=&before=    a page
 GET /api/v1/history/{uid}                                         one task with its object and its result
 GET /api/v1/results/{uid}                                         what the last run stored, of a live task as well
+GET /api/v1/traces/{uid}                                          what its runs did, as a tree
+GET /api/v1/artifacts/{uid}                                       what its result has beside the answer
+GET /api/v1/artifacts/{uid}/{key}                                 one stored text of these
 GET /openapi.json                                                 the description of this API; needs no ticket
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import orjson
 from aiohttp import web
 
-from controllers.archive import mongo, openapi, query, tickets, wire
+from controllers.archive import mongo, openapi, query, tickets, traces, wire
 from crds import errors, history, model
 
 RETRY_SECONDS = 5
@@ -42,6 +47,9 @@ class History:
         application.router.add_get("/api/v1/history", answering(self._page))
         application.router.add_get("/api/v1/history/{uid}", answering(self._one))
         application.router.add_get("/api/v1/results/{uid}", answering(self._result))
+        application.router.add_get("/api/v1/traces/{uid}", answering(self._trace))
+        application.router.add_get("/api/v1/artifacts/{uid}", answering(self._artifacts))
+        application.router.add_get("/api/v1/artifacts/{uid}/{key}", answering(self._content))
         application.router.add_get("/openapi.json", self._describe)
 
     def application(self) -> web.Application:
@@ -70,17 +78,61 @@ class History:
         return reply(wire.whole(found))
 
     async def _result(self, request: web.Request) -> web.Response:
+        uid, found, archived = await self._stored(request)
+        if found is None:
+            return _no_result(uid)
+        return reply(wire.result(uid, found, archived=archived))
+
+    async def _trace(self, request: web.Request) -> web.Response:
+        namespace = await self._access.namespace(ticket(request))
+        uid = query.uid(request.match_info["uid"])
+        owner = await self._archive.owner(uid)
+        if owner is None or owner["namespace"] != namespace:
+            return failure(404, "not_found", f"no run of task {uid} is known")
+        return reply(traces.of(uid, owner, await self._archive.left(uid)))
+
+    async def _artifacts(self, request: web.Request) -> web.Response:
+        uid, found, _ = await self._stored(request)
+        if found is None:
+            return _no_result(uid)
+        named = traces.artifacts(found["result"])
+        sizes = {key: len(text.encode()) for key, text in _texts(await self._archive.texts(uid, named)).items()}
+        changed = traces.changed_files(found["result"])
+        return reply(history.Artifacts(uid=uid, artifacts=traces.listed(named, sizes), changed_files=changed))
+
+    async def _content(self, request: web.Request) -> web.Response:
+        uid, found, _ = await self._stored(request)
+        key = request.match_info["key"]
+        # Only what the result names: other values of a run are prompts and what they are made from.
+        named = {} if found is None else traces.artifacts(found["result"])
+        texts = _texts(await self._archive.texts(uid, [key])) if key in named else {}
+        if key not in texts:
+            return failure(404, "not_found", f"the result of task {uid} has no stored text {key[:100]}")
+        return reply(history.Content(uid=uid, key=key, text=texts[key]))
+
+    async def _stored(self, request: web.Request) -> tuple[str, Mapping[str, Any] | None, bool]:
+        """The uid that a request names, what its last run stored if the ticket opens it, and whether it is archived."""
         namespace = await self._access.namespace(ticket(request))
         uid = query.uid(request.match_info["uid"])
         # The archive first: what it holds is the last word.
         kept = await self._archive.one(uid)
         found = kept or await self._archive.live(uid)
         if found is None or found["namespace"] != namespace or not found["result"]:
-            return failure(404, "not_found", f"no run of task {uid} has stored a result")
-        return reply(wire.result(uid, found, archived=kept is not None))
+            return uid, None, False
+        return uid, found, kept is not None
 
     async def _describe(self, _: web.Request) -> web.Response:
         return web.Response(body=self._description, content_type="application/json")
+
+
+def _no_result(uid: str) -> web.Response:
+    return failure(404, "not_found", f"no run of task {uid} has stored a result")
+
+
+def _texts(bodies: Mapping[str, str]) -> dict[str, str]:
+    """Stored values as texts: a text itself, JSON for anything else."""
+    values = {key: json.loads(body) for key, body in bodies.items()}
+    return {key: value if isinstance(value, str) else bodies[key] for key, value in values.items()}
 
 
 def answering(handler: Handler) -> Handler:

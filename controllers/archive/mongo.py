@@ -18,6 +18,7 @@ import pymongo
 import pymongo.errors
 from motor.motor_asyncio import AsyncIOMotorClient
 
+from controllers.archive import traces
 from controllers.archive.query import Place, Query
 from controllers.memory.mongo import AtWire
 from crds import errors, leftovers
@@ -25,6 +26,11 @@ from crds import errors, leftovers
 ARCHIVE = leftovers.ARCHIVE
 MEMORY = leftovers.MEMORY
 RESULTS = leftovers.RESULTS
+FENCES, JOURNAL, LEDGER = "orchestrator_fences", "orchestrator_journal", "orchestrator_ledger"
+ARTIFACTS, METRICS = "orchestrator_artifacts", "delegation_metrics"
+"""What runs write while they work (`orchestrator_job`)."""
+_MOST_WRITTEN = 5000
+"""Documents of one task that are read of each: forty delegations with a hundred events each, and some."""
 MOST_BYTES = 16 * 1024 * 1024 - 16 * 1024
 """A document's bound with room for the command around it; beyond it some servers just close the connection."""
 LEFTOVERS = leftovers.OF_RUNS
@@ -116,6 +122,40 @@ class Archive:
                 return None
             stored = await self._database[RESULTS].find_one({"_id": uid})
         return None if stored is None else {"name": "", "namespace": "", **owner, "result": stored}
+
+    async def owner(self, uid: str) -> Mapping[str, Any] | None:
+        """Namespace and name of a task, whether it lives or is archived; None for one that is not known. Raises
+        `Unavailable`."""
+        fields = {"namespace": 1, "name": 1}
+        with _trouble("read whose task it is"):
+            for collection in (self._archive, self._database[MEMORY]):
+                found: Mapping[str, Any] | None = await collection.find_one({"_id": uid}, fields)
+                if found is not None:
+                    return found
+        return None
+
+    async def left(self, uid: str) -> traces.Stored:
+        """What runs of a task wrote about their work. Raises `Unavailable`."""
+        with _trouble("read what the task's runs did"):
+            fence = await self._database[FENCES].find_one({"_id": uid})
+
+            async def of(collection: str, fields: Collection[str]) -> list[Mapping[str, Any]]:
+                found = self._database[collection].find({"taskUid": uid}, list(fields)).limit(_MOST_WRITTEN)
+                return [one async for one in found]
+
+            return traces.Stored(
+                fence=fence or {},
+                metrics=[one async for one in self._database[METRICS].find({"taskUid": uid}).limit(_MOST_WRITTEN)],
+                journal=await of(JOURNAL, ("delegation", "kind", "at")),
+                ledger=await of(LEDGER, ("step", "ordinal", "state", "intent", "askedBy")),
+            )
+
+    async def texts(self, uid: str, keys: Collection[str]) -> dict[str, str]:
+        """Those of the task's stored values that are kept under these keys, as JSON text. Raises `Unavailable`."""
+        wanted = [f"{uid}/{key}" for key in keys]
+        with _trouble("read the task's artifacts"):
+            found = self._database[ARTIFACTS].find({"_id": {"$in": wanted}}, {"body": 1})
+            return {str(one["_id"]).partition("/")[2]: str(one["body"]) async for one in found}
 
     async def store(self, documents: AsyncIterable[Mapping[str, Any]]) -> Mapping[str, Rejected]:
         """Insert or replace by _id; returns once all are acknowledged, with those that MongoDB will never take.

@@ -54,6 +54,8 @@ def document() -> dict[str, Any]:
     """OpenAPI 3.1."""
     page = "Finished tasks, the latest first"
     result = "What the last run of a task stored; of one that lives as well"
+    trace = "What the runs of a task did, as a tree of delegations; of one that runs up to now"
+    made_too = "What the result of a task has beside its answer: artifacts and changed files"
     queue = "What waits, for what, and since when"
     changes = "The same as server-sent events: `event: queue` with the document as `data` whenever it changes"
     stream = {"text/event-stream": openapi.TEXT}
@@ -70,6 +72,15 @@ def document() -> dict[str, Any]:
                 *(400, 401, 404, 503),
             ),
             _get("/api/v1/results/{uid}", result, _UID, openapi.json(wire.Result), 400, 401, 404, 503),
+            _get("/api/v1/traces/{uid}", trace, _UID, openapi.json(history.Trace), 400, 401, 404, 503),
+            _get("/api/v1/artifacts/{uid}", made_too, _UID, openapi.json(history.Artifacts), 400, 401, 404, 503),
+            _get(
+                "/api/v1/artifacts/{uid}/{key}",
+                "One stored text of these",
+                (*_UID, openapi.parameter("key", place="path", required=True, text="Its key.")),
+                openapi.json(history.Content),
+                *(400, 401, 404, 503),
+            ),
             _get("/api/v1/queue", queue, _QUEUE_PARAMETERS, openapi.json(waits.Queue), *_QUEUE_CODES),
             _get("/api/v1/queue/events", changes, _QUEUE_PARAMETERS, stream, *_QUEUE_CODES),
         ],

@@ -117,6 +117,7 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
         user_task.messages,
         user_task.question,
         user_task.approval,
+        user_task.expired,
         user_task.failure,
         user_task.still,
     ),

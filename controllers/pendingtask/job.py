@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
-from crds import exits, order, pendingtask, trace
+from crds import exits, flags, order, pendingtask, trace
 from crds import labels as names
 from kube import lease
 
@@ -75,6 +76,7 @@ class Template:
     default_deadline_seconds: int = 3600
     resources: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    features: Mapping[flags.Flag, bool] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     run_as_user: int | None = 10001
@@ -111,8 +113,9 @@ def manifest(
     template: Template,
     *,
     token: lease.FencingToken = lease.NO_LEADER,
+    chosen: Mapping[flags.Flag, bool] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The Job as the leader with that `token` sends it to the apiserver.
+    """The Job as the leader with that `token` sends it to the apiserver. `chosen`: the flags that the task chooses.
 
     With a Kueue queue among the template's labels it is created suspended: Kueue resumes it.
     """
@@ -156,7 +159,7 @@ def manifest(
             "activeDeadlineSeconds": deadline(task, template),
             "template": {
                 "metadata": {"labels": pod_labels, "annotations": booked},
-                "spec": _pod(task, attempt, job_name, template),
+                "spec": _pod(task, attempt, job_name, template, chosen),
             },
         },
     }
@@ -182,7 +185,9 @@ def _fence(token: lease.FencingToken) -> dict[str, str]:
     return {EPOCH_ANNOTATION: str(token.epoch), LEASE_ANNOTATION: token.lease_created}
 
 
-def _pod(task: pendingtask.PendingTask, attempt: int, job_name: str, template: Template) -> dict[str, Any]:
+def _pod(
+    task: pendingtask.PendingTask, attempt: int, job_name: str, template: Template, chosen: Mapping[flags.Flag, bool]
+) -> dict[str, Any]:
     user = template.run_as_user
     owned = {} if user is None else {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
     pod: dict[str, Any] = {
@@ -203,7 +208,7 @@ def _pod(task: pendingtask.PendingTask, attempt: int, job_name: str, template: T
                 "image": template.image,
                 "imagePullPolicy": template.image_pull_policy,
                 "command": ["python", "-m", "orchestrator_job"],
-                "env": _environment(task, attempt, template),
+                "env": _environment(task, attempt, template, chosen),
                 "resources": dict(template.resources),
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
@@ -233,8 +238,11 @@ def _mount_token(pod: dict[str, Any], secret: str) -> None:
     container["env"].append({"name": "JERVIS_RUN_TOKEN_FILE", "value": f"{_RUN_TOKEN}/{TOKEN_KEY}"})
 
 
-def _environment(task: pendingtask.PendingTask, attempt: int, template: Template) -> list[dict[str, Any]]:
+def _environment(
+    task: pendingtask.PendingTask, attempt: int, template: Template, chosen: Mapping[flags.Flag, bool]
+) -> list[dict[str, Any]]:
     """EnvVars, each name once; the values set here override the template's `environment` and `extra_env`."""
+    features = {**template.features, **chosen}
     values = {
         **template.environment,
         "JERVIS_TASK_UID": task.metadata.uid,
@@ -251,6 +259,7 @@ def _environment(task: pendingtask.PendingTask, attempt: int, template: Template
         **({"JERVIS_NUM_CTX": str(template.num_ctx)} if template.num_ctx else {}),
         **({"JERVIS_PLANNER_MODEL": template.planner_model} if template.planner_model else {}),
         **({"JERVIS_PLANNER_NUM_CTX": str(template.planner_num_ctx)} if template.planner_num_ctx else {}),
+        **{flag.variable: str(features.get(flag, False)).lower() for flag in flags.Flag},
         "JERVIS_PRIORITY": str(template.priority),
         # The run ends itself shortly before the Job controller would, and reports the reason.
         "JERVIS_WALL_CLOCK_SECONDS": str(deadline(task, template)),

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from controllers.admission import Refusal
 from controllers.clients import Clients
-from crds import errors
+from crds import approvals, errors
 from crds.exits import ExitReason
 from crds.pendingtask import Decision, Hints, PlanOutcome, Question
 from crds.waits import Reason
@@ -39,6 +39,8 @@ class Limits:
     max_preemptions: int = 3
     runs_without_gpu: int = 2
     job_ttl_seconds: int = 600
+    approval_expires: timedelta | None = None
+    approval_default: approvals.Default = approvals.Default.REJECT
 
 
 class JobState(StrEnum):
@@ -80,7 +82,7 @@ class Outcome:
     """The result that a run reports, from the termination message or the stored result; bounded by `views`.
 
     `unavailable` is the service that did not answer, `retry_after` the seconds that it asked for; `field` and `remedy`
-    say what to change.
+    say what to change. `action` is the effect that approval is asked for.
     """
 
     exit_reason: ExitReason
@@ -93,6 +95,7 @@ class Outcome:
     field: str = ""
     remedy: str = ""
     plan: PlanOutcome | None = None
+    action: approvals.Action | None = None
 
     def sentence(self) -> str:
         """Summary, field and remedy as text for a condition, without repetition."""
@@ -360,6 +363,7 @@ class ObservedState:
     dispatch_cause  what an administrator has to correct if it does not, as a sentence; or ""
     waits           the reason of waiting to record in the task's condition now; None: record none
     refusal         why the task's namespace may not have it; None: it may
+    ignored_flags   annotations of the task that choose a feature flag and do not count, as sentences with the remedy
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -380,6 +384,7 @@ class ObservedState:
     dispatch_cause: str = ""
     waits: Reason | None = None
     refusal: Refusal | None = None
+    ignored_flags: tuple[str, ...] = ()
 
     @property
     def backend_gone(self) -> bool:

@@ -221,6 +221,7 @@ class Reconciler:
             dispatch_cause=self._cache.scheduler.breaker.cause,
             waits=self._cache.scheduler.reasons_to_write.get(uid),
             refusal=None if self._admission is None else self._admission.refuses(task),
+            ignored_flags=admission.flags_of(self._admission, task).ignored,
         )
 
     def gauges(self) -> None:

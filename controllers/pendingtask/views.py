@@ -15,6 +15,7 @@ from typing import Any
 from controllers.pendingtask import job
 from controllers.pendingtask.decision import clip
 from controllers.pendingtask.observed import JobState, JobView, Outcome, PodView
+from crds import approvals
 from crds.exits import ExitReason
 from crds.pendingtask import PlanOutcome, Question
 
@@ -179,6 +180,7 @@ def recorded(found: Raw) -> Outcome | None:
         field=_text(found.get("field"))[:256],
         remedy=_text(found.get("remedy"))[:512],
         plan=_plan(found.get("plan")),
+        action=_action(found.get("action")),
     )
 
 
@@ -200,6 +202,20 @@ def _plan(found: Any) -> PlanOutcome | None:
             return PlanOutcome.FAILED
         return PlanOutcome.AMENDED if found.get("amendments") else PlanOutcome.MADE
     return PlanOutcome(found) if isinstance(found, str) and found in set(PlanOutcome) else None
+
+
+def _action(found: Any) -> approvals.Action | None:
+    """Bounded in a termination message, whole in a stored result; None for one that names no tool."""
+    if not isinstance(found, Mapping):
+        return None
+    try:
+        if isinstance(found.get("arguments"), str):
+            wanted = approvals.Action.model_validate(found)
+            texts = {name: _text(value) for name, value in wanted.wire().items() if isinstance(value, str)}
+            return approvals.Action.model_validate({**wanted.wire(), **texts})
+        return approvals.Wanted.model_validate(found).action()
+    except (ValueError, RecursionError):
+        return None
 
 
 def _questions(found: Any) -> tuple[Question, ...]:

@@ -243,6 +243,7 @@ class Wiring:
             clock=wall,
             created=to.metrics.jobs_created.inc,
             token=lambda: to.lease.token,
+            admitted=self.admission,
         )
         written = status_writer.Writer(
             to.api,

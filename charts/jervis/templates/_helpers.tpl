@@ -297,9 +297,9 @@ The limits of namespaces as the operator reads them: those that its admission po
 {{- define "jervis.admittedLimits" -}}
 {{- $own := dict -}}
 {{- range $namespace, $limits := .Values.admission.namespaces -}}
-{{- $_ := set $own $namespace (pick $limits "types" "clients" "modes" "queuePosition") -}}
+{{- $_ := set $own $namespace (pick $limits "types" "clients" "modes" "queuePosition" "taskFlags") -}}
 {{- end -}}
-{{- dict "limits" (pick .Values.admission.limits "types" "clients" "modes" "queuePosition") "namespaces" $own | toJson -}}
+{{- dict "limits" (pick .Values.admission.limits "types" "clients" "modes" "queuePosition" "taskFlags") "namespaces" $own | toJson -}}
 {{- end }}
 
 {{/*

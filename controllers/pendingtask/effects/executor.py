@@ -14,7 +14,7 @@ from datetime import datetime
 import structlog
 
 import kube
-from controllers import metrics
+from controllers import admission, metrics
 from controllers.memory import document, mongo
 from controllers.pendingtask import cache, decision, job, views
 from controllers.pendingtask import workloads as loads
@@ -46,10 +46,12 @@ class ClusterEffects:
         clock: Callable[[], datetime],
         created: Callable[[], None],
         token: Callable[[], lease.FencingToken],
+        admitted: admission.Admission | None = None,
     ) -> None:
         self._api, self._memory, self._workloads, self._template = api, memory, workloads, template
         self._namespace, self._tokens = workloads.namespace, tokens
         self._clock, self._created, self._token = clock, created, token
+        self._admission = admitted
 
     async def launch(self, whole: pendingtask.PendingTask, wanted: decision.Launch) -> Trouble | TokenNotWritten | None:
         """Memory first, then the Job, then its token: the Job owns the Secret, and the pod waits for it.
@@ -59,7 +61,8 @@ class ClusterEffects:
         the Job exists.
         """
         await self._memory.write(whole.metadata.uid, document.of_task(whole, wanted.attempt, self._clock()))
-        body = job.manifest(whole, wanted.attempt, wanted.job_name, self._template, token=self._token())
+        chosen = admission.flags_of(self._admission, whole).values
+        body = job.manifest(whole, wanted.attempt, wanted.job_name, self._template, token=self._token(), chosen=chosen)
         try:
             made = await self._api.create(kube.JOBS, self._namespace, body)
         except (kube.AlreadyExists, kube.Unavailable) as error:

@@ -152,6 +152,7 @@ def _ask(view: View, outcome: Outcome) -> Decision:
     asked = pendingtask.UserTask(
         kind=kind,
         questions=outcome.questions,
+        action=outcome.action if kind is pendingtask.UserTaskKind.APPROVAL else None,
         details_ref=f"mongodb:{outcome.collection}/{outcome.key}" if outcome.key else "",
     )
     return user_task.to_user(

@@ -18,11 +18,13 @@ from dataclasses import replace
 from controllers.pendingtask import job as jobs
 from controllers.pendingtask.decision import Decision, Field, Launch, View, WaitFor, condition, remark, to, wait, whole
 from controllers.pendingtask.policy import dispatched, interruption
-from crds import order, pendingtask
+from crds import conditions, order, pendingtask
 from crds.phases import Phase
 from crds.waits import MESSAGES, Reason, explain
 
 BYSTANDER_SECONDS = 5.0
+FLAGS = "FlagsApplied"
+"""The condition about annotations that choose feature flags, where one of them is or was ignored."""
 
 
 def bystanders(view: View) -> Decision | None:
@@ -131,10 +133,19 @@ def claim(view: View) -> Decision | None:
         "Dispatched",
         f"Run {number} as Job {booked.job_name}.",
         *conds,
+        *_flags(view),
         effects=(Launch(number, booked.job_name),),
         fields=fields,
     )
     return replace(decision, note=None) if dispatched.failing(view) else decision
+
+
+def _flags(view: View) -> tuple[conditions.Condition, ...]:
+    """What is said about annotations that choose feature flags and do not count; once they are right, that they are."""
+    said, ignored = conditions.find(view.task.status.conditions, FLAGS), view.state.ignored_flags
+    if ignored:
+        return (condition(view, FLAGS, False, "AnnotationIgnored", " ".join(ignored)),)
+    return () if said is None else (condition(view, FLAGS, True, "AsAnnotated", ""),)
 
 
 def _has_slot(view: View) -> bool:

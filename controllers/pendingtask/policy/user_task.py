@@ -5,6 +5,9 @@
 - The transition (`to_user`) ends the run: `status.dispatch` is removed, so the next claim is a new run that reads all
   messages and answers. An approval that is older than the request decides nothing (`decision_given`). The task
   therefore leaves UserTask only after a person writes something new.
+- Expiry: a request of approval that `spec.approvalPolicy`, or the release, limits in time is decided by its default at
+  `status.userTask.expiresAt`. That time follows from the status and the policy alone; whatever restarts in between. A
+  task that is held (suspended, or refused by its namespace) does not expire meanwhile.
 - The way back: any new message returns the task. A Question needs an answer to each of its ids, an Approval a decision,
   a Failure an answer or an approval (try again) or a rejection (give up: Error).
 
@@ -15,14 +18,36 @@ FAIL); blueprint section 9.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
+from datetime import datetime
 
 import orjson
 
-from controllers.pendingtask.decision import Decision, Effect, Field, View, clip, condition, to, wait, whole
+from controllers.pendingtask.decision import (
+    Decision,
+    Effect,
+    Field,
+    Note,
+    View,
+    clip,
+    condition,
+    moment,
+    remark,
+    to,
+    until,
+    wait,
+    whole,
+)
 from controllers.pendingtask.policy import interruption, scheduled
-from crds import conditions, pendingtask
+from crds import approvals, conditions, pendingtask
 from crds.pendingtask import UserTaskKind, Verdict
 from crds.phases import Phase
+
+EXPIRED = "ApprovalExpired"
+UNUSABLE = "ArgumentsUnusable"
+"""Reasons of the condition WaitingForUser: no decision came in time; the edited arguments are unusable."""
+CLOCK = "jervis"
+"""Author of a decision that the approval policy made."""
 
 
 def request_identity(view: View) -> str:
@@ -67,7 +92,11 @@ def to_user(
     waiting = condition(view, "WaitingForUser", True, asked.kind.value, message)
     noted, ended = interruption.over(view, "Ended")
     asked = asked.model_copy(
-        update={"request_id": request_identity(view), "earlier_approval": request_digest(view.task.spec.approval)}
+        update={
+            "request_id": request_identity(view),
+            "earlier_approval": request_digest(view.task.spec.approval),
+            "expires_at": _due(view, asked.kind, whole(view.now)),
+        }
     )
     return to(
         view,
@@ -120,10 +149,59 @@ def question(view: View) -> Decision | None:
 
 
 def approval(view: View) -> Decision | None:
-    """Any decision returns the task; the next run reads the decision from its memory."""
+    """Any decision returns the task; the next run reads the decision from its memory.
+
+    With edited arguments that cannot be used the request stays open, and its condition says what is wrong.
+    """
     asked, given = view.task.status.user_task, decision_given(view)
     if asked is None or asked.kind is not UserTaskKind.APPROVAL or given is None:
         return None
+    if wrong := pendingtask.unusable_arguments(asked, given):
+        later = expired(view) or wait()
+        said = condition(view, "WaitingForUser", True, UNUSABLE, wrong)
+        return later if later.phase else remark(view, said, decision=later)
+    message = f"{given.verdict.value} by {given.author or 'a user'}."
+    if given.arguments:
+        message = f"{message[:-1]}, with edited arguments."
+    return _decided(view, given, given.verdict.value, message)
+
+
+def expired(view: View) -> Decision | None:
+    """A request of approval whose time is over: the default of the policy decides."""
+    asked = view.task.status.user_task
+    if asked is None or asked.kind is not UserTaskKind.APPROVAL:
+        return None
+    due = _due(view, asked.kind, view.entered())
+    if due is not None and view.now >= due:
+        return _by_default(view, due)
+    later = wait() if due is None else until(view, due)
+    if due == asked.expires_at:
+        return None if due is None else later
+    return replace(later, status_patch={"userTask": {"expiresAt": None if due is None else moment(due)}})
+
+
+def _due(view: View, kind: UserTaskKind, since: datetime) -> datetime | None:
+    """When a request that was made at `since` expires; None: it waits for as long as it takes."""
+    if kind is not UserTaskKind.APPROVAL:
+        return None
+    own, limits = view.task.spec.approval_policy, view.state.limits
+    after = limits.approval_expires if own is None or own.expire_after is None else approvals.period(own.expire_after)
+    return None if after is None else since + after
+
+
+def _by_default(view: View, due: datetime) -> Decision:
+    own = view.task.spec.approval_policy
+    default = (own.default if own is not None else None) or view.state.limits.approval_default
+    text = f"No decision came until {moment(due)}"
+    if default is approvals.Default.GIVE_UP:
+        message = f"{text}; the approval policy gives the task up."
+        return to(view, Phase.ERROR, EXPIRED, message, fields={"user_task": None}, warning=True)
+    given = pendingtask.Approval(verdict=Verdict.REJECTED, comment=f"{text}.", author=CLOCK)
+    message = f"{text}; the approval policy rejects: the run goes on without it."
+    return replace(_decided(view, given, EXPIRED, message), note=Note(EXPIRED, message, warning=True))
+
+
+def _decided(view: View, given: pendingtask.Approval, reason: str, message: str) -> Decision:
     status = view.task.status
     decided = pendingtask.Decided(
         request_id=status.request_id,
@@ -131,10 +209,9 @@ def approval(view: View) -> Decision | None:
         verdict=given.verdict,
         comment=given.comment,
         author=given.author,
+        arguments=given.arguments or "",
     )
-    approvals = (*status.approvals, decided)[-pendingtask.APPROVALS :]
-    message = f"{given.verdict.value} by {given.author or 'a user'}."
-    return _back(view, given.verdict.value, message, approvals=approvals)
+    return _back(view, reason, message, approvals=(*status.approvals, decided)[-pendingtask.APPROVALS :])
 
 
 def failure(view: View) -> Decision | None:

@@ -1,0 +1,174 @@
+"""What runs leave in MongoDB while they work -> the tree of a run and the artifacts of a result. Pure.
+
+A delegation is found in `delegation_metrics` ({delegationId, parentDelegationId, agentName, round, status?, startTime,
+endTime, tokenCount, llmCalls, success, confidence?, needsVerification?}), in `orchestrator_journal` ({delegation,
+round, kind, at}) before it has ended, and in the fence of its task, which counts it before it begins. Nothing of it is
+trusted to be complete: a run may be killed between any two writes. Source: seed 000 "DelegationMetrics".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from controllers.archive.query import rfc3339
+from crds.history import Artifact, Effect, Step, Trace
+
+Document = Mapping[str, Any]
+
+_STATUSES = frozenset({"PENDING", "RUNNING", "COMPLETED", "FAILED", "INTERRUPTED"})
+_ID = re.compile(r"r(\d+)\.(plan|synthesis|d\d+(\.\d+)*)")
+_NODES = {"plan": "plan_delegations", "synthesis": "synthesize"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The documents of one task: its fence (empty without one), and those of three collections."""
+
+    fence: Document = field(default_factory=dict)
+    metrics: Sequence[Document] = ()
+    journal: Sequence[Document] = ()
+    ledger: Sequence[Document] = ()
+
+
+def of(uid: str, owner: Document, stored: Stored) -> Trace:
+    """The tree; `owner` has the task's namespace and name."""
+    measured = {str(one.get("delegationId", "")): one for one in stored.metrics}
+    entries: dict[str, list[Document]] = {}
+    for one in stored.journal:
+        entries.setdefault(str(one.get("delegation", "")), []).append(one)
+    effects: dict[str, list[Document]] = {}
+    for one in stored.ledger:
+        effects.setdefault(str(one.get("step", "")), []).append(one)
+    spent: Document = stored.fence.get("spent") or {}
+    counted = [str(name) for one in spent.values() for name in one.get("delegations") or ()]
+    named = dict.fromkeys([*counted, *measured, *entries, *(name for name in effects if _delegates(name))])
+    steps = [
+        _step(name, measured.get(name, {}), entries.get(name, ()), effects.get(name, ()))
+        for name in named
+        if _ID.fullmatch(name)
+    ]
+    rounds = [int(name[1:]) for name in spent if re.fullmatch(r"r\d+", name)]
+    latest = max([*rounds, *(step.round for step in steps)], default=0)
+    used: Document = spent.get(f"r{latest}") or {}
+    return Trace(
+        uid=uid,
+        namespace=str(owner.get("namespace", "")),
+        name=str(owner.get("name", "")),
+        attempt=_number(stored.fence.get("attempt")),
+        round=latest,
+        llm_calls=_number(used.get("llmCalls")),
+        tokens=_number(used.get("tokens")),
+        steps=tuple(sorted(steps, key=_place)),
+    )
+
+
+def artifacts(result: Document) -> dict[str, str]:
+    """What a document of `task_results` names: key -> the delegation that made it, "" for none; each key once.
+
+    Those of the result, of its delegations, and the text that shows the whole of an action that waits for approval.
+    """
+    found: dict[str, str] = {}
+    for one in _listed(result.get("artifacts")):
+        if isinstance(one, Mapping):
+            found.setdefault(str(one.get("key", "")), str(one.get("delegation") or one.get("delegationId") or ""))
+        else:
+            found.setdefault(str(one), "")
+    for output in _listed(result.get("delegations")):
+        if isinstance(output, Mapping):
+            for key in _listed(output.get("artifacts")):
+                found.setdefault(str(key), str(output.get("delegationId", "")))
+    action = result.get("action")
+    if isinstance(action, Mapping) and action.get("detailsRef"):
+        found.setdefault(str(action["detailsRef"]), str(action.get("delegation") or ""))
+    found.pop("", None)
+    return found
+
+
+def changed_files(result: Document) -> tuple[str, ...]:
+    """Paths that it names as changed, each once."""
+    outputs = [one for one in _listed(result.get("delegations")) if isinstance(one, Mapping)]
+    lists = [_listed(one.get("changedFiles")) for one in (result, *outputs)]
+    return tuple(dict.fromkeys(str(path) for listed in lists for path in listed))
+
+
+def listed(found: Mapping[str, str], sizes: Mapping[str, int]) -> tuple[Artifact, ...]:
+    """`found` as `artifacts` gives it; `sizes` in bytes of those that are stored."""
+    return tuple(Artifact(key=key, delegation=by, bytes=sizes.get(key)) for key, by in found.items())
+
+
+def _step(name: str, measured: Document, entries: Sequence[Document], effects: Iterable[Document]) -> Step:
+    round_number, kind = int(name[1:].partition(".")[0]), name.partition(".")[2]
+    kinds = Counter(str(one.get("kind", "")) for one in entries)
+    times = sorted(_time(one.get("at")) for one in entries if one.get("at"))
+    started = _time(measured.get("startTime")) or (times[0] if times else "")
+    ended = _time(measured.get("endTime"))
+    confidence = measured.get("confidence")
+    return Step(
+        id=name,
+        parent=_parent(name, measured),
+        round=round_number,
+        agent=_NODES.get(kind) or str(measured.get("agentName", "")),
+        status=_status(measured, started, ended),
+        started_at=started,
+        ended_at=ended,
+        llm_calls=_number(measured.get("llmCalls")) or kinds["reply"],
+        tool_calls=kinds["result"],
+        tokens=_number(measured.get("tokenCount")),
+        confidence=float(confidence) if isinstance(confidence, int | float) else None,
+        needs_verification=bool(measured.get("needsVerification")),
+        effects=tuple(_effect(one) for one in sorted(effects, key=lambda one: _number(one.get("ordinal")))),
+    )
+
+
+def _status(measured: Document, started: str, ended: str) -> str:
+    said = str(measured.get("status", ""))
+    if said in _STATUSES:
+        return said
+    if ended:
+        return "COMPLETED" if measured.get("success") else "FAILED"
+    return "RUNNING" if started else "PENDING"
+
+
+def _effect(entry: Document) -> Effect:
+    intent: Document = entry.get("intent") or {}
+    what = intent.get("tool") or intent.get("collection") or next(iter(intent.values()), "")
+    return Effect(
+        ordinal=_number(entry.get("ordinal")),
+        what=str(what),
+        state=str(entry.get("state", "")),
+        asked=entry.get("askedBy") is not None,
+    )
+
+
+def _parent(name: str, measured: Document) -> str:
+    said = str(measured.get("parentDelegationId") or "")
+    above = name.rpartition(".")[0]
+    return said or (above if _delegates(above) else "")
+
+
+def _delegates(name: str) -> bool:
+    return re.fullmatch(r"r\d+\.d\d+(\.\d+)*", name) is not None
+
+
+def _place(step: Step) -> tuple[int, int, tuple[int, ...]]:
+    """By round; the plan, the delegations by number with each below its parent, the synthesis."""
+    kind = step.id.partition(".")[2]
+    rank = {"plan": 0, "synthesis": 2}.get(kind, 1)
+    return step.round, rank, tuple(int(part) for part in kind.lstrip("d").split(".")) if rank == 1 else ()
+
+
+def _time(found: Any) -> str:
+    return rfc3339(found) if isinstance(found, datetime) else str(found or "")
+
+
+def _number(found: Any) -> int:
+    return int(found) if isinstance(found, int | float) else 0
+
+
+def _listed(found: Any) -> Sequence[Any]:
+    return found if isinstance(found, list | tuple) else ()

@@ -1,0 +1,122 @@
+"""One call that has an effect: carried out, held for a person, or answered with why it is not. Code decides.
+
+The ledger has two entries for a call that a person decides about, under the same ordinal: the decision at
+`<delegation>.approval`, the effect at the delegation itself. So an approved effect happens once, with the arguments
+that were approved, however often the run is resumed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic.alias_generators import to_camel
+
+from crds import pendingtask, provisions
+from orchestrator_job import errors, ledger, patience
+from orchestrator_job.delegation import provenance
+from orchestrator_job.delegation.tools import port
+
+
+class Request(BaseModel):
+    """What a person is asked about: exactly what will be done. `shown` is for the person, `aims` what it is aimed at,
+    `why` says why a person is asked."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    delegation_id: str
+    ordinal: Annotated[int, Field(ge=0)]
+    agent: str
+    tool: str
+    arguments: dict[str, JsonValue]
+    shown: str
+    aims: dict[str, str]
+    why: str
+
+    @property
+    def step(self) -> str:
+        """Where the ledger has the decision."""
+        return approval(self.delegation_id)
+
+
+def approval(delegation_id: str) -> str:
+    """The step of the ledger with the decisions on a delegation's calls."""
+    return f"{delegation_id}.approval"
+
+
+async def act(
+    tool: port.Acting,
+    given: Any,
+    place: port.Place,
+    *,
+    agent: str,
+    known: provenance.Known,
+    held: provisions.Provisions,
+    book: ledger.Ledger,
+    insistence: patience.Patience,
+) -> port.Result | Request:
+    """Carry it out once, or the request for a person. Raises `port.Misused` for arguments that are refused before a
+    person is asked, Fenced, and MayHaveHappened."""
+    decided = await book.decided(approval(place.delegation_id), place.ordinal)
+    if decided is None:
+        aims = dict(tool.aims(given))
+        ruling = provenance.rule(tool, aims, known, held)
+        if ruling.asks:
+            return Request(
+                delegation_id=place.delegation_id,
+                ordinal=place.ordinal,
+                agent=agent,
+                tool=tool.name,
+                arguments=given.model_dump(mode="json", by_alias=True),
+                shown=tool.shown(given),
+                aims=aims,
+                why=ruling.why,
+            )
+    elif decided.verdict is pendingtask.Verdict.REJECTED:
+        why = f": {decided.comment}" if decided.comment else "."
+        return port.Result(f"A person has rejected this{why} Do not try it again; go on without it.", failed=True)
+    elif edited := decided_arguments(decided):
+        try:
+            given = port.parse(tool, edited)
+            tool.aims(given)
+        except port.Misused as error:
+            return port.Result(f"It was approved with other arguments, which cannot be used: {error}", failed=True)
+    effect = tool.effect(given, place)
+    try:
+        receipt = await insistence.insist(
+            f"carry out {tool.name}", lambda: book.settle(place.delegation_id, place.ordinal, effect)
+        )
+    except errors.MayHaveHappened as error:
+        raise errors.MayHaveHappened(
+            f"{tool.name} was started by an earlier run and may have happened; nothing was repeated. It was to do this:"
+            f" {tool.shown(given)}",
+            remedy=error.remedy,
+        ) from error
+    return of_receipt(receipt, edited=decided is not None and bool(decided_arguments(decided)), given=given)
+
+
+def decided_arguments(decided: pendingtask.Decided) -> Mapping[str, Any] | None:
+    """The arguments that a person has put in place of the model's; None without any."""
+    text = getattr(decided, "arguments", "")
+    found = json.loads(text) if text else None
+    return found if isinstance(found, dict) else None
+
+
+def of_receipt(receipt: ledger.Receipt, *, edited: bool, given: Any) -> port.Result:
+    """What the model is given of a receipt: `text`, and by name `artifacts`, `changedFiles` and `failed`."""
+    if receipt.get("skipped"):
+        return port.Result("It may have been done already, and a person decided to leave it at that.")
+    text = str(receipt.get("text") or "Done.")
+    if edited:
+        changed = json.dumps(given.model_dump(mode="json", by_alias=True), ensure_ascii=False)
+        text += f"\nA person has changed the arguments; it was done with these: {changed}"
+    known = ("text", "artifacts", "changedFiles", "failed")
+    return port.Result(
+        text,
+        data={name: value for name, value in receipt.items() if name not in known},
+        artifacts=tuple(receipt.get("artifacts", ())),
+        changed_files=tuple(receipt.get("changedFiles", ())),
+        failed=bool(receipt.get("failed")),
+    )

@@ -1,0 +1,72 @@
+"""The node `execute_delegation`: one branch, one delegation of the plan with all that it delegates in turn.
+
+A branch that dies is repeated from its start and goes through its journal; one that has ended is not repeated, because
+its result is written with the graph's own writes before the step is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchestrator_job import artifacts, memory, pack, standing
+from orchestrator_job.delegation import executor, models, progress, protocol, provenance
+from orchestrator_job.delegation.models import DelegationStatus
+from orchestrator_job.state import State
+
+_OTHERS = ("RAG", "Graph")
+"""Origins of evidence that was retrieved; the other origins are the task's own texts."""
+
+
+class Execute:
+    """Carries out the state's `active_delegation_id`."""
+
+    def __init__(
+        self,
+        task: memory.TaskMemory,
+        store: artifacts.Artifacts,
+        loader: standing.Loader,
+        means: executor.Means,
+    ) -> None:
+        self._task = task
+        self._store = store
+        self._loader = loader
+        self._means = means
+
+    async def __call__(self, state: State) -> State:
+        """Writes delegation_states, and completed_delegations and delegation_results of a delegation that ended.
+        Raises as `Executor.work`."""
+        name = state["active_delegation_id"]
+        plan = models.ExecutionPlan.model_validate(await self._store.get(state["execution_plan"]["key"]))
+        message = plan.message(name)
+        held = await self._loader.of(state)
+        document = str(await self._store.get(state["document"]))
+        items = pack.load(await self._store.get(state["pack"]))
+        found = [f"{item.title}\n{item.content}" for item in items if item.origin in _OTHERS]
+        known = provenance.Known.of(self._task, document).more(found)
+        earlier = await self._earlier(state, plan, name)
+        ended = await executor.Executor(self._means, held, known, earlier).work(message)
+        if isinstance(ended, executor.Waiting):
+            key = await self._store.put(ended.requests[0].model_dump(mode="json", by_alias=True), state["round"])
+            waiting = progress.entry(DelegationStatus.INTERRUPTED, message.agent_name, request=key)
+            return {"delegation_states": {name: waiting}}
+        judged = protocol.verdict(ended, tries=protocol.RETRIES)
+        accepted = isinstance(judged, protocol.Accept)
+        status = DelegationStatus.COMPLETED if accepted else DelegationStatus.FAILED
+        verify = isinstance(judged, protocol.Accept) and judged.verify
+        return {
+            "delegation_states": {name: progress.entry(status, ended.agent_name, verify=verify)},
+            "completed_delegations": [name],
+            "delegation_results": {name: await self._store.put(models.dump(ended), state["round"])},
+        }
+
+    async def _earlier(self, state: State, plan: models.ExecutionPlan, name: str) -> Sequence[models.AgentOutput]:
+        """What the groups before this one's handed back."""
+        results = state.get("delegation_results") or {}
+        outputs: list[models.AgentOutput] = []
+        for group in plan.parallel_groups:
+            if name in group:
+                break
+            for one in group:
+                if one in results:
+                    outputs.append(models.AgentOutput.model_validate(await self._store.get(results[one])))
+        return outputs

@@ -1,0 +1,439 @@
+"""One agent's loop: its prompt to the model, the calls that the model makes, their results as data, its report.
+
+The loop is resumed exactly. Each reply and each result is in the journal before the next step is taken; a resumed loop
+goes through them again without asking a model or a tool, and continues where it was. Whether a call is carried out is
+decided in `acting`, by code.
+
+However it ends, it hands back what it has: a budget that is used up, or an agent that repeats itself, gives a report
+without success, with what was found and what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+import structlog
+from pydantic import Field
+
+import crds.errors
+from crds import scope
+from crds.priority import Priority
+from orchestrator_job import errors, ledger, outcome, patience, standing, stuck
+from orchestrator_job.delegation import (
+    acting,
+    asking,
+    budget,
+    journal,
+    made,
+    metrics,
+    models,
+    progress,
+    protocol,
+    provenance,
+    registry,
+    talk,
+)
+from orchestrator_job.delegation.journal import Kind
+from orchestrator_job.delegation.tools import port
+
+_log = structlog.get_logger("orchestrator_job.delegation.executor")
+
+MISTAKES = 5
+"""Calls of a tool that does not exist, is forbidden, or has wrong arguments, before the loop ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What all loops of a run work with. `tools` by their names; `window` is that of the model in tokens; `urgency` the
+    most urgent priority that a call may have; `now` is in UTC. `specialists`: without them every agent is the
+    LegacyAgent."""
+
+    agents: registry.Registry
+    tools: Mapping[str, port.Tool]
+    asks: asking.Asking
+    pool: budget.Budget
+    records: journal.Journal
+    book: ledger.Ledger
+    counts: metrics.Metrics
+    insistence: patience.Patience
+    viewer: scope.Scope
+    model: str
+    urgency: Priority
+    window: int
+    now: Callable[[], datetime]
+    specialists: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The delegation waits for a person; it goes on when it is worked on again after the decision."""
+
+    requests: tuple[acting.Request, ...]
+
+
+class _Delegate(port.Arguments):
+    """A part of your task for another agent, who sees nothing but this."""
+
+    agent: Annotated[str, Field(min_length=1, max_length=60)]
+    task: Annotated[str, Field(min_length=1, max_length=8000)]
+    context: Annotated[str, Field(max_length=40_000)] = ""
+    expected_output: Annotated[str, Field(max_length=2000)] = ""
+
+
+@dataclass(slots=True)
+class _Delegating:
+    """The built-in tool; the loop carries it out itself."""
+
+    description: str
+    name: str = registry.DELEGATE
+    arguments: type[port.Arguments] = _Delegate
+
+
+class _Held(Exception):  # noqa: N818 - not an error: the loop waits
+    """A call waits for a person."""
+
+    def __init__(self, waiting: Waiting) -> None:
+        super().__init__()
+        self.waiting = waiting
+
+
+class Executor:
+    """Carries out delegations of one round. `known` are the texts of the task; `held` its rules."""
+
+    def __init__(
+        self,
+        means: Means,
+        held: standing.Standing,
+        known: provenance.Known,
+        earlier: Sequence[models.AgentOutput] = (),
+    ) -> None:
+        self._means = means
+        self._held = held
+        self._known = known.more(one.result for one in earlier)
+        self._earlier = earlier
+        self._agents = means.agents.visible(held.provisions)
+
+    async def work(self, message: models.DelegationMessage) -> models.AgentOutput | Waiting:
+        """What the agent hands back, a report without success included. Raises Fenced, MayHaveHappened, and what the
+        clients raise when their services stay away: the delegation is resumed then."""
+        agent = self._agent(message.agent_name)
+        try:
+            round_number = progress.round_of(message.delegation_id)
+            await self._means.pool.delegate(round_number, message.delegation_id, message.depth)
+        except errors.BudgetExhausted as error:
+            return made.stopped(message, agent.capability.name, error, made.Made())
+        ended = await _Loop(self, self._means, self._held, agent, message).run()
+        if isinstance(ended, Waiting) or not self._escalates(ended, agent):
+            return ended if isinstance(ended, Waiting) else ended.output
+        return await self._escalated(message, ended)
+
+    def opening(self, agent: registry.Agent, message: models.DelegationMessage) -> list[talk.Message]:
+        """The beginning of an agent's talk."""
+        return talk.opening(
+            agent.prompt,
+            message,
+            self._means.now().date(),
+            self._held,
+            earlier=self._earlier if message.depth == 1 else (),
+            context_tokens=agent.context_tokens,
+            window=self._means.window,
+        )
+
+    def known(self, message: models.DelegationMessage) -> provenance.Known:
+        """The texts that count when an agent names an aim; its task was worded by a model."""
+        return self._known.more([message.context])
+
+    def delegating(self, agent: registry.Agent, message: models.DelegationMessage) -> _Delegating | None:
+        """The built-in tool, for an agent that may delegate at its depth."""
+        deeper = message.depth + 1
+        if not agent.capability.can_sub_delegate or deeper > models.MAX_DEPTH:
+            return None
+        others = [one.capability for one in self._agents.specialists if one.capability.max_depth >= deeper]
+        lines = [f"{one.name}: {one.description}" for one in others if one.name != agent.capability.name]
+        return _Delegating("Give a part of your task to another agent.\n" + "\n".join(lines)) if lines else None
+
+    async def sub(self, message: models.DelegationMessage) -> models.AgentOutput | Waiting | str:
+        """A delegation of an agent to another; a text says why it cannot be."""
+        try:
+            agent = self._agents.agent(message.agent_name)
+        except KeyError:
+            names = ", ".join(one.capability.name for one in self._agents.specialists)
+            return f"There is no agent {message.agent_name!r}; there are {names}."
+        if message.depth > agent.capability.max_depth:
+            return f"{agent.capability.name} is not given work at depth {message.depth}."
+        return await self.work(message)
+
+    def _agent(self, name: str) -> registry.Agent:
+        if not self._means.specialists:
+            return self._agents.legacy
+        try:
+            return self._agents.agent(name)
+        except KeyError:
+            return self._agents.legacy
+
+    def _escalates(self, ended: _Ended, agent: registry.Agent) -> bool:
+        return (
+            ended.reported
+            and agent.capability.name != registry.LEGACY
+            and isinstance(protocol.verdict(ended.output, tries=protocol.RETRIES), protocol.Escalate)
+        )
+
+    async def _escalated(self, message: models.DelegationMessage, ended: _Ended) -> models.AgentOutput | Waiting:
+        """The LegacyAgent, with what the first one reported; of the two reports the one that can be used."""
+        first = ended.output
+        told = f"{first.agent_name} reported:\n{first.result}"
+        sub = message.model_copy(
+            update={
+                "delegation_id": f"{message.delegation_id}.{ended.subs + 1}",
+                "parent_delegation_id": message.delegation_id,
+                "agent_name": registry.LEGACY,
+                "context": "\n\n".join(part for part in (message.context, told) if part),
+            }
+        )
+        second = await self.work(sub)
+        if isinstance(second, Waiting):
+            return second
+        subs = (*first.sub_delegations, sub.delegation_id)
+        if isinstance(protocol.verdict(second, tries=protocol.RETRIES), protocol.Accept):
+            return second.model_copy(
+                update={"delegation_id": message.delegation_id, "sub_delegations": (*subs, *second.sub_delegations)}
+            )
+        return first.model_copy(update={"sub_delegations": subs, "success": False, "needs_verification": True})
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """`reported`: by the agent itself; else it was stopped."""
+
+    output: models.AgentOutput
+    reported: bool
+    subs: int
+
+
+class _Loop:
+    """The loop of one delegation."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        means: Means,
+        held: standing.Standing,
+        agent: registry.Agent,
+        message: models.DelegationMessage,
+    ) -> None:
+        self._executor = executor
+        self._means = means
+        self._held = held
+        self._agent = agent
+        self._message = message
+        self._known = executor.known(message)
+        self._tools = self._offered()
+        self._watch = stuck.Watch()
+        self._made = made.Made()
+        self._ordinal = 0
+        self._calls = 0
+        self._tokens = 0
+        self._mistakes = 0
+        self._record: journal.Record
+
+    async def run(self) -> _Ended | Waiting:
+        """To its report, to its end without one, or to a call that waits."""
+        self._record = await self._means.records.open(self._message.delegation_id)
+        begun = await self._record.recall(0, Kind.BEGUN)
+        if begun is None:
+            begun = {"at": self._means.now().isoformat(), "agent": self._agent.capability.name}
+            await self._record.keep(0, Kind.BEGUN, begun)
+        try:
+            ended = _Ended(await self._reported(), reported=True, subs=len(self._made.subs))
+        except _Held as held:
+            return held.waiting
+        except (errors.BudgetExhausted, errors.Stuck) as error:
+            output = made.stopped(self._message, self._agent.capability.name, error, self._made)
+            ended = _Ended(self._made.into(output), reported=False, subs=len(self._made.subs))
+        await self._count(begun["at"], ended.output)
+        return ended
+
+    async def _reported(self) -> models.AgentOutput:
+        """The report."""
+        turns = self._executor.opening(self._agent, self._message)
+        tries, pieces = 0, ""
+        while True:
+            reply = await self._reply(turns)
+            if reply.calls:
+                self._made.said.append(reply.text)
+                turns.append(talk.called(reply.text, reply.calls))
+                for call in reply.calls:
+                    result = await self._result(call)
+                    turns.append(talk.given(call["name"], result, self._means.window))
+                continue
+            pieces += reply.text
+            self._made.said.append(pieces)
+            turns.append(talk.called(reply.text, ()))
+            if reply.cut:
+                turns.append(talk.said(talk.GO_ON))
+                continue
+            output = protocol.parse(
+                pieces, delegation_id=self._message.delegation_id, agent_name=self._agent.capability.name
+            )
+            judged = protocol.verdict(output, tries=tries)
+            last = self._calls >= self._agent.model_calls
+            if not isinstance(judged, protocol.Retry) or last:
+                return self._made.into(output)
+            tries, pieces = tries + 1, ""
+            turns.append(talk.again(judged.why))
+
+    async def _reply(self, turns: list[talk.Message]) -> made.Reply:
+        """The model's next turn, from the journal or from the model."""
+        self._calls += 1
+        self._ordinal += 1
+        most = self._agent.model_calls
+        if self._calls > most:
+            raise errors.BudgetExhausted(f"{self._agent.capability.name} has used all of its {most} model calls.")
+        last = self._calls == most
+        if last:
+            turns.append(talk.said(talk.LAST))
+        kept = await self._record.recall(self._ordinal, Kind.REPLY)
+        if kept is None:
+            tools = [] if last else [port.offered(one) for one in self._tools.values()]
+            reply = await self._means.asks.ask(
+                self._message.delegation_id,
+                talk.fitted(turns, tools, self._means.window * 3 // 4),
+                tools=tools,
+                priority=max(self._agent.priority, self._means.urgency),
+                model=self._means.model,
+            )
+            kept = made.dumped(reply)
+            await self._record.keep(self._ordinal, Kind.REPLY, kept)
+        found = made.Reply(**kept)
+        self._tokens += found.prompt_tokens + found.answer_tokens
+        return found
+
+    async def _result(self, call: Mapping[str, Any]) -> port.Result:
+        """What a call gave; a call that cannot be carried out is answered too."""
+        self._ordinal += 1
+        name = str(call["name"])
+        self._watch.call(name, call["arguments"])
+        kept = await self._record.recall(self._ordinal, Kind.RESULT)
+        if kept is None:
+            kept = await self._fresh(name, call["arguments"])
+            await self._record.keep(self._ordinal, Kind.RESULT, kept)
+        if kept["mistaken"]:
+            self._mistakes += 1
+            if self._mistakes > MISTAKES:
+                raise errors.Stuck(f"More than {MISTAKES} calls were wrong; the last: {kept['text']}")
+        elif name == registry.DELEGATE:
+            self._made.subs.append(self._sub_id())
+        result = made.restored(kept)
+        self._made.take(name, call["arguments"], result)
+        self._known = self._known.more([result.text])
+        self._watch.found(result.text, failed=result.failed)
+        return result
+
+    async def _fresh(self, name: str, arguments: object) -> dict[str, Any]:
+        """The result of a call that is not in the journal."""
+        tool = self._tools.get(name)
+        try:
+            if tool is None:
+                raise port.Misused(f"There is no tool {name[:100]!r}; there are {', '.join(self._tools)}.")
+            given = port.parse(tool, arguments)
+            done = await (self._delegated(given) if isinstance(tool, _Delegating) else self._called(tool, given))
+        except port.Misused as error:
+            return {**made.stored(port.Result(error.message, failed=True)), "mistaken": True}
+        return {**made.stored(done), "mistaken": False}
+
+    async def _called(self, tool: port.Tool, given: Any) -> port.Result:
+        place = port.Place(
+            viewer=self._means.viewer,
+            delegation_id=self._message.delegation_id,
+            ordinal=self._ordinal,
+            round=progress.round_of(self._message.delegation_id),
+            language=self._message.response_language,
+        )
+        try:
+            if isinstance(tool, port.Acting):
+                return await self._acted(tool, given, place)
+            assert isinstance(tool, port.Reading), tool.name
+            return await self._means.insistence.insist(f"call {tool.name}", lambda: tool.read(given, place))
+        except port.Misused:
+            raise
+        except crds.errors.Permanent as error:
+            if isinstance(error, errors.Failure) or outcome.unauthorized(error) is not None:
+                raise
+            return port.Result(" ".join(filter(None, (error.message, error.remedy))), failed=True)
+
+    async def _acted(self, tool: port.Acting, given: Any, place: port.Place) -> port.Result:
+        done = await acting.act(
+            tool,
+            given,
+            place,
+            agent=self._agent.capability.name,
+            known=self._known,
+            held=self._held.provisions,
+            book=self._means.book,
+            insistence=self._means.insistence,
+        )
+        if isinstance(done, acting.Request):
+            raise _Held(Waiting((done,)))
+        return done
+
+    def _sub_id(self) -> str:
+        return f"{self._message.delegation_id}.{len(self._made.subs) + 1}"
+
+    async def _delegated(self, given: _Delegate) -> port.Result:
+        sub_id = self._sub_id()
+        message = self._message.model_copy(
+            update={
+                "delegation_id": sub_id,
+                "parent_delegation_id": self._message.delegation_id,
+                "depth": self._message.depth + 1,
+                "agent_name": given.agent,
+                "task_summary": given.task,
+                "context": given.context,
+                "expected_output": given.expected_output,
+            }
+        )
+        ended = await self._executor.sub(message)
+        if isinstance(ended, Waiting):
+            raise _Held(ended)
+        if isinstance(ended, str):
+            return port.Result(ended, failed=True)
+        state = "done" if ended.success else "not done, or not whole"
+        issues = ended.structured_data.get("issues")
+        more = f"\nISSUES: {talk.plainly(issues)}" if issues else ""
+        return port.Result(
+            f"{ended.agent_name} ({state}, confidence {ended.confidence:g}):\n{ended.result}{more}",
+            artifacts=ended.artifacts,
+            changed_files=ended.changed_files,
+            failed=not ended.success and not ended.result.strip(),
+        )
+
+    def _offered(self) -> dict[str, port.Tool]:
+        names = self._agent.capability.tool_names
+        tools = {name: self._means.tools[name] for name in names if name in self._means.tools}
+        delegating = self._executor.delegating(self._agent, self._message)
+        return {**tools, delegating.name: delegating} if delegating is not None else tools
+
+    async def _count(self, began: str, output: models.AgentOutput) -> None:
+        await self._means.counts.record(
+            models.DelegationMetrics(
+                delegation_id=self._message.delegation_id,
+                agent_name=self._agent.capability.name,
+                start_time=began,
+                end_time=self._means.now().isoformat(),
+                token_count=self._tokens,
+                llm_calls=self._calls,
+                sub_delegation_count=len(self._made.subs),
+                success=output.success,
+            )
+        )
+        _log.info(
+            "delegation ended",
+            delegation=self._message.delegation_id,
+            agent=self._agent.capability.name,
+            success=output.success,
+            confidence=output.confidence,
+            calls=self._calls,
+        )

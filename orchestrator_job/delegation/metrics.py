@@ -1,0 +1,53 @@
+"""What delegations took: `delegation_metrics`, kept for ninety days (seed 000 "MongoDB Collections").
+
+{_id: "<task uid>/<delegation>", taskUid, clientId, projectId, round, the fields of DelegationMetrics, createdAt,
+expiresAt}. Expired ones are deleted at the end of a run, because not every MongoDB has TTL indexes; those of a task go
+with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from crds import scope
+from orchestrator_job import fence, mongo
+from orchestrator_job.delegation import models, progress
+
+COLLECTION = "delegation_metrics"
+LIFE = timedelta(days=90)
+
+
+class Metrics:
+    """Those of the task whose fence it is; `now` is in UTC."""
+
+    def __init__(
+        self, database: mongo.Database, guard: fence.Fence, owner: scope.Scope, now: Callable[[], datetime]
+    ) -> None:
+        self._database = database
+        self._guard = guard
+        self._owner = {"clientId": owner.client_id, "projectId": owner.project_id}
+        self._now = now
+
+    async def record(self, made: models.DelegationMetrics) -> None:
+        """Store them, once per delegation: a later record takes the place of an earlier one. Raises Fenced."""
+        own = {"_id": f"{self._guard.task_uid}/{made.delegation_id}"}
+        now = self._now()
+        document = {
+            "taskUid": self._guard.task_uid,
+            **self._owner,
+            "round": progress.round_of(made.delegation_id),
+            **models.dump(made),
+            "createdAt": now,
+            "expiresAt": now + LIFE,
+        }
+        await self._guard.keep(
+            lambda: self._database.update(COLLECTION, own, {"$set": document}, upsert=True),
+            lambda: self._database.delete(COLLECTION, own),
+        )
+
+    async def expire(self) -> int:
+        """Delete the client's expired ones; returns their number."""
+        return await self._database.delete(
+            COLLECTION, {"clientId": self._owner["clientId"], "expiresAt": {"$lt": self._now()}}
+        )
