@@ -154,10 +154,7 @@ class Invitation(effects.AtConnection):
         return {**sent, "attachments": [*await effects.files(self._means, given.attachments), own]}
 
 
-def all_of(
-    means: knowledge.Means, outside: effects.Means | None, now: Callable[[], datetime]
-) -> list[port.Tool]:
+def all_of(means: knowledge.Means, outside: effects.Means | None, now: Callable[[], datetime]) -> list[port.Tool]:
     """The tools of this module; invitations only where mails can be sent."""
     found: list[port.Tool] = [Draft(means, now)]
     return found if outside is None else [*found, Invitation(outside, means.task_uid, now)]
-
