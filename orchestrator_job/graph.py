@@ -1,4 +1,7 @@
-"""The graph and the only place that runs it: intake -> evidence -> (plan -> follow ->) respond -> approve -> finalize.
+"""The graphs and the only place that runs them.
+
+    intake -> evidence -> (plan -> follow ->) respond -> approve -> finalize
+    intake -> evidence -> plan_delegations -> (execute_delegation, ... -> consent ->) synthesize -> approve -> finalize
 
 LangGraph's exceptions are translated here: this module raises those of `errors` and `drain`.
 """
@@ -6,6 +9,7 @@ LangGraph's exceptions are translated here: this module raises those of `errors`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from langchain_core.runnables import RunnableConfig
@@ -13,6 +17,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import GraphDrained, GraphRecursionError
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import RunControl
+from langgraph.types import Send
 
 from orchestrator_job import drain, errors
 from orchestrator_job.state import State
@@ -24,11 +29,21 @@ class Node(Protocol):
     async def __call__(self, state: State) -> State: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Fan:
+    """What follows a node: a branch of node `to` for each state that `next` gives, or one of the nodes `others`."""
+
+    to: str
+    others: tuple[str, ...]
+    next: Callable[[State], list[State] | str]
+
+
 class Program:
     """The compiled graph on one thread. `nodes` are (name, node) in the order in which they run.
 
     `skips` names the node that comes after one in place of the next: the nodes between them take no step. They stay
-    known, so that a thread which stopped in one of them is resumed there.
+    known, so that a thread which stopped in one of them is resumed there. `fans` says what follows a node in place of
+    the next; `at_once` bounds the branches that run side by side.
     """
 
     def __init__(
@@ -38,12 +53,17 @@ class Program:
         thread_id: str,
         max_steps: int,
         skips: Mapping[str, str],
+        fans: Mapping[str, Fan],
+        at_once: int,
     ) -> None:
         builder = StateGraph(State)
         previous = START
         for name, node in nodes:
             builder.add_node(name, _step(node))
-            if previous in skips:
+            if previous in fans:
+                fan = fans[previous]
+                builder.add_conditional_edges(previous, _branches(fan), [fan.to, *fan.others])
+            elif previous in skips:
                 # Both are possible: LangGraph refuses a node to which no edge leads.
                 builder.add_conditional_edges(previous, _always(skips[previous]), [name, skips[previous]])
             else:
@@ -51,7 +71,11 @@ class Program:
             previous = name
         builder.add_edge(previous, END)
         self._compiled = builder.compile(checkpointer=saver)
-        self._config: RunnableConfig = {"configurable": {"thread_id": thread_id}, "recursion_limit": max_steps}
+        self._config: RunnableConfig = {
+            "configurable": {"thread_id": thread_id},
+            "recursion_limit": max_steps,
+            "max_concurrency": at_once,
+        }
         self._max_steps = max_steps
         self._control = RunControl()
 
@@ -62,7 +86,8 @@ class Program:
     async def found(self) -> dict[str, Any]:
         """The thread's last state, including written results of nodes; empty for a new thread."""
         snapshot = await self._compiled.aget_state(self._config)
-        return dict(snapshot.values)
+        # Channels that put branches together have a value without being written.
+        return dict(snapshot.values) if snapshot.created_at is not None else {}
 
     async def go(self, begin: State | None) -> dict[str, Any]:
         """Run from the start with `begin`, or resume after the last finished node with None; the final state.
@@ -81,6 +106,14 @@ class Program:
                 remedy="Raise spec.budget.maxSteps and try again; the next run resumes from the checkpoint.",
             ) from error
         return dict(final)
+
+
+def _branches(fan: Fan) -> Callable[[State], list[Send] | str]:
+    def choose(state: State) -> list[Send] | str:
+        found = fan.next(state)
+        return found if isinstance(found, str) else [Send(fan.to, branch) for branch in found]
+
+    return choose
 
 
 def _always(name: str) -> Callable[[State], str]:

@@ -34,13 +34,17 @@ from orchestrator_job import (
     standing,
     state,
 )
+from orchestrator_job.delegation import dag, journal, metrics
 from orchestrator_job.settings import Settings
 from orchestrator_job.state import State
 from router import client as router_client
 
 if TYPE_CHECKING:
     from orchestrator_job import graph
+    from orchestrator_job.delegation import wiring
 
+_IN_TIME = 0.8
+"""Share of the run's time for delegations; the synthesis has the rest."""
 _FIRST_SEARCH = 0.75
 """Share of the evidence's characters for the first search of a run that makes a plan; its steps fill the rest."""
 _log = structlog.get_logger("orchestrator_job.run")
@@ -127,23 +131,79 @@ class Run:
             graph_module, checkpoints_module = await importing
         self._fields.update(correlation_id=task.correlation_id, epoch=self._guard.epoch)
         saver = await checkpoints_module.open_saver(self._database, self._guard)
-        steps = [(name, _traced(self._spans, name, node)) for name, node in self._nodes(task)]
-        most = _smaller(self._settings.max_steps, task.budget, "max_steps")
-        skips = {} if self._settings.plans else {"evidence": "respond"}
-        program: graph.Program = graph_module.Program(steps, saver, task.task_uid, most, skips)
-        request.listen(program.request_drain)
+        wanted = state.DELEGATION if self._settings.use_delegation_graph else state.LEGACY
+        program = self._program(graph_module, saver, task, wanted)
         values = await program.found()
         digest = task.digest()
         step = rounds.plan(values, digest)
-        _log.info("thread", step=type(step).__name__, found_round=values.get("round"))
+        begun = values.get("graph", state.LEGACY)
+        if begun != wanted and not isinstance(step, rounds.Begin):
+            # A round ends on the graph that it began on, whatever the settings are now.
+            program = self._program(graph_module, saver, task, begun)
+            values = await program.found()
+        request.listen(program.request_drain)
+        _log.info("thread", step=type(step).__name__, found_round=values.get("round"), graph=begun)
         if isinstance(step, rounds.Begin):
-            values = await program.go(state.State(schema=state.SCHEMA, round=step.round, digest=digest))
+            begin = state.State(schema=state.SCHEMA, round=step.round, digest=digest)
+            values = await program.go(begin if begun == wanted == state.LEGACY else {**begin, "graph": wanted})
         elif isinstance(step, rounds.Resume):
             values = await program.go(None)
         await self._tidy(saver, int(values["round"]))
         return _finished(values)
 
+    def _program(self, graph_module: Any, saver: Any, task: memory.TaskMemory, path: str) -> graph.Program:
+        """The program of one of the two graphs, on the task's thread."""
+        settings = self._settings
+        most = _smaller(settings.max_steps, task.budget, "max_steps")
+        delegates = path == state.DELEGATION
+        found = self._delegating(task) if delegates else self._nodes(task)
+        steps = [(name, _traced(self._spans, name, node)) for name, node in found]
+        skips = {} if delegates or settings.plans else {"evidence": "respond"}
+        fans: dict[str, graph.Fan] = {}
+        if delegates:
+            order = dag.Dag(side_by_side=settings.use_dag_execution)
+            fan = graph_module.Fan(dag.EXECUTE, (dag.CONSENT, dag.SYNTHESIZE), order.next)
+            fans = {dag.PLAN: fan, dag.CONSENT: fan}
+        program: graph.Program = graph_module.Program(
+            steps, saver, task.task_uid, most, skips, fans, settings.delegations_at_once
+        )
+        return program
+
+    def _delegating(self, task: memory.TaskMemory) -> list[tuple[str, graph.Node]]:
+        """The nodes of the delegation graph; those at its ends are the ones of the other graph."""
+        # A run that does not delegate starts without them.
+        from orchestrator_job.delegation import wiring
+
+        legacy = dict(self._nodes(task))
+        loop = asyncio.get_running_loop()
+        late = loop.time() + self._settings.working_seconds * _IN_TIME
+        store, guard, settings = self._store, self._guard, self._settings
+        loader = standing.Loader(self._kb, task.scope, store, self._insistence, context_chars=settings.context_chars)
+        parts = wiring.Parts(
+            settings=settings,
+            task=task,
+            database=self._database,
+            guard=guard,
+            store=store,
+            book=ledger.Ledger(self._database, guard, self._now, task.approvals),
+            loader=loader,
+            kb=self._kb,
+            router=self._router,
+            insistence=self._insistence,
+            account_of=ending.Account(task, store, loader, model=settings.model, now=self._now),
+            late=lambda: loop.time() > late,
+            now=self._now,
+        )
+        between = self._delegates(parts)
+        ends = [(name, legacy[name]) for name in ("approve", "finalize")]
+        return [("intake", legacy["intake"]), ("evidence", legacy["evidence"]), *between, *ends]
+
+    def _delegates(self, parts: wiring.Parts) -> list[tuple[str, graph.Node]]:
+        """The nodes between evidence and approval."""
+        raise NotImplementedError
+
     def _nodes(self, task: memory.TaskMemory) -> list[tuple[str, graph.Node]]:
+        """The nodes of the graph without delegations."""
         settings, store, guard = self._settings, self._store, self._guard
         book = ledger.Ledger(self._database, guard, self._now, task.approvals)
         loader = standing.Loader(self._kb, task.scope, store, self._insistence, context_chars=settings.context_chars)
@@ -222,6 +282,8 @@ class Run:
         try:
             removed = await saver.keep_latest(self._settings.task_uid)
             removed += await self._store.prune(round_number)
+            removed += await journal.Journal(self._database, self._guard, self._store, self._now).prune(round_number)
+            removed += await metrics.expire(self._database, self._now())
             _log.info("tidied", removed=removed)
         except crds.errors.JervisError as error:
             _log.warning("tidying failed", reason=error.message)

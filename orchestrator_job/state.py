@@ -11,6 +11,8 @@ from typing import Annotated, Any, TypedDict
 from orchestrator_job.delegation import progress
 
 SCHEMA = 1
+LEGACY, DELEGATION = "legacy", "delegation"
+"""The two graphs."""
 
 
 class State(TypedDict, total=False):
@@ -27,7 +29,7 @@ class State(TypedDict, total=False):
 
     Of the delegation graph (seed 000 "OrchestratorState Fields"); `progress` reads and makes them:
 
-    graph                    which graph the round began on; absent: the one without delegations
+    graph                    LEGACY or DELEGATION: which graph the round began on; absent: LEGACY
     execution_plan           what `progress.planned` gives: the artifact key of the ExecutionPlan, its groups and agents
     delegation_states        delegation id -> what `progress.entry` gives
     active_delegation_id     in the state of one branch alone: the delegation that it carries out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import JsonValue
@@ -24,7 +24,6 @@ class Made:
     """What a loop has found and made so far; `said` are the texts of its model."""
 
     said: list[str] = field(default_factory=list)
-
     sources: list[str] = field(default_factory=list)
     artifacts: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -118,5 +117,11 @@ def stored(result: port.Result) -> dict[str, Any]:
 
 def restored(kept: Mapping[str, Any]) -> port.Result:
     """What `stored` gave."""
-    listed = {name: tuple(kept[name]) for name in ("sources", "artifacts", "changed_files")}
-    return replace(port.Result(kept["text"], data=kept["data"], failed=kept["failed"]), **listed)
+    return port.Result(
+        kept["text"],
+        data=kept["data"],
+        sources=tuple(kept["sources"]),
+        artifacts=tuple(kept["artifacts"]),
+        changed_files=tuple(kept["changed_files"]),
+        failed=kept["failed"],
+    )

@@ -46,8 +46,7 @@ class Metrics:
             lambda: self._database.delete(COLLECTION, own),
         )
 
-    async def expire(self) -> int:
-        """Delete the client's expired ones; returns their number."""
-        return await self._database.delete(
-            COLLECTION, {"clientId": self._owner["clientId"], "expiresAt": {"$lt": self._now()}}
-        )
+
+async def expire(database: mongo.Database, now: datetime) -> int:
+    """Delete the expired ones; returns their number."""
+    return await database.delete(COLLECTION, {"expiresAt": {"$lt": now}})

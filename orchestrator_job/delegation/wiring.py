@@ -1,0 +1,92 @@
+"""The delegation graph of a run, put together: its nodes between evidence and approval, and what they work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from crds import pendingtask
+from kb import client as kb_client
+from orchestrator_job import artifacts, ending, fence, ledger, memory, mongo, patience, standing
+from orchestrator_job.delegation import (
+    asking,
+    budget,
+    consent,
+    execution,
+    executor,
+    journal,
+    metrics,
+    registry,
+)
+from orchestrator_job.delegation.tools import port
+from orchestrator_job.settings import Settings
+from router import client as router_client
+
+WINDOW = 16_384
+"""Tokens of the model's window where none is set: the least that the workflow's role is meant to have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a run has. `late()`: its time is nearly over; `now` is in UTC."""
+
+    settings: Settings
+    task: memory.TaskMemory
+    database: mongo.Database
+    guard: fence.Fence
+    store: artifacts.Artifacts
+    book: ledger.Ledger
+    loader: standing.Loader
+    kb: kb_client.Client
+    router: router_client.Client
+    insistence: patience.Patience
+    account_of: ending.Account
+    late: Callable[[], bool]
+    now: Callable[[], datetime]
+
+    def limits(self) -> budget.Limits:
+        """Of the settings and the task's budget the smaller ones."""
+        settings, own = self.settings, self.task.budget or pendingtask.Budget()
+        return budget.Limits(
+            llm_calls=_smaller(settings.max_llm_calls, own.max_llm_calls),
+            tokens=own.max_tokens,
+            delegations=_smaller(settings.max_delegations, own.max_delegations),
+            depth=_smaller(settings.max_depth, own.max_depth),
+        )
+
+    def asks(self) -> asking.Asking:
+        """The way in which this graph asks models."""
+        pool = budget.Budget(self.guard, self.limits(), self.late)
+        return asking.Asking(self.router, pool, self.insistence, num_ctx=self.settings.num_ctx)
+
+    def means(self, tools: Mapping[str, port.Tool]) -> executor.Means:
+        """What the loops of agents work with."""
+        return executor.Means(
+            agents=registry.Registry.load(),
+            tools=tools,
+            asks=self.asks(),
+            pool=budget.Budget(self.guard, self.limits(), self.late),
+            records=journal.Journal(self.database, self.guard, self.store, self.now),
+            book=self.book,
+            counts=metrics.Metrics(self.database, self.guard, self.task.scope, self.now),
+            insistence=self.insistence,
+            viewer=self.task.scope,
+            model=self.settings.model,
+            urgency=self.settings.priority,
+            window=self.settings.num_ctx or WINDOW,
+            now=self.now,
+            specialists=self.settings.use_specialist_agents,
+        )
+
+    def execute(self, tools: Mapping[str, port.Tool]) -> execution.Execute:
+        """The node `execute_delegation`."""
+        return execution.Execute(self.task, self.store, self.loader, self.means(tools))
+
+    def consent(self) -> consent.Consent:
+        """The node `consent`."""
+        return consent.Consent(self.account_of, self.store, self.database, self.guard, self.book)
+
+
+def _smaller(setting: int, own: int | None) -> int:
+    return setting if own is None else min(setting, own)

@@ -1,0 +1,33 @@
+"""What whole loops need."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.orchestrator_job.delegation import workbench
+
+
+@pytest.fixture
+async def router(fake: process.Fake) -> AsyncIterator[router_client.Client]:
+    """The simulator, as the router's client sees it."""
+    async with httpx.AsyncClient(transport=router_client.few(), timeout=30) as http:
+        yield router_client.Client(fake.url, http)
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[workbench.Target]:
+    """Where effects happen."""
+    async with workbench.target() as made:
+        yield made
+
+
+@pytest.fixture
+def uid() -> str:
+    """A task of its own."""
+    return uuid.uuid4().hex
