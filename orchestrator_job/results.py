@@ -60,7 +60,14 @@ class RememberSession:
     repeatable = True
 
     def __init__(
-        self, database: mongo.Database, owner: scope.Scope, task_uid: str, source: str, summary: str, now: datetime
+        self,
+        database: mongo.Database,
+        owner: scope.Scope,
+        task_uid: str,
+        source: str,
+        summary: str,
+        now: datetime,
+        details: Mapping[str, Any] | None = None,
     ) -> None:
         self._database = database
         self._owner = {"clientId": owner.client_id, "projectId": owner.project_id}
@@ -68,6 +75,7 @@ class RememberSession:
         self._source = source
         self._summary = summary[:SESSION_SUMMARY_CHARS]
         self._now = now
+        self._details = None if details is None else dict(details)
 
     def intent(self) -> Mapping[str, Any]:
         """Collection, client and project."""
@@ -89,7 +97,7 @@ class RememberSession:
                 "expiresAt": self._now + SESSION_LIFE,
                 "source": self._source,
                 "summary": self._summary,
-                "details": None,
+                "details": self._details,
                 "taskId": self._task_uid,
             },
         )

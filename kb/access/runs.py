@@ -18,6 +18,8 @@ _ROUTES = frozenset(
         ("GET", "/api/v1/user-context"),
         ("GET", "/api/v1/content/{key}"),
         ("GET", "/api/v1/memory/task/{uid}"),
+        ("GET", "/api/v1/memory/session"),
+        ("GET", "/api/v1/memory/procedural"),
         ("GET", "/api/v1/chunks/{chunkId}"),
         ("POST", "/api/v1/retrieve"),
         ("POST", "/api/v1/search/hybrid"),

@@ -77,10 +77,13 @@ class Findings(message.Request):
 
 
 class Step(message.Request):
-    """One step of a procedure: which agent does what."""
+    """One step of a procedure: which agent does what, with which parameters (seed 000 "ProcedureStep")."""
 
     agent: Name
     action: Annotated[Text, StringConstraints(max_length=2000)]
+    parameters: dict[Annotated[str, StringConstraints(min_length=1, max_length=100)], JsonValue] = Field(
+        default_factory=dict, max_length=20
+    )
 
 
 class ProcedureDraft(message.Request):

@@ -120,11 +120,16 @@ class Memory:
         )
 
     async def procedures(
-        self, client_id: str, trigger: str | None = None, *, limit: int | None = None
+        self,
+        client_id: str,
+        trigger: str | None = None,
+        *,
+        limit: int | None = None,
+        viewer: scope.Scope | None = None,
     ) -> list[api.Procedure]:
-        """How a client's tasks are done, best first."""
-        query = {"clientId": client_id, "trigger": trigger, "limit": None if limit is None else str(limit)}
-        given = {name: value for name, value in query.items() if value is not None}
+        """How a client's tasks are done, best first. `viewer` is a scope of the client as which a run asks, whose token
+        opens no other."""
+        given = _query(viewer or scope.Scope(client_id=client_id), trigger=trigger, limit=limit)
         return (await self._way.call("GET", "/api/v1/memory/procedural", api.Procedures, params=given)).procedures
 
     async def save_procedure(self, draft: api.ProcedureDraft) -> api.Procedure:

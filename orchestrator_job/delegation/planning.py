@@ -1,0 +1,256 @@
+"""The node `plan_delegations`: which agents do what, in which order, with which context.
+
+In this order: a question that one look answers gets one delegation without a model; a procedure that the user defined
+is followed as it stands; else the model chooses agents, and a plan that it cannot make after two corrections becomes
+one delegation to the LegacyAgent. How the plan came about is recorded in the state and in the session memory. The node
+only reads, stores content under its own hash, and settles one repeatable effect: a process that dies in it repeats it.
+
+Source: seed 000 "Delegation Graph Flow", seed 001 "Procedural Memory" and "Session Memory".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import structlog
+from pydantic import JsonValue
+
+from crds import priority
+from kb import api
+from kb import client as kb_client
+from orchestrator_job import (
+    artifacts,
+    errors,
+    language,
+    ledger,
+    memory,
+    mongo,
+    pack,
+    prompt,
+    results,
+    standing,
+)
+from orchestrator_job.delegation import asking, briefs, category, models, plans, procedures, progress, registry
+from orchestrator_job.state import State
+from router import client as router_client
+
+_log = structlog.get_logger("orchestrator_job.delegation.planning")
+
+RETRIES = 2
+"""Number of corrections that the model gets before the LegacyAgent has the whole task."""
+NUM_CTX = 16_384
+"""Window of the planning model where none is set, in tokens: the least that the workflow's role is meant to have."""
+_SESSION_ENTRIES = 10
+_SESSION_SECONDS = 5.0
+
+_HINTS = {
+    api.TaskCategory.ADVICE: "A question: find out what is asked, and change nothing.",
+    api.TaskCategory.SINGLE_TASK: "One thing to do: find out what is needed for it, do it, and check it.",
+    api.TaskCategory.EPIC: "Several goals: at most one delegation for each, in the order in which one needs another.",
+    api.TaskCategory.GENERATIVE: (
+        "Something new: first a delegation that designs it, with what it has to do and how one sees that it does; then "
+        "those that make its parts."
+    ),
+}
+
+
+class Way(StrEnum):
+    """How a plan came about."""
+
+    ONE_LOOK = "one_look"
+    PROCEDURE = "procedure"
+    MODEL = "model"
+    FALLBACK = "fallback"
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What the node works with. `model` plans; `num_ctx` is its window; `now` is in UTC."""
+
+    task: memory.TaskMemory
+    kb: kb_client.Client
+    store: artifacts.Artifacts
+    loader: standing.Loader
+    asks: asking.Asking
+    database: mongo.Database
+    book: ledger.Ledger
+    agents: registry.Registry
+    model: str
+    urgency: priority.Priority
+    num_ctx: int | None
+    now: Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    way: Way
+    domain: models.DomainType
+    drafts: tuple[plans.Draft, ...]
+    note: str = ""
+    procedure: str | None = None
+
+
+class PlanDelegations:
+    """`specialists`: the flag use_specialist_agents; `side_by_side`: use_dag_execution; `by_procedure`:
+    use_procedural_memory."""
+
+    def __init__(self, means: Means, *, specialists: bool, side_by_side: bool, by_procedure: bool) -> None:
+        self._means = means
+        self._specialists = specialists
+        self._side_by_side = side_by_side
+        self._by_procedure = by_procedure
+
+    async def __call__(self, state: State) -> State:
+        """Writes execution_plan, domain, response_language and session_memory. Raises Fenced, StoreUnavailable, what a
+        refused token raises, and Unavailable while no model can be asked."""
+        means, number = self._means, state["round"]
+        held = await means.loader.of(state)
+        items = pack.load(await means.store.get(state["pack"]))
+        document = str(await means.store.get(state["document"]))
+        spoken = state.get("response_language") or spoken_language(means.task, document)
+        session = await self._session(state)
+        agents = means.agents.visible(held.provisions)
+        planned = await self._planned(state, held, items, document, spoken, session, agents)
+        if not self._specialists:
+            legacy = agents.legacy.name
+            drafts = tuple(one.model_copy(update={"agent": legacy}) for one in planned.drafts)
+        else:
+            drafts = planned.drafts
+        made = plans.plan(
+            drafts,
+            planned.domain,
+            number,
+            viewer=means.task.scope,
+            language=spoken,
+            contexts=[
+                briefs.context(state["question"], items, agents.agent(one.agent).context_tokens) for one in drafts
+            ],
+            side_by_side=self._side_by_side,
+        )
+        key = await means.store.put(models.dump(made), number)
+        how = {"way": planned.way.value, "note": planned.note, "procedure": planned.procedure}
+        await self._remember(number, made, how)
+        _log.info("delegations planned", way=planned.way.value, delegations=len(drafts), note=planned.note)
+        listed: JsonValue = [one.model_dump(mode="json", by_alias=True) for one in session]
+        return {
+            "execution_plan": {**progress.planned(made, key), **how},
+            "domain": made.domain.value,
+            "response_language": spoken,
+            "session_memory": state.get("session_memory") or await means.store.put(listed, number),
+        }
+
+    async def _planned(
+        self,
+        state: State,
+        held: standing.Standing,
+        items: Sequence[pack.Item],
+        document: str,
+        spoken: str,
+        session: Sequence[api.SessionEntry],
+        agents: registry.Registry,
+    ) -> _Planned:
+        means, question = self._means, state["question"]
+        seeing = {one.name for one in agents.specialists}
+        if "Research" in seeing and category.one_look(means.task, document, spoken):
+            draft = plans.Draft(agent="Research", task=question, expected_output="The answer with its sources.")
+            return _Planned(Way.ONE_LOOK, models.DomainType.RESEARCH, (draft,))
+        found = procedures.Found()
+        if self._by_procedure:
+            found = await procedures.look_up(means.kb, means.task.scope, means.task, document)
+        if found.own is not None:
+            followed = procedures.drafts(found.own, agents, question)
+            first = agents.agent(followed[0].agent).capability.domains[0]
+            name = found.own.trigger_pattern
+            return _Planned(Way.PROCEDURE, first, tuple(followed), f"By the procedure {name!r}.", found.own.id)
+        kind = category.of(means.task, document, spoken)
+        asked = briefs.Asked(
+            question=question,
+            hint=_HINTS[kind],
+            today=means.now().date(),
+            rules=held,
+            items=tuple(items),
+            session=tuple(session),
+            learned=found.learned,
+            agents=agents.specialists if self._specialists else (agents.legacy,),
+        )
+        return await self._by_model(state, asked, agents)
+
+    async def _by_model(self, state: State, asked: briefs.Asked, agents: registry.Registry) -> _Planned:
+        means = self._means
+        problem = ""
+        try:
+            talk = briefs.messages(asked, means.num_ctx or NUM_CTX)
+            for tries in range(1 + RETRIES):
+                reply = await means.asks.ask(
+                    f"r{state['round']}.plan",
+                    talk,
+                    schema=plans.schema(asked.agents),
+                    priority=means.urgency,
+                    model=means.model,
+                    num_ctx=means.num_ctx,
+                    num_predict=briefs.ANSWER_TOKENS,
+                )
+                try:
+                    domain, drafts = plans.parse(prompt.restore(reply.text), asked.agents, asked.rules.provisions)
+                except plans.Unusable as error:
+                    problem = error.message
+                    _log.warning("delegations.unusable", tries=tries + 1, problem=problem)
+                    talk = [*talk, {"role": "assistant", "content": reply.text}, prompt.correction(problem)]
+                else:
+                    return _Planned(Way.MODEL, domain, drafts)
+            note = f"Model {means.model!r} made no usable plan in {1 + RETRIES} tries: {problem}"
+        except router_client.Unauthorized:
+            raise
+        except (errors.BudgetExhausted, plans.Unusable, router_client.Rejected) as error:
+            note = error.message
+        draft = plans.Draft(agent=agents.legacy.name, task=asked.question[:4000])
+        return _Planned(Way.FALLBACK, models.DomainType.RESEARCH, (draft,), note[:500])
+
+    async def _session(self, state: State) -> list[api.SessionEntry]:
+        """What happened lately for this client and project, newest first; none while the knowledge base is away."""
+        means = self._means
+        if (stored := state.get("session_memory")) is not None:
+            listed = await means.store.get(stored)
+            entries = listed if isinstance(listed, list) else []
+            return [api.SessionEntry.model_validate(one) for one in entries]
+        if means.task.scope.is_global:
+            return []
+        try:
+            async with asyncio.timeout(_SESSION_SECONDS):
+                return await means.kb.memory.session(means.task.scope, limit=_SESSION_ENTRIES)
+        except (kb_client.Unavailable, kb_client.Rejected, TimeoutError) as error:
+            _log.warning("planning without the session memory", reason=str(error))
+            return []
+
+    async def _remember(self, number: int, made: models.ExecutionPlan, how: dict[str, Any]) -> None:
+        means = self._means
+        entry = results.RememberSession(
+            means.database,
+            means.task.scope,
+            means.task.task_uid,
+            models.SessionSource.ORCHESTRATOR_DECISION.value,
+            summary(made),
+            means.now(),
+            {"round": number, "domain": made.domain.value, **how},
+        )
+        await means.book.settle(f"r{number}.plan_delegations", 0, entry)
+
+
+def spoken_language(task: memory.TaskMemory, document: str) -> str:
+    """In which a person is answered: that of what they said last, else that of the task's text."""
+    said = [one.text for one in reversed(task.messages)] + [one.text for one in reversed(task.answers)]
+    return language.of([*said, document])
+
+
+def summary(made: models.ExecutionPlan) -> str:
+    """A plan in at most 200 characters: the agents, group by group."""
+    names = {one.delegation_id: one.agent_name for one in made.delegations}
+    groups = [" and ".join(names[one] for one in group) for group in made.parallel_groups]
+    said = f"Delegated to {', then '.join(groups)}: {made.delegations[0].task_summary}"
+    line = " ".join(said.split())
+    return line if len(line) <= results.SESSION_SUMMARY_CHARS else f"{line[: results.SESSION_SUMMARY_CHARS - 1]}…"

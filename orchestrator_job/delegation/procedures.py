@@ -1,0 +1,123 @@
+"""Procedures: how tasks of a pattern are done for a client, looked up before a plan is made (seed 001 "Procedural
+Memory"). Pure, but for the look-up.
+
+What a user defined is followed as it stands, without a model. What was learned from earlier tasks is shown to the model
+that plans, as data: its words were a model's once, and such words do not become orders by being kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from crds import scope
+from kb import api
+from kb import client as kb_client
+from orchestrator_job import memory
+from orchestrator_job.delegation import category, models, plans, registry
+
+_log = structlog.get_logger("orchestrator_job.delegation.procedures")
+
+_LOOKED_AT = 200
+_LEARNED_SHOWN = 3
+_PREFIX = 4
+"""Letters that two forms of a word have in common at least: "completion", "completed"."""
+_TOKEN = re.compile(r"[^\W_]+")
+_FILLERS = frozenset(("with", "of", "a", "an", "the", "for", "and", "to", "s", "is", "task", "request"))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`own` is followed; `learned` are shown. Both may be empty."""
+
+    own: api.Procedure | None = None
+    learned: tuple[api.Procedure, ...] = ()
+
+
+async def look_up(kb: kb_client.Client, viewer: scope.Scope, task: memory.TaskMemory, text: str) -> Found:
+    """The procedures that fit the task. None where the client has none, or the knowledge base is away: a plan can be
+    made without."""
+    if viewer.is_global:
+        return Found()
+    try:
+        every = await kb.memory.procedures(viewer.client_id, limit=_LOOKED_AT, viewer=viewer)
+    except (kb_client.Unavailable, kb_client.Rejected) as error:
+        _log.warning("planning without procedures", reason=error.message)
+        return Found()
+    return chosen(every, words(task, text))
+
+
+def chosen(every: Iterable[api.Procedure], of_task: Collection[str]) -> Found:
+    """The user's own procedure whose trigger says most about the task, and the best of the learned ones."""
+    fitting = [one for one in every if fits(one.trigger_pattern, of_task)]
+    fitting.sort(key=lambda one: (-len(_tokens(one.trigger_pattern)), -one.score, one.id))
+    own = [one for one in fitting if one.source == "user_defined"]
+    learned = [one for one in fitting if one.source != "user_defined" and one.success_rate > 0]
+    return Found(own[0] if own else None, tuple(learned[:_LEARNED_SHOWN]))
+
+
+def words(task: memory.TaskMemory, text: str) -> frozenset[str]:
+    """The words of a task that a trigger may name: those of its facets, title and text."""
+    said = [*category.facets(task, text), task.title, text, *(str(tag) for tag in _tags(task))]
+    return frozenset(word for part in said for word in _tokens(part))
+
+
+def fits(trigger: str, of_task: Collection[str]) -> bool:
+    """Whether the task has every word of the trigger, in any form."""
+    wanted = _tokens(trigger)
+    return bool(wanted) and all(any(_same(one, word) for word in of_task) for one in wanted)
+
+
+def trigger(task: memory.TaskMemory, text: str) -> str:
+    """The trigger of what is learned from this task, such as `email_deadline_question`."""
+    return "_".join(category.facets(task, text))
+
+
+def drafts(procedure: api.Procedure, agents: registry.Registry, question: str) -> list[plans.Draft]:
+    """The steps as delegations, one after another. An agent that does not exist, or that rules leave no tool, is
+    replaced by the LegacyAgent."""
+    made = []
+    for number, raw in enumerate(procedure.procedure_steps, start=1):
+        step = models.ProcedureStep.model_validate(raw)
+        try:
+            name = agents.agent(step.agent).name
+        except KeyError:
+            name = agents.legacy.name
+        limits = tuple(f"{key}: {value}" for key, value in step.parameters.items())
+        summary = f"{step.action}\nThis is a step of the procedure {procedure.trigger_pattern!r} for: {question}"
+        made.append(
+            plans.Draft(agent=name, task=summary, constraints=limits, depends_on=(number - 1,) if number > 1 else ())
+        )
+    return made
+
+
+def shown(learned: Sequence[api.Procedure]) -> str:
+    """Learned procedures as lines."""
+    lines = []
+    for one in learned:
+        steps = " -> ".join(f"{step.get('agent', '')}: {step.get('action', '')}" for step in one.procedure_steps)
+        lines.append(f"{one.trigger_pattern} ({one.usage_count} times, {one.success_rate:.0%} well): {steps}")
+    return "\n".join(lines)
+
+
+def _tokens(text: str) -> list[str]:
+    return [word for word in _TOKEN.findall(text.casefold()) if word not in _FILLERS]
+
+
+def _same(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    short, long = sorted((one, other), key=len)
+    if len(short) < _PREFIX:
+        return len(short) == _PREFIX - 1 and long.startswith(short) and len(long) <= len(short) + 2
+    pairs = enumerate(zip(short, long, strict=False))
+    common = next((place for place, (left, right) in pairs if left != right), len(short))
+    return common >= max(_PREFIX, len(short) - 3)
+
+
+def _tags(task: memory.TaskMemory) -> Sequence[object]:
+    tags = task.structured_data.get("tags")
+    return tags if isinstance(tags, list | tuple) else [tags] if tags else []

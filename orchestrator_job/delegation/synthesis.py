@@ -1,0 +1,372 @@
+"""The node `synthesize`: one answer from what the delegations handed back.
+
+Results are merged whole, statements that an agent is not sure of are looked up in the knowledge base, and the model
+writes the answer in the user's language with numbered evidence. One result that needs none of this is the answer as it
+stands, without a model. Where no model can write it, because the budget is used up or its answers are no use, the
+results follow one another, with what is missing. The node only reads and stores content under its own hash.
+
+Source: seed 000 "Delegation Graph Flow" (merges results, cross-check, response language).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from importlib import resources
+
+import structlog
+
+from crds import priority
+from kb import api
+from kb import client as kb_client
+from orchestrator_job import answer, artifacts, errors, language, memory, pack, patience, plan, prompt, standing, stuck
+from orchestrator_job.delegation import asking, briefs, claims, models, protocol
+from orchestrator_job.delegation.models import DelegationStatus
+from orchestrator_job.state import State
+from router import client as router_client
+
+_log = structlog.get_logger("orchestrator_job.delegation.synthesis")
+
+TAG = "[prompt:job.synthesize/v1]"
+RETRIES = 2
+NUM_CTX = 16_384
+ANSWER_TOKENS = 3072
+UNCONFIRMED = 0.5
+"""Most confidence of an answer with statements that nothing supports."""
+_TOKEN_BYTES = 4
+_PASSAGES = 3
+_SOURCES = 20
+_SOURCE_MARK = re.compile(r"\[(?:source: ?)?([^\[\]\s]+::[^\[\]\n]+?)\]")
+_NUMBER_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What was handed back, in the order of the plan. `missing`: what failed or is not there, a line each. `doubted`:
+    outputs whose statements are to be looked up."""
+
+    outputs: tuple[models.AgentOutput, ...]
+    missing: tuple[str, ...] = ()
+    doubted: tuple[str, ...] = ()
+    artifacts: tuple[str, ...] = ()
+    changed_files: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+    @property
+    def usable(self) -> tuple[models.AgentOutput, ...]:
+        """Those that say something."""
+        return tuple(one for one in self.outputs if one.result.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What the node works with. `model` writes the answer; `urgency` is that of its calls, `beside` that of queries to
+    the knowledge base; `now` is in UTC."""
+
+    task: memory.TaskMemory
+    kb: kb_client.Client
+    store: artifacts.Artifacts
+    loader: standing.Loader
+    insistence: patience.Patience
+    asks: asking.Asking
+    model: str
+    urgency: priority.Priority
+    beside: priority.Priority
+    num_ctx: int | None
+    context_chars: int
+    now: Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    items: tuple[pack.Item, ...]
+    unconfirmed: tuple[str, ...] = field(default=())
+
+
+class Synthesize:
+    """Writes the round's answer."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+
+    async def __call__(self, state: State) -> State:
+        """Writes pack, answer and trail. Raises Fenced, Stuck, what a refused token raises, and Unavailable while a
+        service is away."""
+        means, number = self._means, state["round"]
+        held = await means.loader.of(state)
+        items = pack.load(await means.store.get(state["pack"]))
+        merged = await self._merged(state)
+        spoken = state.get("response_language") or language.DEFAULT
+        checked = _Checked(await self._read(merged, items, held))
+        given = direct(merged, checked.items, spoken, held)
+        if given is None:
+            checked = await self._checked(merged, checked.items, held)
+            given = await self._written(state, merged, checked, spoken, held)
+        trail: list[str] = []
+        if given.needs_input:
+            asked = sorted(" ".join(each.lower().split()) for each in given.questions)
+            trail = stuck.note(state.get("trail", []), "ask", list(asked))
+        _log.info(
+            "synthesized",
+            outputs=len(merged.outputs),
+            missing=len(merged.missing),
+            unconfirmed=len(checked.unconfirmed),
+            citations=given.citations,
+        )
+        return {
+            "pack": await means.store.put(pack.dump(checked.items), number),
+            "answer": await means.store.put(given.model_dump(by_alias=True), number),
+            "trail": trail,
+        }
+
+    async def _merged(self, state: State) -> Merged:
+        made = models.ExecutionPlan.model_validate(await self._means.store.get(state["execution_plan"]["key"]))
+        keys = state.get("delegation_results") or {}
+        ids = [one for group in made.parallel_groups for one in group]
+        outputs = {
+            one: models.AgentOutput.model_validate(await self._means.store.get(keys[one])) for one in ids if one in keys
+        }
+        return merge(made, outputs, state.get("delegation_states") or {})
+
+    async def _read(
+        self, merged: Merged, items: tuple[pack.Item, ...], held: standing.Standing
+    ) -> tuple[pack.Item, ...]:
+        """The evidence, and passages of the sources that agents name and that are not in it yet."""
+        known = {item.source for item in items}
+        wanted = [urn for urn in merged.sources if urn not in known and "::" in urn and "*" not in urn][:_SOURCES]
+        if not wanted:
+            return items
+        query = " ".join(one.result for one in merged.usable)[:2000]
+        return self._longer(items, await self._found(query, held, len(wanted) + _PASSAGES, wanted), held)
+
+    async def _checked(self, merged: Merged, items: tuple[pack.Item, ...], held: standing.Standing) -> _Checked:
+        """Looks up the statements of the doubted outputs that the evidence does not support yet."""
+        doubted = [
+            statement
+            for one in merged.usable
+            if one.delegation_id in merged.doubted
+            for statement in claims.statements(one.result)
+        ][: claims.MOST]
+        texts = [item.content for item in items]
+        opened = [statement for statement in doubted if not claims.supported(statement, texts)]
+        hits = await asyncio.gather(*(self._found(statement, held, _PASSAGES) for statement in opened))
+        unconfirmed = []
+        for statement, found in zip(opened, hits, strict=True):
+            if claims.supported(statement, [one.content for one in found]):
+                items = self._longer(items, found, held)
+            else:
+                unconfirmed.append(statement)
+        return _Checked(items, tuple(unconfirmed))
+
+    def _longer(
+        self, items: tuple[pack.Item, ...], found: Sequence[api.EvidenceItem], held: standing.Standing
+    ) -> tuple[pack.Item, ...]:
+        # As much again as the evidence may have: what agents found is not left out for want of room.
+        room = 2 * self._means.context_chars
+        return pack.extend(items, found, self._means.task.source, room, held.provisions)
+
+    async def _found(
+        self, query: str, held: standing.Standing, most: int, sources: Sequence[str] | None = None
+    ) -> list[api.EvidenceItem]:
+        means = self._means
+        if not held.provisions.permits_tool(plan.Tool.SEARCH):
+            return []
+        named = None if sources is None else list(sources)
+        request = api.RetrieveRequest(scope=means.task.scope, query=query[:2000], max_results=most, sources=named)
+        ask = functools.partial(means.kb.retrieve, request, urgency=means.beside)
+        try:
+            found = (await means.insistence.insist("check statements", ask)).items
+        except kb_client.Rejected as error:
+            # The words are a model's: what is wrong with them must not end the run.
+            _log.warning("a statement could not be looked up", reason=error.message)
+            return []
+        return [one for one in found if held.provisions.shows(one.provenance.source_urn, one.provenance.kind)]
+
+    async def _written(
+        self, state: State, merged: Merged, checked: _Checked, spoken: str, held: standing.Standing
+    ) -> answer.Answer:
+        means = self._means
+        today, window = means.now().date(), means.num_ctx or NUM_CTX
+        question, lacking = state["question"], checked.unconfirmed
+        talk, shown = messages(question, merged, checked.items, lacking, spoken, today, held, window)
+        if talk is None:
+            return plainly(merged, lacking)
+        reports = [one.result for one in merged.usable]
+        last: answer.Answer | None = None
+        try:
+            for tries in range(1 + RETRIES):
+                reply = await means.asks.ask(
+                    f"r{state['round']}.synthesis",
+                    talk,
+                    schema=answer.schema(),
+                    priority=means.urgency,
+                    model=means.model,
+                    num_ctx=means.num_ctx,
+                    final=True,
+                )
+                try:
+                    given = answer.parse(reply.text, [item.id for item in shown], held.provisions)
+                    last = _finished(given, merged, checked.unconfirmed)
+                    if wrong := claims.misquoted(last.answer, shown, reports):
+                        raise answer.Unusable(f"answer: {wrong[0][:200]!r} is quoted, but no evidence has these words")
+                except answer.Unusable as error:
+                    _log.warning("synthesis.unusable", tries=tries + 1, problem=error.message)
+                    talk = [*talk, {"role": "assistant", "content": reply.text}, prompt.correction(error.message)]
+                else:
+                    return last
+        except router_client.Unauthorized:
+            raise
+        except (errors.BudgetExhausted, router_client.Rejected) as error:
+            _log.warning("the results are put together without a model", reason=error.message)
+        if last is not None:
+            wrong = claims.misquoted(last.answer, shown, reports)
+            return last.model_copy(update={"answer": claims.unquoted(last.answer, wrong)})
+        return plainly(merged, checked.unconfirmed)
+
+
+# --- merging --------------------------------------------------------------------------------------------------------
+
+
+def merge(
+    made: models.ExecutionPlan,
+    outputs: Mapping[str, models.AgentOutput],
+    states: Mapping[str, Mapping[str, object]],
+) -> Merged:
+    """Outputs in the order of the groups; artifacts, files and sources once each."""
+    ids = [one for group in made.parallel_groups for one in group]
+    ordered = [outputs[one] for one in ids if one in outputs]
+    missing: list[str] = []
+    for one in ids:
+        message = made.message(one)
+        name, summary = message.agent_name, " ".join(message.task_summary.split())[:300]
+        if one not in outputs:
+            missing.append(f"{name} did not report: {summary}")
+            continue
+        issues = _texts(outputs[one].structured_data.get("issues"))
+        status = (states.get(one) or {}).get("status")
+        if status == DelegationStatus.FAILED.value or (status is None and not outputs[one].success):
+            missing.append(f"{name} could not do it: {summary}" + (f" ({'; '.join(issues)})" if issues else ""))
+        else:
+            missing += [f"{name} reports: {issue}" for issue in issues]
+    return Merged(
+        outputs=tuple(ordered),
+        missing=tuple(dict.fromkeys(missing)),
+        doubted=tuple(one.delegation_id for one in ordered if _doubted(one, states.get(one.delegation_id) or {})),
+        artifacts=tuple(dict.fromkeys(each for one in ordered for each in one.artifacts)),
+        changed_files=tuple(dict.fromkeys(each for one in ordered for each in one.changed_files)),
+        sources=tuple(
+            dict.fromkeys(
+                each
+                for one in ordered
+                for each in (*_texts(one.structured_data.get("sources")), *_SOURCE_MARK.findall(one.result))
+            )
+        ),
+    )
+
+
+def _doubted(output: models.AgentOutput, state: Mapping[str, object]) -> bool:
+    judged = protocol.verdict(output, tries=protocol.RETRIES)
+    return bool(state.get("verify")) or not isinstance(judged, protocol.Accept) or judged.verify
+
+
+def direct(merged: Merged, items: Sequence[pack.Item], spoken: str, held: standing.Standing) -> answer.Answer | None:
+    """The answer without a model: the one result that there is, if its agent is sure of it, it is in the user's
+    language, its citations are sources of the evidence, and no rule objects. None: a model has to write it."""
+    if len(merged.outputs) != 1 or merged.missing or merged.doubted or not merged.usable:
+        return None
+    output = merged.outputs[0]
+    written = language.detect(output.result)
+    if _NUMBER_MARK.search(output.result) or written not in (None, spoken):
+        return None
+    numbers: dict[str, int] = {}
+    for item in reversed(items):
+        numbers[item.source] = item.id
+    marks = _SOURCE_MARK.findall(output.result)
+    if any(mark not in numbers for mark in marks) or claims.misquoted(output.result, items):
+        return None
+    text = _SOURCE_MARK.sub(lambda found: f"[{numbers[found.group(1)]}]", output.result)
+    given = answer.Answer(answer=text, citations=[], confidence=output.confidence, needs_input=False, questions=[])
+    try:
+        return answer.parse(given.model_dump_json(by_alias=True), [item.id for item in items], held.provisions)
+    except answer.Unusable:
+        return None
+
+
+def plainly(merged: Merged, unconfirmed: Sequence[str]) -> answer.Answer:
+    """The results one after another, each under its agent's name, and what is missing: for the case that no model
+    writes an answer. Numbers in brackets are no citations then."""
+    parts = [f"{one.agent_name}:\n{_neutral(one.result)}" for one in merged.usable]
+    if merged.missing:
+        parts.append("\n".join(f"- {line}" for line in merged.missing))
+    text = claims.marked("\n\n".join(parts), unconfirmed) or "-"
+    confidence = min((one.confidence for one in merged.usable), default=0.0)
+    most = UNCONFIRMED if unconfirmed or merged.missing else 1.0
+    return answer.Answer(answer=text, citations=[], confidence=min(confidence, most), needs_input=False, questions=[])
+
+
+def _finished(given: answer.Answer, merged: Merged, unconfirmed: Sequence[str]) -> answer.Answer:
+    said = claims.marked(prompt.restore(given.answer), unconfirmed)
+    most = max((one.confidence for one in merged.usable), default=given.confidence)
+    if claims.MARK in said:
+        most = min(most, UNCONFIRMED)
+    return given.model_copy(update={"answer": said, "confidence": min(given.confidence, most)})
+
+
+def _neutral(text: str) -> str:
+    """An agent's own numbers mean the passages of its tools, not the evidence of the answer."""
+    return _NUMBER_MARK.sub(r"(\1)", text)
+
+
+def _texts(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list | tuple) else []
+
+
+# --- the prompt -----------------------------------------------------------------------------------------------------
+
+
+def messages(
+    question: str,
+    merged: Merged,
+    items: Sequence[pack.Item],
+    unconfirmed: Sequence[str],
+    spoken: str,
+    today: date,
+    held: standing.Standing,
+    num_ctx: int,
+) -> tuple[list[dict[str, str]] | None, list[pack.Item]]:
+    """System and user message, and the evidence that is in them. Reports are never cut: evidence makes room for them,
+    the least relevant first. None in place of the messages where the reports alone do not fit."""
+    system = f"{TAG}\n{_instructions()}{prompt.rules(held)}"
+    parts = [f"Today: {today.isoformat()}\nLanguage of the answer: {spoken}"]
+    if held.context:
+        parts.append(f"<context>\n{prompt.defuse(held.context)}\n</context>")
+    parts += [_report(one) for one in merged.usable]
+    made = [f"stored or made: {each}" for each in merged.artifacts]
+    made += [f"changed: {each}" for each in merged.changed_files]
+    for name, lines in (("made", made), ("missing", merged.missing), ("unconfirmed", unconfirmed)):
+        if lines:
+            parts.append("\n".join([f"<{name}>", *(prompt.defuse(line) for line in lines), f"</{name}>"]))
+    after = f"<question>{prompt.defuse(question)}</question>"
+    used = sum(len(part.encode(errors="replace")) + 1 for part in (system, *parts, after))
+    room = (num_ctx - ANSWER_TOKENS) * _TOKEN_BYTES - used
+    if room < 0:
+        return None, []
+    shown = briefs.chosen(items, room)
+    user = "\n".join([*parts, prompt.evidence(shown), after])
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}], shown
+
+
+def _report(one: models.AgentOutput) -> str:
+    status = str(one.structured_data.get("status") or ("1" if one.success else "0"))
+    said = {"1": "done", "P": "done in part"}.get(status, "not done")
+    head = f'<message agent="{one.agent_name}" state="{said}" confidence="{one.confidence:g}">'
+    return f"{head}\n{prompt.defuse(_neutral(one.result))}\n</message>"
+
+
+@functools.cache
+def _instructions() -> str:
+    return (resources.files("orchestrator_job.prompts") / "synthesize.v1.txt").read_text(encoding="utf-8").strip()
