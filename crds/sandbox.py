@@ -43,8 +43,8 @@ class Limits(_Model):
 
 
 class Command(_Model):
-    """`image` is a role that the operator knows an image for. `argv` is run without a shell in the unpacked `workspace`,
-    a tar.gz that the knowledge base stores for `scope`.
+    """`image` is a role that the operator knows an image for. `argv` is run without a shell in the unpacked
+    `workspace`, a tar.gz that the knowledge base stores for `scope`.
 
     With Done: `exitCode`, `outputRef` (standard output and error together, as they came; None: there was none) and
     `patchRef` (the changes of its files, of `git diff --binary`; None: there were none).

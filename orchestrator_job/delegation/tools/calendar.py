@@ -97,7 +97,7 @@ def write(event: Event, uid: str, stamp: datetime, *, request: bool = False) -> 
     for address in event.attendees:
         invited = icalendar.vCalAddress(f"mailto:{address}")
         invited.params.update({"ROLE": "REQ-PARTICIPANT", "PARTSTAT": "NEEDS-ACTION", "RSVP": "TRUE"})
-        made.add("attendee", invited, encode=0)
+        made.add("attendee", invited, encode=False)
     calendar.add_component(made)
     calendar.add_missing_timezones(first_date=event.start.date(), last_date=(event.end + _LONGEST).date())
     return bytes(calendar.to_ical())
@@ -154,10 +154,7 @@ class Invitation(effects.AtConnection):
         return {**sent, "attachments": [*await effects.files(self._means, given.attachments), own]}
 
 
-def all_of(
-    means: knowledge.Means, outside: effects.Means | None, now: Callable[[], datetime]
-) -> list[port.Tool]:
+def all_of(means: knowledge.Means, outside: effects.Means | None, now: Callable[[], datetime]) -> list[port.Tool]:
     """The tools of this module; invitations only where mails can be sent."""
     found: list[port.Tool] = [Draft(means, now)]
     return found if outside is None else [*found, Invitation(outside, means.task_uid, now)]
-

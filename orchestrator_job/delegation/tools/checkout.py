@@ -335,6 +335,12 @@ class Checkout:
         raise Unworkable(done.said or f"git {words[0]} ended with {done.code}")
 
 
+async def kept(database: mongo.Database, task_uid: str) -> list[str]:
+    """The Connections of which the task has workspaces."""
+    found = await database.find(COLLECTION, {"taskUid": task_uid}, sort=[("_id", 1)], fields=["_id"])
+    return [str(one["_id"]).partition("/")[2] for one in found]
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """How a command ended. `said` is the end of its standard error."""
@@ -379,7 +385,7 @@ def run(
 
 
 def _plain(folder: Path) -> None:
-    """Let no attribute of the repository change or leave out a file: what is written is what is committed and packed."""
+    """Let no attribute of the repository change or leave out a file: it is committed and packed as it is written."""
     (folder / "info").mkdir(exist_ok=True)
     off = ("text", "eol", "ident", "filter", "working-tree-encoding", "export-ignore", "export-subst")
     (folder / "info" / "attributes").write_text(f"* {' '.join(f'-{name}' for name in off)}\n")

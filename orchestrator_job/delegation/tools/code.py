@@ -109,7 +109,12 @@ class WhereTool(_Question):
         """Files, then functions."""
         reply = await self._means.kb.code.where(api.CodeWhere(text=given.text, limit=given.limit, **self._of(given)))
         files = [f"{one.score:.2f} {one.path}" for one in reply.files]
-        return reply, ["Files:", *files, "Functions:", *(f"{one.score:.2f} {_place(one.place)}" for one in reply.functions)]
+        return reply, [
+            "Files:",
+            *files,
+            "Functions:",
+            *(f"{one.score:.2f} {_place(one.place)}" for one in reply.functions),
+        ]
 
 
 class CallersTool(_Question):
@@ -155,9 +160,7 @@ class ImpactTool(_Question):
 
     async def asked(self, given: Impact) -> Answer:
         """Places, then files of tests."""
-        reply = await self._means.kb.code.impact(
-            api.Impact(depth=given.depth, **self._of(given), **_page(given))
-        )
+        reply = await self._means.kb.code.impact(api.Impact(depth=given.depth, **self._of(given), **_page(given)))
         affected = [f"{one.distance} steps, {one.by} {one.of}: {_place(one.place)}" for one in reply.affected]
         return reply, [_place(reply.symbol), *affected, *_more(reply), "Tests to run:", *reply.tests]
 

@@ -130,7 +130,10 @@ class Run:
             await tree.apply(patch)
             return answer
 
-        return await at.change(place.key, make)
+        try:
+            return await at.change(place.key, make)
+        except checkout.Unworkable as error:
+            return port.Result(f"{answer.text}\n[What it changed was not taken over: {error.message}]", answer.data)
 
     async def _fetched(self, ref: values.ContentRef | None) -> bytes:
         if ref is None:

@@ -207,9 +207,7 @@ class Relations(_Reading):
         means = self._means
         if not means.rules.shows_all:
             return bounds.failed("A hard rule keeps sources back, so the graph is not walked. Search instead.")
-        asked = api.TraverseRequest(
-            scope=means.viewer, start=list(given.keys), hops=given.hops, fan_out=30, limit=100
-        )
+        asked = api.TraverseRequest(scope=means.viewer, start=list(given.keys), hops=given.hops, fan_out=30, limit=100)
         reply = await means.kb.looking.traverse(asked)
         lines = [
             f"{one.source} {one.type} {one.target}" + (" (no longer)" if one.retired_at is not None else "")

@@ -96,7 +96,9 @@ class Push(_Of):
     """`commit` is what commit_changes answered. `expected` is the commit that the branch is at now; left out, there is
     no such branch yet."""
 
-    branch: Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+-]*(/[A-Za-z0-9_][A-Za-z0-9._+-]*)*$")]
+    branch: Annotated[
+        str, Field(max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+-]*(/[A-Za-z0-9_][A-Za-z0-9._+-]*)*$")
+    ]
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
     expected: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
 
@@ -154,7 +156,7 @@ def _folder(tree: Path, path: str) -> str:
     return str(inside(tree, path.strip("/")).relative_to(tree)) if path.strip("/") else ""
 
 
-def _load(file: Path, path: str) -> str:
+def load(file: Path, path: str) -> str:
     """Raises `checkout.Unworkable` for what is no text of a moderate size."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -248,7 +250,7 @@ class Read(_InWorkspace):
         """With their numbers."""
         at = self._checkouts.of(given.connection)
         await at.reading()
-        text = await asyncio.to_thread(_load, inside(at.tree, given.path), given.path)
+        text = await asyncio.to_thread(load, inside(at.tree, given.path), given.path)
         lines = text.split("\n")
         some = lines[given.start - 1 : given.start - 1 + given.lines]
         shown, used = [], 0
@@ -313,7 +315,7 @@ class Edit(_InWorkspace):
 
         async def make(at: checkout.Checkout) -> port.Result:
             file = inside(at.tree, given.path)
-            text = await asyncio.to_thread(_load, file, given.path)
+            text = await asyncio.to_thread(load, file, given.path)
             count = text.count(given.old)
             if count != 1:
                 return bounds.failed(f"The text stands {count} times in {given.path!r}; give more of its surroundings.")
@@ -398,9 +400,7 @@ class PushBranch(effects.AtConnection):
         except checkout.Unworkable as error:
             raise port.Misused(f"{self.name}: {error.message}") from error
         ref = await effects.store(self._means, raw, "application/x-git-bundle")
-        asked = sources_client.PushBranch(
-            branch=given.branch, commit=given.commit, expected=given.expected, bundle=ref
-        )
+        asked = sources_client.PushBranch(branch=given.branch, commit=given.commit, expected=given.expected, bundle=ref)
         return asked.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def _at(self, given: Push) -> checkout.Checkout:
