@@ -57,7 +57,7 @@ class Prepared:
         own = {"_id": key}
         found = await self.database.find_one(COLLECTION, own)
         if found is None:
-            made = {**own, "taskUid": self.guard.task_uid, "arguments": dict(await build())}
+            made: dict[str, Any] = {**own, "taskUid": self.guard.task_uid, "arguments": dict(await build())}
             await self.guard.keep(
                 lambda: self.database.insert(COLLECTION, made), lambda: self.database.delete(COLLECTION, own)
             )
