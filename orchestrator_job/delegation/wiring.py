@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from crds import pendingtask
+from crds.priority import Priority
 from kb import client as kb_client
 from orchestrator_job import artifacts, ending, fence, ledger, memory, mongo, patience, standing
 from orchestrator_job.delegation import (
@@ -17,9 +18,10 @@ from orchestrator_job.delegation import (
     executor,
     journal,
     metrics,
+    planning,
     registry,
+    synthesis,
 )
-from orchestrator_job.delegation.tools import port
 from orchestrator_job.settings import Settings
 from router import client as router_client
 
@@ -60,11 +62,11 @@ class Parts:
         pool = budget.Budget(self.guard, self.limits(), self.late)
         return asking.Asking(self.router, pool, self.insistence, num_ctx=self.settings.num_ctx)
 
-    def means(self, tools: Mapping[str, port.Tool]) -> executor.Means:
-        """What the loops of agents work with."""
+    def means(self) -> executor.Means:
+        """What the loops of agents work with, without tools."""
         return executor.Means(
             agents=registry.Registry.load(),
-            tools=tools,
+            tools={},
             asks=self.asks(),
             pool=budget.Budget(self.guard, self.limits(), self.late),
             records=journal.Journal(self.database, self.guard, self.store, self.now),
@@ -79,9 +81,53 @@ class Parts:
             specialists=self.settings.use_specialist_agents,
         )
 
-    def execute(self, tools: Mapping[str, port.Tool]) -> execution.Execute:
+    def plan(self, beside: Priority) -> planning.PlanDelegations:
+        """The node `plan_delegations`; `beside` is the priority of a planner that is not the run's own model."""
+        settings = self.settings
+        light = bool(settings.planner_model)
+        means = planning.Means(
+            task=self.task,
+            kb=self.kb,
+            store=self.store,
+            loader=self.loader,
+            asks=self.asks(),
+            database=self.database,
+            book=self.book,
+            agents=registry.Registry.load(),
+            model=settings.planner_model or settings.model,
+            urgency=beside if light else settings.priority,
+            num_ctx=settings.planner_num_ctx if light else settings.num_ctx,
+            now=self.now,
+        )
+        return planning.PlanDelegations(
+            means,
+            specialists=settings.use_specialist_agents,
+            side_by_side=settings.use_dag_execution,
+            by_procedure=settings.use_procedural_memory,
+        )
+
+    def synthesize(self, beside: Priority) -> synthesis.Synthesize:
+        """The node `synthesize`; `beside` is the priority of queries to the knowledge base."""
+        return synthesis.Synthesize(
+            synthesis.Means(
+                task=self.task,
+                kb=self.kb,
+                store=self.store,
+                loader=self.loader,
+                insistence=self.insistence,
+                asks=self.asks(),
+                model=self.settings.model,
+                urgency=self.settings.priority,
+                beside=beside,
+                num_ctx=self.settings.num_ctx,
+                context_chars=self.settings.context_chars,
+                now=self.now,
+            )
+        )
+
+    def execute(self, opener: execution.Opener) -> execution.Execute:
         """The node `execute_delegation`."""
-        return execution.Execute(self.task, self.store, self.loader, self.means(tools))
+        return execution.Execute(self.task, self.store, self.loader, self.means(), opener)
 
     def consent(self) -> consent.Consent:
         """The node `consent`."""
