@@ -11,9 +11,10 @@ from datetime import date
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 import crds.errors
-from crds import exits, pendingtask
+from crds import approvals, exits, pendingtask
 from kb import client as kb_client
 from orchestrator_job import (
     answer,
