@@ -83,7 +83,7 @@ class Memory:
     async def save_way(self, request: web.Request) -> web.Response:
         """PUT /api/v1/memory/procedural"""
         draft = await body.read(request, api.ProcedureDraft)
-        access.check(request, scope.Scope(client_id=draft.client_id))
+        access.check(request, access.of_client(request, draft.client_id))
         return answering.json(await self._procedures.put(draft))
 
     async def use_way(self, request: web.Request) -> web.Response:

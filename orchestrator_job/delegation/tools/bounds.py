@@ -1,0 +1,32 @@
+"""What bounds the answers of all tools, and the answer of a call that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from crds import errors, rulings
+from orchestrator_job.delegation.tools import port
+
+MOST_CHARS = 16_000
+"""Of one answer: about 4,000 tokens."""
+
+
+def cut(text: str, most: int = MOST_CHARS, rest: str = "Ask for less, or for a part.") -> str:
+    """The text, or its beginning with a last line that says so."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}\n[{len(text) - most} more characters are left out. {rest}]"
+
+
+def failed(problem: object) -> port.Result:
+    """A call that did not work. Of an error of ours, its remedy as well."""
+    if isinstance(problem, errors.JervisError):
+        words = [problem.message, getattr(problem, "remedy", None) or ""]
+        return port.Result(" ".join(one for one in words if one), failed=True)
+    return port.Result(str(problem), failed=True)
+
+
+def allowed(patterns: Iterable[str], value: str) -> bool:
+    """Whether one of the patterns, in which `*` stands for any text, is the value; none allow all."""
+    some = tuple(patterns)
+    return not some or any(rulings.matches(rulings.fold(one), rulings.fold(value)) for one in some)
