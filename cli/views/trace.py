@@ -60,7 +60,8 @@ def _rows(step: Step, steps: Sequence[Step], now: datetime) -> Iterator[tuple[st
         _confidence(step),
     )
     for effect in step.effects:
-        yield (f"{_BRANCH * (depth + 1)}{_effect(effect)}", *[""] * (len(_HEADS) - 1))
+        state = f"{effect.state} (asked)" if effect.asked else effect.state
+        yield (f"{_BRANCH * (depth + 1)}effect {effect.ordinal}", effect.what, state, *[""] * (len(_HEADS) - 3))
 
 
 def _depth(step: Step, steps: Sequence[Step]) -> int:

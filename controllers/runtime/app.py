@@ -139,6 +139,8 @@ class Runtime:
             start(acting.connections.polling.run(acting.connections.may_act), "sources")
         if acting.connections.removals is not None:
             start(acting.connections.removals.run(acting.connections.may_act), "removals of sources")
+        if acting.sandboxes is not None:
+            start(acting.sandboxes.run(acting.connections.may_act), "commands in sandboxes")
         if acting.transcriptions is not None:
             start(acting.transcriptions.run(acting.connections.may_act), "transcriptions")
         start(acting.analyses.run(acting.connections.may_act), "analyses of repositories")

@@ -20,6 +20,7 @@ from controllers import metrics, settings, tracing
 from controllers.archive import mongo as archives
 from controllers.memory import mongo
 from controllers.notices import mongo as notices
+from controllers.sandbox import store as sandbox_store
 from controllers.sources import assignments
 from controllers.sources import mongo as sources
 from controllers.sources.meetings import store as meetings
@@ -79,6 +80,7 @@ class Clients:
             self._sources[config.mongodb_database], fence=fence, release=f"{config.namespace}/{config.lease_name}"
         )
         self.meetings = meetings.Meetings(self._sources[config.mongodb_database])
+        self.commands = sandbox_store.Commands(self._sources[config.mongodb_database])
         trusted = authorities.context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(
             transport=router.transport(

@@ -115,7 +115,7 @@ def test_edited_arguments_reach_the_next_run() -> None:
     assert made.note.message == "Approved by a user, with edited arguments."
 
 
-@pytest.mark.parametrize("arguments", ["[1]", "{", "no", '"{}"'])
+@pytest.mark.parametrize("arguments", ["[1]", "{,", "no", '"{}"'])
 def test_arguments_that_are_no_object_leave_the_request_open_and_say_so(arguments: str) -> None:
     current = decided_with(arguments)
     status = after(current, decide(current, OPEN, NOW))
