@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from crds import pendingtask
+from crds.priority import Priority
 from kb import client as kb_client
 from orchestrator_job import artifacts, ending, fence, ledger, memory, mongo, patience, standing
 from orchestrator_job.delegation import (
@@ -17,7 +18,9 @@ from orchestrator_job.delegation import (
     executor,
     journal,
     metrics,
+    planning,
     registry,
+    synthesis,
 )
 from orchestrator_job.delegation.tools import port
 from orchestrator_job.settings import Settings
@@ -77,6 +80,50 @@ class Parts:
             window=self.settings.num_ctx or WINDOW,
             now=self.now,
             specialists=self.settings.use_specialist_agents,
+        )
+
+    def plan(self, beside: Priority) -> planning.PlanDelegations:
+        """The node `plan_delegations`; `beside` is the priority of a planner that is not the run's own model."""
+        settings = self.settings
+        light = bool(settings.planner_model)
+        means = planning.Means(
+            task=self.task,
+            kb=self.kb,
+            store=self.store,
+            loader=self.loader,
+            asks=self.asks(),
+            database=self.database,
+            book=self.book,
+            agents=registry.Registry.load(),
+            model=settings.planner_model or settings.model,
+            urgency=beside if light else settings.priority,
+            num_ctx=settings.planner_num_ctx if light else settings.num_ctx,
+            now=self.now,
+        )
+        return planning.PlanDelegations(
+            means,
+            specialists=settings.use_specialist_agents,
+            side_by_side=settings.use_dag_execution,
+            by_procedure=settings.use_procedural_memory,
+        )
+
+    def synthesize(self, beside: Priority) -> synthesis.Synthesize:
+        """The node `synthesize`; `beside` is the priority of queries to the knowledge base."""
+        return synthesis.Synthesize(
+            synthesis.Means(
+                task=self.task,
+                kb=self.kb,
+                store=self.store,
+                loader=self.loader,
+                insistence=self.insistence,
+                asks=self.asks(),
+                model=self.settings.model,
+                urgency=self.settings.priority,
+                beside=beside,
+                num_ctx=self.settings.num_ctx,
+                context_chars=self.settings.context_chars,
+                now=self.now,
+            )
         )
 
     def execute(self, tools: Mapping[str, port.Tool]) -> execution.Execute:
