@@ -19,7 +19,7 @@ _QUOTED_WORDS = 4
 """Fewer words in quotation marks are a name, no quotation."""
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_BRACKETED = re.compile(r"\[[^\[\]\n]*\]")
+_BRACKETED = re.compile(r"[ \t]*\[[^\[\]\n]*\]")
 _BULLET = re.compile(r"^[ \t]*(?:[-*•#>|]+|\d{1,3}[.)])[ \t]*")
 _END = re.compile(r"(?<=[.!?。？！])\s+")  # noqa: RUF001
 _WORD = re.compile(r"[^\W_]+")
@@ -74,7 +74,7 @@ def misquoted(answer: str, items: Sequence[pack.Item], others: Iterable[str] = (
 def unquoted(answer: str, wrong: Iterable[str]) -> str:
     """The answer without the quotation marks around these texts."""
     for text in wrong:
-        answer = re.sub(rf"[\"“„«»‚‘]{re.escape(text)}[\"”“»«’‘]", lambda _, plain=text: plain, answer)  # noqa: RUF001
+        answer = re.sub(rf"[\"“„«»‚‘]({re.escape(text)})[\"”“»«’‘]", r"\1", answer)  # noqa: RUF001
     return answer
 
 

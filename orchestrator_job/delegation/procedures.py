@@ -112,7 +112,7 @@ def _same(one: str, other: str) -> bool:
         return True
     short, long = sorted((one, other), key=len)
     if len(short) < _PREFIX:
-        return len(short) == _PREFIX - 1 and long.startswith(short) and len(long) <= len(short) + 2
+        return long == f"{short}s"
     pairs = enumerate(zip(short, long, strict=False))
     common = next((place for place, (left, right) in pairs if left != right), len(short))
     return common >= max(_PREFIX, len(short) - 3)

@@ -378,9 +378,10 @@ def _of_object(given: Mapping[str, Any]) -> _Report:
     status = _status(_text(given.get("status", given.get("success", ""))))
     confidence = _confidence(_text(given.get("confidence", "")))
     verify = _truth(_text(given.get("needsverification", "")))
+    result = _text(given.get("result", "")).strip()
     values = {
         "STATUS": status,
-        "RESULT": _text(given.get("result", "")).strip() or None,
+        "RESULT": result or None,
         "ARTIFACTS": given.get("artifacts"),
         "ISSUES": given.get("issues"),
         "CONFIDENCE": confidence,
@@ -389,9 +390,9 @@ def _of_object(given: Mapping[str, Any]) -> _Report:
     return _Report(
         found=frozenset(name for name, value in values.items() if value is not None),
         status=status,
-        result=values["RESULT"] or "",
-        artifacts=_named(_texts(values["ARTIFACTS"])),
-        issues=_named(_texts(values["ISSUES"])),
+        result=result,
+        artifacts=_named(_texts(given.get("artifacts"))),
+        issues=_named(_texts(given.get("issues"))),
         confidence=confidence,
         needs_verification=verify,
     )

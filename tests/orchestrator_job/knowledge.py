@@ -41,6 +41,12 @@ class Knowledge:
         self.parents: list[str | None] = []
         self.rules: list[api.Rule] = []
         self.user = api.UserContext(markdown="", categories={})
+        self.session: list[api.SessionEntry] = []
+        self.procedures: list[api.Procedure] = []
+        self.closed = False
+        """Set it: every request is answered with 503."""
+        self.found: dict[str, Sequence[api.EvidenceItem]] = {}
+        """Question -> what is found for it, in place of `items`."""
         self.tokens: list[str | None] = []
         """Authorization of every request."""
         self.loaded: list[tuple[str, dict[str, str]]] = []
@@ -60,7 +66,8 @@ class Knowledge:
         self.priorities.append(request.headers.get("X-Ollama-Priority"))
         self.parents.append(request.headers.get("traceparent"))
         await self.answers.wait()
-        reply = api.RetrieveReply(items=list(self.items), summary=f"{len(self.items)} items")
+        items = list(self.found.get(question.query, self.items))
+        reply = api.RetrieveReply(items=items, summary=f"{len(items)} items")
         return web.json_response(text=reply.model_dump_json(by_alias=True))
 
     async def traverse(self, request: web.Request) -> web.Response:
@@ -75,6 +82,14 @@ class Knowledge:
     async def context(self, request: web.Request) -> web.Response:
         """GET /api/v1/user-context"""
         return self._loaded(request, self.user)
+
+    async def recent(self, request: web.Request) -> web.Response:
+        """GET /api/v1/memory/session"""
+        return self._loaded(request, api.Session(entries=self.session))
+
+    async def ways(self, request: web.Request) -> web.Response:
+        """GET /api/v1/memory/procedural"""
+        return self._loaded(request, api.Procedures(procedures=self.procedures))
 
     def _loaded(self, request: web.Request, reply: api.Reply) -> web.Response:
         self.loaded.append((request.path.rpartition("/")[2], dict(request.query)))
@@ -97,6 +112,9 @@ async def serving() -> AsyncIterator[Knowledge]:
     @web.middleware
     async def record(request: web.Request, handler: Any) -> web.StreamResponse:
         knowledge.tokens.append(request.headers.get("Authorization"))
+        if knowledge.closed:
+            problem = {"error": {"code": "away", "message": "away"}}
+            return web.json_response(problem, status=503, headers={"Retry-After": "0"})
         answer: web.StreamResponse = await handler(request)
         return answer
 
@@ -105,6 +123,8 @@ async def serving() -> AsyncIterator[Knowledge]:
     app.router.add_post("/api/v1/graph/traverse", knowledge.traverse)
     app.router.add_get("/api/v1/rules", knowledge.in_force)
     app.router.add_get("/api/v1/user-context", knowledge.context)
+    app.router.add_get("/api/v1/memory/session", knowledge.recent)
+    app.router.add_get("/api/v1/memory/procedural", knowledge.ways)
     app.router.add_get("/api/v1/content/{key}", knowledge.content)
     runner = web.AppRunner(app)
     await runner.setup()

@@ -1,0 +1,154 @@
+"""The two nodes around the delegations, in this process: real stores, the simulator, the tests' knowledge."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import httpx
+
+from crds import priority
+from kb import client as kb_client
+from orchestrator_job import memory, pack, patience, question, standing, state
+from orchestrator_job.delegation import budget, models, planning, progress, synthesis
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job.delegation import workbench
+
+PLAN = "job.plan_delegations/v1"
+SYNTHESIZE = "job.synthesize/v1"
+FLAGS = {"specialists": True, "side_by_side": True, "by_procedure": True}
+
+
+class Round:
+    """A round of a task, with the two nodes. `bench` has its stores."""
+
+    def __init__(
+        self,
+        bench: workbench.Bench,
+        kb: kb_client.Client,
+        *,
+        num_ctx: int | None = None,
+        flags: Mapping[str, bool] = FLAGS,
+    ) -> None:
+        self.bench = bench
+        loader = standing.Loader(kb, bench.task.scope, bench.store, patience.Patience(0.3), context_chars=24_000)
+        self.loader = loader
+        means = planning.Means(
+            task=bench.task,
+            kb=kb,
+            store=bench.store,
+            loader=loader,
+            asks=bench.means.asks,
+            database=bench.database,
+            book=bench.book,
+            agents=bench.means.agents,
+            model=job.MODEL,
+            urgency=priority.Priority.P1,
+            num_ctx=num_ctx,
+            now=lambda: workbench.NOW,
+        )
+        self.plan = planning.PlanDelegations(means, **flags)
+        self.synthesize = synthesis.Synthesize(
+            synthesis.Means(
+                task=bench.task,
+                kb=kb,
+                store=bench.store,
+                loader=loader,
+                insistence=patience.Patience(0.3),
+                asks=bench.means.asks,
+                model=job.MODEL,
+                urgency=priority.Priority.P0,
+                beside=priority.Priority.P1,
+                num_ctx=num_ctx,
+                context_chars=24_000,
+                now=lambda: workbench.NOW,
+            )
+        )
+
+    async def begun(self, *items: pack.Item) -> state.State:
+        """The state after evidence, with these items behind the task's own."""
+        if not self.bench.guard.epoch:
+            await self.bench.guard.claim(workbench.NOW)
+        task, store = self.bench.task, self.bench.store
+        document = task.content or ""
+        own = [*question.own_evidence(task, document), *items]
+        numbered = [item.model_copy(update={"id": n}) for n, item in enumerate(own, start=1)]
+        return {
+            "round": 1,
+            "document": await store.put(document, 1),
+            "question": question.ask(task, document),
+            "query": question.query(task, document),
+            "pack": await store.put(pack.dump(numbered), 1),
+            "standing": await self.loader.load(1),
+        }
+
+    async def planned(self, begun: state.State) -> tuple[state.State, models.ExecutionPlan]:
+        """The state after the plan, and the plan."""
+        after: state.State = {**begun, **await self.plan(begun)}  # type: ignore[typeddict-item]  # a node's changes
+        return after, models.ExecutionPlan.model_validate(await self.bench.store.get(after["execution_plan"]["key"]))
+
+    async def handed_back(
+        self, begun: state.State, plan: models.ExecutionPlan, outputs: Sequence[models.AgentOutput | None]
+    ) -> state.State:
+        """The state after these delegations; None: it did not report."""
+        results, states, ended = {}, {}, []
+        for message, output in zip(plan.delegations, outputs, strict=True):
+            if output is not None:
+                own = output.model_copy(update={"delegation_id": message.delegation_id})
+                done = models.DelegationStatus.COMPLETED if own.success else models.DelegationStatus.FAILED
+                results[message.delegation_id] = await self.bench.store.put(models.dump(own), 1)
+                states[message.delegation_id] = progress.entry(done, own.agent_name)
+                ended.append(message.delegation_id)
+        return {
+            **begun,
+            "delegation_results": results,
+            "delegation_states": states,
+            "completed_delegations": ended,
+        }
+
+    async def answered(self, handed_back: state.State) -> tuple[dict[str, Any], list[pack.Item]]:
+        """The answer and the evidence after the synthesis."""
+        after = await self.synthesize(handed_back)
+        found = await self.bench.store.get(after["answer"])
+        assert isinstance(found, dict)
+        return found, list(pack.load(await self.bench.store.get(after["pack"])))
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    store: job.Store,
+    router: router_client.Client,
+    known: knowledge.Knowledge,
+    task: memory.TaskMemory,
+    *,
+    limits: budget.Limits | None = None,
+    **more: Any,
+) -> AsyncIterator[Round]:
+    """A round of the task."""
+    async with httpx.AsyncClient(timeout=30) as http:
+        kb = kb_client.Client(known.url, http, patient=True, attempts=1)
+        yield Round(workbench.Bench(store, router, task, limits=limits), kb, **more)
+
+
+def item(content: str, source: str = "email::plan", **fields: Any) -> pack.Item:
+    """An item of evidence."""
+    return pack.Item(id=0, content=content, **{"source": source, "title": "Plan", "origin": "RAG", **fields})
+
+
+def output(agent: str, result: str, **fields: Any) -> models.AgentOutput:
+    """A report that is taken as it is."""
+    status = "1" if fields.get("success", True) else "0"
+    given = {
+        "delegation_id": "r1.d1", "agent_name": agent, "success": True, "result": result, "confidence": 0.9,
+        "needs_verification": False, "structured_data": {"status": status, "issues": []}, **fields,
+    }  # fmt: skip
+    return models.AgentOutput.model_validate(given)
+
+
+def prompts(fake: process.Fake, tag: str) -> list[tuple[str, str]]:
+    """System and first user message of each request with this tag."""
+    asked = [one for one in fake.requests(path="/api/chat") if one["tag"] == tag]
+    return [(one["body"]["messages"][0]["content"], one["body"]["messages"][1]["content"]) for one in asked]

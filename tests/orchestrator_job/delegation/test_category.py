@@ -1,0 +1,95 @@
+"""What a task's text says about it without a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from crds import pendingtask
+from kb import api
+from orchestrator_job.delegation import category
+from tests.orchestrator_job.delegation import workbench
+
+Type = pendingtask.Type
+
+
+def task(content: str, **fields: Any) -> Any:
+    return workbench.task("uid", content, **fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "kind", "expected"),
+    [
+        ("When is the release of the router?", "en", Type.USER_INPUT, "advice"),
+        ("Kdy bude vydání routeru?", "cs", Type.USER_INPUT, "advice"),
+        ("Fix the failing test in tests/test_price.py.", "en", Type.USER_INPUT, "single_task"),
+        ("Can you send Ann the report?", "en", Type.USER_INPUT, "single_task"),
+        ("Oprav padající test.", "cs", Type.USER_TASK, "single_task"),
+        ("Quand est la livraison ?", "fr", Type.USER_INPUT, "single_task"),
+        ("When can you deliver?", "en", Type.EMAIL, "single_task"),
+        ("Design a new application for time sheets.", "en", Type.USER_INPUT, "generative"),
+        ("Navrhni koncept nového webu.", "cs", Type.USER_INPUT, "generative"),
+        ("Migrate all services to the new cluster.", "en", Type.USER_TASK, "epic"),
+        ("Please do:\n- one\n- two\n- three\n- four", "en", Type.USER_INPUT, "epic"),
+        ("- one\n- two\n- three\n- four", "en", Type.EMAIL, "single_task"),
+    ],
+)
+def test_the_four_categories(text: str, language: str, kind: Type, expected: str) -> None:
+    assert category.of(task(text, type=kind), text, language) is api.TaskCategory(expected)
+
+
+ONE_LOOK = [
+    ("When is the release of the router?", "en"),
+    ("Who tests it?", "en"),
+    ("What changed in the plan?", "en"),
+    ("Wann ist das Release?", "de"),
+    ("Kdo testuje router?", "cs"),
+]
+NOT = [
+    ("Fix the release.", "en"),
+    ("Can you fix the router?", "en"),
+    ("Please test the router?", "en"),
+    ("Who will send the invoice?", "en"),
+    ("How many disks failed?", "en"),
+    ("Why does the pod crash?", "en"),
+    ("Who calls with_tax?", "en"),
+    ("What does the contract say about notice?", "en"),
+    ("What do I like?", "en"),
+    ("When is it? Who tests it?", "en"),
+    ("Kolik to stojí?", "cs"),
+    ("Oprav to?", "cs"),
+    ("Quand est la livraison ?", "fr"),
+    ("When is it, " + "and when is that, " * 30 + "really?", "en"),
+]
+
+
+@pytest.mark.parametrize(("text", "language"), ONE_LOOK)
+def test_one_look_answers_it(text: str, language: str) -> None:
+    assert category.one_look(task(text), text, language)
+
+
+@pytest.mark.parametrize(("text", "language"), NOT)
+def test_a_model_plans_what_it_cannot_be_sure_of(text: str, language: str) -> None:
+    assert not category.one_look(task(text), text, language)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": Type.EMAIL},
+        {"type": Type.USER_TASK},
+        {"messages": [{"id": "m1", "text": "And who tests it?"}]},
+        {"answers": [{"id": "q1", "text": "The second one."}]},
+    ],
+)
+def test_other_tasks_are_planned(fields: dict[str, Any]) -> None:
+    text = "When is the release of the router?"
+    assert not category.one_look(task(text, **fields), text, "en")
+
+
+def test_facets_make_triggers() -> None:
+    mail = task("When is it?", type=Type.EMAIL, structured_data={"deadline": "2026-03-01"})
+    assert category.facets(mail, "When is it?") == ("email", "deadline", "question")
+    assert category.facets(task("x", type=Type.BUG_TRACKER), "It is slow.") == ("issue", "bug_report")
+    assert category.facets(task("x"), "The traceback is below.") == ("chat", "bug_report")
