@@ -216,13 +216,16 @@ async def test_a_command_is_recorded_once_and_its_patch_is_taken_over(place: Pla
 
     async def operator() -> sandbox.Command:
         """What the operator will do with the record."""
-        while (found := collection.find_one({"state": "Requested"})) is None:
+        while (found := collection.find_one({"state": "Requested"})) is None:  # noqa: ASYNC110  # MongoDB says nothing
             await asyncio.sleep(0.05)
         record = sandbox.Command.model_validate(found)
         raw = await place.made.kb.fetch(parts.SCOPE, record.workspace.key)
         with tarfile.open(fileobj=io.BytesIO(raw)) as packed:
             assert {"secret.txt", "src/area.py"} <= set(packed.getnames())
-        patch = b"--- a/src/area.py\n+++ b/src/area.py\n@@ -1,2 +1,2 @@\n def area(w, h):\n-    return w + h\n+    return 1\n"
+        patch = (
+            b"--- a/src/area.py\n+++ b/src/area.py\n@@ -1,2 +1,2 @@\n"
+            b" def area(w, h):\n-    return w + h\n+    return 1\n"
+        )
         refs = {
             name: (await place.made.kb.store(parts.SCOPE, body)).model_dump(mode="json", by_alias=True)
             for name, body in (("outputRef", b"1 passed\n"), ("patchRef", patch))
