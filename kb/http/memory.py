@@ -67,6 +67,9 @@ class Memory:
         """GET /api/v1/memory/session"""
         viewer = body.owner(request)
         limit = answering.number(request, "limit", default=50, most=50)
+        if isinstance(viewer, scope.Viewer):
+            # An entry does not say who may see what it sums up.
+            return answering.json(api.Session(entries=[]))
         return answering.json(api.Session(entries=await self._sessions.recent(viewer, limit=limit)))
 
     async def remember(self, request: web.Request) -> web.Response:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from crds import pendingtask
 from orchestrator_job import answer, errors, pack, standing
 from orchestrator_job.delegation import budget, claims, models, protocol, synthesis
 from router import client as router_client
@@ -118,7 +117,7 @@ async def test_results_are_merged_whole_with_what_is_missing(opened: Opening, fa
         made = rounds.output("Research", long, artifacts=("report.md",), changed_files=("a.py",))
         given, _ = await synthesized(one, [FRIDAY], made, failed)
     assert given["citations"] == [1]
-    [(system, user)] = rounds.prompts(fake, rounds.SYNTHESIZE)
+    [(_, user)] = rounds.prompts(fake, rounds.SYNTHESIZE)
     assert long.strip() in user
     assert "<made>\nstored or made: report.md\nchanged: a.py\n</made>" in user
     assert "<missing>\nEmail could not do it: Answer the mail. (no recipient)\n</missing>" in user
@@ -188,7 +187,7 @@ async def test_without_a_model_the_results_follow_one_another(
     fake.set_script({rounds.PLAN: [PLAN], rounds.SYNTHESIZE: script})
     async with opened(limits=limits, **more) as one:
         begun, plan = await one.planned(await one.begun(FRIDAY))
-        outputs = [rounds.output("Research", f"{'It is on Friday [1]. ' * 40}Done."), None][: len(plan.delegations)]
+        outputs = [rounds.output("Research", f"{'It is on Friday [1]. ' * 200}Done."), None][: len(plan.delegations)]
         given, _ = await one.answered(await one.handed_back(begun, plan, outputs))
     assert "It is on Friday" in given["answer"]
     assert given["answer"].startswith("Research:\n") or limits is not None or more
@@ -203,10 +202,10 @@ async def test_questions_to_the_user_are_watched(opened: Opening, fake: process.
     async with opened("When is the release of the router?") as one:
         begun, plan = await one.planned(await one.begun())
         state = await one.handed_back(begun, plan, [rounds.output("Research", "It is not known [1].")])
-        trail: list[str] = []
+        for _ in range(2):
+            state = {**state, **await one.synthesize(state)}  # type: ignore[typeddict-item]  # a node's changes
         with pytest.raises(errors.Stuck):
-            for _ in range(3):
-                trail = (await one.synthesize({**state, "trail": trail}))["trail"]
+            await one.synthesize(state)
 
 
 async def test_text_of_agents_and_evidence_is_data(opened: Opening, fake: process.Fake) -> None:
@@ -232,8 +231,9 @@ def plan(*agents: str) -> models.ExecutionPlan:
 
 
 def test_merge() -> None:
-    issue = rounds.output("Git", "Pushed [git::r].", delegation_id="r1.d1", artifacts=("b", "a"), changed_files=("x",),
-                          structured_data={"status": "1", "issues": ["checks still run"], "sources": ["git::r", "git::s"]})  # fmt: skip
+    data = {"status": "1", "issues": ["checks still run"], "sources": ["git::r", "git::s"]}
+    made = {"artifacts": ("b", "a"), "changed_files": ("x",), "structured_data": data}
+    issue = rounds.output("Git", "Pushed [git::r].", delegation_id="r1.d1", **made)
     sure = rounds.output("Coding", "Changed.", delegation_id="r1.d2", artifacts=("a",), changed_files=("y", "x"))
     merged = synthesis.merge(plan("Git", "Coding", "Test"), {"r1.d1": issue, "r1.d2": sure}, {})
     # In the order of the groups, not of the numbers.
@@ -260,7 +260,3 @@ def test_plainly_says_all_there_is() -> None:
     assert synthesis.plainly(synthesis.Merged(outputs=()), []).answer == "-"
     held = standing.Standing()
     assert synthesis.direct(synthesis.Merged(outputs=()), [], "en", held) is None
-
-
-def test_a_mail_task_is_answered_too() -> None:
-    assert workbench.task("u", "x", type=pendingtask.Type.EMAIL).asked_by_user is False
