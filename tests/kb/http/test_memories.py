@@ -241,16 +241,17 @@ async def test_the_lightest_of_too_many_learned_ones_goes(kb_client: client.Clie
     assert {one.trigger_pattern for one in found} == {f"t{number}" for number in range(1, 201)}
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "examples" / "procedures").glob("*.json")), ids=lambda path: str(path.stem)
-)
+PROCEDURES = {path.stem: path.read_text() for path in sorted((ROOT / "examples" / "procedures").glob("*.json"))}
+
+
+@pytest.mark.parametrize("name", PROCEDURES)
 async def test_each_example_is_a_procedure(
-    kb_client: client.Client, served: tuple[client.Client, httpx.AsyncClient], path: Path
+    kb_client: client.Client, served: tuple[client.Client, httpx.AsyncClient], name: str
 ) -> None:
-    sent = json.loads(path.read_text())
+    sent = json.loads(PROCEDURES[name])
     answer = await served[1].put("/api/v1/memory/procedural", json=sent)
     assert answer.status_code == 200, answer.text
-    [made] = await kb_client.memory.procedures("acme", path.stem.replace("-", "_"))
+    [made] = await kb_client.memory.procedures("acme", name.replace("-", "_"))
     assert made.source == "user_defined"
     assert made.procedure_steps == [{"parameters": {}, **step} for step in sent["procedureSteps"]]
 
