@@ -12,6 +12,7 @@ import typer
 from cli import codes, options, printable
 from cli.commands import (
     answer,
+    artifacts,
     ask,
     backends,
     connections,
@@ -29,6 +30,7 @@ from cli.commands import (
     submit,
     suspend,
     tell,
+    trace,
 )
 from crds import errors
 
@@ -36,6 +38,8 @@ _COMMANDS = {
     "queue": queue.run,
     "get": get.run,
     "result": result.run,
+    "artifacts": artifacts.run,
+    "trace": trace.run,
     "logs": logs.run,
     "answer": answer.run,
     "approve": decide.approve,

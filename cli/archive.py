@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from urllib.parse import quote
 
 from cli import errors
 from cli.kube import Kube
@@ -13,6 +14,7 @@ from crds import history
 _PAGE = 500
 _PATH = "/api/v1/history"
 _RESULTS = "/api/v1/results"
+_TRACES, _ARTIFACTS = "/api/v1/traces", "/api/v1/artifacts"
 _SELECTOR = f"app.kubernetes.io/part-of=jervis,app.kubernetes.io/component={history.COMPONENT}"
 
 
@@ -83,6 +85,21 @@ def entries(api: Client, asked: Mapping[str, str], limit: int) -> Iterator[Objec
 def result(api: Client, uid: str) -> Object:
     """What the last run of a task stored, of a live one as well; raises `NotFound`."""
     return api.get(f"{_RESULTS}/{uid}", {})
+
+
+def trace(api: Client, uid: str) -> Object:
+    """What the runs of a task did; raises `NotFound`."""
+    return api.get(f"{_TRACES}/{uid}", {})
+
+
+def artifacts(api: Client, uid: str) -> Object:
+    """What its result has beside the answer; raises `NotFound`."""
+    return api.get(f"{_ARTIFACTS}/{uid}", {})
+
+
+def content(api: Client, uid: str, key: str) -> Object:
+    """One stored text of these; raises `NotFound`."""
+    return api.get(f"{_ARTIFACTS}/{uid}/{quote(key, safe='')}", {})
 
 
 def whole(api: Client, uid: str) -> Object:

@@ -26,6 +26,7 @@ from controllers.notices import mailer
 from controllers.notices import reconcile as notifier
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import job, observed
+from controllers.sandbox import job as sandboxes
 from crds import addresses, approvals, errors, flags, pendingtask, scope, values
 from kube import lease
 
@@ -145,6 +146,18 @@ class Settings(BaseSettings):
     """Upper bound of one such Job."""
     joern_ad_hoc_queries: bool = False
     """Run the queries of Joern that callers of the knowledge base send."""
+    sandbox_enabled: bool = False
+    """Run commands of agents in Jobs of their own."""
+    sandbox_images: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")], Name] = Field(default_factory=dict)
+    """Role -> image that commands may run in."""
+    sandbox_max_jobs: Annotated[int, Field(ge=1, le=100)] = 2
+    """Commands at the same time."""
+    sandbox_seconds: Annotated[int, Field(ge=1, le=3600)] = 600
+    """Upper bound of one command."""
+    sandbox_memory: values.Quantity = "2Gi"
+    """The same for its memory."""
+    sandbox_cpu: Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]{1,3})?m?$")] = "1"
+    """Of one command."""
     router_token_file: str = ""
     """Where the operator's own token for the router stands; empty for a router that wants none."""
     run_token_keys: str = ""
@@ -335,6 +348,14 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _sandbox(self) -> Settings:
+        if self.sandbox_enabled and not self.run_token_keys:
+            raise ValueError(
+                "sandbox_enabled needs run_token_keys: a command must find nothing that answers without one"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _mail(self) -> Settings:
         if self.notice_mail_server and "@" not in parseaddr(self.notice_mail_from)[1]:
             raise ValueError("notice_mail_from needs an address, such as Jervis <jervis@example.com>")
@@ -482,6 +503,28 @@ class Settings(BaseSettings):
             ttl_seconds=self.job_ttl_seconds,
         )
 
+    def sandboxes(self) -> sandboxes.Template | None:
+        """What Jobs that run commands of agents share; None: there are none."""
+        if not self.sandbox_enabled:
+            return None
+        return sandboxes.Template(
+            run=self.template(),
+            kb_url=self.kb_url,
+            images=self.sandbox_images,
+            seconds=self.sandbox_seconds,
+            memory=self.sandbox_memory,
+            cpu=self.sandbox_cpu,
+            ttl_seconds=self.job_ttl_seconds,
+        )
+
+    def _sandbox_variables(self) -> dict[str, str]:
+        """What runs are to know of them."""
+        if not self.sandbox_enabled:
+            return {}
+        images = json.dumps(sorted(self.sandbox_images))
+        bounds = {"SECONDS": str(self.sandbox_seconds), "MEMORY": self.sandbox_memory, "IMAGES": images}
+        return {"JERVIS_SANDBOX": "true", **{f"JERVIS_SANDBOX_{name}": value for name, value in bounds.items()}}
+
     def template(self) -> job.Template:
         """What all Jobs share."""
         placed = {
@@ -512,7 +555,7 @@ class Settings(BaseSettings):
             grace_seconds=self.job_grace_seconds,
             default_deadline_seconds=self.job_deadline_seconds,
             resources=self.job_resources,
-            environment=self.job_environment,
+            environment={**self._sandbox_variables(), **self.job_environment},
             features=self.job_flags,
             labels=self.job_labels,
             annotations=self.job_annotations,

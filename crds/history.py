@@ -158,11 +158,11 @@ class Artifact(Model):
     """Something that a result names as made."""
 
     key: str
-    """The key of a stored text, or the name of something that was made elsewhere."""
+    """The key of stored content, or the name of something that was made elsewhere."""
     delegation: str = ""
     """The delegation that made it, if one did."""
     bytes: int | None = None
-    """Size of the stored text; null for what is not stored here."""
+    """Size of a text that is kept with the run; null for everything else."""
 
 
 class Artifacts(Model):
@@ -177,14 +177,14 @@ class Artifacts(Model):
 
 
 class Content(Model):
-    """One stored text of a result."""
+    """One stored content of a result."""
 
     uid: str
     """Uid of the task."""
     key: str
     """Its key."""
-    text: str
-    """The text; what is no text is JSON."""
+    data: str
+    """Its bytes in base64 (RFC 4648)."""
 
 
 class Problem(Model):

@@ -174,9 +174,12 @@ class Budget(Model):
     max_steps: Annotated[int, Field(ge=1, le=500)] | None = None
     """Steps of the graph in one run; at the bound the run ends with BudgetExhausted."""
     max_delegations: Annotated[int, Field(ge=0, le=40)] | None = None
-    """Not enforced: no run delegates yet. Reserved for delegations to specialist agents."""
+    """Delegations to agents in one round, those of agents to agents included; 0: none. At the bound the agents at work
+    hand back what they have, and the answer says what is missing. Of it and the setting of runs the smaller one
+    holds."""
     max_depth: Annotated[int, Field(ge=0, le=4)] | None = None
-    """Not enforced: no run delegates yet. Reserved for levels of sub-delegation."""
+    """Levels of delegation: at 1 agents do not delegate in turn, at 0 nothing is delegated. Of it and the setting of
+    runs the smaller one holds."""
 
 
 class Analysis(StrEnum):

@@ -73,7 +73,7 @@ def _run(
         hooks = {"request": [spans.pass_on]}
         about: dict[str, spans.Value] = {"jervis.task.uid": configured.task_uid, "jervis.attempt": configured.attempt}
         async with httpx.AsyncClient(
-            transport=client.few(), timeout=httpx.Timeout(60, connect=5), event_hooks=hooks
+            transport=client.few(), timeout=httpx.Timeout(90, connect=5), event_hooks=hooks
         ) as http:
             database = mongo.Database(mongo.connect(configured.mongodb_uri), configured.database, insistence)
             try:

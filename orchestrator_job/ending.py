@@ -25,6 +25,8 @@ from orchestrator_job import (
     standing,
     termination,
 )
+from orchestrator_job.answer import Answer
+from orchestrator_job.delegation import progress
 from orchestrator_job.state import State
 
 _KEY_CHARS = 16
@@ -63,7 +65,7 @@ class Account:
         reason: exits.ExitReason,
         summary: str,
         questions: list[dict[str, str]],
-        given: answer.Answer | None = None,
+        given: Answer | None = None,
     ) -> dict[str, Any]:
         """The document, without a rejected answer and its steps. `given` in place of the round's answer: that of a
         round which has none yet."""
@@ -90,9 +92,25 @@ class Account:
             "approval": state.get("approval") or None,
             # A result is written over the one before, which may have asked for the approval of an effect.
             "action": None,
+            **await self._delegated(state),
             **found,
             "createdAt": self._now(),
         }
+
+    async def _delegated(self, state: State) -> dict[str, Any]:
+        """What the round's delegations handed back, without their texts; nothing for a round that has none."""
+        kept = ("delegationId", "agentName", "success", "confidence", "needsVerification", "artifacts", "changedFiles")
+        outputs: list[dict[str, Any]] = []
+        for name in state.get("completed_delegations") or ():
+            if progress.round_of(name) == state["round"]:
+                output: Any = await self._store.get(state["delegation_results"][name])
+                outputs.append({key: output[key] for key in (*kept, "subDelegations")})
+        if not outputs:
+            return {}
+        outputs.sort(key=lambda one: str(one["delegationId"]))
+        files = dict.fromkeys(path for one in outputs for path in one["changedFiles"])
+        made = dict.fromkeys(key for one in outputs for key in one["artifacts"])
+        return {"delegations": outputs, "artifacts": list(made), "changedFiles": list(files)}
 
 
 class Approval:

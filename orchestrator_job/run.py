@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,8 @@ from router import client as router_client
 
 if TYPE_CHECKING:
     from orchestrator_job import graph
-    from orchestrator_job.delegation import wiring
+    from orchestrator_job.delegation import execution
+    from orchestrator_job.delegation.tools import port
 
 _IN_TIME = 0.8
 """Share of the run's time for delegations; the synthesis has the rest."""
@@ -72,6 +73,7 @@ class Run:
         self._settings = settings
         self._database = database
         self._insistence = insistence
+        self._http = http
         self._fields = fields
         self._now = now
         self._spans = traced
@@ -194,13 +196,39 @@ class Run:
             late=lambda: loop.time() > late,
             now=self._now,
         )
-        between = self._delegates(parts)
-        ends = [(name, legacy[name]) for name in ("approve", "finalize")]
-        return [("intake", legacy["intake"]), ("evidence", legacy["evidence"]), *between, *ends]
+        beside = _beside(settings)
+        return [
+            *((name, legacy[name]) for name in ("intake", "evidence")),
+            (dag.PLAN, parts.plan(beside)),
+            (dag.EXECUTE, parts.execute(self._opener(task))),
+            (dag.CONSENT, parts.consent()),
+            (dag.SYNTHESIZE, parts.synthesize(beside)),
+            *((name, legacy[name]) for name in ("approve", "finalize")),
+        ]
 
-    def _delegates(self, parts: wiring.Parts) -> list[tuple[str, graph.Node]]:
-        """The nodes between evidence and approval."""
-        raise NotImplementedError
+    def _opener(self, task: memory.TaskMemory) -> execution.Opener:
+        """Builds the tools of agents when the first delegation begins."""
+        from controllers.sources import client as sources_client
+        from orchestrator_job.delegation.tools import box
+        from orchestrator_job.delegation.tools import settings as tool_settings
+
+        async def open_box(held: standing.Standing) -> Mapping[str, port.Tool]:
+            means = box.Means(
+                settings=tool_settings.Settings(),
+                viewer=task.scope,
+                rules=held.provisions,
+                namespace=self._settings.task_namespace,
+                urgency=_beside(self._settings),
+                kb=self._kb,
+                http=self._http,
+                token=sources_client.token_file(self._settings.run_token_file),
+                database=self._database,
+                guard=self._guard,
+                now=self._now,
+            )
+            return (await box.Toolbox.open(means)).tools
+
+        return open_box
 
     def _nodes(self, task: memory.TaskMemory) -> list[tuple[str, graph.Node]]:
         """The nodes of the graph without delegations."""

@@ -8,12 +8,13 @@ GET /api/v1/history/{uid}                                         one task with 
 GET /api/v1/results/{uid}                                         what the last run stored, of a live task as well
 GET /api/v1/traces/{uid}                                          what its runs did, as a tree
 GET /api/v1/artifacts/{uid}                                       what its result has beside the answer
-GET /api/v1/artifacts/{uid}/{key}                                 one stored text of these
+GET /api/v1/artifacts/{uid}/{key}                                 one stored content of these
 GET /openapi.json                                                 the description of this API; needs no ticket
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -23,11 +24,12 @@ import orjson
 from aiohttp import web
 
 from controllers.archive import mongo, openapi, query, tickets, traces, wire
-from crds import errors, history, model
+from crds import errors, history, model, scope
 
 RETRY_SECONDS = 5
 TOO_OFTEN_SECONDS = 1
 
+Contents = Callable[[scope.Scope, str], Awaitable[bytes]]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -36,10 +38,11 @@ class TooOften(errors.Operational):
 
 
 class History:
-    """Serves one archive. `access` authenticates each request."""
+    """Serves one archive. `access` authenticates each request; `contents` is what the knowledge base stores for a
+    scope under a key, it raises `crds.errors.Permanent` for a key that it has not."""
 
-    def __init__(self, archive: mongo.Archive, access: tickets.Tickets) -> None:
-        self._archive, self._access = archive, access
+    def __init__(self, archive: mongo.Archive, access: tickets.Tickets, contents: Contents) -> None:
+        self._archive, self._access, self._contents = archive, access, contents
         self._description = orjson.dumps(openapi.document())
 
     def serve(self, application: web.Application) -> None:
@@ -103,12 +106,16 @@ class History:
     async def _content(self, request: web.Request) -> web.Response:
         uid, found, _ = await self._stored(request)
         key = request.match_info["key"]
+        missing = failure(404, "not_found", f"the result of task {uid} has no stored content {key[:100]}")
         # Only what the result names: other values of a run are prompts and what they are made from.
-        named = {} if found is None else traces.artifacts(found["result"])
-        texts = _texts(await self._archive.texts(uid, [key])) if key in named else {}
-        if key not in texts:
-            return failure(404, "not_found", f"the result of task {uid} has no stored text {key[:100]}")
-        return reply(history.Content(uid=uid, key=key, text=texts[key]))
+        if found is None or key not in traces.artifacts(found["result"]):
+            return missing
+        texts = _texts(await self._archive.texts(uid, [key]))
+        try:
+            raw = texts[key].encode() if key in texts else await self._contents(traces.scope_of(found), key)
+        except errors.Permanent:
+            return missing  # the name of something that was made elsewhere, or content that is gone
+        return reply(history.Content(uid=uid, key=key, data=base64.b64encode(raw).decode()))
 
     async def _stored(self, request: web.Request) -> tuple[str, Mapping[str, Any] | None, bool]:
         """The uid that a request names, what its last run stored if the ticket opens it, and whether it is archived."""

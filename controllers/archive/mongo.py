@@ -114,10 +114,10 @@ class Archive:
                 yield found
 
     async def live(self, uid: str) -> Mapping[str, Any] | None:
-        """Namespace, name and result of a task that a run was made for; None when no run stored one. Whose it is stands
-        in what the run was given. Raises `Unavailable`."""
+        """Namespace, name, scope and result of a task that a run was made for; None when no run stored one. Whose it
+        is stands in what the run was given. Raises `Unavailable`."""
         with _trouble("read the task's result"):
-            owner = await self._database[MEMORY].find_one({"_id": uid}, {"namespace": 1, "name": 1})
+            owner = await self._database[MEMORY].find_one({"_id": uid}, {"namespace": 1, "name": 1, "scope": 1})
             if owner is None:
                 return None
             stored = await self._database[RESULTS].find_one({"_id": uid})

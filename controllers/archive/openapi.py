@@ -76,7 +76,7 @@ def document() -> dict[str, Any]:
             _get("/api/v1/artifacts/{uid}", made_too, _UID, openapi.json(history.Artifacts), 400, 401, 404, 503),
             _get(
                 "/api/v1/artifacts/{uid}/{key}",
-                "One stored text of these",
+                "One stored content of these",
                 (*_UID, openapi.parameter("key", place="path", required=True, text="Its key.")),
                 openapi.json(history.Content),
                 *(400, 401, 404, 503),

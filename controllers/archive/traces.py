@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from controllers.archive.query import rfc3339
+from crds import scope
 from crds.history import Artifact, Effect, Step, Trace
 
 Document = Mapping[str, Any]
@@ -65,6 +66,13 @@ def of(uid: str, owner: Document, stored: Stored) -> Trace:
         tokens=_number(used.get("tokens")),
         steps=tuple(sorted(steps, key=_place)),
     )
+
+
+def scope_of(found: Document) -> scope.Scope:
+    """The scope of a task, of a document of the archive or of what is known of one that lives."""
+    spec: Document = (found.get("object") or {}).get("spec") or found.get("scope") or {}
+    names = ("clientId", "projectId", "groupId")
+    return scope.Scope.model_validate({name: spec.get(name) or "" for name in names})
 
 
 def artifacts(result: Document) -> dict[str, str]:

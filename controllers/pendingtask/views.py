@@ -208,12 +208,11 @@ def _action(found: Any) -> approvals.Action | None:
     """Bounded in a termination message, whole in a stored result; None for one that names no tool."""
     if not isinstance(found, Mapping):
         return None
+    given = {name: _text(value) if isinstance(value, str) else value for name, value in found.items()}
     try:
         if isinstance(found.get("arguments"), str):
-            wanted = approvals.Action.model_validate(found)
-            texts = {name: _text(value) for name, value in wanted.wire().items() if isinstance(value, str)}
-            return approvals.Action.model_validate({**wanted.wire(), **texts})
-        return approvals.Wanted.model_validate(found).action()
+            return approvals.Action.model_validate(given)
+        return approvals.Wanted.model_validate(given).action()
     except (ValueError, RecursionError):
         return None
 

@@ -74,7 +74,7 @@ class Runtime:
         )
         self._probes = web.AppRunner(self._health.application(), access_log=None)
         access = tickets.Tickets(to.api.review, config.history_account, clock=time.monotonic)
-        application = history.History(to.archive, access).application()
+        application = history.History(to.archive, access, to.contents).application()
         state = queue_http.QueueState(
             self._observed,
             breaker=lambda: self._wiring.cache.scheduler.breaker.state(time.monotonic()).value,
@@ -139,6 +139,8 @@ class Runtime:
             start(acting.connections.polling.run(acting.connections.may_act), "sources")
         if acting.connections.removals is not None:
             start(acting.connections.removals.run(acting.connections.may_act), "removals of sources")
+        if acting.sandboxes is not None:
+            start(acting.sandboxes.run(acting.connections.may_act), "commands in sandboxes")
         if acting.transcriptions is not None:
             start(acting.transcriptions.run(acting.connections.may_act), "transcriptions")
         start(acting.analyses.run(acting.connections.may_act), "analyses of repositories")

@@ -20,6 +20,7 @@ from controllers import metrics, settings, tracing
 from controllers.archive import mongo as archives
 from controllers.memory import mongo
 from controllers.notices import mongo as notices
+from controllers.sandbox import store as sandbox_store
 from controllers.sources import assignments
 from controllers.sources import mongo as sources
 from controllers.sources.meetings import store as meetings
@@ -79,6 +80,7 @@ class Clients:
             self._sources[config.mongodb_database], fence=fence, release=f"{config.namespace}/{config.lease_name}"
         )
         self.meetings = meetings.Meetings(self._sources[config.mongodb_database])
+        self.commands = sandbox_store.Commands(self._sources[config.mongodb_database])
         trusted = authorities.context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(
             transport=router.transport(
@@ -93,6 +95,10 @@ class Clients:
             verify=trusted, follow_redirects=False, trust_env=False, event_hooks={"request": [self._fenced]}
         )
         self.knowledge = kb.Client(config.kb_url, self._kb_http, config.kb_token, patient=True, attempts=1)
+        # Not fenced: the history is answered by replicas that stand by as well.
+        self._reading_http = httpx.AsyncClient(verify=trusted, trust_env=False, timeout=config.request_timeout)
+        reading = kb.Client(config.kb_read_url or config.kb_url, self._reading_http, config.kb_token, attempts=1)
+        self.contents = reading.fetch
         self.router = router.Client(
             config.router_url, self._router_http, token=router.token_file(config.router_token_file)
         )
@@ -105,7 +111,7 @@ class Clients:
     async def close(self) -> None:
         """Release the Lease first, so that the next leader does not wait for the rest."""
         await asyncio.to_thread(self.lease.release)
-        clients = (self._kb_http, self._router_http, self.probe_http, self.webhooks)
+        clients = (self._kb_http, self._reading_http, self._router_http, self.probe_http, self.webhooks)
         await asyncio.gather(*(one.aclose() for one in clients), self.session.close())
         await asyncio.to_thread(self.tracer.close)
         self.memory.close()

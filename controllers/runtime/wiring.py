@@ -28,6 +28,7 @@ from controllers.pendingtask.effects import executor, ingest, orphans, readings,
 from controllers.pendingtask.slots import router_use, scheduler, wait_conditions
 from controllers.runtime import clients
 from controllers.runtime.clients import wall
+from controllers.sandbox import reconcile as sandboxes
 from crds import keyring, runtoken, scope
 
 
@@ -135,6 +136,19 @@ class Wiring:
             )
             self.connections.removals = removals.Removals(to.api, to.assignments)
 
+        self.sandboxes: sandboxes.Sandboxes | None = None
+        commands, signer = self._config.sandboxes(), self._signer()
+        if commands is not None and signer is not None:
+            self.sandboxes = sandboxes.Sandboxes(
+                to.api,
+                to.commands,
+                commands,
+                at_once=self._config.sandbox_max_jobs,
+                signer=signer,
+                token=lambda: to.lease.token,
+                fence=to.lease.check,
+                wall=wall,
+            )
         self.transcriptions: transcriptions.Transcriptions | None = None
         template = self._config.transcription()
         if template is not None:

@@ -1,4 +1,7 @@
-"""What a run token opens: its own scope, to read, by the routes that a run calls; nothing of the service's upkeep.
+"""What a run token opens: its own scope, by the routes that a run calls; nothing of the service's upkeep.
+
+A run reads, stores content, and adds what its tools are for: pages that it was allowed to fetch, what a user said,
+rules and procedures that a person approved. A run on behalf of a user adds nothing that others would see.
 
 The token of a Job that analyzes code writes in its own scope what the Job found, and reads nothing else.
 A new route is closed to runs until it stands here.
@@ -37,9 +40,20 @@ _ROUTES = frozenset(
         ("POST", "/api/v1/code/neighbourhood"),
     }
 )
+_CONTENT = ("POST", "/api/v1/content")
+_ADDS = frozenset(
+    {
+        ("POST", "/api/v1/crawl"),
+        ("POST", "/api/v1/store"),
+        ("PUT", "/api/v1/rules"),
+        ("PUT", "/api/v1/memory/procedural"),
+        ("POST", "/api/v1/memory/procedural/uses"),
+    }
+)
+"""What the tools of a run write beside content, which is found by its key alone."""
 _ANALYSIS_ROUTES = frozenset(
     {
-        ("POST", "/api/v1/content"),
+        _CONTENT,
         ("POST", "/api/v1/ingest/git-structure"),
         ("POST", "/api/v1/ingest/cpg"),
         ("POST", "/api/v1/analyze/code/{id}/result"),
@@ -78,11 +92,18 @@ class Pass:
 
     def permits(self, method: str, route: str) -> bool:
         """Whether a run may call the route at all; `route` as it is registered, with its parameters' names."""
-        return (method, route) in (_ANALYSIS_ROUTES if self.claims.analysis else _ROUTES)
+        asked = (method, route)
+        if self.claims.analysis:
+            return asked in _ANALYSIS_ROUTES
+        return asked in _ROUTES or asked == _CONTENT or (asked in _ADDS and not self.claims.principals)
+
+    def reads(self, method: str, route: str) -> bool:
+        """Whether the route is one of those that a run reads by: the tools at `/mcp` add nothing for it, because there
+        is no person there who approves."""
+        return not self.claims.analysis and (method, route) in _ROUTES
 
     def allows(self, where: scope.Scope, *, writing: bool) -> bool:
-        """Whether it may read in `where`: exactly its scope, and what belongs to no client. An analysis may write
-        in its scope, and has nothing to do with what belongs to no client."""
-        if self.claims.analysis:
-            return where == self.claims.scope
-        return not writing and (where.is_global or where == self.claims.scope)
+        """Whether it may read or write in `where`: exactly its scope, and to read, what belongs to no client. An
+        analysis has nothing to do with that."""
+        reads_global = where.is_global and not writing and not self.claims.analysis
+        return reads_global or where == self.claims.scope

@@ -180,7 +180,7 @@ def inner(request: web.Request, route: openapi.Route) -> web.Request:
     """The call of a route that a request to `MCP` makes; it is checked like any. Raises `kb.errors.Forbidden`."""
     passed = request.get(_PASS)
     rights = passed[1] if passed is not None else None
-    if isinstance(rights, runs.Pass) and not rights.permits(route.method, route.path):
+    if isinstance(rights, runs.Pass) and not rights.reads(route.method, route.path):
         raise errors.Forbidden(
             f"{rights.name} may not call {route.method} {route.path}",
             field="name",
@@ -194,8 +194,17 @@ def may(request: web.Request, routes: Iterable[openapi.Route], *, writes: bool) 
     passed = request.get(_PASS)
     rights = passed[1] if passed is not None else None
     if isinstance(rights, runs.Pass):
-        return all(rights.permits(one.method, one.path) for one in routes)
+        return all(rights.reads(one.method, one.path) for one in routes)
     return rights is None or rights.write or not writes
+
+
+def of_client(request: web.Request, client_id: str) -> scope.Scope:
+    """The scope that a call about something of a whole client is checked as: of a run of that client its own."""
+    passed = request.get(_PASS)
+    rights = passed[1] if passed is not None else None
+    if isinstance(rights, runs.Pass) and rights.claims.scope.client_id == client_id:
+        return rights.claims.scope
+    return scope.Scope(client_id=client_id)
 
 
 def own(request: web.Request) -> scope.Scope | None:

@@ -86,13 +86,13 @@ class Memory:
     async def save_way(self, request: web.Request) -> web.Response:
         """PUT /api/v1/memory/procedural"""
         draft = await body.read(request, api.ProcedureDraft)
-        access.check(request, scope.Scope(client_id=draft.client_id))
+        access.check(request, access.of_client(request, draft.client_id))
         return answering.json(await self._procedures.put(draft))
 
     async def use_way(self, request: web.Request) -> web.Response:
         """POST /api/v1/memory/procedural/uses"""
         use = await body.read(request, api.Use)
-        access.check(request, scope.Scope(client_id=use.client_id))
+        access.check(request, access.of_client(request, use.client_id))
         return answering.json(await self._procedures.used(use))
 
     async def forget_way(self, request: web.Request) -> web.Response:

@@ -6,9 +6,7 @@ symbolic links are plain files. Source: gitprotocol-http(5), git-clone(1), `cont
 
 from __future__ import annotations
 
-import os
 import re
-import ssl
 import subprocess
 import time
 from collections.abc import Callable
@@ -19,6 +17,7 @@ from urllib.parse import unquote
 
 import httpx
 
+from orchestrator_job import gitcommand
 from orchestrator_job.analyze.layout import Failure, Source, Work
 
 T = TypeVar("T")
@@ -106,20 +105,7 @@ class Clone:
 
     def _git(self, seconds: float, *arguments: str) -> str:
         """What a command of Git says. Raises `Away`, `Failure`."""
-        settings = {
-            "http.extraHeader": f"Authorization: Bearer {self._token()}",
-            "core.symlinks": "false", "core.hooksPath": os.devnull, "protocol.version": "2", "gc.auto": "0",
-            "filter.lfs.smudge": "", "filter.lfs.required": "false", "safe.directory": "*",
-        }  # fmt: skip
-        environment = {
-            "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C",
-            "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "http:https", "GIT_CONFIG_COUNT": str(len(settings)),
-        }  # fmt: skip
-        if authorities := ssl.get_default_verify_paths().cafile:  # SSL_CERT_FILE, where that is set
-            environment["GIT_SSL_CAINFO"] = authorities
-        for number, (name, value) in enumerate(settings.items()):
-            environment |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+        environment = gitcommand.environment({"http.extraHeader": f"Authorization: Bearer {self._token()}"})
         try:
             done = subprocess.run(  # noqa: S603
                 ["git", *arguments],  # noqa: S607  # the git of the image

@@ -99,8 +99,7 @@ async def act(
 
 def decided_arguments(decided: pendingtask.Decided) -> Mapping[str, Any] | None:
     """The arguments that a person has put in place of the model's; None without any."""
-    text = getattr(decided, "arguments", "")
-    found = json.loads(text) if text else None
+    found = json.loads(decided.arguments) if decided.arguments else None
     return found if isinstance(found, dict) else None
 
 

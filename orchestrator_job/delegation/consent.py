@@ -7,7 +7,7 @@ other delegations want (docs/decisions/0136).
 
 from __future__ import annotations
 
-from crds import exits, pendingtask
+from crds import approvals, exits, pendingtask
 from orchestrator_job import answer, artifacts, ending, errors, fence, ledger, mongo, results, termination
 from orchestrator_job.delegation import acting, progress
 from orchestrator_job.delegation.models import DelegationStatus
@@ -48,25 +48,23 @@ class Consent:
             return {"delegation_states": {name: progress.entry(DelegationStatus.PENDING, agent)}}
         sentence = f"{request.agent} asks for approval of {request.tool}. {request.why}\n{request.shown}"
         summary = termination.shorten(sentence, pendingtask.SUMMARY_BYTES)
+        action = approvals.Wanted(
+            tool=request.tool,
+            connection=request.aims.get("connection", ""),
+            agent=request.agent,
+            arguments=request.arguments,
+            shown=request.shown,
+            why=request.why,
+        )
         body = await self._account.body(state, exits.ExitReason.NEEDS_APPROVAL, summary, [], _NONE)
         await self._book.settle(
             f"{request.step}.{request.ordinal}.proposal",
             self._guard.attempt,
-            results.SaveResult(self._database, self._guard, {**body, "action": _action(request)}),
+            results.SaveResult(self._database, self._guard, {**body, "action": action.wire()}),
         )
         raise errors.NeedsApproval(
             summary,
             remedy="Approve it to have it done, with other arguments if need be; reject it to have it left out.",
             stored=True,
+            action=action,
         )
-
-
-def _action(request: acting.Request) -> dict[str, object]:
-    return {
-        "tool": request.tool,
-        "agent": request.agent,
-        "arguments": request.arguments,
-        "shown": request.shown,
-        "why": request.why,
-        "connection": request.aims.get("connection", ""),
-    }

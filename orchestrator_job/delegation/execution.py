@@ -6,19 +6,25 @@ its result is written with the graph's own writes before the step is over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 
 from orchestrator_job import artifacts, memory, pack, standing
 from orchestrator_job.delegation import executor, models, progress, protocol, provenance
 from orchestrator_job.delegation.models import DelegationStatus
+from orchestrator_job.delegation.tools import port
 from orchestrator_job.state import State
 
+Opener = Callable[[standing.Standing], Awaitable[Mapping[str, port.Tool]]]
+"""Builds the tools of a run under the rules of its round."""
 _OTHERS = ("RAG", "Graph")
 """Origins of evidence that was retrieved; the other origins are the task's own texts."""
 
 
 class Execute:
-    """Carries out the state's `active_delegation_id`."""
+    """Carries out the state's `active_delegation_id`. `means` are without tools; `opener` is called once for all
+    branches of a process."""
 
     def __init__(
         self,
@@ -26,11 +32,15 @@ class Execute:
         store: artifacts.Artifacts,
         loader: standing.Loader,
         means: executor.Means,
+        opener: Opener,
     ) -> None:
         self._task = task
         self._store = store
         self._loader = loader
         self._means = means
+        self._opener = opener
+        self._opened: executor.Means | None = None
+        self._opening = asyncio.Lock()
 
     async def __call__(self, state: State) -> State:
         """Writes delegation_states, and completed_delegations and delegation_results of a delegation that ended.
@@ -44,7 +54,7 @@ class Execute:
         found = [f"{item.title}\n{item.content}" for item in items if item.origin in _OTHERS]
         known = provenance.Known.of(self._task, document).more(found)
         earlier = await self._earlier(state, plan, name)
-        ended = await executor.Executor(self._means, held, known, earlier).work(message)
+        ended = await executor.Executor(await self._with_tools(held), held, known, earlier).work(message)
         if isinstance(ended, executor.Waiting):
             key = await self._store.put(ended.requests[0].model_dump(mode="json", by_alias=True), state["round"])
             waiting = progress.entry(DelegationStatus.INTERRUPTED, message.agent_name, request=key)
@@ -58,6 +68,12 @@ class Execute:
             "completed_delegations": [name],
             "delegation_results": {name: await self._store.put(models.dump(ended), state["round"])},
         }
+
+    async def _with_tools(self, held: standing.Standing) -> executor.Means:
+        async with self._opening:
+            if self._opened is None:
+                self._opened = replace(self._means, tools=await self._opener(held))
+            return self._opened
 
     async def _earlier(self, state: State, plan: models.ExecutionPlan, name: str) -> Sequence[models.AgentOutput]:
         """What the groups before this one's handed back."""

@@ -427,7 +427,9 @@ class _Loop:
                 llm_calls=self._calls,
                 sub_delegation_count=len(self._made.subs),
                 success=output.success,
-            )
+            ),
+            self._message,
+            output,
         )
         _log.info(
             "delegation ended",

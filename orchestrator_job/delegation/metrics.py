@@ -1,8 +1,8 @@
 """What delegations took: `delegation_metrics`, kept for ninety days (seed 000 "MongoDB Collections").
 
-{_id: "<task uid>/<delegation>", taskUid, clientId, projectId, round, the fields of DelegationMetrics, createdAt,
-expiresAt}. Expired ones are deleted at the end of a run, because not every MongoDB has TTL indexes; those of a task go
-with it.
+{_id: "<task uid>/<delegation>", taskUid, clientId, projectId, round, the fields of DelegationMetrics,
+parentDelegationId, depth, status, confidence, needsVerification, createdAt, expiresAt}. Expired ones are deleted at the
+end of a run, because not every MongoDB has TTL indexes; those of a task go with it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from crds import scope
 from orchestrator_job import fence, mongo
 from orchestrator_job.delegation import models, progress
+from orchestrator_job.delegation.models import DelegationStatus
 
 COLLECTION = "delegation_metrics"
 LIFE = timedelta(days=90)
@@ -29,8 +30,11 @@ class Metrics:
         self._owner = {"clientId": owner.client_id, "projectId": owner.project_id}
         self._now = now
 
-    async def record(self, made: models.DelegationMetrics) -> None:
-        """Store them, once per delegation: a later record takes the place of an earlier one. Raises Fenced."""
+    async def record(
+        self, made: models.DelegationMetrics, message: models.DelegationMessage, output: models.AgentOutput
+    ) -> None:
+        """Store them, with how the delegation ended; a later record of it takes the place of an earlier one. Raises
+        Fenced."""
         own = {"_id": f"{self._guard.task_uid}/{made.delegation_id}"}
         now = self._now()
         document = {
@@ -38,6 +42,11 @@ class Metrics:
             **self._owner,
             "round": progress.round_of(made.delegation_id),
             **models.dump(made),
+            "parentDelegationId": message.parent_delegation_id,
+            "depth": message.depth,
+            "status": (DelegationStatus.COMPLETED if output.success else DelegationStatus.FAILED).value,
+            "confidence": output.confidence,
+            "needsVerification": output.needs_verification,
             "createdAt": now,
             "expiresAt": now + LIFE,
         }

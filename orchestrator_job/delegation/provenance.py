@@ -10,6 +10,7 @@ forms of letters or with invisible characters equals no word of a text: a person
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,7 +74,7 @@ class Known:
     def of(cls, task: memory.TaskMemory, document: str) -> Known:
         """The texts of the task: the user's own, and its document where that is another's."""
         said = [message.text for message in task.messages] + [given.text for given in task.answers]
-        edited = [text for one in task.approvals if (text := getattr(one, "arguments", ""))]
+        edited = [value for one in task.approvals for value in _values(one.arguments)]
         own = [document, task.title] if task.asked_by_user else []
         return cls(user=Words([*own, *said, *edited]), content=Words([] if task.asked_by_user else [document]))
 
@@ -125,6 +126,17 @@ def rule(tool: port.Acting, aims: Mapping[str, str], known: Known, held: provisi
     if tool.tier is Tier.NAMED:
         return Ruling(True, f"This call of {tool.name} names no aim that the user could have named.", origins)
     return Ruling(True, f"{tool.name} always needs a person's approval.", origins)
+
+
+def _values(arguments: str) -> Iterable[str]:
+    """The values of edited arguments that are one word each: the texts among them may be the model's, unchanged."""
+    waiting: list[object] = [json.loads(arguments)] if arguments else []
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str) and len(value.split()) == 1:
+            yield value
+        elif isinstance(value, dict | list):
+            waiting += value.values() if isinstance(value, dict) else value
 
 
 def _aim(aim: str) -> tuple[str, ...] | None:

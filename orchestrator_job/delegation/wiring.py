@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -22,7 +22,6 @@ from orchestrator_job.delegation import (
     registry,
     synthesis,
 )
-from orchestrator_job.delegation.tools import port
 from orchestrator_job.settings import Settings
 from router import client as router_client
 
@@ -63,11 +62,11 @@ class Parts:
         pool = budget.Budget(self.guard, self.limits(), self.late)
         return asking.Asking(self.router, pool, self.insistence, num_ctx=self.settings.num_ctx)
 
-    def means(self, tools: Mapping[str, port.Tool]) -> executor.Means:
-        """What the loops of agents work with."""
+    def means(self) -> executor.Means:
+        """What the loops of agents work with, without tools."""
         return executor.Means(
             agents=registry.Registry.load(),
-            tools=tools,
+            tools={},
             asks=self.asks(),
             pool=budget.Budget(self.guard, self.limits(), self.late),
             records=journal.Journal(self.database, self.guard, self.store, self.now),
@@ -126,9 +125,9 @@ class Parts:
             )
         )
 
-    def execute(self, tools: Mapping[str, port.Tool]) -> execution.Execute:
+    def execute(self, opener: execution.Opener) -> execution.Execute:
         """The node `execute_delegation`."""
-        return execution.Execute(self.task, self.store, self.loader, self.means(tools))
+        return execution.Execute(self.task, self.store, self.loader, self.means(), opener)
 
     def consent(self) -> consent.Consent:
         """The node `consent`."""

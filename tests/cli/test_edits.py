@@ -196,3 +196,43 @@ def test_an_object_of_a_later_version_is_said_so() -> None:
     with pytest.raises(errors.Unusable) as refused:
         edits.position(objects.task(status={"phase": "Dreaming"}), 1)
     assert refused.value.field == "status.phase"
+
+
+def acting(**spec: Any) -> Any:
+    """A task that asks whether it may send a mail."""
+    raw = objects.asking("Approval", **spec)
+    raw["status"]["userTask"]["action"] = {"tool": "send_mail", "arguments": '{"to":"ada"}'}
+    return raw
+
+
+def test_an_approval_with_edited_arguments() -> None:
+    raw = acting()
+    after = objects.merged(raw, edits.decide(raw, Verdict.APPROVED, "", "", '{"to":"bob"}'))
+    assert after["spec"]["approval"]["arguments"] == '{"to":"bob"}'
+    assert decided(after) is Phase.READY_FOR_GPU
+    assert edits.decide(after, Verdict.APPROVED, "", "", '{"to":"bob"}') is None
+    assert edits.decide(after, Verdict.APPROVED, "", "") is None
+    with pytest.raises(errors.Misplaced, match="decided already"):
+        edits.decide(after, Verdict.APPROVED, "", "", '{"to":"eve"}')
+
+
+def test_arguments_that_the_operator_cannot_use_are_replaced() -> None:
+    raw = acting(approval={"verdict": "Approved", "requestId": "run-2", "arguments": "[]"})
+    assert decided(raw) is None
+    assert decided(objects.merged(raw, edits.decide(raw, Verdict.APPROVED, "", ""))) is Phase.READY_FOR_GPU
+    assert decided(objects.merged(raw, edits.decide(raw, Verdict.REJECTED, "", ""))) is Phase.READY_FOR_GPU
+
+
+def test_there_are_no_arguments_where_no_action_is_asked_for() -> None:
+    for kind in ("Approval", "Failure"):
+        with pytest.raises(errors.Misplaced, match="no action") as refused:
+            edits.decide(objects.asking(kind), Verdict.APPROVED, "", "", "{}")
+        assert refused.value.field == "--arguments"
+
+
+def test_other_arguments_come_too_late_once_the_task_has_gone_on() -> None:
+    accepted = {"requestId": "run-2", "attempt": 2, "verdict": "Approved", "arguments": '{"to":"bob"}'}
+    raw = objects.task(status={"phase": "Orchestrating", "attempt": 3, "approvals": [accepted]})
+    assert edits.decide(raw, Verdict.APPROVED, "", "", '{"to":"bob"}') is None
+    with pytest.raises(errors.Misplaced, match="waits for no decision"):
+        edits.decide(raw, Verdict.APPROVED, "", "", '{"to":"eve"}')

@@ -34,6 +34,11 @@ objects = st.fixed_dictionaries(
         "summary": texts | anything,
         "ref": anything | st.fixed_dictionaries({}, optional={"collection": texts | anything, "key": texts | anything}),
         "questions": questions | anything,
+        "action": anything
+        | st.fixed_dictionaries(
+            {"tool": texts | anything, "arguments": texts | anything},
+            optional={"shown": texts | anything, "why": texts, "detailsRef": texts | anything},
+        ),
         "unavailable": texts | anything,
         "retryAfterSeconds": numbers | anything,
         "field": texts | anything,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controllers import admission, settings
+from crds.flags import Flag
 from crds.pendingtask import NotAllowed
 from tests.controllers import build
 
@@ -101,3 +102,14 @@ def test_the_limits_of_the_chart_are_read_from_the_environment(monkeypatch: pyte
     assert known is not None
     assert reason(known, "n", clientId="a", queuePosition=999_999) is NotAllowed.POSITION
     assert reason(known, "n", clientId="b") is NotAllowed.CLIENT
+
+
+def test_a_task_chooses_flags_where_a_limit_permits_it() -> None:
+    chart = "{limits: {}, namespaces: {open: {taskFlags: true}}}"
+    known = settings.Settings.model_validate({"admission": chart}).admitted(lambda _: {})
+    said = {"annotations": {"jervis.dev/use-dag-execution": "true"}}
+    permitted = admission.flags_of(known, build.task(namespace="open", **said))
+    assert (dict(permitted.values), permitted.ignored) == ({Flag.DAG_EXECUTION: True}, ())
+    for found in (known, None):
+        refused = admission.flags_of(found, build.task(namespace="other", **said))
+        assert (dict(refused.values), len(refused.ignored)) == ({}, 1)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from controllers.pendingtask import job
 from crds import exits
+from crds.flags import Flag
 from tests.controllers.build import UID, task
 
 TEMPLATE = job.Template(
@@ -125,6 +126,10 @@ def test_the_environment_is_the_contract() -> None:
         "JERVIS_MONGODB_URI": "mongodb://m",
         "JERVIS_DATABASE": "jervis",
         "JERVIS_MODEL": "qwen",
+        "JERVIS_USE_DELEGATION_GRAPH": "false",
+        "JERVIS_USE_SPECIALIST_AGENTS": "false",
+        "JERVIS_USE_DAG_EXECUTION": "false",
+        "JERVIS_USE_PROCEDURAL_MEMORY": "false",
         "JERVIS_PRIORITY": "0",
         "JERVIS_WALL_CLOCK_SECONDS": "3600",
     }
@@ -135,6 +140,14 @@ def test_models_and_their_windows_reach_the_run() -> None:
     env = {e["name"]: e["value"] for e in made_of(template)}
     assert (env["JERVIS_MODEL"], env["JERVIS_NUM_CTX"]) == ("qwen", "32768")
     assert (env["JERVIS_PLANNER_MODEL"], env["JERVIS_PLANNER_NUM_CTX"]) == ("light", "8192")
+
+
+def test_a_task_s_flags_stand_above_those_of_the_release() -> None:
+    template = replace(TEMPLATE, features={Flag.DELEGATION_GRAPH: True, Flag.DAG_EXECUTION: True})
+    chosen = {Flag.DAG_EXECUTION: False, Flag.SPECIALIST_AGENTS: True}
+    body = job.manifest(task(), 3, "n", template, chosen=chosen)
+    env = {e["name"]: e["value"] for e in body["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert [env[one.variable] for one in Flag] == ["true", "true", "false", "false"]
 
 
 def made_of(template: job.Template) -> list[dict[str, str]]:

@@ -17,6 +17,7 @@ from controllers.pendingtask.slots import wait_reasons
 from crds import errors
 from crds import waits as wire
 from crds.phases import Phase
+from tests.controllers.archive.build import no_contents
 from tests.controllers.test_slot_scheduler import Desk
 
 HEADERS = {"X-Jervis-Ticket": "default"}
@@ -30,7 +31,7 @@ class Place:
         self.started = True
         archive = mongo.Archive("mongodb://127.0.0.1:1", "jervis", fence=lambda: None, timeout=1, absent=0.2)
         self.access = tickets.Tickets(self.review, "jervis-history", clock=lambda: self.time)
-        application = http.History(archive, self.access).application()
+        application = http.History(archive, self.access, no_contents).application()
         state = queue_http.QueueState(
             self.observe, breaker=lambda: "Closed", leading=lambda: False, monotonic=lambda: self.time
         )

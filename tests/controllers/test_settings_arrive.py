@@ -35,7 +35,7 @@ from controllers.gpubackend.probe import Probe
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import ObservedState
 from controllers.runtime import app
-from crds import keyring, scope
+from crds import approvals, flags, keyring, scope
 from crds.phases import Phase
 from crds.priority import SILENCE, Priority
 from kb import api, client
@@ -83,6 +83,7 @@ VALUES: dict[str, Any] = {
     "windows": [contexts.Window(role="role-of-the-test", model="m", num_ctx=1)],
     "job_resources": {"limits": {"memory": "1013Mi"}},
     "job_environment": {"VARIABLE_OF_THE_TEST": "yes"},
+    "job_flags": {flags.Flag.DAG_EXECUTION: True},
     "job_labels": {"label.test/one": "yes"},
     "job_annotations": {"annotation.test/one": "yes"},
     "job_run_as_user": 1009,
@@ -141,6 +142,8 @@ VALUES: dict[str, Any] = {
     "max_lost_runs": 1187,
     "max_preemptions": 1193,
     "runs_without_gpu": 1201,
+    "approval_expire_after": "1291s",
+    "approval_default": approvals.Default.GIVE_UP,
     "queue_capacity": 1213,
     "request_timeout": 1217,
     "kb_timeout": 1225,
@@ -175,6 +178,8 @@ SOUGHT: dict[str, object] = {
     "team": "person@of-the-test.example",
     "clients": timedelta(days=1109),
     "unserved_days": timedelta(days=1279),
+    "job_flags": "useDagExecution",
+    "approval_expire_after": timedelta(seconds=1291),
 }
 """Where that is not the value itself."""
 SWITCHES: dict[str, Any] = {

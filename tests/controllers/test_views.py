@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from controllers.pendingtask import views
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import JobState, ObservedState
-from crds import pendingtask
+from crds import approvals, pendingtask
 from crds.exits import ExitReason
 from crds.phases import Phase
 from tests import thorough
@@ -117,6 +117,26 @@ def test_what_became_of_the_plan_is_read(plan: object, found: str | None) -> Non
     read = views.recorded({"exitReason": "Answered", "plan": plan})
     assert read is not None
     assert read.plan == found
+
+
+def test_the_action_that_approval_is_asked_for_is_read_from_message_and_result() -> None:
+    said = {"tool": "send_mail", "arguments": '{"to":"ada"}', "shortened": True, "why": "\ud800", "later": 1}
+    read = views.recorded({"exitReason": "NeedsApproval", "action": said})
+    assert read is not None
+    assert read.action == approvals.Action(tool="send_mail", arguments='{"to":"ada"}', shortened=True, why="?")
+    whole = {"tool": "send_mail", "arguments": {"to": "ada", "body": "x" * 9000}, "shown": "y" * 9000}
+    read = views.recorded({"exitReason": "NeedsApproval", "action": whole})
+    assert read is not None
+    assert read.action is not None
+    assert (read.action.shortened, json.loads(read.action.arguments)["to"]) == (True, "ada")
+    assert read.action.shown.endswith("y…")
+
+
+@pytest.mark.parametrize("action", [None, [], "x", {}, {"tool": ""}, {"tool": "t", "arguments": ["x"]}, {"tool": 7}])
+def test_what_is_no_action_is_left_out(action: object) -> None:
+    read = views.recorded({"exitReason": "NeedsApproval", "action": action})
+    assert read is not None
+    assert read.action is None
 
 
 @pytest.mark.parametrize("text", ["", "Killed", "{", "[]", '{"exitReason": "Sleepy"}', '{"summary": "x"}', "null"])

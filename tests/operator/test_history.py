@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ def test_history_of_a_namespace(
 
 
 def test_the_whole_result_of_a_live_task_and_of_one_that_is_gone(
-    space: Space, start: Start, kubeconfig: Path, database: Any, capsys: pytest.CaptureFixture[str]
+    space: Space, start: Start, kubeconfig: Path, database: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     place = site.Site(kubeconfig, client.CustomObjectsApi(space.api), space.core, space.name)
     stored = {
@@ -158,10 +159,44 @@ def test_the_whole_result_of_a_live_task_and_of_one_that_is_gone(
         assert (found["uid"], found["name"], found["archived"]) == (uid, "live", False)
         assert found["result"]["answer"] == stored["answer"]
 
+        traced = site.call(capsys, "trace", "live", "-o", "json", *place.flags())
+        assert (traced.code, traced.json["steps"]) == (0, []), traced.err
+        about = {"taskUid": uid, "round": 1}
+        metric = {"delegationId": "r1.d1", "agentName": "Git", "success": True, "llmCalls": 2, "tokenCount": 30}
+        database["delegation_metrics"].insert_one({"_id": "m", **about, **metric, "endTime": "2027-03-01T12:00:00Z"})
+        entry = {"delegation": "r1.d2", "ordinal": 0, "kind": "begun", "at": datetime.now(UTC)}
+        database["orchestrator_journal"].insert_one({"_id": "j", **about, **entry})
+        database["orchestrator_fences"].insert_one({"_id": uid, "attempt": 1, "spent": {"r1": {"llmCalls": 7}}})
+        traced = site.call(capsys, "trace", "live", "-o", "json", *place.flags())
+        assert (traced.json["attempt"], traced.json["llmCalls"]) == (1, 7)
+        steps = [(one["id"], one["agent"], one["status"]) for one in traced.json["steps"]]
+        assert steps == [("r1.d1", "Git", "COMPLETED"), ("r1.d2", "", "RUNNING")]
+
+        bare = site.call(capsys, "artifacts", "live", *place.flags())
+        assert (bare.code, bare.out) == (0, "The result has no artifacts and no changed files.\n")
+        more = {"artifacts": ["draft", "https://git.example/1"], "changedFiles": ["a.py"]}
+        database["task_results"].update_one({"_id": uid}, {"$set": more})
+        kept = [("draft", "Hello\u00e9"), ("prompt", "secret")]
+        values = [{"_id": f"{uid}/{key}", "taskUid": uid, "body": json.dumps(text)} for key, text in kept]
+        database["orchestrator_artifacts"].insert_many(values)
+        listed = site.call(capsys, "artifacts", "live", "-o", "json", *place.flags()).json
+        assert [(one["key"], one["bytes"]) for one in listed["artifacts"]] == [
+            ("draft", 7),
+            (more["artifacts"][1], None),
+        ]
+        assert listed["changedFiles"] == ["a.py"]
+        target = tmp_path / "draft.txt"
+        done = site.call(capsys, "artifacts", "live", "--get", "draft", "-o", str(target), *place.flags())
+        assert (done.code, target.read_text()) == (0, "Hello\u00e9"), done.err
+        hidden = site.call(capsys, "artifacts", "live", "--get", "prompt", *place.flags())
+        assert (hidden.code, "no stored content 'prompt'" in hidden.err) == (1, True), "a result names it or it stays"
+
         # The same uid, were it another namespace's: the ticket opens this one alone.
         database["task_memory"].update_one({"_id": uid}, {"$set": {"namespace": "elsewhere"}})
         assert site.call(capsys, "result", "live", *place.flags()).code == 1
-        assert operator.history(f"/api/v1/results/{uid}", space.ticket()).status_code == 404
+        for path in (f"results/{uid}", f"traces/{uid}", f"artifacts/{uid}", f"artifacts/{uid}/draft"):
+            assert operator.history(f"/api/v1/{path}", space.ticket()).status_code == 404
+            assert operator.history(f"/api/v1/{path}", "").status_code == 401
         assert operator.history(f"/api/v1/results/{uid}", "").status_code == 401
         assert operator.history("/api/v1/results/none", space.ticket()).status_code == 400
         database["task_memory"].delete_one({"_id": uid})

@@ -8,6 +8,7 @@ keep the present form under a new name, with the data services up:
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ _COLLECTIONS = (
     "orchestrator_artifacts",
     "orchestrator_checkpoints",
     "orchestrator_checkpoint_writes",
+    "orchestrator_ledger",
+    "orchestrator_journal",
 )
 
 
@@ -36,6 +39,15 @@ def load(store: job.Store, path: Path) -> str:
     documents: dict[str, list[dict[str, Any]]] = json_util.loads(path.read_text())
     for collection, entries in documents.items():
         store.database[collection].delete_many({})
-        store.database[collection].insert_many(entries)
+        if entries:
+            store.database[collection].insert_many(entries)
     uid: str = documents["task_memory"][0]["_id"]
     return uid
+
+
+def path(name: str, folder: Path) -> Path:
+    """Where the present form is written: into the corpus under JERVIS_RECORD, if that begins as `name` does; else into
+    `folder`."""
+    wanted = os.environ.get("JERVIS_RECORD", "")
+    kept = wanted.partition("-")[0] == name.partition("-")[0]
+    return CORPUS / f"{wanted}.json" if kept else folder / f"{name}.json"

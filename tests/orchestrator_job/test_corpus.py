@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -41,8 +40,7 @@ async def test_the_present_form_is_recorded_and_resumed(
     await job.until(lambda: fake.count(path="/api/chat") == 1)
     running.process.kill()
     await task.end(running)
-    name = os.environ.get("JERVIS_RECORD")
-    path = recording.CORPUS / f"{name}.json" if name else tmp_path / "present.json"
+    path = recording.path("schema-present", tmp_path)
     recording.save(store, path)
     await _resumed(task, store, fake, path)
     assert len(known.asked) == 1

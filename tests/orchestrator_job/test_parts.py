@@ -11,9 +11,10 @@ from datetime import date
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 import crds.errors
-from crds import exits, pendingtask
+from crds import approvals, exits, pendingtask
 from kb import client as kb_client
 from orchestrator_job import (
     answer,
@@ -134,6 +135,18 @@ def test_the_termination_message_always_fits(summary: str, texts: list[str], rem
     kept = document.get("questions", [])
     assert [each["id"] for each in kept] == [question.id for question in questions[: len(kept)]]
     assert bool(kept) == bool(questions)
+
+
+@given(st.text(max_size=3000), st.text(max_size=6000), st.text(max_size=6000), st.integers(0, 60))
+def test_a_message_with_an_action_fits_and_says_what_is_asked(summary: str, text: str, shown: str, more: int) -> None:
+    arguments: dict[str, JsonValue] = {"to": "ada@example.com", **{f"text{n}": text for n in range(more)}}
+    wanted = approvals.Wanted(tool="send_mail", arguments=arguments, shown=shown, why="A person decides.")
+    refused = errors.NeedsApproval(summary, stored=True, action=wanted)
+    message = termination.encode(outcome.of_error(refused), "u" * 36, 7)
+    assert len(message) <= termination.LIMIT
+    action = json.loads(message)["action"]
+    assert (action["tool"], action["why"]) == ("send_mail", "A person decides.")
+    assert json.loads(action["arguments"])["to"] == "ada@example.com"
 
 
 @given(

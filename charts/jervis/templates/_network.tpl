@@ -30,6 +30,14 @@ Pieces of NetworkPolicies. Each takes a dict with "root"; peers are lists, so th
         operator: Exists
 {{- end }}
 
+{{/* The pods that run commands of agents, in the release's namespace alone. */}}
+{{- define "jervis.sandboxPeers" -}}
+- podSelector:
+    matchExpressions:
+      - key: jervis.dev/sandbox
+        operator: Exists
+{{- end }}
+
 {{- define "jervis.dnsEgress" -}}
 - ports:
     {{- range .root.Values.networkPolicy.dns.ports }}

@@ -21,7 +21,7 @@ def cut(text: str, most: int = MOST_CHARS, rest: str = "Ask for less, or for a p
 def failed(problem: object) -> port.Result:
     """A call that did not work. Of an error of ours, its remedy as well."""
     if isinstance(problem, errors.JervisError):
-        words = [problem.message, problem.remedy or ""]
+        words = [problem.message, getattr(problem, "remedy", None) or ""]
         return port.Result(" ".join(one for one in words if one), failed=True)
     return port.Result(str(problem), failed=True)
 

@@ -17,7 +17,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from orchestrator_job.delegation.tools import bounds, port
 
@@ -279,7 +279,7 @@ def _index(table: Table, name: str) -> int:
 
 def _figures(
     operation: Operation, groups: Mapping[str, list[Amount]], places: int | None
-) -> tuple[list[str], dict[str, str]]:
+) -> tuple[list[str], dict[str, JsonValue]]:
     """By group, and within a group by currency."""
     parted = {
         (name, unit): [one.value for one in some if one.unit == unit]
@@ -296,5 +296,7 @@ def _figures(
         found = {key: Amount(Decimal(len(some))) for key, some in parted.items()}
     else:
         found = {key: Amount(_OVER[operation.value](some), key[1]) for key, some in parted.items()}
-    data = {f"{name} {unit}".strip() or "all": _shown(one, places) for (name, unit), one in found.items()}
+    data: dict[str, JsonValue] = {
+        f"{name} {unit}".strip() or "all": _shown(one, places) for (name, unit), one in found.items()
+    }
     return [f"{name}: {figure}" for name, figure in data.items()], data

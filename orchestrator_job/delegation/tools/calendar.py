@@ -97,7 +97,7 @@ def write(event: Event, uid: str, stamp: datetime, *, request: bool = False) -> 
     for address in event.attendees:
         invited = icalendar.vCalAddress(f"mailto:{address}")
         invited.params.update({"ROLE": "REQ-PARTICIPANT", "PARTSTAT": "NEEDS-ACTION", "RSVP": "TRUE"})
-        made.add("attendee", invited, encode=0)
+        made.add("attendee", invited, encode=False)
     calendar.add_component(made)
     calendar.add_missing_timezones(first_date=event.start.date(), last_date=(event.end + _LONGEST).date())
     return bytes(calendar.to_ical())

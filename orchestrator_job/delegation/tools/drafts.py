@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from kb import client as kb_client
 from orchestrator_job.delegation.tools import bounds, port
@@ -43,5 +43,9 @@ async def save(means: Means, name: str, media_type: str, raw: bytes) -> port.Res
         ref = await means.kb.store(means.viewer, raw, media_type)
     except kb_client.Rejected as error:
         return bounds.failed(error)
-    data = {"name": name, "mediaType": media_type, "contentRef": ref.model_dump(mode="json", by_alias=True)}
+    data: dict[str, JsonValue] = {
+        "name": name,
+        "mediaType": media_type,
+        "contentRef": ref.model_dump(mode="json", by_alias=True),
+    }
     return port.Result(f"Stored {name!r} ({len(raw)} bytes) under the key {ref.key}.", data, artifacts=(ref.key,))

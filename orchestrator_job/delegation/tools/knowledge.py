@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, JsonValue, StringConstraints
 
 from crds import priority, provisions, scope
 from kb import api
@@ -182,7 +182,13 @@ def part(chunks: list[api.Chunk], start: int, *, truncated: bool = False) -> por
         shown += f"\n[Characters {start} to {end} of {len(text)}. Go on with start={end}.]"
     elif truncated:
         shown += "\n[The document has more parts than are read.]"
-    data = {"title": first.title, "kind": first.kind, "characters": len(text), "start": start, "end": end}
+    data: dict[str, JsonValue] = {
+        "title": first.title,
+        "kind": first.kind,
+        "characters": len(text),
+        "start": start,
+        "end": end,
+    }
     return port.Result(f"{first.title} ({first.kind})\n\n{shown}", data, sources=(first.source_urn,))
 
 

@@ -57,7 +57,7 @@ class Prepared:
         own = {"_id": key}
         found = await self.database.find_one(COLLECTION, own)
         if found is None:
-            made = {**own, "taskUid": self.guard.task_uid, "arguments": dict(await build())}
+            made: dict[str, Any] = {**own, "taskUid": self.guard.task_uid, "arguments": dict(await build())}
             await self.guard.keep(
                 lambda: self.database.insert(COLLECTION, made), lambda: self.database.delete(COLLECTION, own)
             )
@@ -103,7 +103,11 @@ class Effect:
         try:
             arguments = await self._prepared.of(key, self._build)
             done = await self._client.effect(self._tool, self._connection, source_key(key, number), arguments)
-        except (sources_client.Rejected, port.Misused) as error:
+        except sources_client.Rejected as error:
+            if error.status >= 500:  # a fault of the process, which may have come after the effect
+                raise sources_client.Unavailable(error.message) from error
+            return refused(error)
+        except port.Misused as error:
             return refused(error)
         if done.state is sources_client.State.DONE:
             return self._receipt(done)

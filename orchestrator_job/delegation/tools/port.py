@@ -83,9 +83,15 @@ class Result:
 class Tool(Protocol):
     """What both kinds have. `arguments` is the class that `parse` validates a model's arguments with."""
 
-    name: str
-    description: str
-    arguments: type[Arguments]
+    # Read-only, so that a tool's own class of arguments is one.
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def arguments(self) -> type[Arguments]: ...
 
 
 @runtime_checkable
@@ -102,7 +108,8 @@ class Reading(Tool, Protocol):
 class Acting(Tool, Protocol):
     """A tool with an effect outside."""
 
-    tier: Tier
+    @property
+    def tier(self) -> Tier: ...
 
     def aims(self, given: Any) -> Mapping[str, str]:
         """What the effect is aimed at, by the names of arguments: recipients, repository, issue, page, host. One name

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.archive.finished import Finished
+from crds import errors, scope
 from crds.phases import Phase
 
 NOW = datetime(2027, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -18,6 +19,11 @@ def ended(uid: str, hours: float | None = 1, *, archived: bool = True, **more: A
     known |= {"phase": Phase.COMPLETED, **more}
     completed = None if hours is None else NOW - timedelta(hours=hours)
     return Finished(uid=uid, completed=completed, archived=archived, **known)
+
+
+async def no_contents(_: scope.Scope, key: str) -> bytes:
+    """A knowledge base that stores nothing."""
+    raise errors.Permanent(f"There is no content {key}.")
 
 
 def raw(phase: str = "Completed", **metadata: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from aiohttp import ClientSession, web
 
 from controllers.archive import http, mongo, tickets
 from kube import lease
-from tests.controllers.archive.build import NOW, UID
+from tests.controllers.archive.build import NOW, UID, no_contents
 
 TICKET = "a-ticket"
 HEADERS = {"X-Jervis-Ticket": TICKET}
@@ -27,7 +27,7 @@ async def address() -> AsyncIterator[str]:
     """A server whose archive is at a port without a listener."""
     archive = mongo.Archive("mongodb://127.0.0.1:1", "jervis", fence=lambda: None, timeout=1, absent=0.2)
     access = tickets.Tickets(review, "jervis-history", clock=lambda: 0.0)
-    runner = web.AppRunner(http.History(archive, access).application())
+    runner = web.AppRunner(http.History(archive, access, no_contents).application())
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -36,7 +36,7 @@ async def address() -> AsyncIterator[str]:
     archive.close()
 
 
-@pytest.mark.parametrize("path", ["/api/v1/history", f"/api/v1/history/{UID}"])
+@pytest.mark.parametrize("path", ["/api/v1/history", f"/api/v1/history/{UID}", f"/api/v1/artifacts/{UID}/k"])
 async def test_an_absent_mongodb_is_503_and_later(address: str, path: str) -> None:
     async with ClientSession(headers=HEADERS) as http_session, http_session.get(address + path) as answer:
         assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
@@ -55,6 +55,8 @@ async def test_an_absent_mongodb_is_503_and_later(address: str, path: str) -> No
         ("/api/v1/history?since=yesterday", "since"),
         ("/api/v1/history?since=2027-03-01T12:00:00", "since"),
         ("/api/v1/history/not-a-uid", "uid"),
+        ("/api/v1/traces/not-a-uid", "uid"),
+        ("/api/v1/artifacts/not-a-uid", "uid"),
     ],
 )
 async def test_a_wrong_parameter_is_400_before_mongodb_is_asked(address: str, path: str, field: str) -> None:

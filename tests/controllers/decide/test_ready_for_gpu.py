@@ -156,3 +156,15 @@ def test_the_condition_says_what_the_open_breaker_asks_of_an_administrator() -> 
     background = decide(routed(Phase.READY_FOR_GPU), replace(around, waits=Reason.CIRCUIT_OPEN), NOW)
     assert after(current, background).conditions[0].message == said.message
     assert background.note is None
+
+
+def test_an_annotation_that_does_not_count_is_named_when_the_run_starts_and_taken_back_when_it_does() -> None:
+    current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
+    odd = replace(OPEN, ignored_flags=("jervis.dev/use-dag-execution is 'yes'; write true or false.",))
+    status = after(current, decide(current, odd, NOW))
+    (said,) = (one for one in status.conditions if one.type == "FlagsApplied")
+    assert (said.status, said.reason, said.message) == ("False", "AnnotationIgnored", odd.ignored_flags[0])
+    again = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"}, conditions=[said.wire()])
+    right = after(again, decide(again, OPEN, NOW))
+    assert [one.status for one in right.conditions if one.type == "FlagsApplied"] == ["True"]
+    assert not [one for one in after(current, decide(current, OPEN, NOW)).conditions if one.type == "FlagsApplied"]

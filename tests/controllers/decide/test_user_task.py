@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import ObservedState
+from controllers.pendingtask.observed import Limits, ObservedState
+from crds import approvals, conditions, pendingtask
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, after, asked
 
@@ -48,7 +53,7 @@ def test_an_accepted_decision_is_kept_with_the_request_that_it_answers(verdict: 
     given = {"verdict": verdict, "comment": "because", "author": "ada"}
     current = asked("Approval", spec={"approval": given}, attempt=2)
     status = after(current, decide(current, OPEN, NOW))
-    assert [one.wire() for one in status.approvals] == [{**given, "requestId": "run-2", "attempt": 2}]
+    assert [one.wire() for one in status.approvals] == [{**given, "requestId": "run-2", "attempt": 2, "arguments": ""}]
 
 
 def test_the_latest_eight_decisions_are_kept_in_order() -> None:
@@ -78,3 +83,119 @@ def test_an_approval_that_is_older_than_the_request_does_not_count() -> None:
     current = asked("Approval", spec={"approval": {"verdict": "Approved"}})
     same = current.model_copy(update={"metadata": current.metadata.model_copy(update={"generation": 4})})
     assert decide(same, OPEN, NOW).phase is None
+
+
+MAIL = approvals.Action(tool="send_mail", arguments='{"to":"ada@example.com"}')
+
+
+def mail(**spec: Any) -> pendingtask.PendingTask:
+    """A task that asks whether it may send a mail; asked at NOW."""
+    current = asked("Approval", spec=spec, attempt=2)
+    waiting = pendingtask.UserTask(kind=pendingtask.UserTaskKind.APPROVAL, action=MAIL)
+    more = {"user_task": waiting, "phase_times": {"UserTask": NOW}}
+    return current.model_copy(update={"status": current.status.model_copy(update=more)})
+
+
+def request(task: pendingtask.PendingTask) -> str:
+    return task.status.request_id
+
+
+def decided_with(arguments: str, **more: Any) -> pendingtask.PendingTask:
+    named = request(mail())
+    return mail(approval={"verdict": "Approved", "requestId": named, "arguments": arguments}, **more)
+
+
+def test_edited_arguments_reach_the_next_run() -> None:
+    edited = '{"to":"bob@example.com"}'
+    current = decided_with(edited)
+    made = decide(current, OPEN, NOW)
+    status = after(current, made)
+    assert (status.phase, [one.arguments for one in status.approvals]) == (Phase.READY_FOR_GPU, [edited])
+    assert made.note is not None
+    assert made.note.message == "Approved by a user, with edited arguments."
+
+
+@pytest.mark.parametrize("arguments", ["[1]", "{,", "no", '"{}"'])
+def test_arguments_that_are_no_object_leave_the_request_open_and_say_so(arguments: str) -> None:
+    current = decided_with(arguments)
+    status = after(current, decide(current, OPEN, NOW))
+    waiting = conditions.find(status.conditions, "WaitingForUser")
+    assert waiting is not None
+    assert (status.phase, waiting.reason, status.approvals) == (Phase.USER_TASK, "ArgumentsUnusable", ())
+    assert "approve with a JSON object" in waiting.message
+    # Said once.
+    again = current.model_copy(update={"status": status})
+    assert decide(again, OPEN, NOW).status_patch == {}
+
+
+def test_an_answer_has_no_arguments_to_edit() -> None:
+    current = asked("Approval", spec={"approval": {"verdict": "Approved", "arguments": "{}"}})
+    status = after(current, decide(current, OPEN, NOW))
+    assert status.phase is Phase.USER_TASK
+
+
+DAY = timedelta(days=1)
+EXPIRING = replace(OPEN, limits=Limits(approval_expires=DAY))
+
+
+def test_a_request_waits_for_as_long_as_it_takes_unless_a_policy_says_otherwise() -> None:
+    made = decide(mail(), OPEN, NOW + 365 * DAY)
+    assert (made.status_patch, made.requeue_after) == ({}, None)
+
+
+def test_the_time_of_expiry_is_written_down_and_waited_for() -> None:
+    current = mail()
+    made = decide(current, EXPIRING, NOW + timedelta(hours=1))
+    assert (made.status_patch, made.requeue_after) == ({"userTask": {"expiresAt": "2027-03-02T12:00:00Z"}}, 23 * 3600)
+    known = current.model_copy(update={"status": after(current, made)})
+    again = decide(known, EXPIRING, NOW + timedelta(hours=2))
+    assert (again.status_patch, again.requeue_after) == ({}, 22 * 3600)
+
+
+def test_an_expired_request_is_rejected_and_the_run_goes_on() -> None:
+    current = mail()
+    made = decide(current, EXPIRING, NOW + DAY)
+    status = after(current, made)
+    (decided,) = status.approvals
+    assert (status.phase, decided.verdict, decided.author) == (Phase.READY_FOR_GPU, "Rejected", "jervis")
+    assert decided.comment == "No decision came until 2027-03-02T12:00:00Z."
+    closed = conditions.find(status.conditions, "WaitingForUser")
+    assert closed is not None
+    assert (closed.status, closed.reason) == ("False", "ApprovalExpired")
+    assert made.note is not None
+    assert (made.note.reason, made.note.warning) == ("ApprovalExpired", True)
+
+
+@pytest.mark.parametrize(
+    ("own", "at", "phase"),
+    [
+        ({"expireAfter": "1h"}, timedelta(hours=1), Phase.READY_FOR_GPU),
+        ({"expireAfter": "1h", "default": "GiveUp"}, timedelta(hours=1), Phase.ERROR),
+        ({"expireAfter": "1h"}, timedelta(minutes=59), None),
+        ({"expireAfter": "48h"}, DAY, None),
+        ({"expireAfter": "0s"}, 100 * DAY, None),
+        ({"default": "GiveUp"}, DAY, Phase.ERROR),
+    ],
+)
+def test_the_task_s_own_policy_comes_first(own: dict[str, str], at: timedelta, phase: Phase | None) -> None:
+    assert decide(mail(approvalPolicy=own), EXPIRING, NOW + at).phase is phase
+
+
+def test_a_decision_that_came_in_time_counts_however_late_it_is_read() -> None:
+    current = decided_with("{}")
+    status = after(current, decide(current, EXPIRING, NOW + 3 * DAY))
+    assert [one.verdict for one in status.approvals] == ["Approved"]
+
+
+def test_arguments_that_cannot_be_used_do_not_stop_the_clock() -> None:
+    current = decided_with("[]")
+    assert decide(current, EXPIRING, NOW + DAY).phase is Phase.READY_FOR_GPU
+
+
+def test_a_task_that_is_held_does_not_expire() -> None:
+    assert decide(mail(suspend=True), EXPIRING, NOW + 2 * DAY).phase is None
+
+
+def test_questions_and_failures_do_not_expire() -> None:
+    for kind in ("Question", "Failure"):
+        assert decide(asked(kind, "q1"), EXPIRING, NOW + 365 * DAY).phase is None

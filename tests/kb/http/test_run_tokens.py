@@ -16,7 +16,7 @@ from crds import grants, priority, runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 from kb import api, client, metrics
-from kb.access import rates
+from kb.access import rates, runs
 from kb.http import access, body
 from router import client as router_client
 from tests.kb import clock as clocks
@@ -110,22 +110,49 @@ async def test_a_run_of_a_whole_client_does_not_open_its_projects(http: httpx.As
         ("POST", "/api/v1/queue/reorder"),
         ("POST", "/api/v1/ingest/full"),
         ("POST", "/api/v1/ingest/file?clientId=acme&projectId=shop&groupId=retail"),
-        ("POST", "/api/v1/store"),
-        ("POST", "/api/v1/content?clientId=acme&projectId=shop&groupId=retail"),
-        ("POST", "/api/v1/crawl"),
+        ("POST", "/api/v1/ingest"),
+        ("POST", "/api/v1/outcomes"),
         ("DELETE", "/api/v1/documents?sourceUrn=a::b&clientId=acme&projectId=shop&groupId=retail"),
-        ("PUT", "/api/v1/rules"),
+        ("DELETE", "/api/v1/rules?ruleKey=a&deletedBy=b&clientId=acme&projectId=shop&groupId=retail"),
+        ("DELETE", "/api/v1/memory/procedural?id=a&clientId=acme"),
         ("POST", "/api/v1/erasures"),
         ("GET", "/api/v1/nothing"),
     ],
 )
-async def test_nothing_is_written_or_administered_with_it(http: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_nothing_is_removed_or_administered_with_it(http: httpx.AsyncClient, method: str, path: str) -> None:
     answer = await http.request(method, path, headers=bearer(signed(scopes.SHOP)), json=asked(scopes.SHOP))
     assert answer.status_code == 403
     problem = answer.json()["error"]
     assert (problem["code"], problem["field"]) == ("forbidden", "path")
     assert "docs/tokens.md" in problem["remedy"]
     assert "0b7f" in problem["message"]
+
+
+async def test_a_run_stores_content_in_exactly_its_scope(http: httpx.AsyncClient) -> None:
+    own = client.Client(str(http.base_url), http, signed(scopes.SHOP))
+    ref = await own.store(scopes.SHOP, b"a draft")
+    assert await own.fetch(scopes.SHOP, ref.key) == b"a draft"
+    for where in (scopes.TILL, scopes.ACME, scopes.GLOBAL):
+        with pytest.raises(client.Rejected, match="may not write in this scope"):
+            await own.store(where, b"a draft")
+
+
+ADDED = [("POST", "/api/v1/crawl"), ("POST", "/api/v1/store"), ("PUT", "/api/v1/rules"),
+         ("PUT", "/api/v1/memory/procedural")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path"), ADDED)
+def test_a_run_on_behalf_of_a_user_adds_nothing_that_others_see(method: str, path: str) -> None:
+    def opened(*principals: str) -> bool:
+        run = runtoken.Run(
+            task_uid="0b7f", namespace="team-a", attempt=2, scope=scopes.SHOP, mode=Mode.BACKGROUND,
+            ceiling=Priority.P3, principals=principals,
+        )  # fmt: skip
+        token = runtoken.Signer(lambda: KEYS, lambda: BEGIN).sign(run, HOUR)
+        verifier = runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE)
+        return runs.Pass(verifier.verify(token)).permits(method, path)
+
+    assert (opened(), opened("user:eve")) == (True, False)
 
 
 async def test_an_analysis_stores_its_overview_and_reads_nothing(http: httpx.AsyncClient) -> None:

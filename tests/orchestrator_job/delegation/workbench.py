@@ -168,6 +168,16 @@ class Deliver:
         return Delivery(self.url, given, self._repeatable)
 
 
+def _hurried() -> patience.Patience:
+    """Some tries, of which none waits."""
+    passed = [0.0]
+
+    async def sleep(seconds: float) -> None:
+        passed[0] += seconds
+
+    return patience.Patience(2.0, clock=lambda: passed[0], sleep=sleep, draw=lambda: 0.5)
+
+
 class Bench:
     """The means of one process that works on one task. Another bench of the same task is the next process."""
 
@@ -186,7 +196,7 @@ class Bench:
         self.task = task
         self.database = mongo.Database(store.client, store.name, patience.Patience(5))
         self.guard = fence.Fence(self.database, task.task_uid, attempt, "bench")
-        insistence = patience.Patience(0.3, first=0.01)
+        insistence = _hurried()
         self.store = artifacts.Artifacts(self.database, self.guard, lambda: NOW)
         self.pool = budget.Budget(self.guard, limits, late)
         self.book = ledger.Ledger(self.database, self.guard, lambda: NOW, task.approvals)

@@ -1,0 +1,217 @@
+"""The Job of one command, and the Secret with its token. Pure.
+
+    fetch (token) -> command (no token) -> report (token)
+
+The command is foreign code: tests of a repository, with what a model wrote. It has the workspace, a folder for what it
+leaves, and nothing else: no token, no address of ours, an image of its own. Its pod reaches the knowledge base alone
+(a NetworkPolicy), which answers nothing without a token. The original of the workspace stays where the command does
+not see it, and what changed is found out by comparing with that. Nothing of the record but limits and words gets here:
+the image is one of the settings, and no shell reads the words.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from controllers.pendingtask import job as runs
+from controllers.pendingtask.effects import run_token
+from crds import labels, runtoken, values
+from crds.pendingtask import Mode
+from crds.priority import Priority
+from crds.sandbox import Command
+from kube import lease
+
+FETCH, COMMAND, REPORT = "fetch", "command", "report"
+"""The containers of the pod, in this order."""
+AROUND_SECONDS = 600
+"""Of the Job beside the command's own: for its image, for fetch and report."""
+_MARGIN = timedelta(minutes=15)
+_TOKEN = "/var/run/jervis"  # noqa: S105  # a mount path, no password
+_WORK, _LEFT, _KEPT, _SCRATCH = "/workspace", "/left", "/kept", "/tmp"  # noqa: S108  # mount points
+_SCRIPT = (
+    "cd /workspace || exit 0; seconds=$1; most=$2; shift 2; "
+    '{ timeout -s KILL "$seconds" "$@"; echo $? >/left/exit; } </dev/null 2>&1 | tail -c "$most" >/left/output'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What all of these Jobs share; `run` has what they share with runs. `images`: role -> image. A command gets no
+    more than `seconds` and `memory`; `kb_url` is the knowledge base that writes."""
+
+    run: runs.Template
+    kb_url: str
+    images: Mapping[str, str] = field(default_factory=dict)
+    seconds: int = 600
+    memory: str = "2Gi"
+    cpu: str = "1"
+    scratch: str = "4Gi"
+    ttl_seconds: int = 600
+
+
+def identity(command: Command) -> str:
+    """Of the command, as a label: 32 hex digits of the SHA-256 of its record's _id."""
+    return hashlib.sha256(command.id.encode()).hexdigest()[:32]
+
+
+def name(command: Command) -> str:
+    """Of its Job; it follows from the record, so that the apiserver refuses a second one."""
+    return f"sandbox-{identity(command)}"
+
+
+def refuses(command: Command, template: Template) -> str:
+    """Why there will be no Job of it, as a sentence; "" if there will."""
+    if command.image not in template.images:
+        known = ", ".join(sorted(template.images)) or "none"
+        return f"There is no image {command.image!r}; images are: {known} (sandbox.images of the chart)."
+    if command.limits.seconds > template.seconds:
+        return f"A command may take {template.seconds} seconds at most (sandbox.seconds of the chart)."
+    if values.quantity_bytes(command.limits.memory) > values.quantity_bytes(template.memory):
+        return f"A command may have {template.memory} of memory at most (sandbox.memory of the chart)."
+    return ""
+
+
+def manifest(command: Command, template: Template, token: lease.FencingToken) -> dict[str, Any]:
+    """The Job as the leader with that `token` sends it."""
+    fence = {labels.LEADER_EPOCH: str(token.epoch), labels.LEASE_CREATED: token.lease_created}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name(command),
+            "namespace": template.run.namespace,
+            "labels": _labels(command),
+            "annotations": {**fence, labels.TASK_NAMESPACE: command.namespace},
+        },
+        "spec": {
+            "parallelism": 1,
+            "completions": 1,
+            # A command may have written half of what it writes: nothing is run twice.
+            "backoffLimit": 0,
+            "podReplacementPolicy": "Failed",
+            "activeDeadlineSeconds": command.limits.seconds + AROUND_SECONDS,
+            "ttlSecondsAfterFinished": template.ttl_seconds,
+            "template": {"metadata": {"labels": _labels(command)}, "spec": _pod(command, template)},
+        },
+    }
+
+
+def secret(command: Command, template: Template, uid: str, signer: runtoken.Signer) -> dict[str, Any]:
+    """The Secret of the Job `uid`, which owns it: a token for the knowledge base, for the command's scope."""
+    claims = runtoken.Run(
+        task_uid=command.task_uid,
+        namespace=command.namespace,
+        attempt=0,
+        scope=command.scope,
+        mode=Mode.BACKGROUND,
+        ceiling=Priority.P3,
+    )
+    lifetime = timedelta(seconds=command.limits.seconds + AROUND_SECONDS) + _MARGIN
+    signed = signer.sign(claims, lifetime, (runtoken.KNOWLEDGE_BASE,))
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name(command), "uid": uid, "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": run_token.SECRET_TYPE,
+        "metadata": {
+            "name": name(command),
+            "namespace": template.run.namespace,
+            "labels": _labels(command),
+            "ownerReferences": [owner],
+        },
+        "data": {runs.TOKEN_KEY: base64.b64encode(signed.encode()).decode()},
+    }
+
+
+def _labels(command: Command) -> dict[str, str]:
+    return {
+        labels.SANDBOX: identity(command),
+        "app.kubernetes.io/name": "jervis",
+        "app.kubernetes.io/component": "sandbox",
+    }
+
+
+def _pod(command: Command, template: Template) -> dict[str, Any]:
+    run, user = template.run, template.run.run_as_user
+    owned = {} if user is None else {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
+    key = {"items": [{"key": runs.TOKEN_KEY, "path": runs.TOKEN_KEY}], "defaultMode": 0o440}
+    empty = ("work", "left", "kept", "tmp", "command-tmp")
+    return {
+        **run.pod,
+        "restartPolicy": "Never",
+        "serviceAccountName": run.service_account,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 10,
+        "tolerations": [dict(each) for each in run.tolerations],
+        "securityContext": {"runAsNonRoot": True, **owned, "seccompProfile": {"type": "RuntimeDefault"}},
+        "initContainers": [_ours(FETCH, command, template), _command(command, template)],
+        "containers": [_ours(REPORT, command, template)],
+        "volumes": [
+            *({"name": each, "emptyDir": {"sizeLimit": template.scratch}} for each in empty),
+            {"name": "token", "secret": {"secretName": name(command), **key}},
+        ],
+    }
+
+
+def _ours(step: str, command: Command, template: Template) -> dict[str, Any]:
+    where, limits = command.scope, command.limits
+    given = {
+        "KB_URL": template.kb_url,
+        "TOKEN_FILE": f"{_TOKEN}/{runs.TOKEN_KEY}",
+        "CLIENT": where.client_id,
+        "PROJECT": where.project_id,
+        "GROUP": where.group_id,
+        "KEY": command.workspace.key,
+        "SHA256": command.workspace.sha256,
+        "OUTPUT_BYTES": str(limits.output_bytes),
+        "PATCH_BYTES": str(limits.patch_bytes),
+    }
+    return {
+        **_container(step, template.run.image, template),
+        "command": ["python", "-m", "orchestrator_job.sandbox", step],
+        "env": [{"name": f"JERVIS_SANDBOX_{key}", "value": value} for key, value in given.items()],
+        "resources": dict(template.run.resources),
+        "volumeMounts": [
+            {"name": "work", "mountPath": _WORK},
+            {"name": "left", "mountPath": _LEFT},
+            {"name": "kept", "mountPath": _KEPT},
+            {"name": "tmp", "mountPath": _SCRATCH},
+            {"name": "token", "mountPath": _TOKEN, "readOnly": True},
+        ],
+    }
+
+
+def _command(command: Command, template: Template) -> dict[str, Any]:
+    limits = command.limits
+    bounds = {"cpu": template.cpu, "memory": limits.memory}
+    return {
+        **_container(COMMAND, template.images[command.image], template),
+        # Always ends with 0: how the command ended is a result, and report runs whatever it was.
+        "command": ["/bin/sh", "-c", _SCRIPT, "sandbox", str(limits.seconds), str(limits.output_bytes), *command.argv],
+        "env": [{"name": "HOME", "value": _SCRATCH}, {"name": "CI", "value": "true"}],
+        "resources": {"requests": bounds, "limits": bounds},
+        "volumeMounts": [
+            {"name": "work", "mountPath": _WORK},
+            {"name": "left", "mountPath": _LEFT},
+            {"name": "command-tmp", "mountPath": _SCRATCH},
+        ],
+    }
+
+
+def _container(name_: str, image: str, template: Template) -> dict[str, Any]:
+    return {
+        "name": name_,
+        "image": image,
+        "imagePullPolicy": template.run.image_pull_policy,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }

@@ -1,0 +1,205 @@
+"""From requested commands to Jobs and back: MongoDB says what is wanted, the apiserver what became of it.
+
+The record is Running before its Job is made, and `jobMade` after that: a kill in between is made up for, and a Job that
+vanished is not made again. Every look compares, so nothing depends on having seen an event. A command that is refused
+holds up no other; no end of a Job is a failure of its task, only the answer to what its agent asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Annotated, Any
+
+import pydantic
+import structlog
+from pydantic import Field
+
+import kube
+from controllers.sandbox import job, store
+from crds import errors, labels, runtoken
+from crds.model import Model
+from crds.sandbox import Command
+from crds.values import ContentRef
+from kube import lease
+
+log = structlog.get_logger(__name__)
+EVERY_SECONDS = 2.0
+_CUT = 1000
+
+
+class Report(Model):
+    """What the container `report` says; it has seen what foreign code left, so it is bounded here."""
+
+    exit_code: Annotated[int, Field(ge=0, le=255)]
+    output_ref: ContentRef | None = None
+    patch_ref: ContentRef | None = None
+
+
+class Sandboxes:
+    """`at_once` Jobs run at the same time. `fence` is asked before each write to MongoDB; `wall` is UTC."""
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        commands: store.Commands,
+        template: job.Template,
+        *,
+        at_once: int,
+        signer: runtoken.Signer,
+        token: Callable[[], lease.FencingToken],
+        fence: Callable[[], None],
+        wall: Callable[[], datetime],
+        every: float = EVERY_SECONDS,
+    ) -> None:
+        self._api, self._commands, self._template = api, commands, template
+        self._at_once, self._signer, self._token, self._fence = at_once, signer, token, fence
+        self._wall, self._every = wall, every
+        self._namespace = template.run.namespace
+
+    async def run(self, may_act: asyncio.Event) -> None:
+        """Look again and again once `may_act` is set, until cancelled."""
+        await may_act.wait()
+        while True:
+            try:
+                await self.look()
+            except lease.Fenced:
+                raise
+            except errors.JervisError as error:
+                log.info("commands not looked at", reason=error.message)
+            await asyncio.sleep(self._every)
+
+    async def look(self) -> None:
+        """Do what can be done now. Raises `crds.errors.Operational`."""
+        running, requested, unreadable = await self._commands.open()
+        for id_ in unreadable:
+            await self._fail(id_, "Its record cannot be read; operator and run are of versions that do not fit.")
+        if not running and not requested:
+            return
+        places = [command.task_uid for command, made in running if await self._guarded(command, made)]
+        # In turns of tasks: one of them may want many.
+        while requested and len(places) < self._at_once:
+            command = min(requested, key=lambda one: (places.count(one.task_uid), one.requested_at))
+            requested.remove(command)
+            if why := job.refuses(command, self._template):
+                await self._fail(command.id, why)
+                continue
+            self._fence()
+            if await self._commands.begin(command) and await self._guarded(command, made=False):
+                places.append(command.task_uid)
+
+    async def _guarded(self, command: Command, made: bool) -> bool:
+        """Whether its Job still runs, or may."""
+        try:
+            return await self._tend(command, made)
+        except lease.Fenced:
+            raise
+        except errors.Operational as error:
+            log.info("command not looked at", command=command.id, reason=error.message)
+            return True
+        except errors.Permanent as error:
+            # A quota, an admission policy, a manifest that the settings spoil. A Job without its token would wait.
+            with suppress(errors.JervisError):
+                await self._api.delete(kube.JOBS, self._namespace, job.name(command))
+            await self._fail(command.id, f"Its Job is refused: {error.message}")
+            return False
+
+    async def _tend(self, command: Command, made: bool) -> bool:
+        try:
+            found = await self._api.get(kube.JOBS, self._namespace, job.name(command))
+        except kube.NotFound:
+            if made:
+                await self._fail(command.id, "Its Job vanished.")
+                return False
+            found = await self._make(command)
+        if (found["metadata"].get("labels") or {}).get(labels.SANDBOX) != job.identity(command):
+            await self._fail(command.id, f"Another Job has its name: {job.name(command)}.")
+            return False
+        if not made:
+            await self._equip(command, found)
+        over = _ended(found)
+        if over is None:
+            return True
+        await self._end(command, over)
+        return False
+
+    async def _make(self, command: Command) -> kube.Object:
+        try:
+            return await self._api.create(
+                kube.JOBS, self._namespace, job.manifest(command, self._template, self._token())
+            )
+        except kube.AlreadyExists:
+            return await self._api.get(kube.JOBS, self._namespace, job.name(command))
+
+    async def _equip(self, command: Command, found: kube.Object) -> None:
+        """The pod waits for the Secret. It exists already after a kill before `made` was noted."""
+        body = job.secret(command, self._template, str(found["metadata"]["uid"]), self._signer)
+        with suppress(kube.AlreadyExists):
+            await self._api.create(kube.SECRETS, self._namespace, body)
+        self._fence()
+        await self._commands.made(command)
+
+    async def _end(self, command: Command, why: str) -> None:
+        selector = f"{labels.SANDBOX}={job.identity(command)}"
+        pods = [raw async for raw in self._api.each(kube.PODS, self._namespace, selector)]
+        said = reported(pods)
+        if isinstance(said, Report):
+            self._fence()
+            fields: dict[str, Any] = {"exitCode": said.exit_code}
+            for key, ref in (("outputRef", said.output_ref), ("patchRef", said.patch_ref)):
+                fields |= {key: ref.wire()} if ref is not None else {}
+            await self._commands.end(command.id, self._wall(), **fields)
+        else:
+            await self._fail(command.id, said or why or "Its pod ended without a result.")
+
+    async def _fail(self, id_: str, why: str) -> None:
+        self._fence()
+        await self._commands.end(id_, self._wall(), message=why[:_CUT])
+        log.info("command not run", command=id_, reason=why)
+
+
+def reported(pods: list[kube.Object]) -> Report | str:
+    """What the latest pod of a Job says, or why there is no result, as a sentence; "" if it says neither."""
+    pod = max(pods, key=lambda one: str(one["metadata"].get("creationTimestamp", "")), default=None)
+    why = ""
+    for one in _statuses(pod or {}):
+        ended = (one.get("state") or {}).get("terminated") or {}
+        spoken = _message(ended)
+        if one["name"] == job.REPORT and ended and "failure" not in spoken:
+            try:
+                return Report.model_validate(spoken)
+            except pydantic.ValidationError:
+                why = why or "What its report says is not of the form."
+        elif isinstance(spoken.get("failure"), str) and one["name"] != job.COMMAND:
+            why = why or str(spoken["failure"])
+        elif ended.get("reason") == "OOMKilled":
+            why = why or f"Container {one['name']} was killed for want of memory."
+        elif ended.get("exitCode"):
+            why = why or f"Container {one['name']} ended with exit code {ended['exitCode']}."
+    return why.encode(errors="replace").decode()[:_CUT]
+
+
+def _statuses(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _message(ended: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        spoken = json.loads(ended.get("message") or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return spoken if isinstance(spoken, dict) else {}
+
+
+def _ended(found: kube.Object) -> str | None:
+    """Why a Job ended, "" if it is complete; None while it runs."""
+    for one in (found.get("status") or {}).get("conditions") or ():
+        if one.get("status") == "True" and one.get("type") == "Complete":
+            return ""
+        if one.get("status") == "True" and one.get("type") == "Failed":
+            return f"Its Job failed ({one.get('reason')}): {one.get('message') or 'without a message'}"
+    return None

@@ -1,0 +1,114 @@
+"""All tools of a run, from its clients and settings. A tool whose means are missing is not there.
+
+Modules that few runs need are imported here, where their tools are built: the time in which a run starts counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import httpx
+import structlog
+
+from controllers.sources import client as sources_client
+from crds import priority, provisions, scope
+from kb import client as kb_client
+from orchestrator_job import fence, mongo
+from orchestrator_job.delegation.tools import port, settings
+
+if TYPE_CHECKING:
+    from orchestrator_job.delegation.tools import effects, knowledge
+
+_log = structlog.get_logger("orchestrator_job.delegation.tools")
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What tools are built from. `http` is for the sources process; its timeout should exceed the effects' 60 seconds.
+    `now` is in UTC."""
+
+    settings: settings.Settings
+    viewer: scope.Scope
+    rules: provisions.Provisions
+    namespace: str
+    urgency: priority.Priority
+    kb: kb_client.Client
+    http: httpx.AsyncClient
+    token: sources_client.Token
+    database: mongo.Database
+    guard: fence.Fence
+    now: Callable[[], datetime]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class Toolbox:
+    """`tools` by name; `problems` say what is missing that the settings have."""
+
+    def __init__(self, tools: Iterable[port.Tool], problems: Iterable[str] = ()) -> None:
+        self.tools: Mapping[str, port.Tool] = {one.name: one for one in tools}
+        self.problems = tuple(problems)
+
+    @classmethod
+    async def open(cls, means: Means) -> Toolbox:
+        """Build all, read which workspaces the task has, and ask the listed servers for their tools. Raises
+        `StoreUnavailable`."""
+        from orchestrator_job.delegation.tools import calculate, calendar, code, drafts, effects, knowledge, web
+
+        allowed, known = means.settings, _known(means)
+        outside = _outside(means) if allowed.sources_url else None
+        tools: list[port.Tool] = [*knowledge.all_of(known), *code.all_of(known)]
+        tools += [calculate.Calculate(), drafts.Draft(known), *calendar.all_of(known, outside, means.now)]
+        if allowed.fetch_hosts:
+            tools.append(web.Fetch(known, allowed.fetch_hosts, means.sleep))
+        if outside is not None:
+            tools += [*effects.all_of(outside), *await _workspace(means, known, outside)]
+        problems: list[str] = []
+        if allowed.mcp_servers:
+            from orchestrator_job.delegation.tools import mcp
+
+            more, problems = await mcp.listed(allowed.mcp_servers, means.viewer)
+            tools += more
+        if problems:
+            _log.warning("servers of tools are away", problems=problems)
+        return cls(tools, problems)
+
+
+def _known(means: Means) -> knowledge.Means:
+    from orchestrator_job.delegation.tools import knowledge
+
+    return knowledge.Means(means.kb, means.viewer, means.rules, means.urgency, means.guard.task_uid)
+
+
+def _outside(means: Means) -> effects.Means:
+    from orchestrator_job.delegation.tools import effects, outside
+
+    client = sources_client.Client(means.settings.sources_url, means.http, means.token)
+    prepared = outside.Prepared(means.database, means.guard)
+    return effects.Means(client, prepared, means.kb, means.viewer, means.settings, means.rules)
+
+
+async def _workspace(means: Means, known: knowledge.Means, outside: effects.Means) -> list[port.Tool]:
+    from orchestrator_job.delegation.tools import checkout, command, scan, workspace
+
+    allowed = means.settings
+    bounds = checkout.Bounds(allowed.clone_bytes, allowed.change_bytes)
+
+    def make(connection: str) -> checkout.Checkout:
+        return checkout.Checkout(
+            connection, allowed.work_dir / means.guard.task_uid / connection, allowed.sources_url, means.token,
+            means.database, means.guard, bounds, means.now,
+        )  # fmt: skip
+
+    checkouts = workspace.Checkouts(make, allowed.git_connection)
+    await checkouts.load(await checkout.kept(means.database, means.guard.task_uid))
+    running = command.Means(means.database, means.guard, means.namespace, allowed, means.now, means.sleep)
+    return [
+        *workspace.all_of(checkouts),
+        workspace.PushBranch(outside, checkouts),
+        command.Run(known, running, checkouts),
+        *scan.all_of(checkouts, allowed.vulnerabilities),
+    ]

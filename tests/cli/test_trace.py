@@ -1,0 +1,63 @@
+"""`kubectl jervis trace`: what is drawn, and what has changed between two looks."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from cli import output
+from cli.views import trace
+from crds.history import Trace
+from tests.cli import objects
+
+STEPS: list[dict[str, Any]] = [
+    {
+        "id": "r1.d1",
+        "round": 1,
+        "agent": "Coding",
+        "status": "COMPLETED",
+        "startedAt": objects.at(-90),
+        "endedAt": objects.at(-30),
+        "llmCalls": 4,
+        "tokens": 800,
+        "confidence": 0.9,
+        "needsVerification": True,
+        "effects": [{"ordinal": 3, "what": "push_branch", "state": "done", "asked": True}],
+    },
+    {"id": "r1.d1.1", "parent": "r1.d1", "round": 1, "agent": "Test", "status": "FAILED"},
+    {"id": "r1.d2", "round": 1, "agent": "Git\x1b[2J", "status": "RUNNING", "startedAt": objects.at(-10)},
+]
+
+
+def read(*steps: Any) -> Trace:
+    about = {"uid": "u", "namespace": "team", "name": "mail-7", "attempt": 2, "round": 1, "llmCalls": 5, "tokens": 900}
+    return Trace.model_validate({**about, "steps": steps})
+
+
+def test_the_tree() -> None:
+    head, _, *rows = output.plain(trace.draw(read(*STEPS), objects.NOW)).splitlines()
+    assert head == "team/mail-7: run 2, round 1, 5 model calls, 900 tokens"
+    assert [re.split(" {2,}", row) for row in rows] == [
+        ["STEP", "AGENT", "STATUS", "BEGAN", "TOOK", "CALLS", "TOOLS", "TOKENS", "CONFIDENCE"],
+        ["r1.d1", "Coding", "COMPLETED", "11:58:30Z", "60s", "4", "-", "800", "0.90 (to be verified)"],
+        ["└ effect 3", "push_branch", "done (asked)", *["-"] * 6],
+        ["└ r1.d1.1", "Test", "FAILED", *["-"] * 6],
+        ["r1.d2", "Git\N{REPLACEMENT CHARACTER}[2J", "RUNNING", "11:59:50Z", "10s", *["-"] * 4],
+    ]
+
+
+def test_a_run_that_delegated_nothing() -> None:
+    drawn = output.plain(trace.draw(read(), objects.NOW)).splitlines()
+    assert drawn[1:] == ["Nothing was delegated, or nothing of it is kept any more."]
+
+
+def test_only_what_changed_is_printed_again() -> None:
+    first = read(STEPS[2])
+    assert list(trace.changes(None, first, objects.NOW)) == ["r1.d2 Git\N{REPLACEMENT CHARACTER}[2J RUNNING"]
+    assert list(trace.changes(first, first, objects.NOW)) == []
+    second = read(*STEPS)
+    assert list(trace.changes(first, second, objects.NOW)) == [
+        "r1.d1 Coding COMPLETED 60s confidence 0.90 (to be verified)",
+        "r1.d1 effect 3: push_branch done, a person was asked",
+        "r1.d1.1 Test FAILED",
+    ]

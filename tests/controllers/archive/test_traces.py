@@ -1,0 +1,103 @@
+"""The tree of a run from what runs leave behind, whatever of it is there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from controllers.archive import traces
+
+AT = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
+OWNER = {"namespace": "team", "name": "mail-1"}
+FENCE = {
+    "attempt": 2,
+    "spent": {
+        "r1": {"llmCalls": 3, "tokens": 100, "delegations": ["r1.d1"]},
+        "r2": {"llmCalls": 9, "tokens": 2000, "delegations": ["r2.d1", "r2.d2", "r2.d10", "r2.d1.1"]},
+    },
+}
+
+
+def measured(name: str, **more: Any) -> dict[str, Any]:
+    ended = {"startTime": "2027-03-01T12:00:00Z", "endTime": "2027-03-01T12:01:00Z", "success": True}
+    return {"delegationId": name, "agentName": "Coding", **ended, **more}
+
+
+def entry(name: str, kind: str, seconds: int) -> dict[str, Any]:
+    return {"delegation": name, "kind": kind, "at": AT + timedelta(seconds=seconds)}
+
+
+def test_a_tree_of_what_has_ended_what_runs_and_what_waits() -> None:
+    stored = traces.Stored(
+        fence=FENCE,
+        metrics=[
+            measured("r1.d1", llmCalls=3, tokenCount=90),
+            measured("r2.d1", llmCalls=4, tokenCount=800, confidence=0.9, needsVerification=True),
+            measured("r2.d1.1", agentName="Test", success=False, parentDelegationId="r2.d1"),
+        ],
+        journal=[
+            entry("r2.plan", "reply", 0),
+            entry("r2.d2", "begun", 5),
+            entry("r2.d2", "reply", 9),
+            entry("r2.d2", "result", 10),
+            entry("r2.d2", "reply", 12),
+        ],
+        ledger=[
+            {"step": "r2.d1", "ordinal": 4, "state": "done", "intent": {"tool": "push_branch"}, "askedBy": 1},
+            {"step": "r2.finalize", "ordinal": 0, "state": "done", "intent": {"collection": "task_results"}},
+        ],
+    )
+    found = traces.of("u", OWNER, stored)
+    assert (found.namespace, found.name, found.attempt, found.round) == ("team", "mail-1", 2, 2)
+    assert (found.llm_calls, found.tokens) == (9, 2000)
+    assert [(one.id, one.parent, one.status) for one in found.steps] == [
+        ("r1.d1", "", "COMPLETED"),
+        ("r2.plan", "", "RUNNING"),
+        ("r2.d1", "", "COMPLETED"),
+        ("r2.d1.1", "r2.d1", "FAILED"),
+        ("r2.d2", "", "RUNNING"),
+        ("r2.d10", "", "PENDING"),
+    ]
+    plan, done, _, runs = found.steps[1:5]
+    assert (plan.agent, plan.llm_calls) == ("plan_delegations", 1)
+    assert (done.llm_calls, done.tokens, done.confidence, done.needs_verification) == (4, 800, 0.9, True)
+    assert [(one.ordinal, one.what, one.state, one.asked) for one in done.effects] == [(4, "push_branch", "done", True)]
+    assert (runs.started_at, runs.llm_calls, runs.tool_calls) == ("2027-03-01T12:00:05Z", 2, 1)
+
+
+def test_a_status_that_was_written_stands_above_what_follows_from_times() -> None:
+    waits = measured("r1.d1", status="INTERRUPTED", endTime=None)
+    odd = measured("r1.d2", status="Perhaps")
+    found = traces.of("u", OWNER, traces.Stored(metrics=[waits, odd]))
+    assert [one.status for one in found.steps] == ["INTERRUPTED", "COMPLETED"]
+
+
+def test_nothing_is_an_empty_tree_and_odd_documents_are_no_steps() -> None:
+    assert traces.of("u", OWNER, traces.Stored()).steps == ()
+    odd = traces.Stored(
+        metrics=[{"agentName": "Coding"}], journal=[{"delegation": "x"}], ledger=[{"step": "r1.answer"}]
+    )
+    assert traces.of("u", OWNER, odd).steps == ()
+
+
+def test_artifacts_of_a_result_each_once_with_who_made_them() -> None:
+    result = {
+        "artifacts": ["k1", {"key": "k2", "delegation": "r1.d1"}, "k1"],
+        "delegations": [
+            {"delegationId": "r1.d1", "artifacts": ["k2", "k3"], "changedFiles": ["a.py"]},
+            {"delegationId": "r1.d2", "artifacts": None, "changedFiles": ["b.py", "a.py"]},
+        ],
+        "changedFiles": ["b.py"],
+        "action": {"tool": "push_branch", "detailsRef": "diff"},
+    }
+    assert traces.artifacts(result) == {"k1": "", "k2": "r1.d1", "k3": "r1.d1", "diff": ""}
+    assert traces.changed_files(result) == ("b.py", "a.py")
+    assert [one.bytes for one in traces.listed(traces.artifacts(result), {"k3": 7})] == [None, None, 7, None]
+    assert traces.artifacts({"answer": "x", "action": None}) == {}
+
+
+def test_the_scope_of_a_task_that_lives_and_of_one_that_is_archived() -> None:
+    live = traces.scope_of({"scope": {"clientId": "acme", "projectId": "p", "groupId": ""}})
+    ended = traces.scope_of({"object": {"spec": {"clientId": "acme", "projectId": "p"}}})
+    assert live == ended
+    assert (live.client_id, live.project_id) == ("acme", "p")

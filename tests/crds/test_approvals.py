@@ -1,0 +1,65 @@
+"""What of an action a status has, durations of policies, and edited arguments."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crds import approvals
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3000),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=80), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=80), _VALUES, max_size=6), st.text(max_size=5000), st.integers(0, 8192))
+def test_an_action_fits_and_its_arguments_stay_an_object(given: dict[str, object], shown: str, most: int) -> None:
+    wanted = approvals.Wanted.model_validate({"tool": "t", "arguments": given, "shown": shown, "why": shown})
+    made = wanted.action(most)
+    assert len(made.arguments.encode()) <= most
+    assert made.arguments == "" or isinstance(json.loads(made.arguments), dict)
+    assert len(made.shown.encode()) <= 2048
+    if not made.shortened:
+        assert json.loads(made.arguments) == given
+
+
+def test_what_fits_is_whole_and_what_does_not_keeps_its_names() -> None:
+    mail = {"to": ["ada@example.com"], "subject": "Hi", "body": "x" * 5000}
+    assert json.loads(approvals.Wanted(tool="send_mail", arguments=mail).action().arguments) == mail
+    short = approvals.Wanted(tool="send_mail", arguments=mail).action(1500)
+    found = json.loads(short.arguments)
+    assert (short.shortened, found["to"], found["subject"]) == (True, mail["to"], "Hi")
+    assert found["body"].endswith("x…")
+
+
+def test_a_key_is_whole_or_absent() -> None:
+    assert approvals.Wanted(tool="t", details_ref="k" * 253).action().details_ref == "k" * 253
+    assert approvals.Wanted(tool="t", details_ref="k" * 254).action().details_ref == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("0s", None), ("90s", timedelta(seconds=90)), ("5m", timedelta(minutes=5)), ("24h", timedelta(days=1))],
+)
+def test_durations(said: str, meant: timedelta | None) -> None:
+    assert approvals.period(said) == meant
+
+
+@pytest.mark.parametrize("said", ["", "1d", "h", "soon"])
+def test_what_is_no_duration(said: str) -> None:
+    with pytest.raises((ValueError, IndexError)):
+        approvals.period(said)
+
+
+def test_edited_arguments_are_a_bounded_object() -> None:
+    assert approvals.fault("{}") == ""
+    assert approvals.fault("[]") == "is no JSON object"
+    assert approvals.fault("{").startswith("is no JSON: ")
+    assert approvals.fault("[" * 5000).startswith("is no JSON")
+    assert "8192 is the most" in approvals.fault("{" + " " * 8192 + "}")

@@ -1,0 +1,67 @@
+"""The sources process as a run sees it on the wire: effects by key, done once each, and counted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+
+from controllers.sources.effects import wire
+
+
+class Sources:
+    """`done`: what was asked for by each key; `attempts` counts requests by key, `effects` what happened."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.done: dict[str, wire.Outcome] = {}
+        self.arguments: dict[str, dict[str, Any]] = {}
+        self.attempts: Counter[str] = Counter()
+        self.effects: Counter[str] = Counter()
+
+    async def post(self, request: web.Request) -> web.Response:
+        """POST /api/v1/effects/{tool}"""
+        asked = wire.Request.model_validate_json(await request.read())
+        key = f"{request.headers.get('Authorization', '')} {asked.key}"
+        self.attempts[key] += 1
+        if key not in self.done:
+            self.effects[key] += 1
+            self.arguments[key] = asked.arguments
+            self.done[key] = wire.Outcome(
+                key=asked.key,
+                tool=request.match_info["name"],
+                connection=asked.connection,
+                state=wire.State.DONE,
+                result={"messageId": "<1@example.com>"},
+                asked_at=datetime(2026, 3, 1, 12, tzinfo=UTC),
+            )
+        return web.json_response(text=self.done[key].model_dump_json(by_alias=True))
+
+    async def get(self, request: web.Request) -> web.Response:
+        """GET /api/v1/effects/{key}"""
+        key = f"{request.headers.get('Authorization', '')} {request.match_info['name']}"
+        if key not in self.done:
+            problem = {"error": {"code": "not_found", "message": "no such key", "field": "key"}}
+            return web.json_response(problem, status=404)
+        return web.json_response(text=self.done[key].model_dump_json(by_alias=True))
+
+
+@contextlib.asynccontextmanager
+async def serving() -> AsyncIterator[Sources]:
+    """A sources process on a free port of loopback. Its tasks are told apart by their tokens."""
+    sources = Sources()
+    app = web.Application()
+    app.router.add_post("/api/v1/effects/{name}", sources.post)
+    app.router.add_get("/api/v1/effects/{name}", sources.get)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    sources.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield sources
+    finally:
+        await runner.cleanup()

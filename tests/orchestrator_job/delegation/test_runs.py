@@ -1,0 +1,238 @@
+"""Whole runs on the delegation graph, as processes: side by side, held for a person, on a spent budget, and resumed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.ollama import process
+from tests.orchestrator_job import job, knowledge, recording
+from tests.orchestrator_job.delegation import sources
+from tests.orchestrator_job.delegation.workbench import calls, report
+
+pytestmark = pytest.mark.services
+
+PLAN, SYNTHESIS = "job.plan_delegations/v1", "job.synthesize/v1"
+RESEARCH, EMAIL, LEGAL = (f"job.agent.{name}/v1" for name in ("Research", "Email", "Legal"))
+ORDER = "Find out when the router is released, check the contract, and then send the date to a@example.com by mail."
+MAIL = {"to": ["a@example.com"], "subject": "Release", "text": "On Friday."}
+
+
+def planned(*drafts: tuple[str, str, list[int]]) -> dict[str, Any]:
+    """The answer of the planning model."""
+    return {
+        "domain": "COMMUNICATION",
+        "delegations": [
+            {"agent": agent, "task": task, "expectedOutput": "", "constraints": [], "dependsOn": needs}
+            for agent, task, needs in drafts
+        ],
+    }
+
+
+THREE = planned(("Research", "Find the date.", []), ("Legal", "Read the contract.", []), ("Email", "Send it.", [1, 2]))
+
+
+def script(mail: dict[str, Any] = MAIL) -> dict[str, list[Any]]:
+    """Two delegations side by side, then one with an effect, then the answer."""
+    return {
+        PLAN: [THREE],
+        RESEARCH: [calls(("search_knowledge", {"query": "release of the router"})), report("It is on Friday.")],
+        LEGAL: [report("The contract allows it.")],
+        EMAIL: [calls(("send_mail", mail)), report("The mail was sent.")],
+        SYNTHESIS: [job.reply(answer="It is on Friday, the contract allows it, and a mail was sent [1].")],
+    }
+
+
+@pytest.fixture
+async def outside() -> AsyncIterator[sources.Sources]:
+    """Where effects happen."""
+    async with sources.serving() as made:
+        yield made
+
+
+def delegating(task: job.Job, outside: sources.Sources, **environment: str) -> job.Job:
+    """The same task with the flags of the delegation graph, and a token of its own."""
+    token = task.folder / f"token-{task.uid}"
+    token.write_text(task.uid)
+    task.environment.update(
+        JERVIS_USE_DELEGATION_GRAPH="true",
+        JERVIS_USE_SPECIALIST_AGENTS="true",
+        JERVIS_USE_DAG_EXECUTION="true",
+        JERVIS_SOURCES_URL=outside.url,
+        JERVIS_MAIL_CONNECTION="office",
+        JERVIS_RUN_TOKEN_FILE=str(token),
+        **environment,
+    )
+    return task
+
+
+def decided(attempt: int, verdict: str, **fields: Any) -> dict[str, Any]:
+    """As the operator writes it into the memory once a person has decided."""
+    return {"requestId": f"run-{attempt}", "attempt": attempt, "verdict": verdict, "author": "ada", **fields}
+
+
+async def test_two_side_by_side_then_an_effect_then_one_answer(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script())
+    store.remember(task.memory(content=ORDER))
+    ended = await delegating(task, outside).run()
+    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    assert ended.message["summary"].startswith("It is on Friday, the contract allows it")
+    assert list(outside.effects.values()) == [1]
+    assert next(iter(outside.arguments.values()))["to"] == ["a@example.com"]
+    asked = fake.requests(path="/api/chat")
+    assert sorted(one["tag"] for one in asked[1:4]) == [LEGAL, RESEARCH, RESEARCH]
+    assert [one["tag"] for one in asked if one["tag"] not in (LEGAL, RESEARCH)] == [PLAN, EMAIL, EMAIL, SYNTHESIS]
+    told = next(one for one in asked if one["tag"] == EMAIL)["body"]["messages"][1]["content"]
+    assert "It is on Friday." in told
+    assert "The contract allows it." in told
+    metrics = {one["delegationId"]: one for one in store.all("delegation_metrics", taskUid=task.uid)}
+    assert {name: (one["agentName"], one["status"]) for name, one in metrics.items()} == {
+        "r1.d1": ("Research", "COMPLETED"),
+        "r1.d2": ("Legal", "COMPLETED"),
+        "r1.d3": ("Email", "COMPLETED"),
+    }
+    [result] = store.all("task_results", _id=task.uid)
+    assert [one["delegationId"] for one in result["delegations"]] == ["r1.d1", "r1.d2", "r1.d3"]
+    [fence] = store.all("orchestrator_fences", _id=task.uid)
+    assert fence["spent"]["r1"]["llmCalls"] == 7
+    assert len(store.all("orchestrator_checkpoints", thread_id=task.uid)) == 1
+
+
+async def test_a_foreign_recipient_is_held_and_edited(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script({**MAIL, "to": ["x@evil.example"]}))
+    store.remember(task.memory(content=ORDER))
+    asked = await delegating(task, outside).run()
+    assert (asked.status, asked.message["exitReason"]) == (0, "NeedsApproval"), asked
+    assert asked.message["action"]["tool"] == "send_mail"
+    assert "x@evil.example" in asked.message["action"]["shown"]
+    assert "to.0 ('x@evil.example') was named by the model alone." in asked.message["action"]["why"]
+    [proposed] = store.all("task_results", _id=task.uid)
+    assert proposed["action"]["arguments"]["to"] == ["x@evil.example"]
+    assert outside.effects == {}
+
+    # Nobody has decided: the same request again, and no model is asked.
+    assert (await task.run(attempt=2)).message["exitReason"] == "NeedsApproval"
+    assert fake.count(path="/api/chat") == 5
+
+    edited = '{"to": ["b@example.com"], "subject": "Release", "text": "On Friday."}'
+    store.remember(task.memory(content=ORDER, approvals=[decided(2, "Approved", arguments=edited)]))
+    ended = await task.run(attempt=3)
+    assert ended.message["exitReason"] == "Answered", ended
+    assert [one["to"] for one in outside.arguments.values()] == [["b@example.com"]]
+    assert fake.count(path="/api/chat") == 7
+    [result] = store.all("task_results", _id=task.uid)
+    assert result["action"] is None
+
+
+async def test_a_rejected_effect_is_left_out_and_the_run_goes_on(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script({**MAIL, "to": ["x@evil.example"]}))
+    store.remember(task.memory(content=ORDER))
+    await delegating(task, outside).run()
+    store.remember(task.memory(content=ORDER, approvals=[decided(1, "Rejected", comment="not to them")]))
+    assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
+    assert outside.effects == {}
+    told = fake.requests(tag=EMAIL)[1]["body"]["messages"][-1]["content"]
+    assert "A person has rejected this: not to them" in told
+
+
+async def test_a_message_while_a_request_is_open_begins_another_round(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script({**MAIL, "to": ["x@evil.example"]}))
+    store.remember(task.memory(content=ORDER))
+    await delegating(task, outside).run()
+    fake.set_script(script())
+    store.remember(task.memory(content=ORDER, messages=[{"id": "m1", "text": "Only to a@example.com, please."}]))
+    ended = await task.run(attempt=2)
+    assert ended.message["exitReason"] == "Answered", ended
+    assert [key.split()[-1] for key in outside.effects] == ["r2.d3_2"]
+
+
+async def test_a_budget_of_calls_ends_in_what_was_found(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script())
+    # The plan, two of the agents' calls, and three that only the synthesis may use.
+    store.remember(task.memory(content=ORDER, budget={"maxLlmCalls": 6}))
+    ended = await delegating(task, outside, JERVIS_USE_DAG_EXECUTION="false").run()
+    assert ended.message["exitReason"] == "Answered", ended
+    assert fake.count(path="/api/chat") == 4
+    told = fake.requests(tag=SYNTHESIS)[0]["body"]["messages"][1]["content"]
+    assert "It is on Friday." in told
+    assert "all of its 3 model calls" in told
+    assert outside.effects == {}
+
+
+async def test_no_delegations_leave_the_evidence(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script())
+    store.remember(task.memory(content=ORDER, budget={"maxDelegations": 0}))
+    ended = await delegating(task, outside).run()
+    assert ended.message["exitReason"] == "Answered", ended
+    assert [one["tag"] for one in fake.requests(path="/api/chat")] == [PLAN, SYNTHESIS]
+
+
+async def test_a_round_ends_on_the_graph_that_it_began_on(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script({**MAIL, "to": ["x@evil.example"]}))
+    store.remember(task.memory(content=ORDER))
+    await delegating(task, outside).run()
+    store.remember(task.memory(content=ORDER, approvals=[decided(1, "Approved")]))
+    ended = await task.run(attempt=2, JERVIS_USE_DELEGATION_GRAPH="false")
+    assert ended.message["exitReason"] == "Answered"
+    assert list(outside.effects.values()) == [1]
+    # The next round is the other graph's.
+    fake.set_script({job.TAG: [job.reply()]})
+    store.remember(task.memory(content=ORDER, messages=[{"id": "m1", "text": "And when?"}]))
+    assert (await task.run(attempt=3, JERVIS_USE_DELEGATION_GRAPH="false")).message["summary"] == "On Friday [1]."
+
+
+async def test_a_megabyte_of_evidence_is_behind_references(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources, known: knowledge.Knowledge
+) -> None:
+    known.items = [knowledge.hit(f"{number} " + "x" * 100_000, f"email::{number}") for number in range(10)]
+    fake.set_script(script({**MAIL, "to": ["x@evil.example"]}))
+    store.remember(task.memory(content=ORDER))
+    one = delegating(task, outside, JERVIS_CONTEXT_CHARS="2000000", JERVIS_NUM_CTX="65536")
+    assert (await one.run()).message["exitReason"] == "NeedsApproval"
+    stored = store.all("orchestrator_artifacts", taskUid=task.uid)
+    assert sum(len(each["body"]) for each in stored) > 1_000_000
+    checkpoints = store.all("orchestrator_checkpoints", thread_id=task.uid)
+    writes = store.all("orchestrator_checkpoint_writes", thread_id=task.uid)
+    assert max(len(each.get("checkpoint", b"")) for each in checkpoints) < 32 * 1024
+    assert max(len(each.get("value", b"")) for each in writes) < 32 * 1024
+
+
+async def test_a_recorded_thread_that_waits_for_a_person_is_resumed(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    path = recording.CORPUS / "delegation-1.json"
+    task.adopt(recording.load(store, path))
+    fake.set_script({EMAIL: [report("The mail was sent.")], SYNTHESIS: [job.reply()]})
+    memory = store.database["task_memory"].find_one({"_id": task.uid})
+    assert memory is not None
+    store.remember({**memory, "approvals": [decided(1, "Approved")]})
+    ended = await delegating(task, outside).run(attempt=2)
+    assert ended.message["exitReason"] == "Answered", ended
+    assert fake.count(path="/api/chat") == 2
+    assert list(outside.effects.values()) == [1]
+
+
+async def test_the_present_form_is_recorded(
+    tmp_path: Path, task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script({**MAIL, "to": ["x@evil.example"]}))
+    store.remember(task.memory(content=ORDER))
+    await delegating(task, outside).run()
+    recording.save(store, recording.path("delegation-2", tmp_path))
