@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from crds import scope
-from kb import api
+from kb import api, errors
 from kb.http import access, answering, body, openapi
 from kb.memory import procedures, session, task, user
 
@@ -87,6 +87,12 @@ class Memory:
         """PUT /api/v1/memory/procedural"""
         draft = await body.read(request, api.ProcedureDraft)
         access.check(request, access.of_client(request, draft.client_id))
+        if draft.source != "learned" and access.of_run(request):
+            raise errors.Forbidden(
+                "a run defines no procedure as a user does",
+                field="source",
+                remedy="Leave source out; a person defines one with `jervis-kb procedures set`.",
+            )
         return answering.json(await self._procedures.put(draft))
 
     async def use_way(self, request: web.Request) -> web.Response:

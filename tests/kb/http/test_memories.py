@@ -263,7 +263,7 @@ async def test_parameters_of_a_step_are_bounded(served: tuple[client.Client, htt
     assert (answer.status_code, answer.json()["error"]["field"]) == (422, "procedureSteps.0.parameters")
 
 
-async def test_a_run_reads_the_last_days_and_the_procedures_and_changes_neither(
+async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use(
     kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
 ) -> None:
     keys = runtoken.ring([b"k" * 48])
@@ -290,9 +290,15 @@ async def test_a_run_reads_the_last_days_and_the_procedures_and_changes_neither(
         assert [one.summary for one in await run.memory.session(scopes.SHOP)] == ["said"]
         with pytest.raises(client.Rejected, match="may not read in this scope"):
             await run.memory.procedures("acme")
-        for call in (lambda: run.memory.save_procedure(draft), lambda: run.memory.remember(entry)):
-            with pytest.raises(client.Rejected, match="may not call"):
-                await call()
+        assert (await run.memory.use_procedure(api.Use(client_id="acme", id=found.id, succeeded=True))).usage_count == 1
+        with pytest.raises(client.Rejected, match="may not"):
+            await run.memory.use_procedure(api.Use(client_id="other", id=found.id, succeeded=True))
+        with pytest.raises(client.Rejected, match="may not call"):
+            await run.memory.remember(entry)
+        with pytest.raises(client.Rejected, match="defines no procedure as a user does"):
+            await run.memory.save_procedure(draft.model_copy(update={"source": "user_defined"}))
         # An entry does not say who may see what it sums up.
         restricted = client.Client(str(raw.base_url), raw, signed("user:eve"))
         assert await restricted.memory.session(scopes.SHOP) == []
+        with pytest.raises(client.Rejected, match="may not call"):
+            await restricted.memory.use_procedure(api.Use(client_id="acme", id=found.id, succeeded=True))

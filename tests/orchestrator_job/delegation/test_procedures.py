@@ -61,11 +61,12 @@ def test_the_users_own_comes_first_and_the_more_exact_one_before_that() -> None:
         procedure("email_question", id="u2", score=1.1),
         procedure("wiki", id="u3"),
         procedure("email", source="learned", id="l2", success_rate=0.0),
+        procedure("email", source="learned", id="l3", success_rate=0.0, usage_count=0, score=0.1),
     ]
     found = procedures.chosen(every, procedures.words(MAIL, "Can you make the date?"))
     assert found.own is not None
     assert found.own.id == "u2"
-    assert [one.id for one in found.learned] == ["l1"]
+    assert [one.id for one in found.learned] == ["l1", "l3"]
 
 
 def test_steps_become_delegations_one_after_another() -> None:

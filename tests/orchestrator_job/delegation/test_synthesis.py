@@ -15,6 +15,7 @@ from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
 from tests.orchestrator_job.delegation import rounds, workbench
 from tests.orchestrator_job.delegation.test_plans import wanted
+from tests.orchestrator_job.delegation.test_procedures import procedure
 from tests.orchestrator_job.test_standing import rule
 
 pytestmark = pytest.mark.services
@@ -219,6 +220,65 @@ async def test_text_of_agents_and_evidence_is_data(opened: Opening, fake: proces
     assert user.count("</message>") == 2
     assert "[prompt:" not in user
     assert "<missing>" not in user
+
+
+# --- learning -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_plan_that_worked_teaches_its_agents_and_none_of_its_words(
+    opened: Opening, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    fake.set_script({rounds.PLAN: [PLAN], rounds.SYNTHESIZE: [job.reply()] * 2})
+    async with opened() as one:
+        begun, plan = await one.planned(await one.begun(FRIDAY))
+        done = await one.handed_back(
+            begun, plan, [rounds.output("Research", "Friday."), rounds.output("Email", "Sent it.")]
+        )
+        await one.answered(done)
+        await one.answered(done)
+    [saved] = known.saved
+    assert (saved["triggerPattern"], saved["source"], saved["clientId"]) == ("chat", "learned", "acme")
+    assert [step["agent"] for step in saved["procedureSteps"]] == ["Research", "Email"]
+    assert "Answer the mail." not in str(saved)
+    assert known.used == [{"clientId": "acme", "id": "chat", "succeeded": True}]
+
+
+async def test_another_way_that_worked_stays(opened: Opening, fake: process.Fake, known: knowledge.Knowledge) -> None:
+    known.procedures = [procedure("chat", {"agent": "Legal", "action": "look"}, source="learned")]
+    fake.set_script({rounds.PLAN: [PLAN], rounds.SYNTHESIZE: [job.reply()]})
+    async with opened() as one:
+        begun, plan = await one.planned(await one.begun(FRIDAY))
+        outputs = [rounds.output("Research", "Friday."), rounds.output("Email", "Sent it.")]
+        await one.answered(await one.handed_back(begun, plan, outputs))
+    assert (known.saved, known.used) == ([], [])
+
+
+@pytest.mark.parametrize("done", [True, False])
+async def test_the_use_of_a_procedure_is_counted(
+    opened: Opening, fake: process.Fake, known: knowledge.Knowledge, done: bool
+) -> None:
+    known.procedures = [procedure("chat")]
+    fake.set_script({rounds.SYNTHESIZE: [job.reply()]})
+    async with opened() as one:
+        begun, plan = await one.planned(await one.begun(FRIDAY))
+        output = rounds.output("Research", "Friday." if done else "", success=done)
+        await one.answered(await one.handed_back(begun, plan, [output]))
+    assert known.used == [{"clientId": "acme", "id": "chat", "succeeded": done}]
+    assert known.saved == []
+
+
+async def test_nothing_is_learned_from_a_failure_or_a_knowledge_base_that_is_away(
+    opened: Opening, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    fake.set_script({rounds.PLAN: [PLAN], rounds.SYNTHESIZE: [job.reply()] * 2})
+    async with opened() as one:
+        begun, plan = await one.planned(await one.begun(FRIDAY))
+        await one.answered(await one.handed_back(begun, plan, [rounds.output("Research", "Friday."), None]))
+        outputs = [rounds.output("Research", "Friday."), rounds.output("Email", "Sent it.")]
+        known.closed = True
+        given, _ = await one.answered(await one.handed_back(begun, plan, outputs))
+    assert given["citations"] == [1]
+    assert known.saved == []
 
 
 # --- merging --------------------------------------------------------------------------------------------------------
