@@ -47,6 +47,7 @@ _ADDS = frozenset(
         ("POST", "/api/v1/store"),
         ("PUT", "/api/v1/rules"),
         ("PUT", "/api/v1/memory/procedural"),
+        ("POST", "/api/v1/memory/procedural/uses"),
     }
 )
 """What the tools of a run write beside content, which is found by its key alone."""

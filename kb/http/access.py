@@ -207,6 +207,12 @@ def of_client(request: web.Request, client_id: str) -> scope.Scope:
     return scope.Scope(client_id=client_id)
 
 
+def of_run(request: web.Request) -> bool:
+    """Whether a run asks."""
+    passed = request.get(_PASS)
+    return passed is not None and isinstance(passed[1], runs.Pass)
+
+
 def own(request: web.Request) -> scope.Scope | None:
     """The scope of a token that has one alone; None where there are several, or no token."""
     passed = request.get(_PASS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from crds import scope
-from kb import api
+from kb import api, errors
 from kb.http import access, answering, body, openapi
 from kb.memory import procedures, session, task, user
 
@@ -67,6 +67,9 @@ class Memory:
         """GET /api/v1/memory/session"""
         viewer = body.owner(request)
         limit = answering.number(request, "limit", default=50, most=50)
+        if isinstance(viewer, scope.Viewer):
+            # An entry does not say who may see what it sums up.
+            return answering.json(api.Session(entries=[]))
         return answering.json(api.Session(entries=await self._sessions.recent(viewer, limit=limit)))
 
     async def remember(self, request: web.Request) -> web.Response:
@@ -84,12 +87,18 @@ class Memory:
         """PUT /api/v1/memory/procedural"""
         draft = await body.read(request, api.ProcedureDraft)
         access.check(request, access.of_client(request, draft.client_id))
+        if draft.source != "learned" and access.of_run(request):
+            raise errors.Forbidden(
+                "a run defines no procedure as a user does",
+                field="source",
+                remedy="Leave source out; a person defines one with `jervis-kb procedures set`.",
+            )
         return answering.json(await self._procedures.put(draft))
 
     async def use_way(self, request: web.Request) -> web.Response:
         """POST /api/v1/memory/procedural/uses"""
         use = await body.read(request, api.Use)
-        access.check(request, scope.Scope(client_id=use.client_id))
+        access.check(request, access.of_client(request, use.client_id))
         return answering.json(await self._procedures.used(use))
 
     async def forget_way(self, request: web.Request) -> web.Response:

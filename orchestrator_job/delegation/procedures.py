@@ -2,21 +2,23 @@
 Memory"). Pure, but for the look-up.
 
 What a user defined is followed as it stands, without a model. What was learned from earlier tasks is shown to the model
-that plans, as data: its words were a model's once, and such words do not become orders by being kept.
+that plans, as data. A run learns the sequence of agents alone: the words of a plan were a model's, which had read mails
+and pages, and are of one project, where a procedure is of the whole client.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
 from crds import scope
 from kb import api
 from kb import client as kb_client
-from orchestrator_job import memory
+from orchestrator_job import ledger, memory
 from orchestrator_job.delegation import category, models, plans, registry
 
 _log = structlog.get_logger("orchestrator_job.delegation.procedures")
@@ -55,7 +57,7 @@ def chosen(every: Iterable[api.Procedure], of_task: Collection[str]) -> Found:
     fitting = [one for one in every if fits(one.trigger_pattern, of_task)]
     fitting.sort(key=lambda one: (-len(_tokens(one.trigger_pattern)), -one.score, one.id))
     own = [one for one in fitting if one.source == "user_defined"]
-    learned = [one for one in fitting if one.source != "user_defined" and one.success_rate > 0]
+    learned = [one for one in fitting if one.source != "user_defined" and (one.success_rate > 0 or not one.usage_count)]
     return Found(own[0] if own else None, tuple(learned[:_LEARNED_SHOWN]))
 
 
@@ -92,6 +94,57 @@ def drafts(procedure: api.Procedure, agents: registry.Registry, question: str) -
             plans.Draft(agent=name, task=summary, constraints=limits, depends_on=(number - 1,) if number > 1 else ())
         )
     return made
+
+
+def learned(
+    task: memory.TaskMemory, text: str, plan: models.ExecutionPlan, agents: registry.Registry
+) -> api.ProcedureDraft:
+    """What a task that was done teaches: which agents, one after another, for tasks of its facets."""
+    ordered = [plan.message(one).agent_name for group in plan.parallel_groups for one in group]
+    described = [(name, agents.agent(name).capability.description) for name in ordered]
+    return api.ProcedureDraft(
+        client_id=task.scope.client_id,
+        trigger_pattern=trigger(task, text),
+        procedure_steps=[api.Step(agent=name, action=description) for name, description in described],
+        source="learned",
+    )
+
+
+class Lesson:
+    """The effect that saves what was learned, or counts that a procedure was followed. Both are hints: done twice after
+    a crash, a procedure is the same, and a count is one too high."""
+
+    repeatable = True
+
+    def __init__(self, kb: kb_client.Client, viewer: scope.Scope, lesson: api.ProcedureDraft | api.Use) -> None:
+        self._kb = kb
+        self._viewer = viewer
+        self._lesson = lesson
+
+    def intent(self) -> Mapping[str, Any]:
+        """Trigger, or id and how it went."""
+        if isinstance(self._lesson, api.Use):
+            return {"procedure": self._lesson.id, "succeeded": self._lesson.succeeded}
+        return {"trigger": self._lesson.trigger_pattern}
+
+    async def find(self, key: str) -> ledger.Receipt | None:
+        """Never: the knowledge base does not know keys."""
+        return None
+
+    async def perform(self, key: str) -> ledger.Receipt:
+        """Raises what the knowledge base raises."""
+        if isinstance(self._lesson, api.Use):
+            return {"id": (await self._kb.memory.use_procedure(self._lesson)).id}
+        lesson = self._lesson
+        every = await self._kb.memory.procedures(lesson.client_id, lesson.trigger_pattern, viewer=self._viewer)
+        known = next((one for one in every if one.source == "learned"), None)
+        if known is None:
+            known = await self._kb.memory.save_procedure(lesson)
+        elif [step.get("agent") for step in known.procedure_steps] != [one.agent for one in lesson.procedure_steps]:
+            # Another way that worked, perhaps one that a person approved: it stays.
+            return {"id": known.id}
+        used = api.Use(client_id=lesson.client_id, id=known.id, succeeded=True)
+        return {"id": (await self._kb.memory.use_procedure(used)).id}
 
 
 def shown(learned: Sequence[api.Procedure]) -> str:

@@ -3,7 +3,8 @@
 Results are merged whole, statements that an agent is not sure of are looked up in the knowledge base, and the model
 writes the answer in the user's language with numbered evidence. One result that needs none of this is the answer as it
 stands, without a model. Where no model can write it, because the budget is used up or its answers are no use, the
-results follow one another, with what is missing. The node only reads and stores content under its own hash.
+results follow one another, with what is missing. The node reads, stores content under its own hash, and settles one
+repeatable effect: what is learned from a task that was done.
 
 Source: seed 000 "Delegation Graph Flow" (merges results, cross-check, response language).
 """
@@ -23,9 +24,23 @@ import structlog
 from crds import priority
 from kb import api
 from kb import client as kb_client
-from orchestrator_job import answer, artifacts, errors, language, memory, pack, patience, plan, prompt, standing, stuck
-from orchestrator_job.delegation import asking, briefs, claims, models, protocol
+from orchestrator_job import (
+    answer,
+    artifacts,
+    errors,
+    language,
+    ledger,
+    memory,
+    pack,
+    patience,
+    plan,
+    prompt,
+    standing,
+    stuck,
+)
+from orchestrator_job.delegation import asking, briefs, claims, models, procedures, protocol, registry
 from orchestrator_job.delegation.models import DelegationStatus
+from orchestrator_job.delegation.planning import Way
 from orchestrator_job.state import State
 from router import client as router_client
 
@@ -65,7 +80,7 @@ class Merged:
 @dataclass(frozen=True, slots=True)
 class Means:
     """What the node works with. `model` writes the answer; `urgency` is that of its calls, `beside` that of queries to
-    the knowledge base; `now` is in UTC."""
+    the knowledge base; `now` is in UTC. `learns`: the flag use_procedural_memory."""
 
     task: memory.TaskMemory
     kb: kb_client.Client
@@ -79,6 +94,9 @@ class Means:
     num_ctx: int | None
     context_chars: int
     now: Callable[[], datetime]
+    book: ledger.Ledger
+    agents: registry.Registry
+    learns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +128,8 @@ class Synthesize:
         if given.needs_input:
             asked = sorted(" ".join(each.lower().split()) for each in given.questions)
             trail = stuck.note(state.get("trail", []), "ask", list(asked))
+        if means.learns and not given.needs_input:
+            await self._learn(state, merged)
         _log.info(
             "synthesized",
             outputs=len(merged.outputs),
@@ -123,8 +143,31 @@ class Synthesize:
             "trail": trail,
         }
 
+    async def _learn(self, state: State, merged: Merged) -> None:
+        """Counts the use of the procedure that was followed, or saves what a plan that worked teaches. It never fails
+        the task."""
+        means, how = self._means, state["execution_plan"]
+        lesson: api.Use | api.ProcedureDraft
+        client_id = means.task.scope.client_id
+        if how.get("procedure"):
+            lesson = api.Use(client_id=client_id, id=str(how["procedure"]), succeeded=not merged.missing)
+        elif how.get("way") == Way.MODEL and not merged.missing and client_id:
+            document = str(await means.store.get(state["document"]))
+            lesson = procedures.learned(means.task, document, await self._plan(state), means.agents)
+        else:
+            return
+        try:
+            await means.book.settle(
+                f"r{state['round']}.synthesize", 0, procedures.Lesson(means.kb, means.task.scope, lesson)
+            )
+        except (kb_client.Unavailable, kb_client.Rejected) as error:
+            _log.warning("nothing was learned", reason=error.message)
+
+    async def _plan(self, state: State) -> models.ExecutionPlan:
+        return models.ExecutionPlan.model_validate(await self._means.store.get(state["execution_plan"]["key"]))
+
     async def _merged(self, state: State) -> Merged:
-        made = models.ExecutionPlan.model_validate(await self._means.store.get(state["execution_plan"]["key"]))
+        made = await self._plan(state)
         keys = state.get("delegation_results") or {}
         ids = [one for group in made.parallel_groups for one in group]
         outputs = {

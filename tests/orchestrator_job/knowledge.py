@@ -43,6 +43,8 @@ class Knowledge:
         self.user = api.UserContext(markdown="", categories={})
         self.session: list[api.SessionEntry] = []
         self.procedures: list[api.Procedure] = []
+        self.saved: list[dict[str, Any]] = []
+        self.used: list[dict[str, Any]] = []
         self.closed = False
         """Set it: every request is answered with 503."""
         self.found: dict[str, Sequence[api.EvidenceItem]] = {}
@@ -91,6 +93,23 @@ class Knowledge:
         """GET /api/v1/memory/procedural"""
         return self._loaded(request, api.Procedures(procedures=self.procedures))
 
+    async def save_way(self, request: web.Request) -> web.Response:
+        """PUT /api/v1/memory/procedural"""
+        self.saved.append(await request.json())
+        return self._way(self.saved[-1]["triggerPattern"])
+
+    async def use_way(self, request: web.Request) -> web.Response:
+        """POST /api/v1/memory/procedural/uses"""
+        self.used.append(await request.json())
+        return self._way(self.used[-1]["id"])
+
+    def _way(self, name: str) -> web.Response:
+        made = api.Procedure(
+            id=name, client_id="acme", trigger_pattern=name, procedure_steps=[], success_rate=1.0, usage_count=1,
+            source="learned", score=1.0,
+        )  # fmt: skip
+        return web.json_response(text=made.model_dump_json(by_alias=True))
+
     def _loaded(self, request: web.Request, reply: api.Reply) -> web.Response:
         self.loaded.append((request.path.rpartition("/")[2], dict(request.query)))
         return web.json_response(text=reply.model_dump_json(by_alias=True))
@@ -125,6 +144,8 @@ async def serving() -> AsyncIterator[Knowledge]:
     app.router.add_get("/api/v1/user-context", knowledge.context)
     app.router.add_get("/api/v1/memory/session", knowledge.recent)
     app.router.add_get("/api/v1/memory/procedural", knowledge.ways)
+    app.router.add_put("/api/v1/memory/procedural", knowledge.save_way)
+    app.router.add_post("/api/v1/memory/procedural/uses", knowledge.use_way)
     app.router.add_get("/api/v1/content/{key}", knowledge.content)
     runner = web.AppRunner(app)
     await runner.setup()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -11,9 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
-from crds import scope
+from crds import pendingtask, priority, runtoken, scope
 from kb import api, client, metrics, mongo
+from kb.access import rates
+from kb.http import access
 from router import client as router_client
+from tests.conftest import ROOT
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.http import whole
@@ -235,3 +239,66 @@ async def test_the_lightest_of_too_many_learned_ones_goes(kb_client: client.Clie
     found = await kb_client.memory.procedures("acme", limit=200)
     assert len(found) == 200
     assert {one.trigger_pattern for one in found} == {f"t{number}" for number in range(1, 201)}
+
+
+PROCEDURES = {path.stem: path.read_text() for path in sorted((ROOT / "examples" / "procedures").glob("*.json"))}
+
+
+@pytest.mark.parametrize("name", PROCEDURES)
+async def test_each_example_is_a_procedure(
+    kb_client: client.Client, served: tuple[client.Client, httpx.AsyncClient], name: str
+) -> None:
+    sent = json.loads(PROCEDURES[name])
+    answer = await served[1].put("/api/v1/memory/procedural", json=sent)
+    assert answer.status_code == 200, answer.text
+    [made] = await kb_client.memory.procedures("acme", name.replace("-", "_"))
+    assert made.source == "user_defined"
+    assert made.procedure_steps == [{"parameters": {}, **step} for step in sent["procedureSteps"]]
+
+
+async def test_parameters_of_a_step_are_bounded(served: tuple[client.Client, httpx.AsyncClient]) -> None:
+    step = {"agent": "Git", "action": "push", "parameters": {f"p{n}": n for n in range(21)}}
+    sent = {"clientId": "acme", "triggerPattern": "x", "procedureSteps": [step]}
+    answer = await served[1].put("/api/v1/memory/procedural", json=sent)
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "procedureSteps.0.parameters")
+
+
+async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
+) -> None:
+    keys = runtoken.ring([b"k" * 48])
+
+    def signed(*principals: str) -> str:
+        run = runtoken.Run(
+            task_uid="0b7f", namespace="team-a", attempt=1, scope=scopes.SHOP, mode=pendingtask.Mode.BACKGROUND,
+            ceiling=priority.Priority.P3, principals=principals,
+        )  # fmt: skip
+        return runtoken.Signer(lambda: keys, clock).sign(run, timedelta(hours=1))
+
+    verifier = runtoken.Verifier(lambda: keys, clock, runtoken.KNOWLEDGE_BASE)
+    gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, None, verifier)
+    draft = api.ProcedureDraft(
+        client_id="acme", trigger_pattern="bug_report", procedure_steps=[api.Step(agent="Test", action="run")]
+    )
+    entry = api.SessionDraft(scope=scopes.SHOP, source="chat", summary="said", id="e1")
+    async with whole.over(kb, meters, clock, database=database, gate=gate) as (own, raw):
+        await own.memory.save_procedure(draft)
+        await own.memory.remember(entry)
+        run = client.Client(str(raw.base_url), raw, signed())
+        [found] = await run.memory.procedures("acme", viewer=scopes.SHOP)
+        assert found.trigger_pattern == "bug_report"
+        assert [one.summary for one in await run.memory.session(scopes.SHOP)] == ["said"]
+        with pytest.raises(client.Rejected, match="may not read in this scope"):
+            await run.memory.procedures("acme")
+        assert (await run.memory.use_procedure(api.Use(client_id="acme", id=found.id, succeeded=True))).usage_count == 1
+        with pytest.raises(client.Rejected, match="may not"):
+            await run.memory.use_procedure(api.Use(client_id="other", id=found.id, succeeded=True))
+        with pytest.raises(client.Rejected, match="may not call"):
+            await run.memory.remember(entry)
+        with pytest.raises(client.Rejected, match="defines no procedure as a user does"):
+            await run.memory.save_procedure(draft.model_copy(update={"source": "user_defined"}))
+        # An entry does not say who may see what it sums up.
+        restricted = client.Client(str(raw.base_url), raw, signed("user:eve"))
+        assert await restricted.memory.session(scopes.SHOP) == []
+        with pytest.raises(client.Rejected, match="may not call"):
+            await restricted.memory.use_procedure(api.Use(client_id="acme", id=found.id, succeeded=True))

@@ -138,7 +138,7 @@ async def test_a_run_stores_content_in_exactly_its_scope(http: httpx.AsyncClient
 
 
 ADDED = [("POST", "/api/v1/crawl"), ("POST", "/api/v1/store"), ("PUT", "/api/v1/rules"),
-         ("PUT", "/api/v1/memory/procedural")]  # fmt: skip
+         ("PUT", "/api/v1/memory/procedural"), ("POST", "/api/v1/memory/procedural/uses")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("method", "path"), ADDED)

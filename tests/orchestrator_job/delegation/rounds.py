@@ -65,6 +65,9 @@ class Round:
                 num_ctx=num_ctx,
                 context_chars=24_000,
                 now=lambda: workbench.NOW,
+                book=bench.book,
+                agents=bench.means.agents,
+                learns=flags["by_procedure"],
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,14 @@ import pytest
 from crds import pendingtask
 from kb import api
 from orchestrator_job.delegation import procedures, registry
+from tests.conftest import ROOT
 from tests.orchestrator_job.delegation import workbench
 
+SEED = {
+    "task_completion": ["CodeReview", "DevOps", "Test", "IssueTracker"],
+    "email_deadline_question": ["IssueTracker", "Research", "Research", "Communication"],
+    "bug_report": ["Research", "Coding", "Coding", "Test", "Git"],
+}
 AGENTS = registry.Registry.load()
 MAIL = workbench.task(
     "uid", "Can you make the date?", type=pendingtask.Type.EMAIL, structured_data={"deadline": "2026-03-01"}
@@ -54,11 +61,12 @@ def test_the_users_own_comes_first_and_the_more_exact_one_before_that() -> None:
         procedure("email_question", id="u2", score=1.1),
         procedure("wiki", id="u3"),
         procedure("email", source="learned", id="l2", success_rate=0.0),
+        procedure("email", source="learned", id="l3", success_rate=0.0, usage_count=0, score=0.1),
     ]
     found = procedures.chosen(every, procedures.words(MAIL, "Can you make the date?"))
     assert found.own is not None
     assert found.own.id == "u2"
-    assert [one.id for one in found.learned] == ["l1"]
+    assert [one.id for one in found.learned] == ["l1", "l3"]
 
 
 def test_steps_become_delegations_one_after_another() -> None:
@@ -75,6 +83,15 @@ def test_steps_become_delegations_one_after_another() -> None:
     assert drafts[0].constraints == ("tracker: Jira", "limit: 3")
     assert drafts[0].task.startswith("find the issue\nThis is a step of the procedure")
     assert drafts[0].task.endswith("Can you make it?")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "examples" / "procedures").glob("*.json")), ids=lambda path: str(path.stem)
+)
+def test_the_examples_name_agents_that_there_are(path: Path) -> None:
+    """Seed 001 "Example Procedures"."""
+    draft = api.ProcedureDraft.model_validate_json(path.read_bytes())
+    assert [AGENTS.agent(step.agent).name for step in draft.procedure_steps] == SEED[draft.trigger_pattern]
 
 
 def test_what_is_learned_is_named_by_its_facets() -> None:

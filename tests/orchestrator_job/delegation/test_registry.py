@@ -11,6 +11,7 @@ import pytest
 from crds import provisions
 from crds.priority import Priority
 from orchestrator_job.delegation import models, registry
+from tests.conftest import ROOT
 
 LOADED = registry.Registry.load()
 EVERY = (*LOADED.specialists, LOADED.legacy)
@@ -89,6 +90,16 @@ def test_agents_are_found_as_procedures_name_them() -> None:
     for name in ("", "Agent", "Sales"):
         with pytest.raises(KeyError):
             LOADED.agent(name)
+
+
+def test_the_page_says_the_same() -> None:
+    lines = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    said = {row[1]: row for row in rows if len(row) == 5 and row[1] in {one.name for one in EVERY}}
+    assert said.keys() == {one.name for one in EVERY}
+    for one in LOADED.specialists:
+        tools = ", ".join(f"`{name}`" for name in one.capability.tool_names)
+        assert said[one.name] == [str(one.tier), one.name, one.capability.description, tools, str(one.model_calls)]
 
 
 def test_rules_take_tools_away() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from crds import pendingtask
 from orchestrator_job import answer, errors, pack, standing
 from orchestrator_job.delegation import budget, claims, models, protocol, synthesis
 from router import client as router_client
@@ -16,6 +15,7 @@ from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
 from tests.orchestrator_job.delegation import rounds, workbench
 from tests.orchestrator_job.delegation.test_plans import wanted
+from tests.orchestrator_job.delegation.test_procedures import procedure
 from tests.orchestrator_job.test_standing import rule
 
 pytestmark = pytest.mark.services
@@ -118,7 +118,7 @@ async def test_results_are_merged_whole_with_what_is_missing(opened: Opening, fa
         made = rounds.output("Research", long, artifacts=("report.md",), changed_files=("a.py",))
         given, _ = await synthesized(one, [FRIDAY], made, failed)
     assert given["citations"] == [1]
-    [(system, user)] = rounds.prompts(fake, rounds.SYNTHESIZE)
+    [(_, user)] = rounds.prompts(fake, rounds.SYNTHESIZE)
     assert long.strip() in user
     assert "<made>\nstored or made: report.md\nchanged: a.py\n</made>" in user
     assert "<missing>\nEmail could not do it: Answer the mail. (no recipient)\n</missing>" in user
@@ -188,7 +188,7 @@ async def test_without_a_model_the_results_follow_one_another(
     fake.set_script({rounds.PLAN: [PLAN], rounds.SYNTHESIZE: script})
     async with opened(limits=limits, **more) as one:
         begun, plan = await one.planned(await one.begun(FRIDAY))
-        outputs = [rounds.output("Research", f"{'It is on Friday [1]. ' * 40}Done."), None][: len(plan.delegations)]
+        outputs = [rounds.output("Research", f"{'It is on Friday [1]. ' * 200}Done."), None][: len(plan.delegations)]
         given, _ = await one.answered(await one.handed_back(begun, plan, outputs))
     assert "It is on Friday" in given["answer"]
     assert given["answer"].startswith("Research:\n") or limits is not None or more
@@ -203,10 +203,10 @@ async def test_questions_to_the_user_are_watched(opened: Opening, fake: process.
     async with opened("When is the release of the router?") as one:
         begun, plan = await one.planned(await one.begun())
         state = await one.handed_back(begun, plan, [rounds.output("Research", "It is not known [1].")])
-        trail: list[str] = []
+        for _ in range(2):
+            state = {**state, **await one.synthesize(state)}  # type: ignore[typeddict-item]  # a node's changes
         with pytest.raises(errors.Stuck):
-            for _ in range(3):
-                trail = (await one.synthesize({**state, "trail": trail}))["trail"]
+            await one.synthesize(state)
 
 
 async def test_text_of_agents_and_evidence_is_data(opened: Opening, fake: process.Fake) -> None:
@@ -222,6 +222,65 @@ async def test_text_of_agents_and_evidence_is_data(opened: Opening, fake: proces
     assert "<missing>" not in user
 
 
+# --- learning -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_plan_that_worked_teaches_its_agents_and_none_of_its_words(
+    opened: Opening, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    fake.set_script({rounds.PLAN: [PLAN], rounds.SYNTHESIZE: [job.reply()] * 2})
+    async with opened() as one:
+        begun, plan = await one.planned(await one.begun(FRIDAY))
+        done = await one.handed_back(
+            begun, plan, [rounds.output("Research", "Friday."), rounds.output("Email", "Sent it.")]
+        )
+        await one.answered(done)
+        await one.answered(done)
+    [saved] = known.saved
+    assert (saved["triggerPattern"], saved["source"], saved["clientId"]) == ("chat", "learned", "acme")
+    assert [step["agent"] for step in saved["procedureSteps"]] == ["Research", "Email"]
+    assert "Answer the mail." not in str(saved)
+    assert known.used == [{"clientId": "acme", "id": "chat", "succeeded": True}]
+
+
+async def test_another_way_that_worked_stays(opened: Opening, fake: process.Fake, known: knowledge.Knowledge) -> None:
+    known.procedures = [procedure("chat", {"agent": "Legal", "action": "look"}, source="learned")]
+    fake.set_script({rounds.PLAN: [PLAN], rounds.SYNTHESIZE: [job.reply()]})
+    async with opened() as one:
+        begun, plan = await one.planned(await one.begun(FRIDAY))
+        outputs = [rounds.output("Research", "Friday."), rounds.output("Email", "Sent it.")]
+        await one.answered(await one.handed_back(begun, plan, outputs))
+    assert (known.saved, known.used) == ([], [])
+
+
+@pytest.mark.parametrize("done", [True, False])
+async def test_the_use_of_a_procedure_is_counted(
+    opened: Opening, fake: process.Fake, known: knowledge.Knowledge, done: bool
+) -> None:
+    known.procedures = [procedure("chat")]
+    fake.set_script({rounds.SYNTHESIZE: [job.reply()]})
+    async with opened() as one:
+        begun, plan = await one.planned(await one.begun(FRIDAY))
+        output = rounds.output("Research", "Friday." if done else "", success=done)
+        await one.answered(await one.handed_back(begun, plan, [output]))
+    assert known.used == [{"clientId": "acme", "id": "chat", "succeeded": done}]
+    assert known.saved == []
+
+
+async def test_nothing_is_learned_from_a_failure_or_a_knowledge_base_that_is_away(
+    opened: Opening, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    fake.set_script({rounds.PLAN: [PLAN], rounds.SYNTHESIZE: [job.reply()] * 2})
+    async with opened() as one:
+        begun, plan = await one.planned(await one.begun(FRIDAY))
+        await one.answered(await one.handed_back(begun, plan, [rounds.output("Research", "Friday."), None]))
+        outputs = [rounds.output("Research", "Friday."), rounds.output("Email", "Sent it.")]
+        known.closed = True
+        given, _ = await one.answered(await one.handed_back(begun, plan, outputs))
+    assert given["citations"] == [1]
+    assert known.saved == []
+
+
 # --- merging --------------------------------------------------------------------------------------------------------
 
 
@@ -232,8 +291,9 @@ def plan(*agents: str) -> models.ExecutionPlan:
 
 
 def test_merge() -> None:
-    issue = rounds.output("Git", "Pushed [git::r].", delegation_id="r1.d1", artifacts=("b", "a"), changed_files=("x",),
-                          structured_data={"status": "1", "issues": ["checks still run"], "sources": ["git::r", "git::s"]})  # fmt: skip
+    data = {"status": "1", "issues": ["checks still run"], "sources": ["git::r", "git::s"]}
+    made = {"artifacts": ("b", "a"), "changed_files": ("x",), "structured_data": data}
+    issue = rounds.output("Git", "Pushed [git::r].", delegation_id="r1.d1", **made)
     sure = rounds.output("Coding", "Changed.", delegation_id="r1.d2", artifacts=("a",), changed_files=("y", "x"))
     merged = synthesis.merge(plan("Git", "Coding", "Test"), {"r1.d1": issue, "r1.d2": sure}, {})
     # In the order of the groups, not of the numbers.
@@ -260,7 +320,3 @@ def test_plainly_says_all_there_is() -> None:
     assert synthesis.plainly(synthesis.Merged(outputs=()), []).answer == "-"
     held = standing.Standing()
     assert synthesis.direct(synthesis.Merged(outputs=()), [], "en", held) is None
-
-
-def test_a_mail_task_is_answered_too() -> None:
-    assert workbench.task("u", "x", type=pendingtask.Type.EMAIL).asked_by_user is False
