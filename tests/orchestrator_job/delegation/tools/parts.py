@@ -132,7 +132,7 @@ async def sourced(made: Parts, served: Sequence[routes.Served]) -> AsyncIterator
 Asked = Callable[..., Any]
 
 
-async def called(tools: box.Toolbox, name: str, ordinal: int = 1, **given: object) -> port.Result:
+async def called(tools: box.Toolbox, name: str, ordinal: int = 1, /, **given: object) -> port.Result:
     """Call a reading tool, as the `ordinal`th call of a delegation."""
     tool = tools.tools[name]
     assert isinstance(tool, port.Reading), name
