@@ -8,7 +8,7 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: always-say This is no legal advice.
     enforce: always-cite                       an answer without a citation is not given
     enforce: needs-approval                    an answer is given only after a person has approved it
-    enforce: never-use-tool search             a run does without this tool: `search` or `ask`
+    enforce: never-use-tool search             a run does without this tool: `search`, `ask`, one of its agents
     enforce: route InfoOnly when kind chat     where content goes: `crds.rulings`
     enforce: read-as Jira when source shop::*  how a document is read: `crds.steering`
     enforce: link Open when host *.example.com whether a link is opened: `crds.linkrulings`
@@ -30,7 +30,20 @@ from crds import linkrulings, notices, rulings, steering, toolrulings
 NEVER_USE_TOOL = "never-use-tool"
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
 TOOLS = frozenset({"search", "ask"})
-"""Tools that a rule can forbid: a run that may not answer has no use."""
+"""What a rule can forbid of all runs: a run that may not answer has no use."""
+AGENT_TOOLS = frozenset(
+    (
+        *("search_knowledge", "read_source", "related", "store_knowledge", "propose_procedure", "propose_rule"),
+        *("user_context", "code_where", "code_callers", "code_callees", "code_impact", "code_outline", "fetch_page"),
+        *("open_repository", "list_files", "read_file", "search_files", "write_file", "edit_file", "show_changes"),
+        *("commit_changes", "run_command", "push_branch", "create_issue", "update_issue", "add_comment", "edit_page"),
+        *("send_mail", "draft_event", "send_invitation", "cluster_state", "ci_status", "scan_secrets"),
+        *("scan_dependencies", "calculate", "save_draft", "delegate"),
+    )
+)
+"""Tools of agents (`orchestrator_job.delegation`), which a rule can forbid one by one."""
+_SERVER_TOOL = re.compile(r"[a-z][a-z0-9-]{0,30}\.[a-z0-9._-]{1,64}")
+"""A tool of a server of the Model Context Protocol."""
 ALWAYS_CITE = "always-cite"
 NEEDS_APPROVAL = "needs-approval"
 _HOSTS = frozenset({"never-fetch", "fetch-only"})
@@ -150,9 +163,13 @@ def _host(verb: str, words: str) -> str:
 
 
 def _tool(words: str) -> str:
-    if words.lower() not in TOOLS:
-        raise ValueError(f"{words[:100]!r} is no tool that a rule can forbid; give one of {', '.join(sorted(TOOLS))}")
-    return words.lower()
+    name = words.lower()
+    if name not in TOOLS | AGENT_TOOLS and not _SERVER_TOOL.fullmatch(name):
+        raise ValueError(
+            f"{words[:100]!r} is no tool that a rule can forbid; give one of {', '.join(sorted(TOOLS))}, a tool of "
+            "agents such as send_mail, or SERVER.TOOL"
+        )
+    return name
 
 
 def _lines(text: str) -> Iterable[tuple[str, str]]:
@@ -207,7 +224,7 @@ class Provisions:
 
     def permits_tool(self, name: str) -> bool:
         """Whether a run may use the tool."""
-        return name not in self._words(NEVER_USE_TOOL)
+        return name.lower() not in self._words(NEVER_USE_TOOL)
 
     def objection(self, said: str, *, cites: bool, final: bool = True) -> str | None:
         """Why the answer `said` must not be given; None when it may. A question to the user (not `final`) needs no

@@ -18,6 +18,7 @@ import orjson
 
 from controllers.pendingtask.slots import bookings
 from crds import conditions, order, pendingtask, waits
+from crds.flags import Flag
 from crds.phases import Phase
 
 Raw = Mapping[str, Any]
@@ -250,14 +251,18 @@ def _user_waits(task: pendingtask.PendingTask, phase: Phase) -> bool:
 
 
 _NOT_STORED = frozenset({"managedFields", "annotations", "ownerReferences"})
+_FLAGS = frozenset(flag.annotation for flag in Flag)
 _CONTENT = frozenset({"content", "contentRef"})
 TEXT_NOT_KEPT = "(not kept)"
 
 
 def _document(raw: Raw) -> bytes:
-    """The object as deflated JSON, without content and annotations (`kubectl apply` copies the content into one) and
-    with `TEXT_NOT_KEPT` in place of users' texts: decisions only count messages and compare the ids of answers."""
+    """The object as deflated JSON, without content, with no annotations but those that choose feature flags (`kubectl
+    apply` copies the content into one), and with `TEXT_NOT_KEPT` in place of users' texts: decisions only count messages
+    and compare the ids of answers."""
     meta = {key: value for key, value in raw["metadata"].items() if key not in _NOT_STORED}
+    if chosen := {key: value for key, value in (raw["metadata"].get("annotations") or {}).items() if key in _FLAGS}:
+        meta["annotations"] = chosen
     spec = {key: value for key, value in raw["spec"].items() if key not in _CONTENT}
     for name in ("messages", "answers"):
         if spec.get(name):

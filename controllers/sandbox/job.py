@@ -33,7 +33,7 @@ AROUND_SECONDS = 600
 _MARGIN = timedelta(minutes=15)
 _TOKEN = "/var/run/jervis"  # noqa: S105  # a mount path, no password
 _WORK, _LEFT, _KEPT, _SCRATCH = "/workspace", "/left", "/kept", "/tmp"  # noqa: S108  # mount points
-_SCRIPT = (
+SCRIPT = (
     "cd /workspace || exit 0; seconds=$1; most=$2; shift 2; "
     '{ timeout -s KILL "$seconds" "$@"; echo $? >/left/exit; } </dev/null 2>&1 | tail -c "$most" >/left/output'
 )
@@ -193,7 +193,7 @@ def _command(command: Command, template: Template) -> dict[str, Any]:
     return {
         **_container(COMMAND, template.images[command.image], template),
         # Always ends with 0: how the command ended is a result, and report runs whatever it was.
-        "command": ["/bin/sh", "-c", _SCRIPT, "sandbox", str(limits.seconds), str(limits.output_bytes), *command.argv],
+        "command": ["/bin/sh", "-c", SCRIPT, "sandbox", str(limits.seconds), str(limits.output_bytes), *command.argv],
         "env": [{"name": "HOME", "value": _SCRATCH}, {"name": "CI", "value": "true"}],
         "resources": {"requests": bounds, "limits": bounds},
         "volumeMounts": [

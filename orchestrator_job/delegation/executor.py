@@ -411,7 +411,9 @@ class _Loop:
         )
 
     def _offered(self) -> dict[str, port.Tool]:
-        names = self._agent.capability.tool_names
+        # Those of listed servers (SERVER.TOOL) are every agent's; a client has them because an operator listed it.
+        others = registry.permitted((one for one in self._means.tools if "." in one), self._held.provisions)
+        names = (*self._agent.capability.tool_names, *others)
         tools = {name: self._means.tools[name] for name in names if name in self._means.tools}
         delegating = self._executor.delegating(self._agent, self._message)
         return {**tools, delegating.name: delegating} if delegating is not None else tools

@@ -27,16 +27,7 @@ VERSION = "v1"
 """Of all prompts of agents: a change of wording is a new file."""
 DELEGATE = "delegate"
 
-KNOWN_TOOLS = frozenset(
-    (
-        *("search_knowledge", "read_source", "related", "store_knowledge", "propose_procedure", "propose_rule"),
-        *("user_context", "code_where", "code_callers", "code_callees", "code_impact", "code_outline", "fetch_page"),
-        *("open_repository", "list_files", "read_file", "search_files", "write_file", "edit_file", "show_changes"),
-        *("commit_changes", "run_command", "push_branch", "create_issue", "update_issue", "add_comment", "edit_page"),
-        *("send_mail", "draft_event", "send_invitation", "cluster_state", "ci_status", "scan_secrets"),
-        *("scan_dependencies", "calculate", "save_draft", DELEGATE),
-    )
-)
+KNOWN_TOOLS = provisions.AGENT_TOOLS
 """The tools of `orchestrator_job.delegation.tools`, and `delegate`, which the executor has itself."""
 
 _SEARCHING = frozenset(

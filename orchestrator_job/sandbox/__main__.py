@@ -96,7 +96,7 @@ async def _step(step: str, config: Settings) -> dict[str, Any]:
             kept = await insistence.insist("store the result", lambda: kb.store(where, body, media_type))
             return kept.model_dump(mode="json", by_alias=True)
 
-        code, output = _left(config)
+        code, output = left(config)
         with tempfile.TemporaryDirectory() as scratch:
             changed = workspace.patch(config.archive, config.work, Path(scratch), config.patch_bytes)
         said: dict[str, Any] = {"exitCode": code}
@@ -107,7 +107,7 @@ async def _step(step: str, config: Settings) -> dict[str, Any]:
         return said
 
 
-def _left(config: Settings) -> tuple[int, bytes]:
+def left(config: Settings) -> tuple[int, bytes]:
     """Exit code and output of the command, which may have written anything in their place."""
     code = _read(config.left / "exit", 16).strip()
     number = int(code) if code.isdigit() else _KILLED

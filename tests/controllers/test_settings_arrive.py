@@ -67,6 +67,11 @@ VALUES: dict[str, Any] = {
     "joern_memory": "1321Mi",
     "joern_heap": "1327m",
     "joern_seconds": 1361,
+    "sandbox_images": {"python": "image.test/sandbox:1"},
+    "sandbox_max_jobs": 83,
+    "sandbox_seconds": 1367,
+    "sandbox_memory": "1373Mi",
+    "sandbox_cpu": "1381m",
     "router_token_file": "/nowhere/router-token",
     "run_token_keys": "/nowhere/run-token-keys",
     "mongodb_uri": "mongodb://127.0.0.1:1/?appname=uri-of-the-test",
@@ -179,10 +184,12 @@ SOUGHT: dict[str, object] = {
     "clients": timedelta(days=1109),
     "unserved_days": timedelta(days=1279),
     "job_flags": "useDagExecution",
+    "sandbox_images": "image.test/sandbox:1",
     "approval_expire_after": timedelta(seconds=1291),
 }
 """Where that is not the value itself."""
 SWITCHES: dict[str, Any] = {
+    "sandbox_enabled": True,
     "joern_enabled": True,
     "joern_ad_hoc_queries": True,
     "probe_loopback": True,

@@ -19,7 +19,7 @@ from typing import Any
 from controllers.sources import client as sources_client
 from crds import errors
 from orchestrator_job import fence, ledger, mongo
-from orchestrator_job.delegation.tools import port
+from orchestrator_job.delegation.tools import bounds, port
 
 COLLECTION = "orchestrator_prepared"
 _MOST_TRIES = 20
@@ -134,5 +134,4 @@ class Effect:
 
 def refused(error: errors.Permanent) -> ledger.Receipt:
     """The receipt of an effect that did not happen."""
-    words = [error.message, error.remedy or ""]
-    return {"text": "It was not done: " + " ".join(one for one in words if one), "failed": True}
+    return {"text": f"It was not done: {bounds.spoken(error)}", "failed": True}

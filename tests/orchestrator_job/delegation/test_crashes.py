@@ -45,17 +45,17 @@ _BOUNDARIES = (
 _CALLS = 7
 _ANSWER = "It is on Friday, and a mail was sent [1]."
 _STANDING: dict[str, list[Any]] = {
-    PLAN: [{"when": "", "answer": THREE}],
+    PLAN: [{"when": "<question>", "answer": THREE}],
     RESEARCH: [
         {"when": '<document source="search_knowledge"', "answer": report("It is on Friday.")},
-        {"when": "", "answer": calls(("search_knowledge", {"query": "release"}))},
+        {"when": "<question>", "answer": calls(("search_knowledge", {"query": "release"}))},
     ],
-    LEGAL: [{"when": "", "answer": report("The contract allows it.")}],
+    LEGAL: [{"when": "<question>", "answer": report("The contract allows it.")}],
     EMAIL: [
         {"when": '<document source="send_mail"', "answer": report("The mail was sent.")},
-        {"when": "", "answer": calls(("send_mail", {**MAIL, "to": ["b@example.com"]}))},
+        {"when": "<question>", "answer": calls(("send_mail", {**MAIL, "to": ["b@example.com"]}))},
     ],
-    SYNTHESIS: [{"when": "", "answer": job.reply(answer=_ANSWER)}],
+    SYNTHESIS: [{"when": "<question>", "answer": job.reply(answer=_ANSWER)}],
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator_job import errors
+from orchestrator_job import errors, standing
 from orchestrator_job.delegation import budget, executor, models
 from router import client as router_client
 from tests.fakes.ollama import process
@@ -192,3 +192,21 @@ async def test_late_in_the_run_no_call_is_begun(
     output = ended(await workbench.Bench(store, router, workbench.task(uid), late=lambda: True).work(message()))
     assert output.structured_data["stopped"] == "BudgetExhausted"
     assert fake.count(path="/api/chat") == 0
+
+
+async def test_tools_of_servers_are_every_agents_and_a_rule_takes_tools_away(
+    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
+) -> None:
+    fake.set_script({RESEARCH: [report()]})
+    tools = (
+        workbench.Lookup(),
+        workbench.Lookup("related"),
+        workbench.Lookup("crm.find"),
+        workbench.Lookup("crm.Drop"),
+    )
+    forbidden = "enforce: never-use-tool related\nenforce: never-use-tool crm.drop"
+    rule = standing.Rule(key="k", type="GENERAL", content=forbidden, version=1, owner=workbench.VIEWER)
+    bench = workbench.Bench(store, router, workbench.task(uid), *tools)
+    ended(await bench.work(message(), held=standing.Standing(rules=(rule,))))
+    [asked] = fake.requests(path="/api/chat")
+    assert [one["function"]["name"] for one in asked["body"]["tools"]] == ["search_knowledge", "crm.find"]

@@ -64,8 +64,8 @@ def delegating(task: job.Job, outside: sources.Sources, **environment: str) -> j
         JERVIS_SOURCES_URL=outside.url,
         JERVIS_MAIL_CONNECTION="office",
         JERVIS_RUN_TOKEN_FILE=str(token),
-        **environment,
     )
+    task.environment.update(environment)
     return task
 
 

@@ -58,6 +58,7 @@ class Parts:
     store: job.Store
     uid: str
     http: httpx.AsyncClient
+    kb_url: str
     sources_url: str = ""
     attempt: int = 0
     rules: str = ""
@@ -117,7 +118,7 @@ async def parts(
             token = serving.run_token(uid=uid)
             base = str(raw.base_url).rstrip("/")
             own = kb_client.Client(base, http, token, attempts=1)
-            yield Parts(known, content, own, folder, store, uid, http)
+            yield Parts(known, content, own, folder, store, uid, http, base)
 
 
 @contextlib.asynccontextmanager
@@ -131,7 +132,7 @@ async def sourced(made: Parts, served: Sequence[routes.Served]) -> AsyncIterator
 Asked = Callable[..., Any]
 
 
-async def called(tools: box.Toolbox, name: str, ordinal: int = 1, **given: object) -> port.Result:
+async def called(tools: box.Toolbox, name: str, ordinal: int = 1, /, **given: object) -> port.Result:
     """Call a reading tool, as the `ordinal`th call of a delegation."""
     tool = tools.tools[name]
     assert isinstance(tool, port.Reading), name

@@ -40,16 +40,17 @@ async def settled(made: parts.Parts, tool: port.Tool, **given: object) -> ledger
 
 
 async def test_evidence_is_found_read_and_kept_back_by_rules(made: parts.Parts) -> None:
+    text = world.LONG.strip()
     await made.known.ingest(world.request(world.LONG, owner=parts.SCOPE, urn=URN))
     tools, _ = await made.box()
     found = await parts.called(tools, "search_knowledge", query="Who wrote module3.py?")
     assert URN in found.sources
     assert "module3.py" in found.text
     read = await parts.called(tools, "read_source", sourceUrn=URN)
-    assert (read.data["characters"], read.sources) == (len(world.LONG), (URN,))
-    assert world.LONG[:2000] in read.text
-    rest = await parts.called(tools, "read_source", sourceUrn=URN, kind="email", start=len(world.LONG) - 20)
-    assert rest.text.endswith(world.LONG[-20:])
+    assert (read.data["characters"], read.sources) == (len(text), (URN,))
+    assert text[:2000] in read.text
+    rest = await parts.called(tools, "read_source", sourceUrn=URN, kind="email", start=len(text) - 20)
+    assert rest.text.endswith(text[-20:])
     assert (await parts.called(tools, "read_source", sourceUrn="email::none")).failed
     related = await parts.called(tools, "related", keys=["file::module3.py"], hops=1)
     assert not related.failed
@@ -122,7 +123,7 @@ async def test_only_pages_of_allowed_hosts_are_fetched(made: parts.Parts) -> Non
     # The knowledge base judges the address itself.
     refused = await parts.called(tools, "fetch_page", url="http://127.0.0.1/latest")
     assert refused.failed
-    assert "was not read" in refused.text
+    assert "not a public address" in refused.text
     for url in ("http://user@docs.example.com/", "file:///etc/passwd", "http://docs.example.com/\r\nX: 1"):
         with pytest.raises(port.Misused, match="url"):
             port.parse(tools.tools["fetch_page"], {"url": url})

@@ -1,0 +1,82 @@
+"""Commands of agents: the record in MongoDB's wire, the operator, the apiserver; the nodes' part is played."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crds import labels
+from tests.operator.conftest import Space, until
+from tests.operator.process import Operator
+from tests.operator.test_code_analysis import Played
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+REF = {"store": "gridfs", "key": "content/1", "sha256": "a" * 64, "bytes": 7}
+
+
+class Sandboxes(Played):
+    """Its Jobs and pods."""
+
+    def jobs(self) -> dict[str, Any]:
+        """By name."""
+        listed = self._space.batch.list_namespaced_job(self._space.name, label_selector=labels.SANDBOX)
+        return {one.metadata.name: one for one in listed.items}
+
+
+def request(database: Any, number: int, **more: Any) -> str:
+    uid = "0f9a1c2e-5b7d-4e21-9a55-3c2f6d8b1e00"
+    id_ = f"{uid}/r1.d{number}.1"
+    known = {"taskUid": uid, "namespace": "team", "scope": {"clientId": "acme", "projectId": "", "groupId": ""}}
+    asked = {"image": "python", "argv": ["pytest"], "workspace": REF, "limits": {"seconds": 60, "memory": "1Gi"}}
+    stored = {"_id": id_, **known, **asked, "state": "Requested", "requestedAt": datetime.now(UTC), **more}
+    database["sandbox_commands"].insert_one(stored)
+    return id_
+
+
+def test_commands_from_request_to_result_over_a_restart(
+    space: Space, start: Start, database: Any, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    (keys / "signing").write_text(secrets.token_hex(32))
+    settings = {
+        "SANDBOX_ENABLED": True, "SANDBOX_IMAGES": '{"python": "registry.test/python:3"}', "SANDBOX_MAX_JOBS": 1,
+        "RUN_TOKEN_KEYS": keys,
+    }  # fmt: skip
+    played, records = Sandboxes(space), database["sandbox_commands"]
+
+    def state(id_: str) -> str:
+        return str(records.find_one({"_id": id_})["state"])
+
+    first, second = request(database, 1), request(database, 2)
+    odd = request(database, 3, image="rust")
+    broken = request(database, 4, argv=[])
+    with start(**settings):
+        until(lambda: state(first) == "Running", "its Job is made")
+        until(lambda: bool(records.find_one({"_id": first}).get("jobMade")), "and known")
+        until(lambda: state(broken) == "Failed", "a record that cannot be read holds up no other")
+        (name,) = played.jobs()
+        assert list(played.secret(name)) == ["token"]
+        assert state(second) == "Requested", "one at a time"
+    played.pod(
+        name, {"fetch": (0, "", ""), "command": (0, "", ""), "report": (0, "", {"exitCode": 1, "patchRef": REF})}
+    )
+    played.end(name)
+    with start(**settings):
+        until(lambda: state(first) == "Done", "the end is read after a restart")
+        until(lambda: state(second) == "Running", "the next one has its place")
+        ended = records.find_one({"_id": first})
+        assert (ended["exitCode"], ended["patchRef"]["key"], "outputRef" in ended) == (1, "content/1", False)
+        (other,) = set(played.jobs()) - {name}
+        until(lambda: bool(records.find_one({"_id": second}).get("jobMade")), "its Job is known")
+        played.delete(other)
+        until(lambda: state(second) == "Failed", "a Job that vanished is not made again")
+        until(lambda: state(odd) == "Failed", "there is no such image")
+        assert "There is no image 'rust'" in records.find_one({"_id": odd})["message"]
