@@ -90,7 +90,7 @@ class Round:
 
     async def planned(self, begun: state.State) -> tuple[state.State, models.ExecutionPlan]:
         """The state after the plan, and the plan."""
-        after: state.State = {**begun, **await self.plan(begun)}  # type: ignore[typeddict-item]  # a node's changes
+        after: state.State = {**begun, **await self.plan(begun)}
         return after, models.ExecutionPlan.model_validate(await self.bench.store.get(after["execution_plan"]["key"]))
 
     async def handed_back(

@@ -204,7 +204,7 @@ async def test_questions_to_the_user_are_watched(opened: Opening, fake: process.
         begun, plan = await one.planned(await one.begun())
         state = await one.handed_back(begun, plan, [rounds.output("Research", "It is not known [1].")])
         for _ in range(2):
-            state = {**state, **await one.synthesize(state)}  # type: ignore[typeddict-item]  # a node's changes
+            state = {**state, **await one.synthesize(state)}
         with pytest.raises(errors.Stuck):
             await one.synthesize(state)
 

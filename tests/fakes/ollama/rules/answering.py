@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.fakes.ollama.protocol import request
 from tests.fakes.ollama.rules import (
+    delegating,
     extract,
     fitting,
     generic,
@@ -56,6 +57,12 @@ def _by_tag(asked: prompt.Prompt, embed: respond.Embed) -> dict[str, Any]:
             return link.answer(asked)
         case "job.plan/v1":
             return plan.answer(asked)
+        case "job.plan_delegations/v1":
+            return delegating.plan(asked)
+        case str(tag) if tag.startswith("job.agent."):
+            return delegating.report(asked, embed)
+        case "job.synthesize/v1":
+            return delegating.synthesis(asked, embed)
         case "job.respond/v1":
             return respond.answer(asked, embed)
         case _:
