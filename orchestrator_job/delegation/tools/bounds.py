@@ -21,9 +21,14 @@ def cut(text: str, most: int = MOST_CHARS, rest: str = "Ask for less, or for a p
 def failed(problem: object) -> port.Result:
     """A call that did not work. Of an error of ours, its remedy as well."""
     if isinstance(problem, errors.JervisError):
-        words = [problem.message, getattr(problem, "remedy", None) or ""]
-        return port.Result(" ".join(one for one in words if one), failed=True)
+        return port.Result(spoken(problem), failed=True)
     return port.Result(str(problem), failed=True)
+
+
+def spoken(error: errors.JervisError) -> str:
+    """The message as a sentence, then the remedy where there is one."""
+    remedy = getattr(error, "remedy", None)
+    return f"{error.message.rstrip('.')}. {remedy}" if remedy else error.message
 
 
 def allowed(patterns: Iterable[str], value: str) -> bool:

@@ -129,7 +129,7 @@ class Checkout:
             if self.held is not None and branch in ("", self.held.branch):
                 await self._restore(self.held)
                 return self.held
-            if self.held is not None and (self.held.commits or self.held.done):
+            if self.held is not None and len(self.held.done) > 1:
                 raise Unworkable(
                     f"The workspace of {self.connection} is on {self.held.branch!r} and has changes.",
                     remedy="Go on there, or use another Connection.",
@@ -170,6 +170,11 @@ class Checkout:
                     await self._reset(held)
                 else:
                     await self._keep(self.held or held, key, made)
+            except Unworkable:
+                self.held, self._there = held, False
+                await self._reset(held)
+                self._there = True
+                raise
             except BaseException:
                 self.held, self._there = held, False
                 raise

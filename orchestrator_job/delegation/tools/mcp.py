@@ -8,6 +8,7 @@ where one was begun by an earlier process. The client library is imported only w
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -133,25 +134,33 @@ def _texts(path: str, value: Any) -> Iterable[tuple[str, str]]:
 
 async def listed(servers: Iterable[settings.Server], viewer: scope.Scope) -> tuple[list[port.Tool], list[str]]:
     """The tools of all servers that `viewer` may use, and why a server has none: one that is away is left out."""
+    own = [one for one in servers if one.clients and bounds.allowed(one.clients, viewer.client_id)]
+    answers = await asyncio.gather(*(_offered(one) for one in own), return_exceptions=True)
     found: list[port.Tool] = []
     problems: list[str] = []
-    for server in servers:
-        if not server.clients or not bounds.allowed(server.clients, viewer.client_id):
-            continue
-        try:
-            async with _connected(server) as client:
-                offered = (await client.list_tools()).tools
-        except Away as error:
-            problems.append(error.message)
-            continue
-        for one in offered[:_MOST_TOOLS]:
-            schema = dict(one.input_schema)
-            fits = _NAME.fullmatch(one.name) and len(json.dumps(schema)) <= _SCHEMA
-            if fits and server.tools and bounds.allowed(server.tools, one.name):
-                about = " ".join((one.description or one.name).split())[:_DESCRIPTION]
-                kind = ReadingTool if server.read_only else ActingTool
-                found.append(kind(server, one.name, f"[{server.name}] {about}", schema))
+    for answer in answers:
+        if isinstance(answer, Away):
+            problems.append(answer.message)
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found += answer
     return found, problems
+
+
+async def _offered(server: settings.Server) -> list[port.Tool]:
+    """The tools that a server's entry allows. Raises Away."""
+    async with _connected(server) as client:
+        listed = (await client.list_tools()).tools
+    found: list[port.Tool] = []
+    for one in listed[:_MOST_TOOLS]:
+        schema = dict(one.input_schema)
+        fits = _NAME.fullmatch(one.name) and len(json.dumps(schema)) <= _SCHEMA
+        if fits and server.tools and bounds.allowed(server.tools, one.name):
+            about = " ".join((one.description or one.name).split())[:_DESCRIPTION]
+            kind = ReadingTool if server.read_only else ActingTool
+            found.append(kind(server, one.name, f"[{server.name}] {about}", schema))
+    return found
 
 
 @contextlib.asynccontextmanager

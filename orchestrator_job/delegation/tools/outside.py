@@ -19,7 +19,7 @@ from typing import Any
 from controllers.sources import client as sources_client
 from crds import errors
 from orchestrator_job import fence, ledger, mongo
-from orchestrator_job.delegation.tools import port
+from orchestrator_job.delegation.tools import bounds, port
 
 COLLECTION = "orchestrator_prepared"
 _MOST_TRIES = 20
@@ -103,7 +103,11 @@ class Effect:
         try:
             arguments = await self._prepared.of(key, self._build)
             done = await self._client.effect(self._tool, self._connection, source_key(key, number), arguments)
-        except (sources_client.Rejected, port.Misused) as error:
+        except sources_client.Rejected as error:
+            if error.status >= 500:  # a fault of the process, which may have come after the effect
+                raise sources_client.Unavailable(error.message) from error
+            return refused(error)
+        except port.Misused as error:
             return refused(error)
         if done.state is sources_client.State.DONE:
             return self._receipt(done)
@@ -130,5 +134,4 @@ class Effect:
 
 def refused(error: errors.Permanent) -> ledger.Receipt:
     """The receipt of an effect that did not happen."""
-    words = [error.message, error.remedy or ""]
-    return {"text": "It was not done: " + " ".join(one for one in words if one), "failed": True}
+    return {"text": f"It was not done: {bounds.spoken(error)}", "failed": True}

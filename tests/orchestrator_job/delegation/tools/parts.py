@@ -1,0 +1,147 @@
+"""What tools stand on, all of it real: the knowledge base's application with the token of the run, the sources process'
+application, and MongoDB."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from controllers.sources import client as sources_client
+from controllers.sources.http import routes
+from crds import provisions, runtoken
+from crds.priority import Priority
+from kb import client as kb_client
+from kb import metrics
+from kb import mongo as kb_mongo
+from kb.access import rates
+from kb.http import access, exploring
+from kb.retrieve import search
+from orchestrator_job import fence, mongo, patience
+from orchestrator_job.delegation.tools import box, port, settings
+from router import client as router_client
+from tests.kb import clock as clocks
+from tests.kb import memory, world
+from tests.kb.http import whole
+from tests.orchestrator_job import job
+from tests.sources.api import serving
+
+SCOPE = serving.ACME
+NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
+
+
+class Contents(dict[str, bytes]):
+    """What the knowledge base stores, for the sources process of a test."""
+
+    def __init__(self, kept: memory.Content) -> None:
+        super().__init__()
+        self._kept = kept
+
+    def get(self, key: str, default: Any = None) -> Any:
+        found = self._kept._kept.get(key)
+        return default if found is None else found[1]
+
+
+@dataclass
+class Parts:
+    """A run's means. `attempt` counts its processes: `again` is the next one, with nothing in its memory."""
+
+    known: world.ObservedState
+    content: memory.Content
+    kb: kb_client.Client
+    folder: Path
+    store: job.Store
+    uid: str
+    http: httpx.AsyncClient
+    kb_url: str
+    sources_url: str = ""
+    attempt: int = 0
+    rules: str = ""
+
+    async def box(self, **given: Any) -> tuple[box.Toolbox, fence.Fence]:
+        """The tools of another process of the run, and its fence."""
+        self.attempt += 1
+        database = mongo.Database(self.store.client, self.store.name, patience.Patience(5))
+        guard = fence.Fence(database, self.uid, self.attempt, f"holder-{self.attempt}")
+        await guard.claim(NOW)
+
+        async def sleep(_: float) -> None:
+            """Time passes by itself."""
+
+        means = box.Means(
+            settings=settings.Settings(
+                sources_url=self.sources_url, work_dir=self.folder / f"work-{self.attempt}", **given
+            ),
+            viewer=SCOPE,
+            rules=provisions.Provisions.together([self.rules]),
+            namespace="team-a",
+            urgency=Priority.P1,
+            kb=self.kb,
+            http=self.http,
+            token=self.token,
+            database=database,
+            guard=guard,
+            now=lambda: NOW,
+            sleep=sleep,
+        )
+        return await box.Toolbox.open(means), guard
+
+    def token(self) -> str:
+        return serving.run_token(uid=self.uid)
+
+
+@contextlib.asynccontextmanager
+async def parts(
+    folder: Path,
+    router: router_client.Client,
+    clock: clocks.Clock,
+    meters: metrics.Metrics,
+    database: kb_mongo.Database,
+    store: job.Store,
+    uid: str = "0b7f",
+) -> AsyncIterator[Parts]:
+    """Without a sources process."""
+    content = memory.Content()
+    verifier = runtoken.Verifier(lambda: serving.KEYS, lambda: serving.NOW, runtoken.KNOWLEDGE_BASE)
+    async with world.opened(folder / "kb", router, clock, meters, memory.Vectors(), content) as known:
+        gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, known.shut, verifier)
+        looking = exploring.Exploring(known.finder(search.Breadth()), known.graph, known.vectors, known.aliases)
+        async with (
+            whole.over(known, meters, clock, database=database, gate=gate, more=looking.routes()) as (_, raw),
+            httpx.AsyncClient(trust_env=False, timeout=60) as http,
+        ):
+            token = serving.run_token(uid=uid)
+            base = str(raw.base_url).rstrip("/")
+            own = kb_client.Client(base, http, token, attempts=1)
+            yield Parts(known, content, own, folder, store, uid, http, base)
+
+
+@contextlib.asynccontextmanager
+async def sourced(made: Parts, served: Sequence[routes.Served]) -> AsyncIterator[None]:
+    """With a sources process."""
+    async with serving.serving(served, max_body=4 << 20) as client:
+        made.sources_url = str(client.base_url).rstrip("/")
+        yield
+
+
+Asked = Callable[..., Any]
+
+
+async def called(tools: box.Toolbox, name: str, ordinal: int = 1, /, **given: object) -> port.Result:
+    """Call a reading tool, as the `ordinal`th call of a delegation."""
+    tool = tools.tools[name]
+    assert isinstance(tool, port.Reading), name
+    return await tool.read(port.parse(tool, given), place(ordinal))
+
+
+def place(ordinal: int = 1) -> port.Place:
+    """Of a call."""
+    return port.Place(SCOPE, "r1.d1", ordinal, 1, "en")
+
+
+__all__ = ["NOW", "SCOPE", "Contents", "Parts", "called", "parts", "place", "sourced", "sources_client"]

@@ -1,0 +1,141 @@
+"""Tools over the knowledge base, with the token of a run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from crds import errors
+from kb import api, metrics
+from kb import mongo as kb_mongo
+from orchestrator_job import ledger
+from orchestrator_job.delegation.tools import bounds, knowledge, port
+from router import client as router_client
+from tests.kb import clock as clocks
+from tests.kb import world
+from tests.orchestrator_job import job
+from tests.orchestrator_job.delegation.tools import parts
+
+pytestmark = pytest.mark.services
+URN = "email::<m1@acme.com>"
+
+
+@pytest.fixture
+async def made(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics,
+    database: kb_mongo.Database, store: job.Store,
+) -> AsyncIterator[parts.Parts]:  # fmt: skip
+    (tmp_path / "kb").mkdir()
+    async with parts.parts(tmp_path, router, clock, meters, database, store) as one:
+        yield one
+
+
+async def settled(made: parts.Parts, tool: port.Tool, **given: object) -> ledger.Receipt:
+    assert isinstance(tool, port.Acting)
+    parsed = port.parse(tool, given)
+    effect = tool.effect(parsed, parts.place())
+    return await effect.perform(f"{made.uid}/r1.d1/1")
+
+
+async def test_evidence_is_found_read_and_kept_back_by_rules(made: parts.Parts) -> None:
+    text = world.LONG.strip()
+    await made.known.ingest(world.request(world.LONG, owner=parts.SCOPE, urn=URN))
+    tools, _ = await made.box()
+    found = await parts.called(tools, "search_knowledge", query="Who wrote module3.py?")
+    assert URN in found.sources
+    assert "module3.py" in found.text
+    read = await parts.called(tools, "read_source", sourceUrn=URN)
+    assert (read.data["characters"], read.sources) == (len(text), (URN,))
+    assert text[:2000] in read.text
+    rest = await parts.called(tools, "read_source", sourceUrn=URN, kind="email", start=len(text) - 20)
+    assert rest.text.endswith(text[-20:])
+    assert (await parts.called(tools, "read_source", sourceUrn="email::none")).failed
+    related = await parts.called(tools, "related", keys=["file::module3.py"], hops=1)
+    assert not related.failed
+    for rule in ("enforce: never-use-kind email", "enforce: never-use-source email::*"):
+        made.rules = rule
+        tools, _ = await made.box()
+        assert (await parts.called(tools, "search_knowledge", query="Who wrote module3.py?")).data == {"found": 0}
+        assert (await parts.called(tools, "read_source", sourceUrn=URN, kind="email")).failed
+        assert (await parts.called(tools, "related", keys=["file::module3.py"])).failed
+    made.rules = "enforce: never-use-tool search"
+    tools, _ = await made.box()
+    assert {"search_knowledge", "read_source", "related", "code_where"}.isdisjoint(tools.tools)
+
+
+async def test_a_fact_is_remembered_and_shown_as_what_is_known(made: parts.Parts) -> None:
+    tools, _ = await made.box()
+    store = tools.tools["store_knowledge"]
+    assert isinstance(store, port.Acting)
+    given = {"subject": "BMS", "content": "BMS is the Brokerage Management System.", "category": "domain"}
+    parsed = port.parse(store, given)
+    assert dict(store.aims(parsed)) == {"subject": given["subject"], "content": given["content"]}
+    assert given["content"] in store.shown(parsed)
+    first = await settled(made, store, **given)
+    assert (await settled(made, store, **given))["sources"] == first["sources"]
+    known = await parts.called(tools, "user_context")
+    assert "BMS is the Brokerage Management System." in known.text
+    with pytest.raises(port.Misused, match="category"):
+        port.parse(store, {**given, "category": "secret"})
+
+
+async def test_proposals_take_the_place_of_nothing_that_a_person_said(made: parts.Parts) -> None:
+    tools, _ = await made.box()
+    rule, way = tools.tools["propose_rule"], tools.tools["propose_procedure"]
+    assert isinstance(rule, port.Acting)
+    assert isinstance(way, port.Acting)
+    assert rule.tier is way.tier is port.Tier.APPROVED
+    given = {"key": "citations", "content": "Cite.\nenforce: always-cite", "type": "VALIDATION"}
+    assert "enforce: always-cite" in rule.shown(port.parse(rule, given))
+    assert (await settled(made, rule, **given))["version"] == 1
+    assert (await settled(made, rule, **given))["version"] == 1
+    [kept] = await made.kb.rules.in_force(parts.SCOPE)
+    assert (kept.rule_key, kept.scope) == ("learned.citations", parts.SCOPE)
+    wrong = port.parse(rule, {**given, "content": "enforce: allow-everything"})
+    with pytest.raises(port.Misused, match="no provision"):
+        rule.aims(wrong)
+    steps = [{"agent": "coding", "action": "Fix it"}]
+    saved = await settled(made, way, triggerPattern="failing test", steps=steps)
+    assert saved["text"].startswith("Saved as procedure")
+
+
+async def test_a_draft_is_stored_and_named(made: parts.Parts) -> None:
+    tools, _ = await made.box()
+    saved = await parts.called(tools, "save_draft", name="report.md", text="# Done")
+    assert await made.kb.fetch(parts.SCOPE, saved.artifacts[0]) == b"# Done"
+    with pytest.raises(port.Misused, match="name"):
+        port.parse(tools.tools["save_draft"], {"name": "../x", "text": "t"})
+    with pytest.raises(port.Misused, match="mediaType"):
+        port.parse(tools.tools["save_draft"], {"name": "x", "mediaType": "text/html\r\nX: 1", "text": "t"})
+    event = {"summary": "Release", "start": "2026-03-13T09:30:00", "end": "2026-03-13T10:00:00"}
+    drafted = await parts.called(tools, "draft_event", timeZone="Europe/Prague", **event)
+    assert (await made.kb.fetch(parts.SCOPE, drafted.artifacts[0])).startswith(b"BEGIN:VCALENDAR")
+
+
+async def test_only_pages_of_allowed_hosts_are_fetched(made: parts.Parts) -> None:
+    tools, _ = await made.box()
+    assert "fetch_page" not in tools.tools
+    tools, _ = await made.box(fetch_hosts=["*.example.com", "127.0.0.1"])
+    for url in ("http://evil.example/?q=secret", "https://example.com.evil.example/", "http://169.254.169.254/"):
+        assert "may not be asked" in (await parts.called(tools, "fetch_page", url=url)).text
+    # The knowledge base judges the address itself.
+    refused = await parts.called(tools, "fetch_page", url="http://127.0.0.1/latest")
+    assert refused.failed
+    assert "not a public address" in refused.text
+    for url in ("http://user@docs.example.com/", "file:///etc/passwd", "http://docs.example.com/\r\nX: 1"):
+        with pytest.raises(port.Misused, match="url"):
+            port.parse(tools.tools["fetch_page"], {"url": url})
+
+
+def test_what_is_left_out_of_an_answer_is_said() -> None:
+    assert bounds.cut("x" * 20, 10).startswith("x" * 10 + "\n[10 more characters")
+    assert bounds.failed(errors.Permanent("No.", remedy="Do.")).text == "No. Do."
+
+    def piece(start: int, text: str) -> api.Chunk:
+        of = {"source_urn": "u", "kind": "k", "title": "t", "heading": "", "ordinal": 0, "graph_refs": []}
+        return api.Chunk(chunk_id=str(start), text=text, start=start, end=start + len(text), **of)
+
+    assert knowledge.joined([piece(6, "cdef"), piece(0, "abcd")]) == "abcd\n\ncdef"
+    assert knowledge.joined([piece(2, "cdef"), piece(0, "abcd")]) == "abcdef"
