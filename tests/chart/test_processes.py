@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
