@@ -97,7 +97,7 @@ class Effect(Model):
     what: str
     """The tool, or what the run's ledger says of it."""
     state: str
-    """intent, started or done."""
+    """asked, Approved or Rejected while there is a decision and nothing else; then intent, started, done."""
     asked: bool = False
     """Whether a person was asked about it."""
 

@@ -139,15 +139,21 @@ class Archive:
         with _trouble("read what the task's runs did"):
             fence = await self._database[FENCES].find_one({"_id": uid})
 
-            async def of(collection: str, fields: Collection[str]) -> list[Mapping[str, Any]]:
-                found = self._database[collection].find({"taskUid": uid}, list(fields)).limit(_MOST_WRITTEN)
+            async def of(
+                collection: str, fields: Collection[str], more: Mapping[str, Any] | None = None
+            ) -> list[Mapping[str, Any]]:
+                wanted = {"taskUid": uid, **(more or {})}
+                found = self._database[collection].find(wanted, list(fields)).limit(_MOST_WRITTEN)
                 return [one async for one in found]
 
             return traces.Stored(
                 fence=fence or {},
                 metrics=[one async for one in self._database[METRICS].find({"taskUid": uid}).limit(_MOST_WRITTEN)],
-                journal=await of(JOURNAL, ("delegation", "kind", "at")),
-                ledger=await of(LEDGER, ("step", "ordinal", "state", "intent", "askedBy")),
+                journal=[
+                    *await of(JOURNAL, ("delegation", "kind", "at"), {"kind": {"$ne": "begun"}}),
+                    *await of(JOURNAL, ("delegation", "kind", "at", "value"), {"kind": "begun"}),
+                ],
+                ledger=await of(LEDGER, ("step", "ordinal", "state", "intent", "askedBy", "result.verdict")),
             )
 
     async def texts(self, uid: str, keys: Collection[str]) -> dict[str, str]:

@@ -2,15 +2,16 @@
 
 A delegation is found in `delegation_metrics` ({delegationId, parentDelegationId, agentName, round, status?, startTime,
 endTime, tokenCount, llmCalls, success, confidence?, needsVerification?}), in `orchestrator_journal` ({delegation,
-round, kind, at}) before it has ended, and in the fence of its task, which counts it before it begins. Nothing of it is
+kind, value, at}) before it has ended, and in the fence of its task, which counts it before it begins. Nothing of it is
 trusted to be complete: a run may be killed between any two writes. Source: seed 000 "DelegationMetrics".
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -23,6 +24,8 @@ Document = Mapping[str, Any]
 
 _STATUSES = frozenset({"PENDING", "RUNNING", "COMPLETED", "FAILED", "INTERRUPTED"})
 _ID = re.compile(r"r(\d+)\.(plan|synthesis|d\d+(\.\d+)*)")
+_ASKED = ".approval"
+"""Ends the step of the ledger that has the decisions on a delegation's calls."""
 _NODES = {"plan": "plan_delegations", "synthesis": "synthesize"}
 
 
@@ -42,14 +45,18 @@ def of(uid: str, owner: Document, stored: Stored) -> Trace:
     entries: dict[str, list[Document]] = {}
     for one in stored.journal:
         entries.setdefault(str(one.get("delegation", "")), []).append(one)
-    effects: dict[str, list[Document]] = {}
-    for one in stored.ledger:
-        effects.setdefault(str(one.get("step", "")), []).append(one)
+    effects: dict[str, dict[int, Effect]] = {}
+    # The decision on a call comes before its effect, and stands under a step of its own.
+    for one in sorted(stored.ledger, key=lambda one: not str(one.get("step", "")).endswith(_ASKED)):
+        step = str(one.get("step", ""))
+        of_one = effects.setdefault(step.removesuffix(_ASKED), {})
+        ordinal = _number(one.get("ordinal"))
+        of_one[ordinal] = _effect(one, ordinal, asked=step.endswith(_ASKED) or ordinal in of_one)
     spent: Document = stored.fence.get("spent") or {}
     counted = [str(name) for one in spent.values() for name in one.get("delegations") or ()]
     named = dict.fromkeys([*counted, *measured, *entries, *(name for name in effects if _delegates(name))])
     steps = [
-        _step(name, measured.get(name, {}), entries.get(name, ()), effects.get(name, ()))
+        _step(name, measured.get(name, {}), entries.get(name, ()), effects.get(name, {}))
         for name in named
         if _ID.fullmatch(name)
     ]
@@ -80,21 +87,16 @@ def artifacts(result: Document) -> dict[str, str]:
 
     Those of the result, of its delegations, and the text that shows the whole of an action that waits for approval.
     """
-    found: dict[str, str] = {}
-    for one in _listed(result.get("artifacts")):
-        if isinstance(one, Mapping):
-            found.setdefault(str(one.get("key", "")), str(one.get("delegation") or one.get("delegationId") or ""))
-        else:
-            found.setdefault(str(one), "")
+    by: dict[str, str] = {}
     for output in _listed(result.get("delegations")):
         if isinstance(output, Mapping):
             for key in _listed(output.get("artifacts")):
-                found.setdefault(str(key), str(output.get("delegationId", "")))
+                by.setdefault(str(key), str(output.get("delegationId", "")))
+    named = [str(key) for key in _listed(result.get("artifacts"))]
     action = result.get("action")
     if isinstance(action, Mapping) and action.get("detailsRef"):
-        found.setdefault(str(action["detailsRef"]), str(action.get("delegation") or ""))
-    found.pop("", None)
-    return found
+        named.append(str(action["detailsRef"]))
+    return {key: by.get(key, "") for key in dict.fromkeys([*named, *by]) if key}
 
 
 def changed_files(result: Document) -> tuple[str, ...]:
@@ -109,10 +111,11 @@ def listed(found: Mapping[str, str], sizes: Mapping[str, int]) -> tuple[Artifact
     return tuple(Artifact(key=key, delegation=by, bytes=sizes.get(key)) for key, by in found.items())
 
 
-def _step(name: str, measured: Document, entries: Sequence[Document], effects: Iterable[Document]) -> Step:
+def _step(name: str, measured: Document, entries: Sequence[Document], effects: Mapping[int, Effect]) -> Step:
     round_number, kind = int(name[1:].partition(".")[0]), name.partition(".")[2]
     kinds = Counter(str(one.get("kind", "")) for one in entries)
     times = sorted(_time(one.get("at")) for one in entries if one.get("at"))
+    begun = _begun(entries)
     started = _time(measured.get("startTime")) or (times[0] if times else "")
     ended = _time(measured.get("endTime"))
     confidence = measured.get("confidence")
@@ -120,7 +123,7 @@ def _step(name: str, measured: Document, entries: Sequence[Document], effects: I
         id=name,
         parent=_parent(name, measured),
         round=round_number,
-        agent=_NODES.get(kind) or str(measured.get("agentName", "")),
+        agent=_NODES.get(kind) or str(measured.get("agentName") or begun.get("agent") or ""),
         status=_status(measured, started, ended),
         started_at=started,
         ended_at=ended,
@@ -129,8 +132,18 @@ def _step(name: str, measured: Document, entries: Sequence[Document], effects: I
         tokens=_number(measured.get("tokenCount")),
         confidence=float(confidence) if isinstance(confidence, int | float) else None,
         needs_verification=bool(measured.get("needsVerification")),
-        effects=tuple(_effect(one) for one in sorted(effects, key=lambda one: _number(one.get("ordinal")))),
+        effects=tuple(effects[ordinal] for ordinal in sorted(effects)),
     )
+
+
+def _begun(entries: Sequence[Document]) -> Document:
+    """What the journal says of the beginning of a delegation: its agent, before there are metrics of it."""
+    text = next((one.get("value") for one in entries if one.get("kind") == "begun"), None)
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        found = None
+    return found if isinstance(found, Mapping) else {}
 
 
 def _status(measured: Document, started: str, ended: str) -> str:
@@ -142,15 +155,14 @@ def _status(measured: Document, started: str, ended: str) -> str:
     return "RUNNING" if started else "PENDING"
 
 
-def _effect(entry: Document) -> Effect:
+def _effect(entry: Document, ordinal: int, *, asked: bool) -> Effect:
     intent: Document = entry.get("intent") or {}
-    what = intent.get("tool") or intent.get("collection") or next(iter(intent.values()), "")
-    return Effect(
-        ordinal=_number(entry.get("ordinal")),
-        what=str(what),
-        state=str(entry.get("state", "")),
-        asked=entry.get("askedBy") is not None,
-    )
+    what = str(intent.get("tool") or next(iter(intent.values()), ""))
+    state = str(entry.get("state", ""))
+    if str(entry.get("step", "")).endswith(_ASKED):
+        decided = entry.get("result") if state == "done" else None
+        state = str(decided.get("verdict", "")) if isinstance(decided, Mapping) else "asked"
+    return Effect(ordinal=ordinal, what=what, state=state, asked=asked or entry.get("askedBy") is not None)
 
 
 def _parent(name: str, measured: Document) -> str:

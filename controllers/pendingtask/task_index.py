@@ -257,9 +257,9 @@ TEXT_NOT_KEPT = "(not kept)"
 
 
 def _document(raw: Raw) -> bytes:
-    """The object as deflated JSON, without content, with no annotations but those that choose feature flags (`kubectl
-    apply` copies the content into one), and with `TEXT_NOT_KEPT` in place of users' texts: decisions only count messages
-    and compare the ids of answers."""
+    """The object as deflated JSON, without content and annotations (`kubectl apply` copies the content into one) other
+    than those that choose feature flags, and with `TEXT_NOT_KEPT` in place of users' texts: decisions only count
+    messages and compare the ids of answers."""
     meta = {key: value for key, value in raw["metadata"].items() if key not in _NOT_STORED}
     if chosen := {key: value for key, value in (raw["metadata"].get("annotations") or {}).items() if key in _FLAGS}:
         meta["annotations"] = chosen

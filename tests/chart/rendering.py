@@ -42,6 +42,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "--set", "sources.enabled=true,sources.tokens.existingSecret.name=sources-tokens",
         "--set", "transcription.engine=faster-whisper",
         "--set", "joern.enabled=true,joern.image=registry.example.com/jervis-joern:1,joern.adHocQueries=true",
+        "--set", "sandbox.enabled=true,sandbox.images.python=registry.example.com/python:3",
         "--set", "kb.tokens.existingSecret.name=kb-tokens,kb.tokens.clientSecret.name=kb-token",
         "--set", "models.reranker=bge-reranker-v2-m3",
         "--set", "weaviate.existingSecret.name=vectors", "--set", "networkPolicy.kbEgress[0].ports[0].port=443",

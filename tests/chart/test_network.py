@@ -73,6 +73,18 @@ def test_analyses_reach_the_sources_process_and_the_knowledge_base_alone(chart: 
         assert not policies.allows(rules, job, OUTSIDE, port)
 
 
+def test_commands_of_agents_reach_the_knowledge_base_alone(chart: Chart) -> None:
+    tokens = "kb.tokens.existingSecret.name=tokens,kb.tokens.clientSecret.name=token"
+    rendered = chart.render(*LOCAL, "--set", f"sources.enabled=true,sandbox.enabled=true,{tokens}")
+    rules, job = network_policies(rendered), End("jervis", {"jervis.dev/sandbox": "7b1d"})
+    assert policies.allows(rules, job, end(rendered, "kb"), 8080)
+    assert not policies.allows(rules, end(rendered, "kb"), job, 8080)
+    for one, port in (("sources", 8080), ("router", 11430), ("operator", 9090)):
+        assert not policies.allows(rules, job, end(rendered, one), port), one
+    for port in (443, 27017):
+        assert not policies.allows(rules, job, OUTSIDE, port)
+
+
 def test_runs_and_the_operator_alone_call_the_sources_process(chart: Chart) -> None:
     rendered = chart.render(*LOCAL, "--set", "sources.enabled=true")
     rules, sources = network_policies(rendered), end(rendered, "sources")

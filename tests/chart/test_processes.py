@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -373,15 +374,35 @@ def test_the_operator_reads_the_limits_that_the_policies_check(chart: Chart, mon
         "--set", "watchNamespaces={team-a},admission.limits.clients={shared},admission.limits.queuePosition=1000000",
         "--set", "admission.namespaces.team-a.modes={Background},admission.namespaces.team-a.contentBytes=4096",
         "--set", "admission.namespaces.team-a.queuePosition=false,admission.namespaces.team-a.pendingTasks=5",
+        "--set", "admission.namespaces.team-a.taskFlags=true",
     )  # fmt: skip
     pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
     monkeypatch.setenv("JERVIS_OPERATOR_ADMISSION", rendering.environment(pod)["JERVIS_OPERATOR_ADMISSION"]["value"])
     known = operator_settings.read().admitted(lambda _: {})
     assert known is not None
-    assert known.default == admission.Limits(types=(), clients=("shared",), modes=(), queue_position=1_000_000)
-    assert known.own == {"team-a": admission.Limits(modes=("Background",), queue_position=False)}
+    assert known.default == admission.Limits((), ("shared",), (), queue_position=1_000_000, task_flags=False)
+    assert known.own == {"team-a": admission.Limits(modes=("Background",), queue_position=False, task_flags=True)}
     off = rendering.of_kind(chart.render("--set", "admission.enabled=false"), "Deployment")["jervis/jervis-operator"]
     assert "JERVIS_OPERATOR_ADMISSION" not in rendering.environment(off["spec"]["template"])
+
+
+def test_flags_approvals_and_sandboxes_reach_the_operator(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered = chart.render(
+        "--set", "job.flags.useDagExecution=true,approvals.expireAfter=24h,approvals.default=GiveUp",
+        "--set", "sandbox.enabled=true,sandbox.images.python=python:3,sandbox.seconds=90",
+        "--set", "kb.tokens.existingSecret.name=tokens,kb.tokens.clientSecret.name=token",
+    )  # fmt: skip
+    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
+    for name, one in rendering.environment(pod).items():
+        if "value" in one:
+            monkeypatch.setenv(name, one["value"])
+    config = operator_settings.read()
+    assert {flag.value for flag, on in config.template().features.items() if on} == {"useDagExecution"}
+    assert (config.limits().approval_expires, config.limits().approval_default) == (timedelta(days=1), "GiveUp")
+    commands = config.sandboxes()
+    assert commands is not None
+    assert (dict(commands.images), commands.seconds, commands.memory) == ({"python": "python:3"}, 90, "2Gi")
+    assert config.template().environment["JERVIS_SANDBOX_IMAGES"] == '["python"]'
 
 
 def test_the_way_to_the_history(chart: Chart) -> None:

@@ -338,6 +338,9 @@ Values that no schema can judge alone.
 {{- if and .Values.joern.adHocQueries (not .Values.joern.enabled) -}}
 {{- fail "\n\njoern.adHocQueries: queries run in Joern.\nSet joern.enabled=true as well, or joern.adHocQueries=false." -}}
 {{- end -}}
+{{- if and .Values.sandbox.enabled (not .Values.kb.tokens.existingSecret.name) -}}
+{{- fail "\n\nsandbox.enabled: a command is foreign code beside the knowledge base's port, which without tokens is open to every pod that reaches it.\nSet kb.tokens.existingSecret.name and kb.tokens.clientSecret.name, or sandbox.enabled=false." -}}
+{{- end -}}
 {{- if and .Values.joern.adHocQueries (not .Values.kb.tokens.existingSecret.name) -}}
 {{- fail "\n\njoern.adHocQueries: a query is a program beside the knowledge base's port, which without tokens is open to every pod that reaches it.\nSet kb.tokens.existingSecret.name and kb.tokens.clientSecret.name, or joern.adHocQueries=false." -}}
 {{- end -}}

@@ -37,13 +37,16 @@ def test_a_tree_of_what_has_ended_what_runs_and_what_waits() -> None:
         ],
         journal=[
             entry("r2.plan", "reply", 0),
-            entry("r2.d2", "begun", 5),
+            {**entry("r2.d2", "begun", 5), "value": '{"agent": "Git"}'},
             entry("r2.d2", "reply", 9),
             entry("r2.d2", "result", 10),
             entry("r2.d2", "reply", 12),
         ],
         ledger=[
-            {"step": "r2.d1", "ordinal": 4, "state": "done", "intent": {"tool": "push_branch"}, "askedBy": 1},
+            {"step": "r2.d1", "ordinal": 4, "state": "done", "intent": {"tool": "push_branch"}},
+            {"step": "r2.d1.approval", "ordinal": 4, "state": "done", "intent": {"tool": "push_branch"}},
+            {"step": "r2.d1.approval", "ordinal": 6, "state": "started", "intent": {"tool": "send_mail"}},
+            {"step": "r2.d1.4.proposal", "ordinal": 1, "state": "done", "intent": {"collection": "task_results"}},
             {"step": "r2.finalize", "ordinal": 0, "state": "done", "intent": {"collection": "task_results"}},
         ],
     )
@@ -61,8 +64,12 @@ def test_a_tree_of_what_has_ended_what_runs_and_what_waits() -> None:
     plan, done, _, runs = found.steps[1:5]
     assert (plan.agent, plan.llm_calls) == ("plan_delegations", 1)
     assert (done.llm_calls, done.tokens, done.confidence, done.needs_verification) == (4, 800, 0.9, True)
-    assert [(one.ordinal, one.what, one.state, one.asked) for one in done.effects] == [(4, "push_branch", "done", True)]
-    assert (runs.started_at, runs.llm_calls, runs.tool_calls) == ("2027-03-01T12:00:05Z", 2, 1)
+    assert [(one.ordinal, one.what, one.state, one.asked) for one in done.effects] == [
+        (4, "push_branch", "done", True),
+        (6, "send_mail", "asked", True),
+    ]
+    assert (runs.agent, runs.llm_calls, runs.tool_calls) == ("Git", 2, 1)
+    assert runs.started_at == "2027-03-01T12:00:05Z"
 
 
 def test_a_status_that_was_written_stands_above_what_follows_from_times() -> None:
@@ -82,7 +89,7 @@ def test_nothing_is_an_empty_tree_and_odd_documents_are_no_steps() -> None:
 
 def test_artifacts_of_a_result_each_once_with_who_made_them() -> None:
     result = {
-        "artifacts": ["k1", {"key": "k2", "delegation": "r1.d1"}, "k1"],
+        "artifacts": ["k1", "k2", "k1"],
         "delegations": [
             {"delegationId": "r1.d1", "artifacts": ["k2", "k3"], "changedFiles": ["a.py"]},
             {"delegationId": "r1.d2", "artifacts": None, "changedFiles": ["b.py", "a.py"]},
@@ -92,7 +99,7 @@ def test_artifacts_of_a_result_each_once_with_who_made_them() -> None:
     }
     assert traces.artifacts(result) == {"k1": "", "k2": "r1.d1", "k3": "r1.d1", "diff": ""}
     assert traces.changed_files(result) == ("b.py", "a.py")
-    assert [one.bytes for one in traces.listed(traces.artifacts(result), {"k3": 7})] == [None, None, 7, None]
+    assert [one.bytes for one in traces.listed(traces.artifacts(result), {"k3": 7})] == [None, None, None, 7]
     assert traces.artifacts({"answer": "x", "action": None}) == {}
 
 
