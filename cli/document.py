@@ -34,6 +34,8 @@ class Wishes:
     name: str = ""
     title: str = ""
     source_urn: str = ""
+    conversation: str = ""
+    """What earlier questions of the same conversation were asked with."""
     position: int | None = None
     files: tuple[attached.File, ...] = ()
     own_files: bool = True
@@ -100,6 +102,7 @@ def draft(file: str, raw: bytes, wishes: Wishes) -> Draft:
         "projectId": wishes.project,
         "groupId": wishes.group,
         "sourceUrn": wishes.source_urn or message.urn,
+        "correlationId": wishes.conversation,
         "mode": mode,
         "queuePosition": wishes.position,
     }
