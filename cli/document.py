@@ -34,9 +34,9 @@ class Wishes:
     name: str = ""
     title: str = ""
     source_urn: str = ""
+    position: int | None = None
     conversation: str = ""
     """What earlier questions of the same conversation were asked with."""
-    position: int | None = None
     files: tuple[attached.File, ...] = ()
     own_files: bool = True
     """A mail's attachments go along."""

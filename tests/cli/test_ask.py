@@ -26,7 +26,7 @@ def test_a_question_becomes_a_task_each_time(place: site.Site, capsys: pytest.Ca
     spec = made["spec"]
     assert (spec["type"], spec["mode"], spec["content"]) == ("UserInputProcessing", "Foreground", QUESTION)
     assert (spec["clientId"], spec["projectId"]) == ("acme", "storage")
-    assert "correlationId" not in spec
+    assert spec["correlationId"] == ""
     of = site.call(capsys, *flags, "--name", "next", "--conversation", "morning")
     assert (of.code, place.get("next")["spec"]["correlationId"]) == (0, "morning")
     wrong = site.call(capsys, *flags, "--conversation", "a b")
