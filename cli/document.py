@@ -35,6 +35,8 @@ class Wishes:
     title: str = ""
     source_urn: str = ""
     position: int | None = None
+    conversation: str = ""
+    """What earlier questions of the same conversation were asked with."""
     files: tuple[attached.File, ...] = ()
     own_files: bool = True
     """A mail's attachments go along."""
@@ -100,6 +102,7 @@ def draft(file: str, raw: bytes, wishes: Wishes) -> Draft:
         "projectId": wishes.project,
         "groupId": wishes.group,
         "sourceUrn": wishes.source_urn or message.urn,
+        "correlationId": wishes.conversation,
         "mode": mode,
         "queuePosition": wishes.position,
     }

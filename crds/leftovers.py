@@ -21,6 +21,9 @@ MEETINGS, TRANSCRIPTS = "meetings", "meeting_transcripts"
 """Meetings: {_id, clientId, projectId, groupId, file?, ...} and {_id, told} (`controllers.sources.meetings.store`)."""
 RECORDINGS, RECORDING_CHUNKS = "recordings.files", "recordings.chunks"
 """GridFS: {_id: the meeting's `file`, ...} and {files_id: the same, n, data} (`controllers.sources.meetings.audio`)."""
+CHAT, CHAT_SUMMARIES = "chat_history", "chat_summaries"
+"""What was said in conversations: {_id, clientId, projectId, groupId, conversation, ...}
+(`orchestrator_job.conversation`). They outlive their tasks."""
 EFFECTS = "source_effects"
 """What runs did at Connections: {_id, taskUid, scope: {...}, ...} (`controllers.sources.effects.ledger`)."""
 OF_RUNS: Mapping[str, str] = {

@@ -14,6 +14,7 @@ from orchestrator_job import (
     account,
     answer,
     artifacts,
+    conversation,
     errors,
     fence,
     ledger,
@@ -154,10 +155,12 @@ class Finalize:
         database: mongo.Database,
         guard: fence.Fence,
         book: ledger.Ledger,
+        talk: conversation.Conversation,
         *,
         now: Callable[[], datetime],
     ) -> None:
         self._task = task
+        self._talk = talk
         self._account = account_of
         self._database = database
         self._guard = guard
@@ -182,6 +185,9 @@ class Finalize:
                 self._database, self._task.scope, self._task.task_uid, source, summary, self._now()
             ),
         )
+        if self._talk.there:
+            said = " ".join([given.answer, *asked]) if asked else words
+            await self._book.settle(step, 2, self._talk.remember(self._guard, state["question"], said))
         return {
             "finished": state["round"],
             "exit_reason": reason.value,

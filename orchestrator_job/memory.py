@@ -29,6 +29,8 @@ class TaskMemory(BaseModel):
     mode: pendingtask.Mode = pendingtask.Mode.BACKGROUND
     correlation_id: str = ""
     scope: scope.Scope
+    on_behalf_of: tuple[str, ...] = ()
+    """As whom the run reads, which its token enforces; sorted, empty: all of the scope."""
     source_urn: str | None = None
     source_type: str | None = None
     source_id: str | None = None

@@ -17,6 +17,7 @@ from crds.priority import Priority
 from kb import client as kb_client
 from orchestrator_job import (
     artifacts,
+    conversation,
     drain,
     ending,
     errors,
@@ -151,6 +152,7 @@ class Run:
         elif isinstance(step, rounds.Resume):
             values = await program.go(None)
         await self._tidy(saver, int(values["round"]))
+        await self._summarize(task, int(values["round"]))
         return _finished(values)
 
     def _program(self, graph_module: Any, saver: Any, task: memory.TaskMemory, path: str) -> graph.Program:
@@ -180,7 +182,7 @@ class Run:
         loop = asyncio.get_running_loop()
         late = loop.time() + self._settings.working_seconds * _IN_TIME
         store, guard, settings = self._store, self._guard, self._settings
-        loader = standing.Loader(self._kb, task.scope, store, self._insistence, context_chars=settings.context_chars)
+        loader = self._loader(task)
         parts = wiring.Parts(
             settings=settings,
             task=task,
@@ -205,6 +207,11 @@ class Run:
             (dag.SYNTHESIZE, parts.synthesize(beside)),
             *((name, legacy[name]) for name in ("approve", "finalize")),
         ]
+
+    def _loader(self, task: memory.TaskMemory) -> standing.Loader:
+        said = conversation.Conversation(self._database, task, self._now).shown
+        chars = self._settings.context_chars
+        return standing.Loader(self._kb, task.scope, self._store, self._insistence, context_chars=chars, said=said)
 
     def _opener(self, task: memory.TaskMemory) -> execution.Opener:
         """Builds the tools of agents when the first delegation begins."""
@@ -234,7 +241,7 @@ class Run:
         """The nodes of the graph without delegations."""
         settings, store, guard = self._settings, self._store, self._guard
         book = ledger.Ledger(self._database, guard, self._now, task.approvals)
-        loader = standing.Loader(self._kb, task.scope, store, self._insistence, context_chars=settings.context_chars)
+        loader = self._loader(task)
         max_calls = _smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
         max_tokens = task.budget.max_tokens if task.budget is not None else None
         come_to = ending.Account(task, store, loader, model=settings.model, now=self._now)
@@ -302,7 +309,18 @@ class Run:
                 ),
             ),
             ("approve", ending.Approval(come_to, self._database, guard, book)),
-            ("finalize", ending.Finalize(task, come_to, self._database, guard, book, now=self._now)),
+            (
+                "finalize",
+                ending.Finalize(
+                    task,
+                    come_to,
+                    self._database,
+                    guard,
+                    book,
+                    conversation.Conversation(self._database, task, self._now),
+                    now=self._now,
+                ),
+            ),
         ]
 
     async def _tidy(self, saver: Any, round_number: int) -> None:
@@ -315,6 +333,16 @@ class Run:
             _log.info("tidied", removed=removed)
         except crds.errors.JervisError as error:
             _log.warning("tidying failed", reason=error.message)
+
+    async def _summarize(self, task: memory.TaskMemory, round_number: int) -> None:
+        """Keep the summary of a long conversation up to date. A failure does not change the outcome."""
+        settings = self._settings
+        model, window = settings.model, settings.num_ctx
+        if settings.planner_model:
+            model, window = settings.planner_model, settings.planner_num_ctx
+        most = _smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
+        ask = conversation.asker(self._router, model, _beside(settings), window)
+        await conversation.Conversation(self._database, task, self._now).summarize(self._guard, round_number, most, ask)
 
 
 def _traced(traced: spans.Spans, name: str, node: graph.Node) -> graph.Node:

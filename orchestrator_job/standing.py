@@ -1,7 +1,8 @@
-"""The standing context of every answer in a scope: its hard rules and the user context.
+"""The standing context of every answer in a scope: its hard rules, the user context, and what was said before.
 
 Intake loads it first and stores it as an artifact of the round, so it is the same after a resume. Rules are never cut:
-a run that cannot read or fit all of them does not answer. The user context is cut instead.
+a run that cannot read or fit all of them does not answer. The user context is cut instead,
+and of a conversation the latest exchanges count.
 
 Source: seed 002 "Hard Rules" (agents must load them on startup), seed 001 "User Context Auto-Prefetch".
 """
@@ -9,6 +10,7 @@ Source: seed 002 "Hard Rules" (agents must load them on startup), seed 001 "User
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic.alias_generators import to_camel
@@ -22,6 +24,7 @@ from orchestrator_job.state import State
 # Shares of the characters of a prompt.
 _RULES_PART = 0.5
 _CONTEXT_PART = 1 / 6
+_CONVERSATION_PART = 1 / 6
 
 
 class _Model(BaseModel):
@@ -39,11 +42,13 @@ class Rule(_Model):
 
 
 class Standing(_Model):
-    """`context` is the user context as markdown, or ""; `truncated` when it was cut."""
+    """`context` is the user context as markdown, or ""; `truncated` when it was cut. `conversation` is what was said
+    before this task, or ""."""
 
     rules: tuple[Rule, ...] = ()
     context: str = ""
     truncated: bool = False
+    conversation: str = ""
 
     @property
     def provisions(self) -> provisions.Provisions:
@@ -53,11 +58,12 @@ class Standing(_Model):
     @property
     def characters(self) -> int:
         """Its characters in a prompt."""
-        return len(self.context) + sum(len(rule.content) for rule in self.rules)
+        return len(self.context) + len(self.conversation) + sum(len(rule.content) for rule in self.rules)
 
 
 class Loader:
-    """Reads both through the knowledge base. `context_chars` bounds the text of a prompt."""
+    """Reads rules and user context through the knowledge base. `context_chars` bounds the text of a prompt; `said`
+    gives what was said before the task, within a number of characters."""
 
     def __init__(
         self,
@@ -67,12 +73,14 @@ class Loader:
         insistence: patience.Patience,
         *,
         context_chars: int,
+        said: Callable[[int], Awaitable[str]] | None = None,
     ) -> None:
         self._kb = kb
         self._viewer = viewer
         self._store = store
         self._insistence = insistence
         self._context_chars = context_chars
+        self._said = said
 
     async def load(self, round_number: int) -> str:
         """Load and store both; returns the artifact's key. Raises InvalidInput for rules that do not fit."""
@@ -80,7 +88,8 @@ class Loader:
             self._insistence.insist("load the rules", lambda: self._kb.rules.in_force(self._viewer)),
             self._insistence.insist("load the user context", lambda: self._kb.memory.user(self._viewer)),
         )
-        held = make(rules, user, self._context_chars)
+        said = await self._said(int(self._context_chars * _CONVERSATION_PART)) if self._said is not None else ""
+        held = make(rules, user, self._context_chars).model_copy(update={"conversation": said})
         stored: JsonValue = held.model_dump(mode="json", by_alias=True)
         return await self._store.put(stored, round_number)
 

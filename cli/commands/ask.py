@@ -25,6 +25,9 @@ def run(
     project: submit.Project = "",
     group: submit.Group = "",
     name: Annotated[str, Option(help="Name of the task. [default: a new one]")] = "",
+    conversation: Annotated[
+        str, Option(help="A name that earlier questions had, too: the run knows what was said. [default: none]")
+    ] = "",
     wait: submit.Wait = False,
     timeout: submit.Seconds = 600.0,
 ) -> None:
@@ -32,7 +35,13 @@ def run(
     submit.one_of(session, wait=wait)
     words = submit.read("-").decode("utf-8", "replace") if question == "-" else question
     wishes = document.Wishes(
-        client, project, group, Type.USER_INPUT, name=name or f"ask-{session.identity()}", title=_title(words)
+        client,
+        project,
+        group,
+        Type.USER_INPUT,
+        name=name or f"ask-{session.identity()}",
+        title=_title(words),
+        conversation=conversation,
     )
     draft = document.draft("-", words.encode(), wishes)
     if draft.stored:

@@ -130,6 +130,7 @@ def _identity(task: pendingtask.PendingTask) -> dict[str, Any]:
         "sourceUrn": spec.source_urn,
         "sourceType": source_type(spec),
         "sourceId": source_id(spec),
+        **({"onBehalfOf": sorted(spec.on_behalf_of)} if spec.on_behalf_of else {}),
     }
 
 

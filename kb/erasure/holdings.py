@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from crds import scope
+from crds import leftovers, scope
 from kb import mongo
 from kb.aliases import mongo as aliases
 from kb.analyze import queries
@@ -57,6 +57,8 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
         "observers": Collection(database, observers.COLLECTION, _clients),
         "rules": Collection(database, rules.COLLECTION),
         "procedures": Collection(database, procedures.COLLECTION, _clients),
+        "conversations": Collection(database, leftovers.CHAT),
+        "conversationSummaries": Collection(database, leftovers.CHAT_SUMMARIES),
         "sessionEntries": Collection(database, session.COLLECTION, _without_group),
     }
 

@@ -51,12 +51,15 @@ def messages(asked: Asked, num_ctx: int) -> list[dict[str, str]]:
     room = (num_ctx - ANSWER_TOKENS) * _TOKEN_BYTES - _size(system) - _size(before) - _size(after)
     if room < _LEAST:
         raise plans.Unusable("The rules and the question leave no room for evidence in the planner's window.")
+    said = asked.rules.conversation
+    talk = _whole("conversation", said.split("\n\n"), room - _LEAST) if said else ""
+    room -= _size(talk)
     evidence = prompt.evidence(chosen(asked.items, room))
     room -= _size(evidence)
     learned = _whole("procedures", procedures.shown(asked.learned).split("\n") if asked.learned else [], room)
     room -= _size(learned)
     session = _whole("session", [_entry(one) for one in asked.session], room)
-    user = "\n".join(part for part in (before, session, learned, evidence, after) if part)
+    user = "\n".join(part for part in (before, session, learned, talk, evidence, after) if part)
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 

@@ -383,10 +383,10 @@ def messages(
 ) -> tuple[list[dict[str, str]] | None, list[pack.Item]]:
     """System and user message, and the evidence that is in them. Reports are never cut: evidence makes room for them,
     the least relevant first. None in place of the messages where the reports alone do not fit."""
-    system = f"{TAG}\n{_instructions()}{prompt.rules(held)}"
+    system = f"{TAG}\n{_instructions()}{prompt.about(held)}{prompt.rules(held)}"
     parts = [f"Today: {today.isoformat()}\nLanguage of the answer: {spoken}"]
-    if held.context:
-        parts.append(f"<context>\n{prompt.defuse(held.context)}\n</context>")
+    if known := prompt.background(held).rstrip():
+        parts.append(known)
     parts += [_report(one) for one in merged.usable]
     made = [f"stored or made: {each}" for each in merged.artifacts]
     made += [f"changed: {each}" for each in merged.changed_files]

@@ -48,6 +48,8 @@ def opening(
     parts = [f"Today: {today.isoformat()}"]
     if held.context:
         parts.append(f'<context about="the user">\n{prompt.defuse(held.context)}\n</context>')
+    if held.conversation:
+        parts.append(f'<context about="what was said before">\n{prompt.defuse(held.conversation)}\n</context>')
     if message.context:
         given = cut(message.context, context_tokens * _TOKEN_CHARS)
         parts.append(f'<context about="the task">\n{prompt.defuse(given)}\n</context>')

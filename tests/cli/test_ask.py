@@ -26,6 +26,11 @@ def test_a_question_becomes_a_task_each_time(place: site.Site, capsys: pytest.Ca
     spec = made["spec"]
     assert (spec["type"], spec["mode"], spec["content"]) == ("UserInputProcessing", "Foreground", QUESTION)
     assert (spec["clientId"], spec["projectId"]) == ("acme", "storage")
+    assert spec["correlationId"] == ""
+    of = site.call(capsys, *flags, "--name", "next", "--conversation", "morning")
+    assert (of.code, place.get("next")["spec"]["correlationId"]) == (0, "morning")
+    wrong = site.call(capsys, *flags, "--conversation", "a b")
+    assert (wrong.code, "spec.correlationId" in wrong.err) == (1, True)
 
 
 def test_what_cannot_be_asked(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,8 +43,9 @@ async def _resumed(one: job.Job, store: job.Store) -> int:
     assert (ended.status, ended.message.get("exitReason")) == (0, "Answered"), ended
     [result] = store.all("task_results", _id=one.uid)
     assert result["answer"] == "On Friday [1]."
-    assert [entry["state"] for entry in store.all("orchestrator_ledger", taskUid=one.uid)] == ["done"] * 2
+    assert [entry["state"] for entry in store.all("orchestrator_ledger", taskUid=one.uid)] == ["done"] * 3
     assert len(store.all("session_memory", taskId=one.uid)) == 1
+    assert len(store.all("chat_history", taskUid=one.uid)) == 1
     [fence] = store.all("orchestrator_fences", _id=one.uid)
     assert fence["epoch"] == 2
     assert len(store.all("orchestrator_checkpoints", thread_id=one.uid)) == 1
@@ -66,12 +67,15 @@ async def test_every_boundary(
     writes = proxy.writes
     # A stamp and a checkpoint for the input, for the start, and after each of the five nodes.
     assert writes["orchestrator_checkpoints"] == 14
-    assert (writes["task_results"], writes["session_memory"], writes["orchestrator_ledger"]) == (1, 1, 6)
+    assert [writes[name] for name in ("task_results", "session_memory", "chat_history")] == [1, 1, 1]
+    assert writes["orchestrator_ledger"] == 9
 
-    lost_answers = ("orchestrator_checkpoints", "task_results", "session_memory", "orchestrator_ledger")
+    lost_answers = (
+        "orchestrator_checkpoints", "task_results", "session_memory", "chat_history", "orchestrator_ledger",
+    )  # fmt: skip
     cases = [((name, n), True) for name in lost_answers for n in range(1, writes[name] + 1)]
-    cases += [((name, 1), False) for name in ("task_results", "session_memory")]
-    assert len(cases) == 24
+    cases += [((name, 1), False) for name in ("task_results", "session_memory", "chat_history")]
+    assert len(cases) == 29
     cases = thorough.part(cases)
     fake.forget()
     known.asked.clear()

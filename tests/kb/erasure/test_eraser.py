@@ -129,6 +129,16 @@ async def keep_tasks(database: mongo.Database, owner: scope.Scope) -> None:
             await database[leftovers.ARCHIVE].insert_one(archived)
 
 
+_TALK = (leftovers.CHAT, leftovers.CHAT_SUMMARIES)
+
+
+async def talk(database: mongo.Database, owner: scope.Scope) -> None:
+    """What runs keep of a conversation."""
+    for collection in _TALK:
+        said = {"_id": f"talk {owner}", **mongo.names(owner), "conversation": "talk-7", "text": "secret"}
+        await database[collection].insert_one(said)
+
+
 async def of_tasks(database: mongo.Database, owner: scope.Scope) -> int:
     """How many documents there are of these."""
     mine = {"$in": [f"{uid} {owner}" for uid in ("archived", "running", "qualified")]}
@@ -154,7 +164,7 @@ async def owned(kb: world.ObservedState, database: mongo.Database, owner: scope.
             {"clientId": owner.client_id, "projectId": owner.project_id}
         ),
     }
-    for collection in ("clientProjectRules", "entityTypes", "linkPatterns", "graph_entity_registry"):
+    for collection in ("clientProjectRules", "entityTypes", "linkPatterns", "graph_entity_registry", *_TALK):
         found[collection] = await database[collection].count_documents(names)
     found["tasks"] = await of_tasks(database, owner)
     return found
@@ -180,6 +190,7 @@ async def test_erased_equals_never_told(
             await fill(kb, kb_client, owner)
             if not owner.is_global:
                 await keep_tasks(database, owner)
+            await talk(database, owner)
         before = {owner: await owned(kb, database, owner) for owner in OWNERS}
         said = await kb_client.erasing.ask(where, "jana")
         assert (said.state, said.requested_by, said.scope) == ("Running", "jana", where)
