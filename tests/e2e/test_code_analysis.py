@@ -56,7 +56,9 @@ def test_a_repository_is_analyzed_in_a_job(
     assert (found.status, found.reason) == ("True", "Succeeded"), found.message
     assert (git.repository, git.branch) == (_NAME, "main")
     assert git.overview is not None
-    assert (git.files, bool(git.symbols)) == (len(tree.FILES), True)
+    assert git.files == len(tree.FILES)
+    # None where the Connection was faster than the Job.
+    assert git.symbols is None or git.symbols > len(tree.FILES), git
     assert [bool(one) for one in (git.methods, git.calls, git.skipped_languages)] == [JOERN] * 3, git
     # Of C the structure knows no calls: this one is Joern's.
     asked = {"scope": of, "repository": _NAME, "symbol": "shape_area" if JOERN else "squared"}
