@@ -17,7 +17,7 @@ from tests.e2e.site import LABEL, SUITE, Site
 from tests.joern import tree
 
 _NAME = "platform/parts"
-_READ = "jervis-kb-read:8080/proxy"
+_READ = "/jervis-kb-read:8080/proxy"
 
 
 def _commit(there: servers.Servers) -> None:
