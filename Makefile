@@ -80,7 +80,8 @@ test-thorough: venv services-up ## All examples of property tests, all kills, th
 	  HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 4 --dist loadfile -m "(apiserver or services) and not e2e" $(THOROUGH)
 	$(BIN)/python -m hack.image --build-only jervis transcription && \
 	  JERVIS_TEST_TRANSCRIPTION=1 $(BIN)/pytest tests/transcription
-	$(BIN)/python -m hack.image --build-only joern && JERVIS_TEST_JOERN=1 $(BIN)/pytest tests/joern
+	$(BIN)/python -m hack.image --build-only joern && JERVIS_TEST_JOERN=1 $(BIN)/pytest tests/joern && \
+	  JERVIS_TEST_JOERN=1 $(BIN)/pytest tests/e2e/test_code_analysis.py
 
 .PHONY: contract
 contract: venv ocr mailserver gitea recorded services-up ## Tests against a real apiserver, MongoDB wire and Weaviate

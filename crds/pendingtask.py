@@ -471,15 +471,15 @@ class GitStatus(Model):
     files: Annotated[int, Field(ge=0)] | None = None
     """Source files in the code graph, if Structure was asked for."""
     symbols: Annotated[int, Field(ge=0)] | None = None
-    """Declarations in them."""
+    """Declarations in them; absent where the code graph had this commit before."""
     methods: Annotated[int, Field(ge=0)] | None = None
     """Functions and methods that Joern found, if Cpg was asked for."""
     calls: Annotated[int, Field(ge=0)] | None = None
-    """Calls between them."""
+    """Calls that the code graph did not have before."""
     extends: Annotated[int, Field(ge=0)] | None = None
-    """Base types that Joern found."""
+    """Base types that the code graph did not have before."""
     uses_type: Annotated[int, Field(ge=0)] | None = None
-    """Types of fields and parameters that Joern found."""
+    """Types of fields and parameters that the code graph did not have before."""
     languages: Annotated[
         tuple[_Language, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"})
     ] = ()

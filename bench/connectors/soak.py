@@ -167,7 +167,8 @@ async def soak(minutes: float, folder: Path) -> dict[str, Any]:
             try:
                 return await _run(minutes, uri, specs, sites, work, child.pid)
             finally:
-                child.terminate()
+                with contextlib.suppress(ProcessLookupError):
+                    child.terminate()
                 code = await child.wait()
                 lines = (folder / "sources.log").read_text().splitlines()
                 print(f"sources ended with {code}", *lines[-5:], sep="\n", file=sys.stderr)

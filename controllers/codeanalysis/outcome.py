@@ -33,7 +33,7 @@ class Failure(Model):
 
 
 class Structure(Model):
-    """Counts of the code graph; none where it had this commit before."""
+    """Counts of the code graph; no `symbols` where it had this commit before."""
 
     files: _Count | None = None
     symbols: _Count | None = None

@@ -143,13 +143,14 @@ def sentence(found: pendingtask.GitStatus, *, known: bool) -> str:
     """What was found, for people; "" for nothing. `known`: the structure is there."""
     said = []
     if found.files is not None:
-        said.append(f"{found.files} files with {found.symbols or 0} declarations")
+        declared = "whose declarations were known" if found.symbols is None else f"with {found.symbols} declarations"
+        said.append(f"{found.files} files {declared}")
     elif known:
         said.append("the structure was known")
     if found.methods is not None:
         named = f" in {', '.join(found.languages)}" if found.languages else ""
         left = f" (not read: {', '.join(found.skipped_languages)})" if found.skipped_languages else ""
-        said.append(f"by Joern {found.methods} methods and {found.calls or 0} calls{named}{left}")
+        said.append(f"by Joern {found.methods} methods and {found.calls or 0} further calls{named}{left}")
     if found.overview is not None:
         said.append("an overview")
     if not found.commit or not said:

@@ -212,3 +212,12 @@ def test_a_connection_that_may_come_is_waited_for() -> None:
     assert blocked[0] == "NotReady"
     other = known.model_copy(update={"spec": SOURCE.model_copy(update={"client_id": "other"})})
     assert status.blocked(waiting, other) == status.blocked(waiting, None)
+
+
+@pytest.mark.parametrize(
+    ("symbols", "words"),
+    [(None, "whose declarations were known"), (0, "with 0 declarations"), (7, "with 7 declarations")],
+)
+def test_what_was_known_before_is_not_counted_as_nothing(symbols: int | None, words: str) -> None:
+    found = pendingtask.GitStatus(repository="acme/storage", branch="main", commit="0" * 40, files=3, symbols=symbols)
+    assert status.sentence(found, known=True) == f"acme/storage main at 000000000000: 3 files {words}."

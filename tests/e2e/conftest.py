@@ -1,6 +1,7 @@
 """The installation that all tests of this folder share: built and started if need be, in a namespace of its own.
 
 JERVIS_E2E_KEEP=1   leave the namespace behind, to look into it
+JERVIS_TEST_JOERN=1  with the image in which Joern is, built if need be
 KUBECONFIG, IMAGE, FAKES_IMAGE   as for `make demo`; what needs the local machine is then skipped, and says so
 """
 
@@ -18,7 +19,8 @@ import pymongo
 import pytest
 
 from hack.cluster import layout, progress
-from hack.demo import connected, context, kubectl, release, settings
+from hack.demo import connected, context, kubectl, release, servers, settings
+from hack.image import build
 from tests.e2e import site as sites
 from tests.e2e.simulator import Simulator
 from tests.e2e.waiting import until
@@ -27,12 +29,15 @@ NAMESPACE = "jervis-e2e"
 DATABASE = "jervis_e2e"
 JOINS = {"jervis.dev/e2e": "tenant"}
 """Labels of namespaces whose tasks the operator of this installation processes as well."""
+JOERN = bool(os.environ.get("JERVIS_TEST_JOERN"))
+"""Whether the image with Joern is part of the installation."""
 # Nobody watches: what the demonstration slows down for the eye runs at full speed here.
 VALUES = {
     # Beside a demonstration: releases that share MongoDB have a database each (charts/jervis/README.md).
     "mongodb": {"database": DATABASE},
     "kb": {"settings": {"index": "e2e"}},
     "operator": {"settings": {"idleSeconds": 1}},
+    **({"joern": {"enabled": True, "image": build.IMAGES["joern"], "memory": "3Gi", "heap": "2g"}} if JOERN else {}),
     "watchNamespaceSelector": {"matchLabels": JOINS},
     "simulator": {
         "gpu": {"settings": {"loadSecondsPerGib": 0.02, "tokensPerSecond": 2000}},
@@ -60,7 +65,11 @@ def site(request: pytest.FixtureRequest) -> Iterator[sites.Site]:
     wanted = settings.read({**os.environ, "DEMO_NAMESPACE": NAMESPACE})
     with terminal():
         print(file=sys.stderr)
-        for command in (("hack.cluster", "up"), ("hack.image",)) if wanted.local else ():
+        for command in (
+            (("hack.cluster", "up"), ("hack.image", *build.CLUSTER, *(["joern"] if JOERN else [])))
+            if wanted.local
+            else ()
+        ):
             subprocess.run([sys.executable, "-m", *command], stdout=subprocess.DEVNULL, check=True)
         cluster = kubectl.Kubectl(kubectl.find(report), wanted.kubeconfig, NAMESPACE)
         more: dict[str, Any] = VALUES
@@ -102,6 +111,20 @@ def services(site: sites.Site) -> Iterator[httpx.Client]:
         with httpx.Client(base_url=f"http://{address}/api/v1/namespaces/{NAMESPACE}/services/", timeout=60) as opened:
             yield opened
         proxy.terminate()
+
+
+@pytest.fixture
+def there(site: sites.Site) -> Iterator[servers.Servers]:
+    """Both, empty. A demonstration that is up loses its own."""
+    if not site.wanted.local:
+        pytest.skip("the servers run beside the local cluster")
+    place = layout.from_environment()
+    connected.clear(site.kubectl)
+    try:
+        yield servers.start(place)
+    finally:
+        connected.clear(site.kubectl)
+        servers.stop(place)
 
 
 @pytest.fixture

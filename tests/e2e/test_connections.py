@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
-import pytest
 from rich.console import Console
 
-from hack.cluster import layout
-from hack.demo import arriving, connected, planted, servers
+from hack.demo import arriving, planted, servers
 from tests.e2e.site import Site
-
-
-@pytest.fixture
-def there(site: Site) -> Iterator[servers.Servers]:
-    """Both, empty. A demonstration that is up loses its own."""
-    if not site.wanted.local:
-        pytest.skip("the servers run beside the local cluster")
-    place = layout.from_environment()
-    connected.clear(site.kubectl)
-    try:
-        yield servers.start(place)
-    finally:
-        connected.clear(site.kubectl)
-        servers.stop(place)
 
 
 def test_what_is_at_the_sources_arrives_once_and_follows_them(site: Site, owner: str, there: servers.Servers) -> None:

@@ -201,8 +201,8 @@ def test_a_task_waits_for_its_analysis_and_goes_on_with_the_overview(
         until(lambda: "route" in space.status("cpg"), "the task is qualified by its overview")
         assert analyzed(space, "cpg") == (
             "True", "Succeeded",
-            "acme/storage main at 0123456789ab: 1 files with 1 declarations, by Joern 7 methods and 9 calls in python"
-            " (not read: kotlin), an overview.",
+            "acme/storage main at 0123456789ab: 1 files with 1 declarations, by Joern 7 methods and 9 further calls in "
+            "python (not read: kotlin), an overview.",
         )  # fmt: skip
         found = space.status("cpg")["git"]
         assert (found["methods"], found["calls"], found["skippedLanguages"]) == (7, 9, ["kotlin"])
