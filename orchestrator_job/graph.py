@@ -20,7 +20,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Send
 
 from orchestrator_job import drain, errors
-from orchestrator_job.state import State
+from orchestrator_job.state import BRANCHED, State
 
 
 class Node(Protocol):
@@ -86,8 +86,8 @@ class Program:
     async def found(self) -> dict[str, Any]:
         """The thread's last state, including written results of nodes; empty for a new thread."""
         snapshot = await self._compiled.aget_state(self._config)
-        # Channels that put branches together have a value without being written.
-        return dict(snapshot.values) if snapshot.created_at is not None else {}
+        # Keys that put branches together have a value before anything was written.
+        return dict(snapshot.values) if snapshot.values.keys() - BRANCHED else {}
 
     async def go(self, begin: State | None) -> dict[str, Any]:
         """Run from the start with `begin`, or resume after the last finished node with None; the final state.

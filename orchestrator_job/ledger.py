@@ -12,6 +12,7 @@ decides: Approved does it again, Rejected skips it. A decision counts once, for 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
@@ -22,6 +23,8 @@ from orchestrator_job import errors, fence, mongo
 COLLECTION = "orchestrator_ledger"
 
 Receipt = dict[str, Any]
+_ROUND = re.compile(r"r(\d+)\.d[\d.]+$")
+"""The step of a delegation."""
 
 
 class Effect(Protocol):
@@ -101,6 +104,17 @@ class Ledger:
             return None
         await self._mark(key, "done", decided.wire(), decidedBy=decided.request_id)
         return decided
+
+    async def effects(self, before_round: int) -> list[Mapping[str, Any]]:
+        """The entries of the task's delegations in rounds before this one that are done, oldest first."""
+        entries = await self._database.find(
+            COLLECTION,
+            {"taskUid": self._guard.task_uid, "state": "done", "intent.tool": {"$exists": True}},
+            sort=[("updatedAt", 1), ("_id", 1)],
+            fields=["step", "intent", "result"],
+        )
+        found = ((_ROUND.match(str(one["step"])), one) for one in entries)
+        return [one for match, one in found if match is not None and int(match[1]) < before_round]
 
     async def decided(self, step: str, ordinal: int) -> pendingtask.Decided | None:
         """The decision that `decide` has found earlier; None while there is none."""

@@ -321,7 +321,10 @@ def _traced(traced: spans.Spans, name: str, node: graph.Node) -> graph.Node:
     """`node` within its own span."""
 
     async def step(state: State) -> State:
-        with traced.span(f"job.{name}", {"jervis.round": state["round"]}):
+        about: dict[str, spans.Value] = {"jervis.round": state["round"]}
+        if (delegation := state.get("active_delegation_id")) is not None:
+            about["jervis.delegation"] = delegation
+        with traced.span(f"job.{name}", about):
             return await node(state)
 
     return step

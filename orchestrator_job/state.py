@@ -15,6 +15,10 @@ LEGACY, DELEGATION = "legacy", "delegation"
 """The two graphs."""
 
 
+BRANCHED = frozenset({"delegation_states", "completed_delegations", "delegation_results"})
+"""Keys that several branches of one step write."""
+
+
 class State(TypedDict, total=False):
     """A key exists once its node has written it.
 

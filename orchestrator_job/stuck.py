@@ -44,8 +44,12 @@ class Watch:
         """Before a call. Raises Stuck at the third one with these arguments."""
         self._trail = note(self._trail, tool, arguments)
 
-    def found(self, text: str, *, failed: bool) -> None:
-        """After a call. Raises Stuck when IDLE calls in a row have failed or given what was known already."""
+    def found(self, text: str, *, failed: bool, changed: bool = False) -> None:
+        """After a call. Raises Stuck when IDLE calls in a row have failed or given what was known already. `changed`:
+        the workspace is another one, so other calls may give something else than before."""
+        if changed and not failed:
+            self._trail, self._idle = [one for one in self._trail if one == self._trail[-1]], 0
+            return
         digest = hashlib.sha256(text.encode(errors="replace")).digest()
         self._idle = self._idle + 1 if failed or digest in self._seen else 0
         self._seen.add(digest)

@@ -13,6 +13,8 @@ from orchestrator_job.delegation import acting, progress
 from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.state import State
 
+_SHOWN = 1000
+"""Characters of what is shown that a status has room for; more is stored as well."""
 _NONE = answer.Answer(answer="", citations=[], confidence=0, needs_input=False, questions=[])
 
 
@@ -55,6 +57,7 @@ class Consent:
             arguments=request.arguments,
             shown=request.shown,
             why=request.why,
+            details_ref=await self._store.put(request.shown, state["round"]) if len(request.shown) > _SHOWN else "",
         )
         body = await self._account.body(state, exits.ExitReason.NEEDS_APPROVAL, summary, [], _NONE)
         await self._book.settle(

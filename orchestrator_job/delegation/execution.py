@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from orchestrator_job import artifacts, memory, pack, standing
-from orchestrator_job.delegation import executor, models, progress, protocol, provenance
+from orchestrator_job.delegation import executor, models, progress, protocol, provenance, talk
 from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.delegation.tools import port
 from orchestrator_job.state import State
@@ -54,7 +55,8 @@ class Execute:
         found = [f"{item.title}\n{item.content}" for item in items if item.origin in _OTHERS]
         known = provenance.Known.of(self._task, document).more(found)
         earlier = await self._earlier(state, plan, name)
-        ended = await executor.Executor(await self._with_tools(held), held, known, earlier).work(message)
+        done = [_line(one) for one in await self._means.book.effects(state["round"])]
+        ended = await executor.Executor(await self._with_tools(held), held, known, earlier, done).work(message)
         if isinstance(ended, executor.Waiting):
             key = await self._store.put(ended.requests[0].model_dump(mode="json", by_alias=True), state["round"])
             waiting = progress.entry(DelegationStatus.INTERRUPTED, message.agent_name, request=key)
@@ -86,3 +88,10 @@ class Execute:
                 if one in results:
                     outputs.append(models.AgentOutput.model_validate(await self._store.get(results[one])))
         return outputs
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    """An effect of the ledger for a model."""
+    intent, receipt = entry["intent"], entry.get("result") or {}
+    aims = ", ".join(f"{name} {value}" for name, value in (intent.get("aims") or {}).items())
+    return talk.cut(f"{intent['tool']} {aims}: {receipt.get('text', 'done')}", 500)

@@ -101,7 +101,8 @@ class _Held(Exception):  # noqa: N818 - not an error: the loop waits
 
 
 class Executor:
-    """Carries out delegations of one round. `known` are the texts of the task; `held` its rules."""
+    """Carries out delegations of one round. `known` are the texts of the task, `held` its rules, `earlier` what was
+    handed back before, and `done` the effects of earlier rounds."""
 
     def __init__(
         self,
@@ -109,11 +110,13 @@ class Executor:
         held: standing.Standing,
         known: provenance.Known,
         earlier: Sequence[models.AgentOutput] = (),
+        done: Sequence[str] = (),
     ) -> None:
         self._means = means
         self._held = held
         self._known = known.more(one.result for one in earlier)
         self._earlier = earlier
+        self._done = done
         self._agents = means.agents.visible(held.provisions)
 
     async def work(self, message: models.DelegationMessage) -> models.AgentOutput | Waiting:
@@ -138,6 +141,7 @@ class Executor:
             self._means.now().date(),
             self._held,
             earlier=self._earlier if message.depth == 1 else (),
+            done=self._done,
             context_tokens=agent.context_tokens,
             window=self._means.window,
         )
@@ -190,7 +194,8 @@ class Executor:
                 "delegation_id": f"{message.delegation_id}.{ended.subs + 1}",
                 "parent_delegation_id": message.delegation_id,
                 "agent_name": registry.LEGACY,
-                "context": "\n\n".join(part for part in (message.context, told) if part),
+                # What was found comes first: a context that is too long is cut at its end.
+                "context": "\n\n".join(part for part in (told, message.context) if part),
             }
         )
         second = await self.work(sub)
@@ -329,7 +334,7 @@ class _Loop:
         result = made.restored(kept)
         self._made.take(name, call["arguments"], result)
         self._known = self._known.more([result.text])
-        self._watch.found(result.text, failed=result.failed)
+        self._watch.found(result.text, failed=result.failed, changed=bool(result.changed_files))
         return result
 
     async def _fresh(self, name: str, arguments: object) -> dict[str, Any]:

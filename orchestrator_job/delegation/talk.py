@@ -37,11 +37,12 @@ def opening(
     held: standing.Standing,
     *,
     earlier: Sequence[models.AgentOutput] = (),
+    done: Sequence[str] = (),
     context_tokens: int,
     window: int,
 ) -> list[Message]:
-    """System and user message. `agent` is its prompt, the tag line first; `earlier` what was handed back before it;
-    `window` is in tokens."""
+    """System and user message. `agent` is its prompt, the tag line first; `earlier` what was handed back before it,
+    `done` a line for each effect that the task has had already; `window` is in tokens."""
     language = f'Write RESULT in the language with the code "{message.response_language}".'
     system = "\n\n".join([agent, _DATA, language, protocol.INSTRUCTIONS]) + prompt.rules(held)
     parts = [f"Today: {today.isoformat()}"]
@@ -50,6 +51,9 @@ def opening(
     if message.context:
         given = cut(message.context, context_tokens * _TOKEN_CHARS)
         parts.append(f'<context about="the task">\n{prompt.defuse(given)}\n</context>')
+    if done:
+        lines = prompt.defuse("\n".join(done))
+        parts.append(f'<context about="what this task has done already; do not do it again">\n{lines}\n</context>')
     room = int(window * _TOKEN_CHARS * _CONTEXT_PART)
     for number, output in enumerate(earlier):
         shown = cut(output.result, room // (len(earlier) - number))

@@ -134,7 +134,9 @@ class Checkout:
                     f"The workspace of {self.connection} is on {self.held.branch!r} and has changes.",
                     remedy="Go on there, or use another Connection.",
                 )
-            heads = await self._git("ls-remote", "--symref", self._url, "HEAD", "refs/heads/*", network=True)
+            heads = await self._git(
+                "ls-remote", "--symref", self._url, "HEAD", "refs/heads/*", network=True, at=Path("/")
+            )
             default = _SYMREF.search(heads)
             chosen = branch or (default[1] if default else "")
             if not chosen or f"\trefs/heads/{chosen}\n" not in heads:

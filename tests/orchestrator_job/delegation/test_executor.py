@@ -210,3 +210,15 @@ async def test_tools_of_servers_are_every_agents_and_a_rule_takes_tools_away(
     ended(await bench.work(message(), held=standing.Standing(rules=(rule,))))
     [asked] = fake.requests(path="/api/chat")
     assert [one["function"]["name"] for one in asked["body"]["tools"]] == ["search_knowledge", "crm.find"]
+
+
+async def test_a_changed_workspace_makes_the_same_call_another_one(
+    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
+) -> None:
+    check = calls(("run_command", {"query": "pytest"}))
+    edits = [calls(("edit_file", {"query": f"a{n}.py"})) for n in range(3)]
+    fake.set_script({CODING: [check, edits[0], check, edits[1], check, edits[2], check, report("It passes.")]})
+    tools = workbench.Lookup("run_command"), workbench.Edit("edit_file")
+    bench = workbench.Bench(store, router, workbench.task(uid), *tools)
+    output = ended(await bench.work(message("Coding")))
+    assert (output.result, output.changed_files) == ("It passes.", ("a0.py", "a1.py", "a2.py"))

@@ -46,6 +46,9 @@ def script(mail: dict[str, Any] = MAIL) -> dict[str, list[Any]]:
     }
 
 
+LATER: dict[str, list[Any]] = {LEGAL: [report("It is.")], SYNTHESIS: [job.reply()]}
+
+
 @pytest.fixture
 async def outside() -> AsyncIterator[sources.Sources]:
     """Where effects happen."""
@@ -236,3 +239,55 @@ async def test_the_present_form_is_recorded(
     store.remember(task.memory(content=ORDER))
     await delegating(task, outside).run()
     recording.save(store, recording.path("delegation-2", tmp_path))
+
+
+async def test_requests_of_two_branches_are_asked_one_after_the_other(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    mails = [calls(("send_mail", {**MAIL, "to": [f"{name}@evil.example"]})) for name in ("x", "y")]
+    fake.set_script(
+        {
+            PLAN: [planned(("Email", "Send the first.", []), ("Email", "Send the second.", []))],
+            EMAIL: [*mails, report("Sent."), report("Not sent.")],
+            SYNTHESIS: [job.reply()],
+        }
+    )
+    store.remember(task.memory(content=ORDER))
+    first = await delegating(task, outside).run()
+    assert first.message["exitReason"] == "NeedsApproval"
+    store.remember(task.memory(content=ORDER, approvals=[decided(1, "Approved")]))
+    second = await task.run(attempt=2)
+    assert second.message["exitReason"] == "NeedsApproval"
+    assert second.message["action"]["shown"] != first.message["action"]["shown"]
+    assert list(outside.effects.values()) == [1]
+    store.remember(task.memory(content=ORDER, approvals=[decided(1, "Approved"), decided(2, "Rejected")]))
+    assert (await task.run(attempt=3)).message["exitReason"] == "Answered"
+    assert list(outside.effects.values()) == [1]
+    assert fake.count(path="/api/chat") == 6
+
+
+async def test_another_round_is_told_what_was_done(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script())
+    store.remember(task.memory(content=ORDER))
+    await delegating(task, outside).run()
+    fake.set_script({PLAN: [planned(("Email", "Look.", []), ("Legal", "Look.", []))], EMAIL: [report()], **LATER})
+    store.remember(task.memory(content=ORDER, messages=[{"id": "m1", "text": "Was it sent? And is it right?"}]))
+    assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
+    told = fake.requests(tag=EMAIL)[-1]["body"]["messages"][1]["content"]
+    assert "sendMail to.0 a@example.com: Done: sendMail." in told
+
+
+async def test_a_stopped_run_asks_again_only_what_was_in_flight(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script({**script(), LEGAL: [{"fault": {"stall": {"afterBytes": 0}}}, report("It allows it.")]})
+    store.remember(task.memory(content=ORDER))
+    running = delegating(task, outside, JERVIS_DRAIN_GRACE_SECONDS="0.2").start()
+    await job.until(lambda: fake.count(tag=LEGAL) == 1 and bool(store.all("delegation_metrics", taskUid=task.uid)))
+    running.process.terminate()
+    assert (await task.end(running)).status == 42
+    assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
+    assert (fake.count(tag=RESEARCH), fake.count(tag=LEGAL), fake.count(tag=PLAN)) == (2, 2, 1)
+    assert list(outside.effects.values()) == [1]

@@ -64,6 +64,14 @@ class Lookup:
         return port.Result(text, sources=(f"doc::{given.query}",))
 
 
+class Edit(Lookup):
+    """A tool that changes the workspace."""
+
+    async def read(self, given: Query, place: port.Place) -> port.Result:
+        """The file is another one."""
+        return port.Result("Changed.", changed_files=(given.query,))
+
+
 class Letter(port.Arguments):
     """A mail."""
 
