@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crds import pendingtask
-from orchestrator_job.delegation import models
+from orchestrator_job.delegation import models, registry
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
@@ -65,7 +65,7 @@ async def test_a_whole_round(
 async def test_each_agent_works_with_its_own_prompt_and_tools(
     store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
 ) -> None:
-    names = sorted(workbench.registry.KNOWN_TOOLS - {"delegate"})
+    names = sorted(registry.KNOWN_TOOLS - {"delegate"})
     bench = workbench.Bench(store, router, workbench.task(uid), *(Lookup(name) for name in names))
     agents = (*bench.means.agents.specialists, bench.means.agents.legacy)
     first = {one.name: one.capability.tool_names[0] for one in agents}
