@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge, recording
+from tests.orchestrator_job import job, knowledge, mongowire, recording
 from tests.orchestrator_job.delegation import sources
 from tests.orchestrator_job.delegation.workbench import calls, report
 
@@ -290,4 +290,25 @@ async def test_a_stopped_run_asks_again_only_what_was_in_flight(
     assert (await task.end(running)).status == 42
     assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
     assert (fake.count(tag=RESEARCH), fake.count(tag=LEGAL), fake.count(tag=PLAN)) == (2, 2, 1)
+    assert list(outside.effects.values()) == [1]
+
+
+async def test_a_run_that_dies_before_its_first_step_begins_again(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources, mongodb_uri: str
+) -> None:
+    fake.set_script(script())
+    store.remember(task.memory(content=ORDER))
+    delegating(task, outside)
+    async with mongowire.proxying(mongodb_uri) as proxy:
+        running = task.start(JERVIS_MONGODB_URI=proxy.url)
+
+        def die(collection: str, number: int) -> bool:
+            if (collection, number) == ("orchestrator_checkpoints", 2):
+                running.process.kill()
+                proxy.closed = True
+            return proxy.closed
+
+        proxy.after = die
+        assert (await task.end(running)).status == -9
+    assert (await task.run()).message["exitReason"] == "Answered"
     assert list(outside.effects.values()) == [1]
