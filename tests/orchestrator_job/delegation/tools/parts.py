@@ -112,7 +112,10 @@ async def parts(
         gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, known.shut, verifier)
         looking = exploring.Exploring(known.finder(search.Breadth()), known.graph, known.vectors, known.aliases)
         async with (
-            whole.over(known, meters, clock, database=database, gate=gate, more=looking.routes()) as (_, raw),
+            whole.over(known, meters, clock, database=database, gate=gate, ingests=True, more=looking.routes()) as (
+                _,
+                raw,
+            ),
             httpx.AsyncClient(trust_env=False, timeout=60) as http,
         ):
             token = serving.run_token(uid=uid)
