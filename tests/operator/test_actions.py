@@ -74,8 +74,8 @@ def test_a_request_that_expires_while_the_operator_is_away_is_rejected_when_it_i
         with start():
             space.submit("mail", **CHAT, approvalPolicy={"expireAfter": "8760h"})
             space.submit("given-up", **CHAT, approvalPolicy={"expireAfter": "8760h", "default": "GiveUp"})
+            until(lambda: set(space.phases().values()) == {"UserTask"}, "both runs ask")
             for name in ("mail", "given-up"):
-                until(lambda name=name: space.phase(name) == "UserTask", "the run asks")
                 assert space.status(name)["userTask"]["expiresAt"]
         # The clock does not wait for a year: the policy is shortened, as a person may do.
         for name in ("mail", "given-up"):
