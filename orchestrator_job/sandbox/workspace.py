@@ -63,7 +63,7 @@ def _folders(root: Path) -> Sequence[Path]:
 def _git(repository: Path, folder: Path, *words: str) -> bytes:
     settings = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/nowhere", "-c", "core.autocrlf=false")
     environment = {
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": str(repository.parent),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,

@@ -31,7 +31,7 @@ KINDS = {
 # Which argument of the call is the reason.
 CALLS = {
     "condition": 3, "make": 2, "_condition": 2, "to": 2, "to_user": 2, "_back": 1, "_interrupted": 1, "over": 1,
-    "Failure": 0, "Finding": 1, "Refusal": 0,
+    "Failure": 0, "Finding": 1, "Refusal": 0, "_decided": 2,
 }  # fmt: skip
 MAKERS = ("crds.conditions", "controllers.pendingtask.policy.user_task", "controllers.pendingtask.policy.interruption")
 COMPUTED: dict[str, Iterable[str]] = {
