@@ -50,12 +50,14 @@ class Secrets:
             return bounds.failed(error)
 
     async def _scanned(self, at: checkout.Checkout, folder: str) -> port.Result:
+        import detect_secrets  # here: few runs scan
+
         under = "."
         if folder.strip("/"):
             under = str(workspace.inside(at.tree, folder.strip("/")).relative_to(at.tree))
         # Its own process has neither the run's environment nor its token.
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "PYTHONPATH": ":".join(sys.path)}
-        scan = ["detect_secrets", "scan", "--no-verify", "--all-files", "--", under]
+        scan = [detect_secrets.__name__, "scan", "--no-verify", "--all-files", "--", under]
         # -I would leave PYTHONPATH out; -P leaves out the clone, whose files must not be imported.
         words = ["sh", "-c", f'ulimit -v {2 << 20}; ulimit -t {int(_SECONDS)}; exec "$@"', "sh", sys.executable]
         done = await asyncio.to_thread(
