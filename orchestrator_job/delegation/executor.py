@@ -188,14 +188,14 @@ class Executor:
     async def _escalated(self, message: models.DelegationMessage, ended: _Ended) -> models.AgentOutput | Waiting:
         """The LegacyAgent, with what the first one reported; of the two reports the one that can be used."""
         first = ended.output
-        told = f"{first.agent_name} reported:\n{first.result}"
+        reported = f"{first.agent_name} reported:\n{first.result}"
         sub = message.model_copy(
             update={
                 "delegation_id": f"{message.delegation_id}.{ended.subs + 1}",
                 "parent_delegation_id": message.delegation_id,
                 "agent_name": registry.LEGACY,
                 # What was found comes first: a context that is too long is cut at its end.
-                "context": "\n\n".join(part for part in (told, message.context) if part),
+                "context": "\n\n".join(part for part in (reported, message.context) if part),
             }
         )
         second = await self.work(sub)

@@ -26,7 +26,14 @@ def test_a_run_reads_what_its_claim_counted_and_no_more() -> None:
 
 
 def test_a_run_reads_the_decisions_that_were_accepted_and_not_what_stands_in_the_spec() -> None:
-    decided = {"requestId": "run-1-1", "attempt": 1, "verdict": "Rejected", "comment": "no", "author": "ada"}
+    decided = {
+        "requestId": "run-1-1",
+        "attempt": 1,
+        "verdict": "Rejected",
+        "comment": "no",
+        "author": "ada",
+        "arguments": "",
+    }
     spec = {"approval": {"verdict": "Approved"}}
     told = document.of_task(build.routed(Phase.DISPATCHED_GPU, spec=spec, approvals=[decided]), 2, build.NOW)
     assert told["approvals"] == [decided]

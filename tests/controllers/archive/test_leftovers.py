@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from controllers.archive import mongo
 from controllers.memory import mongo as memory
-from crds import leftovers
+from crds import leftovers, sandbox
 from orchestrator_job import artifacts, checkpoints, fence, ledger, outcome
 from orchestrator_job import memory as read
+from orchestrator_job.delegation import journal, metrics
+from orchestrator_job.delegation.tools import checkout, outside
 
 
 def test_every_collection_of_a_run_is_swept_and_the_notices_and_effects() -> None:
@@ -18,6 +20,11 @@ def test_every_collection_of_a_run_is_swept_and_the_notices_and_effects() -> Non
         fence.COLLECTION,
         outcome.RESULTS,
         read.COLLECTION,
+        journal.COLLECTION,
+        metrics.COLLECTION,
+        checkout.COLLECTION,
+        outside.COLLECTION,
+        sandbox.COLLECTION,
         leftovers.NOTICES,
         leftovers.EFFECTS,
     }
