@@ -32,6 +32,8 @@ OPERATOR = "operator"
 """Value of the suspension annotation."""
 CONTAINER = names.CONTAINER
 MONGODB_VARIABLE = "JERVIS_MONGODB_URI"
+SCRATCH = "1Gi"
+"""Of the directory in which a run clones repositories: a clone with its files is bounded by half of it."""
 _MAX_NAME = 63
 # The Job controller appends "-" and five characters for the pod, whose host name is cut at 63.
 _MAX_BASE = _MAX_NAME - 6
@@ -220,7 +222,7 @@ def _pod(
                 "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *map(dict, template.volume_mounts)],  # noqa: S108  # a mount point
             }
         ],
-        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "256Mi"}}, *map(dict, template.volumes)],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": SCRATCH}}, *map(dict, template.volumes)],
         "tolerations": [*_UNREACHABLE, *map(dict, template.tolerations)],
     }
     if template.run_tokens:

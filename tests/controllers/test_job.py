@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from controllers.pendingtask import job
 from crds import exits
 from crds.flags import Flag
+from crds.values import quantity_bytes
+from orchestrator_job.delegation.tools import settings as tool_settings
 from tests.controllers.build import UID, task
 
 TEMPLATE = job.Template(
@@ -252,3 +254,10 @@ def test_where_it_runs_and_what_it_mounts_are_added_to_what_every_run_has() -> N
     assert {"name": "OTEL_EXPORTER_OTLP_HEADERS", "valueFrom": reference} in container["env"]
     assert {"name": "JERVIS_TASK_UID", "value": UID} in container["env"]
     assert {"name": "JERVIS_MONGODB_URI", "value": "mongodb://m"} in container["env"]
+
+
+def test_a_run_has_room_for_its_largest_clone_and_as_much_again() -> None:
+    [room] = [
+        one["emptyDir"]["sizeLimit"] for one in made()["spec"]["template"]["spec"]["volumes"] if one["name"] == "tmp"
+    ]
+    assert quantity_bytes(room) >= 2 * tool_settings.Settings(_env_file=None).clone_bytes
