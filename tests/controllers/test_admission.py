@@ -107,9 +107,9 @@ def test_the_limits_of_the_chart_are_read_from_the_environment(monkeypatch: pyte
 def test_a_task_chooses_flags_where_a_limit_permits_it() -> None:
     chart = "{limits: {}, namespaces: {open: {taskFlags: true}}}"
     known = settings.Settings.model_validate({"admission": chart}).admitted(lambda _: {})
-    said = {"annotations": {"jervis.dev/use-dag-execution": "true"}}
-    permitted = admission.flags_of(known, build.task(namespace="open", **said))
+    said = {"jervis.dev/use-dag-execution": "true"}
+    permitted = admission.flags_of(known, build.task(namespace="open", annotations=said))
     assert (dict(permitted.values), permitted.ignored) == ({Flag.DAG_EXECUTION: True}, ())
     for found in (known, None):
-        refused = admission.flags_of(found, build.task(namespace="other", **said))
+        refused = admission.flags_of(found, build.task(namespace="other", annotations=said))
         assert (dict(refused.values), len(refused.ignored)) == ({}, 1)
