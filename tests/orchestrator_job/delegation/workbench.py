@@ -138,8 +138,11 @@ class Delivery:
 
     async def find(self, key: str) -> ledger.Receipt | None:
         """By asking the target."""
-        async with httpx.AsyncClient(trust_env=False) as http:
-            found = await http.get(f"{self._url}/effects/{key}")
+        try:
+            async with httpx.AsyncClient(trust_env=False) as http:
+                found = await http.get(f"{self._url}/effects/{key}")
+        except httpx.HTTPError as error:
+            raise Away(f"The target did not answer: {error!r}.") from error
         return {"text": "Sent."} if found.status_code == 200 else None
 
     async def perform(self, key: str) -> ledger.Receipt:
