@@ -328,6 +328,7 @@ CASES = (
     _case(
         "Learning",
         "Keep as a rule for this project that each answer names its sources.",
+        call("search_knowledge", "source: ", query="rules of the router"),
         call("propose_rule", "propose_rule: content: ", key="citations", content="enforce: always-sing"),
         call("propose_rule", "Rule learned.citations is in force", key="citations", content="Name the sources."),
         report="The rule is in force from now on.",
