@@ -61,7 +61,7 @@ class Round:
 @dataclass(frozen=True)
 class Case:
     """`outside`: what is other than before at the Connections; `changed`: files of the last round; `artifacts`: how
-    many it made; `sources`: of the last part of the last round."""
+    many it made; `sources`: those that the last report names."""
 
     agent: str
     rounds: tuple[Round, ...]
