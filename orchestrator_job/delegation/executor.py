@@ -159,15 +159,15 @@ class Executor:
         lines = [f"{one.name}: {one.description}" for one in others if one.name != agent.capability.name]
         return _Delegating("Give a part of your task to another agent.\n" + "\n".join(lines)) if lines else None
 
-    async def sub(self, message: models.DelegationMessage) -> models.AgentOutput | Waiting | str:
-        """A delegation of an agent to another; a text says why it cannot be."""
+    async def sub(self, message: models.DelegationMessage) -> models.AgentOutput | Waiting:
+        """A delegation of an agent to another. Raises `port.Misused` where there is none that could be given it."""
         try:
             agent = self._agents.agent(message.agent_name)
-        except KeyError:
+        except KeyError as error:
             names = ", ".join(one.capability.name for one in self._agents.specialists)
-            return f"There is no agent {message.agent_name!r}; there are {names}."
+            raise port.Misused(f"There is no agent {message.agent_name!r}; there are {names}.") from error
         if message.depth > agent.capability.max_depth:
-            return f"{agent.capability.name} is not given work at depth {message.depth}."
+            raise port.Misused(f"{agent.capability.name} is not given work at depth {message.depth}.")
         return await self.work(message)
 
     def _agent(self, name: str) -> registry.Agent:
@@ -403,8 +403,6 @@ class _Loop:
         ended = await self._executor.sub(message)
         if isinstance(ended, Waiting):
             raise _Held(ended)
-        if isinstance(ended, str):
-            return port.Result(ended, failed=True)
         state = "done" if ended.success else "not done, or not whole"
         issues = ended.structured_data.get("issues")
         more = f"\nISSUES: {talk.plainly(issues)}" if issues else ""

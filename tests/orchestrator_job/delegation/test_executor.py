@@ -142,6 +142,19 @@ async def test_an_agent_delegates_and_is_given_the_report(
     assert fence["spent"]["r1"]["delegations"] == ["r1.d1", "r1.d1.1"]
 
 
+async def test_an_agent_that_is_not_there_is_a_wrong_call_and_no_delegation(
+    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
+) -> None:
+    wrong, asks = (calls(("delegate", {"agent": name, "task": "Look it up."})) for name in ("Poet", "Research"))
+    fake.set_script({CODING: [wrong, asks, report("Fixed.")], RESEARCH: [report("In clock.py.")]})
+    task = workbench.task(uid)
+    output = ended(await workbench.Bench(store, router, task).work(message("Coding", "Fix the clock.")))
+    assert output.sub_delegations == ("r1.d1.1",)
+    assert "There is no agent 'Poet'" in fake.requests(tag=CODING)[1]["body"]["messages"][3]["content"]
+    [counted] = store.all("delegation_metrics", taskUid=uid, delegationId="r1.d1")
+    assert counted["subDelegationCount"] == 1
+
+
 @pytest.mark.parametrize(
     ("limits", "said"),
     [

@@ -1,0 +1,161 @@
+"""Where agents work in whole runs: the knowledge base, the sources process with a repository, a tracker, a wiki and a
+mail server, all of them the applications themselves, and the Job as a process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import prometheus_client
+from aiohttp import web
+
+from controllers.sources import limits, metrics
+from controllers.sources.git import clone, command, reading
+from controllers.sources.protocols import git
+from kb import metrics as kb_metrics
+from kb import mongo as kb_mongo
+from router import client as router_client
+from tests.controllers.notices import smtp
+from tests.kb import clock as clocks
+from tests.kb import world
+from tests.orchestrator_job import job
+from tests.orchestrator_job.delegation.tools import parts
+from tests.sources.api.serving import NOW, listening
+from tests.sources.effects import test_atlassian, test_exactly_once, test_serving
+from tests.sources.effects.pushing import Pushing, pushing
+from tests.sources.effects.world import NAMESPACE
+
+PLAN, CONTRACT, ASK = "email::<plan@acme.example>", "email::<contract@acme.example>", "email::<ask@acme.example>"
+TEXTS = {
+    PLAN: ("Plan", "The release of the router is on Friday, 13 March 2026.\nBob tests the failover on Wednesday."),
+    CONTRACT: ("Contract", "The supplier delivers the router.\nThe notice period of the contract is three months."),
+    ASK: ("Question", "Dear team, when is the release of the router? Kind regards, Eve"),
+}
+FILES: dict[bytes | str, bytes | None] = {
+    "src/area.py": b"def area(w, h):\n    return w + h\n",
+    "README.md": b"# Shop\n",
+    "secret.txt": b'aws = "AKIAIOSFODNN7EXAMPLE"\n',
+    "requirements.txt": b"requests==2.31.0\n",
+}
+_ISSUES = "/api/v1/repos/o/r/issues"
+_OWNER = {"clientId": parts.SCOPE.client_id, "projectId": parts.SCOPE.project_id, "groupId": ""}
+QUIET: dict[str, Any] = {"issues": ["Old"], "comments": [], "page": "<p>Old</p>", "mails": [], "branches": ["main"]}
+"""`Office.outside` where nothing has happened."""
+
+
+@dataclass
+class Office:
+    """A task with its surroundings. `run` is its next process."""
+
+    made: parts.Parts
+    pushed: Pushing
+    site: test_atlassian.Site
+    box: smtp.Box
+    task: job.Job
+    attempt: int = 0
+
+    def remember(self, **fields: Any) -> None:
+        """Write the task's memory, as the operator does."""
+        self.made.store.remember(self.task.memory(namespace=NAMESPACE, scope=_OWNER, **fields))
+
+    async def run(self) -> job.Ended:
+        """The next process to its end."""
+        self.attempt += 1
+        return await self.task.run(attempt=self.attempt)
+
+    def outside(self) -> dict[str, Any]:
+        """What a person would see at the Connections."""
+        rows = self.pushed.rig.world.rows
+        heads = self.pushed.remote.git("for-each-ref", "--format=%(refname:short)", "refs/heads").decode()
+        return {
+            "issues": [one["title"] for one in rows[_ISSUES]],
+            # The sources process adds the mark by which it finds what it made.
+            "comments": [one["body"].splitlines()[0] for one in rows[f"{_ISSUES}/1/comments"]],
+            "page": self.site.page["body"],
+            "mails": [(one["To"], one["Subject"]) for one in self.box.mails],
+            "branches": heads.split(),
+        }
+
+    def commit(self) -> str:
+        """The last commit of the task's workspace, "" without one."""
+        held = self.made.store.all("orchestrator_workspaces", taskUid=self.task.uid)
+        return str(held[0]["head"]) if held else ""
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    task: job.Job,
+    store: job.Store,
+    router: router_client.Client,
+    clock: clocks.Clock,
+    meters: kb_metrics.Metrics,
+    database: kb_mongo.Database,
+    folder: Path,
+) -> AsyncIterator[Office]:
+    """With `TEXTS` in the knowledge base and `FILES` in the repository of the Connection `code`; one issue and one
+    page, `42`."""
+    (folder / "kb").mkdir()
+    site, wiki = test_atlassian.Site(), web.Application()
+    wiki.router.add_route("*", "/{path:.*}", site.answer)
+    async with (
+        pushing(folder / "git") as pushed,
+        listening(wiki) as wiki_url,
+        parts.parts(folder, router, clock, meters, database, store, pushed.rig.uid) as made,
+    ):
+        pushed.remote.commit("Files", FILES)
+        rig = pushed.rig
+        rig.world.contents = parts.Contents(made.content)
+        rig.world.connect()
+        rig.world.connect("wiki", type="Confluence", url=f"{wiki_url}/wiki", filter={"include": ["OPS"]})
+        at = {"created_at": "2026-11-26T11:00:00Z", "updated_at": "2026-11-26T11:00:00Z"}
+        rig.world.rows |= {_ISSUES: [{"number": 1, "title": "Old", "state": "open", **at}], f"{_ISSUES}/1/comments": []}
+        for urn, (title, text) in TEXTS.items():
+            await made.known.ingest(world.request(text, owner=parts.SCOPE, urn=urn, title=title))
+        with smtp.serving() as box:
+            test_exactly_once.mailbox(rig, box)
+            async with parts.sourced(made, [*test_serving.served(rig, []), *_reads(pushed).served]):
+                _settle(task, made, folder)
+                yield Office(made, pushed, site, box, task)
+
+
+def _reads(pushed: Pushing) -> reading.Reading:
+    """Repositories for runs, from a clone that has all that was committed so far."""
+    workspace = clone.Workspace(pushed.folder / "reads", 1 << 30, 1 << 30)
+
+    async def opens(claim: Any) -> git.Repository:
+        at = command.remote(claim.spec.url, pushed.login, plain=True, authorities="", seconds=60)
+        bucket = limits.Bucket(6000, 1000)
+        return git.Repository(workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=time.monotonic)
+
+    measured = metrics.Metrics(prometheus_client.CollectorRegistry())
+    return reading.Reading(pushed.assigned, workspace, opens, measured, width=4, seconds=60.0, wall=lambda: NOW)
+
+
+def _settle(task: job.Job, made: parts.Parts, folder: Path) -> None:
+    """The environment of a run that has all tools but a sandbox."""
+    task.adopt(made.uid)
+    token = folder / "token"
+    token.write_text(made.token())
+    task.environment.update(
+        JERVIS_TASK_NAMESPACE=NAMESPACE,
+        JERVIS_KB_URL=made.kb_url,
+        JERVIS_RUN_TOKEN_FILE=str(token),
+        JERVIS_USE_DELEGATION_GRAPH="true",
+        JERVIS_USE_SPECIALIST_AGENTS="true",
+        JERVIS_USE_DAG_EXECUTION="true",
+        JERVIS_SOURCES_URL=made.sources_url,
+        JERVIS_WORK_DIR=str(folder / "work"),
+        JERVIS_MAIL_CONNECTION="mail",
+        JERVIS_TRACKER_CONNECTION="tracker",
+        JERVIS_WIKI_CONNECTION="wiki",
+        JERVIS_GIT_CONNECTION="code",
+        JERVIS_FETCH_HOSTS=json.dumps(["docs.example.com"]),
+        JERVIS_TRACKER_REPOSITORIES=json.dumps(["tracker/", "tracker/o/r"]),
+        JERVIS_WIKI_PAGES=json.dumps(["wiki/42"]),
+        JERVIS_PUSH_BRANCHES=json.dumps(["code/jervis/*"]),
+    )
