@@ -55,7 +55,7 @@ def test_nothing_is_there_that_no_process_needs(container: Container) -> None:
     kinds = ("**/tests", "**/*.pyi", "**/*.pyx", "**/*.[ch]", "numpy", "pip", "setuptools", "kubernetes/aio")
     assert [str(found) for kind in kinds for found in libraries.glob(kind)] == []
     # 16 of them are grammars (decision 0127), 11 come with the client of the Model Context Protocol and the scanner of
-    # secrets (decision 0137).
+    # secrets (docs/dependencies.md).
     assert len(list(libraries.glob("*.dist-info"))) <= 135
     packages = (container.root / "var/lib/dpkg/status").read_text().strip().split("\n\n")
     names = {parser.HeaderParser().parsestr(package)["Package"] for package in packages}

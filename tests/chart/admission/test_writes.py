@@ -96,6 +96,7 @@ WRITES = [
     Write("tenant", RUNS, spec(messages=[MESSAGE])),
     Write("tenant", RUNS, spec(answers=[ANSWER])),
     Write("tenant", RUNS, spec(approval={"verdict": "Approved"})),
+    Write("tenant", RUNS, spec(approvalPolicy={"expireAfter": "24h", "default": "Reject"})),
     Write("tenant", RUNS, spec(suspend=True)),
     Write("tenant", RUNS, spec(queuePosition=1)),
     Write("tenant", RUNS, spec(mode="Foreground")),
