@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from controllers import confined
 from controllers.pendingtask import job as runs
 from controllers.pendingtask.effects import run_token
 from controllers.sources import repositories
@@ -184,8 +185,7 @@ def _labels(one: Attempt) -> dict[str, str]:
 
 
 def _pod(one: Attempt, template: Template) -> dict[str, Any]:
-    run, user = template.run, template.run.run_as_user
-    owned = {} if user is None else {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
+    run = template.run
     *before, last = _containers(one, template)
     key = {"items": [{"key": runs.TOKEN_KEY, "path": runs.TOKEN_KEY}], "defaultMode": 0o440}
     volumes = [
@@ -197,13 +197,8 @@ def _pod(one: Attempt, template: Template) -> dict[str, Any]:
         volumes.append({"name": "query", "secret": {"secretName": one.job, **key}})
     return {
         **run.pod,
-        "restartPolicy": "Never",
-        "serviceAccountName": run.service_account,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 10,
+        **confined.pod(run.service_account, run.run_as_user),
         "tolerations": [dict(each) for each in run.tolerations],
-        "securityContext": {"runAsNonRoot": True, **owned, "seccompProfile": {"type": "RuntimeDefault"}},
         "initContainers": before,
         "containers": [last],
         "volumes": volumes,
@@ -267,13 +262,6 @@ _WORKING: tuple[dict[str, Any], ...] = (
 
 def _container(name: str, image: str, policy: str, values: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "name": name,
-        "image": image,
-        "imagePullPolicy": policy,
+        **confined.container(name, image, policy),
         "env": [{"name": f"JERVIS_ANALYZE_{key}", "value": value} for key, value in values.items()],
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
     }

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from controllers import confined
 from controllers.pendingtask import job as runs
 from controllers.pendingtask.effects import run_token
 from controllers.sources.meetings.store import Row
@@ -109,8 +110,7 @@ def _owner(row: Row, namespace: str) -> dict[str, Any]:
 
 
 def _pod(row: Row, template: Template) -> dict[str, Any]:
-    run, user = template.run, template.run.run_as_user
-    owned = {} if user is None else {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
+    run = template.run
     kept = ("imagePullSecrets", "priorityClassName", "runtimeClassName")
     values = {
         "URL": template.url,
@@ -123,19 +123,12 @@ def _pod(row: Row, template: Template) -> dict[str, Any]:
     token = {"secretName": row["job"], "items": [{"key": runs.TOKEN_KEY, "path": runs.TOKEN_KEY}], "defaultMode": 0o440}
     return {
         **{name: run.pod[name] for name in kept if name in run.pod},
-        "restartPolicy": "Never",
-        "serviceAccountName": run.service_account,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 10,
+        **confined.pod(run.service_account, run.run_as_user),
         **({"nodeSelector": dict(template.node_selector)} if template.node_selector else {}),
         "tolerations": [dict(one) for one in template.tolerations],
-        "securityContext": {"runAsNonRoot": True, **owned, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [
             {
-                "name": CONTAINER,
-                "image": template.image,
-                "imagePullPolicy": run.image_pull_policy,
+                **confined.container(CONTAINER, template.image, run.image_pull_policy),
                 "command": ["python", "-m", "orchestrator_job.transcribe"],
                 "env": [
                     # Nothing is looked up at a hub of models.
@@ -143,11 +136,6 @@ def _pod(row: Row, template: Template) -> dict[str, Any]:
                     *({"name": f"JERVIS_TRANSCRIBE_{name}", "value": value} for name, value in values.items()),
                 ],
                 "resources": dict(template.resources),
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
                 "volumeMounts": [
                     {"name": "tmp", "mountPath": _SCRATCH},
                     {"name": "token", "mountPath": _TOKEN, "readOnly": True},

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from controllers import confined
 from crds import exits, flags, order, pendingtask, trace
 from crds import labels as names
 from kube import lease
@@ -190,33 +191,15 @@ def _fence(token: lease.FencingToken) -> dict[str, str]:
 def _pod(
     task: pendingtask.PendingTask, attempt: int, job_name: str, template: Template, chosen: Mapping[flags.Flag, bool]
 ) -> dict[str, Any]:
-    user = template.run_as_user
-    owned = {} if user is None else {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
     pod: dict[str, Any] = {
         **template.pod,
-        "restartPolicy": "Never",
-        "serviceAccountName": template.service_account,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": template.grace_seconds,
-        "securityContext": {
-            "runAsNonRoot": True,
-            **owned,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        **confined.pod(template.service_account, template.run_as_user, template.grace_seconds),
         "containers": [
             {
-                "name": CONTAINER,
-                "image": template.image,
-                "imagePullPolicy": template.image_pull_policy,
+                **confined.container(CONTAINER, template.image, template.image_pull_policy),
                 "command": ["python", "-m", "orchestrator_job"],
                 "env": _environment(task, attempt, template, chosen),
                 "resources": dict(template.resources),
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
                 "terminationMessagePath": "/dev/termination-log",
                 "terminationMessagePolicy": "File",
                 "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *map(dict, template.volume_mounts)],  # noqa: S108  # a mount point

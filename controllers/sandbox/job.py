@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from controllers import confined
 from controllers.pendingtask import job as runs
 from controllers.pendingtask.effects import run_token
 from crds import labels, runtoken, values
@@ -137,19 +138,13 @@ def _labels(command: Command) -> dict[str, str]:
 
 
 def _pod(command: Command, template: Template) -> dict[str, Any]:
-    run, user = template.run, template.run.run_as_user
-    owned = {} if user is None else {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
+    run = template.run
     key = {"items": [{"key": runs.TOKEN_KEY, "path": runs.TOKEN_KEY}], "defaultMode": 0o440}
     empty = ("work", "left", "kept", "tmp", "command-tmp")
     return {
         **run.pod,
-        "restartPolicy": "Never",
-        "serviceAccountName": run.service_account,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 10,
+        **confined.pod(run.service_account, run.run_as_user),
         "tolerations": [dict(each) for each in run.tolerations],
-        "securityContext": {"runAsNonRoot": True, **owned, "seccompProfile": {"type": "RuntimeDefault"}},
         "initContainers": [_ours(FETCH, command, template), _command(command, template)],
         "containers": [_ours(REPORT, command, template)],
         "volumes": [
@@ -173,7 +168,7 @@ def _ours(step: str, command: Command, template: Template) -> dict[str, Any]:
         "PATCH_BYTES": str(limits.patch_bytes),
     }
     return {
-        **_container(step, template.run.image, template),
+        **confined.container(step, template.run.image, template.run.image_pull_policy),
         "command": ["python", "-m", "orchestrator_job.sandbox", step],
         "env": [{"name": f"JERVIS_SANDBOX_{key}", "value": value} for key, value in given.items()],
         "resources": dict(template.run.resources),
@@ -191,7 +186,7 @@ def _command(command: Command, template: Template) -> dict[str, Any]:
     limits = command.limits
     bounds = {"cpu": template.cpu, "memory": limits.memory}
     return {
-        **_container(COMMAND, template.images[command.image], template),
+        **confined.container(COMMAND, template.images[command.image], template.run.image_pull_policy),
         # Always ends with 0: how the command ended is a result, and report runs whatever it was.
         "command": ["/bin/sh", "-c", SCRIPT, "sandbox", str(limits.seconds), str(limits.output_bytes), *command.argv],
         "env": [{"name": "HOME", "value": _SCRATCH}, {"name": "CI", "value": "true"}],
@@ -201,17 +196,4 @@ def _command(command: Command, template: Template) -> dict[str, Any]:
             {"name": "left", "mountPath": _LEFT},
             {"name": "command-tmp", "mountPath": _SCRATCH},
         ],
-    }
-
-
-def _container(name_: str, image: str, template: Template) -> dict[str, Any]:
-    return {
-        "name": name_,
-        "image": image,
-        "imagePullPolicy": template.run.image_pull_policy,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
     }

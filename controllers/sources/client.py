@@ -16,12 +16,15 @@ import httpx
 import pydantic
 
 from controllers.sources.effects import wire
-from controllers.sources.effects.arguments import PushBranch
+from controllers.sources.effects.arguments import AddComment, CreateIssue, EditPage, PushBranch, UpdateIssue
 from controllers.sources.effects.wire import Outcome, State
 from crds import addresses, errors
 from kb import api
 
-__all__ = ["Client", "Outcome", "PushBranch", "Rejected", "State", "Unavailable", "token_file"]
+__all__ = [
+    "AddComment", "Client", "CreateIssue", "EditPage", "Outcome", "PushBranch", "Rejected", "State", "Unavailable",
+    "UpdateIssue", "token_file",
+]  # fmt: skip
 _OPERATIONAL = frozenset({408, 425, 429, 502, 503, 504})
 
 

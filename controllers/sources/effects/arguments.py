@@ -16,7 +16,7 @@ _PLACE = r"^([A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+){0,20})?$"
 
 
 def _line(text: str) -> str:
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
+    if any(ord(letter) < 32 or ord(letter) == 127 or letter in "\x85\u2028\u2029" for letter in text):
         raise ValueError("must be one line without control characters")
     return text
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
@@ -50,11 +49,6 @@ Address = Annotated[
     Line,
 ]
 Addresses = Annotated[tuple[Address, ...], Field(max_length=MOST_RECIPIENTS)]
-_Repository = Annotated[str, Field(max_length=256, pattern=r"^([A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+){0,20})?$")]
-_Issue = Annotated[str, Field(pattern=r"^([1-9][0-9]{0,9}|[A-Z][A-Z0-9_]{0,63}-[1-9][0-9]{0,9})$")]
-_Title = Annotated[str, Field(min_length=1, max_length=255), Line]
-_Text = Annotated[str, Field(min_length=1, max_length=32_000), AfterValidator(_text)]
-_Labels = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=100), Line], ...], Field(max_length=50)]
 _MessageId = Annotated[str, Field(max_length=500, pattern=r"^<[^<>\s]+@[^<>\s]+>$"), Line]
 
 
@@ -89,64 +83,21 @@ class SendMail(_Named):
         return self
 
 
-class Status(StrEnum):
-    """Whether an issue is worked on."""
-
-    OPEN = "open"
-    CLOSED = "closed"
-
-
-class CreateIssue(_Named):
+class CreateIssue(_Named, sources_client.CreateIssue):
     """`repository` is owner/name, for Jira the key of the project; left out where the Connection has only one."""
 
-    repository: _Repository = ""
-    title: _Title
-    text: _Text
-    labels: _Labels = ()
-    issue_type: Annotated[str, Field(min_length=1, max_length=64), Line] = "Task"
 
-
-class AddComment(_Named):
+class AddComment(_Named, sources_client.AddComment):
     """`issue` is its number, or the key of Jira."""
 
-    repository: _Repository = ""
-    issue: _Issue
-    text: _Text
 
-
-class UpdateIssue(_Named):
+class UpdateIssue(_Named, sources_client.UpdateIssue):
     """Changes what is given, at least one thing; `state` is for Git hosts alone."""
 
-    repository: _Repository = ""
-    issue: _Issue
-    title: _Title | None = None
-    text: _Text | None = None
-    state: Status | None = None
-    labels: _Labels | None = None
 
-    @model_validator(mode="after")
-    def _some(self) -> UpdateIssue:
-        if self.title is None and self.text is None and self.state is None and self.labels is None:
-            raise ValueError("give title, text, state or labels")
-        return self
-
-
-class Way(StrEnum):
-    """How a page is edited."""
-
-    APPEND = "append"
-    REPLACE = "replace"
-
-
-class EditPage(_Named):
+class EditPage(_Named, sources_client.EditPage):
     """`page` is the number of the page. `version`: the one that was read; a page that has another one by now is left
     as it is."""
-
-    page: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,19}$")]
-    text: _Text
-    way: Way = Way.APPEND
-    title: _Title | None = None
-    version: Annotated[int, Field(ge=1)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
