@@ -21,6 +21,9 @@ MEETINGS, TRANSCRIPTS = "meetings", "meeting_transcripts"
 """Meetings: {_id, clientId, projectId, groupId, file?, ...} and {_id, told} (`controllers.sources.meetings.store`)."""
 RECORDINGS, RECORDING_CHUNKS = "recordings.files", "recordings.chunks"
 """GridFS: {_id: the meeting's `file`, ...} and {files_id: the same, n, data} (`controllers.sources.meetings.audio`)."""
+METRICS = "delegation_metrics"
+"""What delegations took: {_id, taskUid, clientId, projectId, ...} (`orchestrator_job.delegation.metrics`). They outlive
+their tasks, and hold no word of them."""
 CHAT, CHAT_SUMMARIES = "chat_history", "chat_summaries"
 """What was said in conversations: {_id, clientId, projectId, groupId, conversation, ...}
 (`orchestrator_job.conversation`). They outlive their tasks."""
@@ -34,7 +37,6 @@ OF_RUNS: Mapping[str, str] = {
     "orchestrator_artifacts": "taskUid",
     "orchestrator_ledger": "taskUid",
     "orchestrator_journal": "taskUid",
-    "delegation_metrics": "taskUid",
     "orchestrator_prepared": "taskUid",
     "orchestrator_workspaces": "taskUid",
     "sandbox_commands": "taskUid",

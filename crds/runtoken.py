@@ -2,9 +2,9 @@
 
 A JSON Web Token (RFC 7519), HS256, media type `jervis-run+jwt`. Registered claims: `iss` jervis-operator, `sub` the
 task's uid, `aud` the services that accept it, `iat`, `exp`. Private claims: `ns`, `attempt`, `client`, `project`,
-`group`, `mode`, `ceiling` (0..3, the most urgent priority allowed), `principals` of a run on behalf of a user, and
-`repository` of a Job that analyzes code. Each of the last two has a media type of its own: such a token opens less, or
-other routes, than a run's.
+`group`, `mode`, `ceiling` (0..3, the most urgent priority allowed), `principals` of a run on behalf of a user,
+`repository` of a Job that analyzes code, and `sandbox` of one that runs a command of an agent. Each of the last three
+has a media type of its own: such a token opens less, or other routes, than a run's.
 Readers ignore unknown claims; a claim that changes its meaning gets another media type.
 
     Refused (Permanent)     the token is not accepted
@@ -43,7 +43,9 @@ AS_TYPE = "jervis-run-as+jwt"
 """Of a run that reads on behalf of a user: who ignores its `principals` would show it more, and refuses it."""
 ANALYSIS_TYPE = "jervis-analysis+jwt"
 """Of a Job that analyzes code: who does not know it gives it no right of a run."""
-_TYPES = (TYPE, AS_TYPE, ANALYSIS_TYPE)
+SANDBOX_TYPE = "jervis-sandbox+jwt"
+"""Of a Job that runs a command of an agent."""
+_TYPES = (TYPE, AS_TYPE, ANALYSIS_TYPE, SANDBOX_TYPE)
 ISSUER = "jervis-operator"
 KNOWLEDGE_BASE = "jervis-kb"
 ROUTER = "jervis-router"
@@ -112,7 +114,9 @@ class Run(BaseModel):
     principals: Annotated[tuple[access.Principal, ...], Field(max_length=access.MOST_OF_ONE)] = ()
     """As whom the run reads; empty: all of the scope."""
     repository: Annotated[str, Field(max_length=511, pattern=r"^\S*$")] = ""
-    """ORG/NAME of a Job that analyzes it for the task, or for the ad-hoc query of that id; empty: a run."""
+    """ORG/NAME of a Job that analyzes it for the task, or for the ad-hoc query of that id; empty: no analysis."""
+    sandbox: bool = False
+    """Of the Job that brings the workspace of a command and takes its result."""
 
     @model_validator(mode="after")
     def _of_a_client(self) -> Run:
@@ -120,6 +124,8 @@ class Run(BaseModel):
             raise ValueError("a run's scope names a client")
         if self.analysis and self.principals:
             raise ValueError("code is analyzed as a whole, on behalf of no user")
+        if self.sandbox and (self.analysis or self.principals):
+            raise ValueError("a sandbox is neither an analysis nor on behalf of a user")
         return self
 
     @property
@@ -130,6 +136,8 @@ class Run(BaseModel):
     @property
     def media_type(self) -> str:
         """`typ` of its token."""
+        if self.sandbox:
+            return SANDBOX_TYPE
         return ANALYSIS_TYPE if self.analysis else AS_TYPE if self.principals else TYPE
 
 
@@ -263,6 +271,7 @@ def _payload(claims: Claims) -> dict[str, Any]:
         "ceiling": int(claims.ceiling),
         **({"principals": list(claims.principals)} if claims.principals else {}),
         **({"repository": claims.repository} if claims.repository else {}),
+        **({"sandbox": True} if claims.sandbox else {}),
     }
 
 
@@ -280,6 +289,7 @@ def _claims(payload: Mapping[str, Any]) -> Claims:
             ceiling=payload["ceiling"],
             principals=tuple(payload.get("principals", ())),
             repository=payload.get("repository", ""),
+            sandbox=payload.get("sandbox", False),
             audience=tuple(payload["aud"]),
             issued_at=datetime.fromtimestamp(payload["iat"], UTC),
             expires_at=datetime.fromtimestamp(payload["exp"], UTC),

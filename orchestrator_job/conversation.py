@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -38,10 +38,13 @@ SUMMARIZED_CHARS = 16_000
 """A conversation whose exchanges outside of its summary are longer gets a new summary."""
 _KEPT_CHARS = 4_000
 """Of the latest exchanges, which stay as they were said."""
+_BATCH_CHARS = 24_000
+"""Most that one summary takes in, or one exchange; what is left is the next one's."""
 SUMMARY_CHARS = 4_000
-_TEXT_CHARS = 16_000
-"""Of one side of an exchange that are kept."""
-_SECONDS = 20.0
+_TEXT_CHARS = 12_000
+"""Of one side of an exchange that are kept: both fit into one summary."""
+SECONDS = 20.0
+"""Most time of a summary."""
 _ANSWER_TOKENS = 1024
 
 _INSTRUCTIONS = f"""{TAG}
@@ -50,6 +53,9 @@ You keep the summary of a conversation between a user and an assistant up to dat
 Write the new summary, at most 600 words: what the user wants, decided, prefers and has been answered, with names,
 dates, numbers and sources as they were said; what was corrected later only as it is now. Write in the language of the
 conversation, and nothing but the summary."""
+
+Asks = Callable[[list[dict[str, str]]], Awaitable[router_client.Reply]]
+"""Sends messages to a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +123,9 @@ class Conversation:
         else:
             summary = None
         rows = await self._database.find(
-            leftovers.CHAT, found, sort=[("at", -1), ("_id", -1)], fields=["asked", "answered", "at"]
+            leftovers.CHAT, found, sort=[("at", -1), ("_id", -1)], fields=["asked", "answered", "at"], limit=MOST
         )
-        latest = [Exchange(one["asked"], one["answered"], one["at"]) for one in rows[:MOST]]
+        latest = [Exchange(one["asked"], one["answered"], one["at"]) for one in rows]
         return History(summary["text"] if summary else "", tuple(reversed(latest)))
 
     async def shown(self, most: int) -> str:
@@ -131,23 +137,19 @@ class Conversation:
         body = {"asked": asked[:_TEXT_CHARS], "answered": answered[:_TEXT_CHARS]}
         return Remember(self._database, guard, {**self._of, **body}, self._now())
 
-    async def summarize(
-        self, guard: fence.Fence, round_number: int, limit: int, ask: Callable[[list[dict[str, str]]], Any]
-    ) -> bool:
+    async def summarize(self, guard: fence.Fence, round_number: int, limit: int, ask: Asks) -> bool:
         """Replace the summary when much was said since; whether it was. `ask` gives the model's reply to messages,
         `limit` is the most model calls of the round. A failure is logged: the next question tries again."""
         if not self.there:
             return False
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(SECONDS):
                 return await self._summarized(guard, round_number, limit, ask)
         except (crds.errors.JervisError, TimeoutError) as error:
             _log.warning("the conversation has no new summary", reason=str(error) or type(error).__name__)
             return False
 
-    async def _summarized(
-        self, guard: fence.Fence, round_number: int, limit: int, ask: Callable[[list[dict[str, str]]], Any]
-    ) -> bool:
+    async def _summarized(self, guard: fence.Fence, round_number: int, limit: int, ask: Asks) -> bool:
         now = self._now()
         before = await self._database.find_one(leftovers.CHAT_SUMMARIES, {"_id": self._summary_id()})
         since: dict[str, Any] = {"at": {"$gt": before["until"]}} if before else {}
@@ -156,6 +158,7 @@ class Conversation:
             {**self._of, "expiresAt": {"$gt": now}, **since},
             sort=[("at", 1), ("_id", 1)],
             fields=["asked", "answered", "at"],
+            limit=MOST,
         )
         older = _older([Exchange(one["asked"], one["answered"], one["at"]) for one in rows])
         if not older:
@@ -226,7 +229,8 @@ def messages(summary: str, older: Sequence[Exchange]) -> list[dict[str, str]]:
 
 
 def _older(exchanges: Sequence[Exchange]) -> list[Exchange]:
-    """Those to be summarized: all but the latest, once they are long together."""
+    """Those to be summarized, oldest first: all but the latest, once they are long together, as many as one summary
+    takes in."""
     sizes = [len(one.asked) + len(one.answered) for one in exchanges]
     if sum(sizes) <= SUMMARIZED_CHARS:
         return []
@@ -234,15 +238,17 @@ def _older(exchanges: Sequence[Exchange]) -> list[Exchange]:
     while kept and sizes[kept - 1] <= left:
         left -= sizes[kept - 1]
         kept -= 1
-    return list(exchanges[:kept])
+    taken, room = 0, _BATCH_CHARS
+    while taken < kept and (sizes[taken] <= room or not taken):
+        room -= sizes[taken]
+        taken += 1
+    return list(exchanges[:taken])
 
 
-def asker(
-    router: router_client.Client, model: str, urgency: priority.Priority, num_ctx: int | None
-) -> Callable[[list[dict[str, str]]], Any]:
+def asker(router: router_client.Client, model: str, urgency: priority.Priority, num_ctx: int | None) -> Asks:
     """The `ask` of `Conversation.summarize`."""
 
-    def ask(talk: list[dict[str, str]]) -> Any:
+    def ask(talk: list[dict[str, str]]) -> Awaitable[router_client.Reply]:
         return router.converse(model, talk, urgency, None, num_ctx, _ANSWER_TOKENS)
 
     return ask

@@ -62,11 +62,18 @@ class Database:
         return dict(found) if found is not None else None
 
     async def find(
-        self, collection: str, query: Mapping[str, Any], *, sort: Sequence[tuple[str, int]], fields: Sequence[str]
+        self,
+        collection: str,
+        query: Mapping[str, Any],
+        *,
+        sort: Sequence[tuple[str, int]],
+        fields: Sequence[str],
+        limit: int = 0,
     ) -> list[Document]:
-        """All matches, with `fields` only."""
+        """All matches, with `fields` only; with a `limit` the first ones."""
         return await self.call(
-            f"read {collection}", lambda: list(self._at(collection).find(query, projection=list(fields), sort=sort))
+            f"read {collection}",
+            lambda: list(self._at(collection).find(query, projection=list(fields), sort=sort, limit=limit)),
         )
 
     async def insert(self, collection: str, document: Mapping[str, Any]) -> None:

@@ -89,10 +89,12 @@ class Run:
         )
         self._guard = fence.Fence(database, settings.task_uid, settings.attempt, holder)
         self._store = artifacts.Artifacts(database, self._guard, now)
+        self._ends = 0.0
 
     async def to_end(self, request: drain.Request) -> outcome.Outcome:
         """Work until there is an outcome. After a stop request the running node has the grace period to end."""
         loop = asyncio.get_running_loop()
+        self._ends = loop.time() + self._settings.working_seconds
         work = asyncio.ensure_future(self._work(request))
 
         def limit(reason: str) -> None:
@@ -335,8 +337,11 @@ class Run:
             _log.warning("tidying failed", reason=error.message)
 
     async def _summarize(self, task: memory.TaskMemory, round_number: int) -> None:
-        """Keep the summary of a long conversation up to date. A failure does not change the outcome."""
+        """Keep the summary of a long conversation up to date. A failure does not change the outcome, nor does the
+        deadline: without time for it there is none."""
         settings = self._settings
+        if asyncio.get_running_loop().time() + conversation.SECONDS >= self._ends:
+            return
         model, window = settings.model, settings.num_ctx
         if settings.planner_model:
             model, window = settings.planner_model, settings.planner_num_ctx

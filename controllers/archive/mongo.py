@@ -27,7 +27,7 @@ ARCHIVE = leftovers.ARCHIVE
 MEMORY = leftovers.MEMORY
 RESULTS = leftovers.RESULTS
 FENCES, JOURNAL, LEDGER = "orchestrator_fences", "orchestrator_journal", "orchestrator_ledger"
-ARTIFACTS, METRICS = "orchestrator_artifacts", "delegation_metrics"
+ARTIFACTS, METRICS = "orchestrator_artifacts", leftovers.METRICS
 """What runs write while they work (`orchestrator_job`)."""
 _MOST_WRITTEN = 5000
 """Documents of one task that are read of each: forty delegations with a hundred events each, and some."""
@@ -47,6 +47,10 @@ _OF_MEMORY = (
     [("archived", pymongo.ASCENDING), ("_id", pymongo.ASCENDING)],
     [("correlationId", pymongo.ASCENDING), ("scope.clientId", pymongo.ASCENDING)],
 )
+_OF_CHAT = [
+    *((field, pymongo.ASCENDING) for field in ("clientId", "projectId", "groupId", "conversation")),
+    ("at", pymongo.DESCENDING),
+]
 _SUMMARY = {"object.spec.content": 0, "object.spec.messages": 0, "result": 0}
 
 
@@ -106,6 +110,13 @@ class Archive:
                 await self._archive.create_index(keys)
             for keys in _OF_MEMORY:
                 await self._database[MEMORY].create_index(keys)
+            # What runs write is read, pruned and swept by its task; runs themselves make no indexes.
+            for name, field in LEFTOVERS.items():
+                if field != "_id":
+                    await self._database[name].create_index([(field, pymongo.ASCENDING)])
+            await self._database[leftovers.CHAT].create_index(_OF_CHAT)
+            for field in ("taskUid", "expiresAt"):
+                await self._database[METRICS].create_index([(field, pymongo.ASCENDING)])
 
     async def results(self, uids: Collection[str]) -> AsyncGenerator[Mapping[str, Any]]:
         """The documents of `task_results` that these tasks have, one after the other. Raises `Unavailable`."""

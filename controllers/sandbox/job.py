@@ -103,7 +103,8 @@ def manifest(command: Command, template: Template, token: lease.FencingToken) ->
 
 
 def secret(command: Command, template: Template, uid: str, signer: runtoken.Signer) -> dict[str, Any]:
-    """The Secret of the Job `uid`, which owns it: a token for the knowledge base, for the command's scope."""
+    """The Secret of the Job `uid`, which owns it: a token for content of the command's scope, and for nothing
+    else."""
     claims = runtoken.Run(
         task_uid=command.task_uid,
         namespace=command.namespace,
@@ -111,6 +112,7 @@ def secret(command: Command, template: Template, uid: str, signer: runtoken.Sign
         scope=command.scope,
         mode=Mode.BACKGROUND,
         ceiling=Priority.P3,
+        sandbox=True,
     )
     lifetime = timedelta(seconds=command.limits.seconds + AROUND_SECONDS) + _MARGIN
     signed = signer.sign(claims, lifetime, (runtoken.KNOWLEDGE_BASE,))

@@ -3,7 +3,8 @@
 A run reads, stores content, and adds what its tools are for: pages that it was allowed to fetch, what a user said,
 rules and procedures that a person approved. A run on behalf of a user adds nothing that others would see.
 
-The token of a Job that analyzes code writes in its own scope what the Job found, and reads nothing else.
+The token of a Job that analyzes code writes in its own scope what the Job found, and reads nothing else. That of a Job
+that runs a command of an agent reads and stores content, the workspace and its result.
 A new route is closed to runs until it stands here.
 """
 
@@ -62,6 +63,9 @@ _ANALYSIS_ROUTES = frozenset(
 """What a Job that analyzes code hands over, in its own scope; of a structure, that of its own repository."""
 
 
+_SANDBOX_ROUTES = frozenset({_CONTENT, ("GET", "/api/v1/content/{key}")})
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """The rights of one verified run token."""
@@ -73,6 +77,8 @@ class Pass:
         """For messages and logs: the run, without anything of its content."""
         if self.claims.analysis:
             return f"analysis {self.claims.task_uid} in {self.claims.namespace}"
+        if self.claims.sandbox:
+            return f"sandbox of task {self.claims.task_uid} in {self.claims.namespace}"
         return f"run {self.claims.attempt} of task {self.claims.task_uid} in {self.claims.namespace}"
 
     @property
@@ -95,15 +101,22 @@ class Pass:
         asked = (method, route)
         if self.claims.analysis:
             return asked in _ANALYSIS_ROUTES
+        if self.claims.sandbox:
+            return asked in _SANDBOX_ROUTES
         return asked in _ROUTES or asked == _CONTENT or (asked in _ADDS and not self.claims.principals)
 
     def reads(self, method: str, route: str) -> bool:
         """Whether the route is one of those that a run reads by: the tools at `/mcp` add nothing for it, because there
         is no person there who approves."""
-        return not self.claims.analysis and (method, route) in _ROUTES
+        return self._runs and (method, route) in _ROUTES
 
     def allows(self, where: scope.Scope, *, writing: bool) -> bool:
-        """Whether it may read or write in `where`: exactly its scope, and to read, what belongs to no client. An
-        analysis has nothing to do with that."""
-        reads_global = where.is_global and not writing and not self.claims.analysis
+        """Whether it may read or write in `where`: exactly its scope, and to read, what belongs to no client. The
+        Jobs beside a run have nothing to do with that."""
+        reads_global = where.is_global and not writing and self._runs
         return reads_global or where == self.claims.scope
+
+    @property
+    def _runs(self) -> bool:
+        """Whether it is of a run itself."""
+        return not self.claims.analysis and not self.claims.sandbox

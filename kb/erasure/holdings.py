@@ -57,6 +57,7 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
         "observers": Collection(database, observers.COLLECTION, _clients),
         "rules": Collection(database, rules.COLLECTION),
         "procedures": Collection(database, procedures.COLLECTION, _clients),
+        "delegationMetrics": Collection(database, leftovers.METRICS, _without_group),
         "conversations": Collection(database, leftovers.CHAT),
         "conversationSummaries": Collection(database, leftovers.CHAT_SUMMARIES),
         "sessionEntries": Collection(database, session.COLLECTION, _without_group),

@@ -10,7 +10,7 @@ without success, with what was found and what is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -133,8 +133,10 @@ class Executor:
             return ended if isinstance(ended, Waiting) else ended.output
         return await self._escalated(message, ended)
 
-    def opening(self, agent: registry.Agent, message: models.DelegationMessage) -> list[talk.Message]:
-        """The beginning of an agent's talk."""
+    def opening(
+        self, agent: registry.Agent, message: models.DelegationMessage, offered: Collection[str]
+    ) -> list[talk.Message]:
+        """The beginning of an agent's talk; `offered` are the tools that it has in this run."""
         return talk.opening(
             agent.prompt,
             message,
@@ -142,6 +144,7 @@ class Executor:
             self._held,
             earlier=self._earlier if message.depth == 1 else (),
             done=self._done,
+            lacking=[name for name in agent.capability.tool_names if name not in offered],
             context_tokens=agent.context_tokens,
             window=self._means.window,
         )
@@ -263,7 +266,7 @@ class _Loop:
 
     async def _reported(self) -> models.AgentOutput:
         """The report."""
-        turns = self._executor.opening(self._agent, self._message)
+        turns = self._executor.opening(self._agent, self._message, self._tools)
         tries, pieces = 0, ""
         while True:
             reply = await self._reply(turns)

@@ -2,7 +2,7 @@
 
 {_id: "<task uid>/<delegation>", taskUid, clientId, projectId, round, the fields of DelegationMetrics,
 parentDelegationId, depth, status, confidence, needsVerification, createdAt, expiresAt}. Expired ones are deleted at the
-end of a run, because not every MongoDB has TTL indexes; those of a task go with it.
+end of a run, because not every MongoDB has TTL indexes; they stay when their task goes, and go with its scope.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from crds import scope
+from crds import leftovers, scope
 from orchestrator_job import fence, mongo
 from orchestrator_job.delegation import models, progress
 from orchestrator_job.delegation.models import DelegationStatus
 
-COLLECTION = "delegation_metrics"
 LIFE = timedelta(days=90)
 
 
@@ -51,11 +50,11 @@ class Metrics:
             "expiresAt": now + LIFE,
         }
         await self._guard.keep(
-            lambda: self._database.update(COLLECTION, own, {"$set": document}, upsert=True),
-            lambda: self._database.delete(COLLECTION, own),
+            lambda: self._database.update(leftovers.METRICS, own, {"$set": document}, upsert=True),
+            lambda: self._database.delete(leftovers.METRICS, own),
         )
 
 
 async def expire(database: mongo.Database, now: datetime) -> int:
     """Delete the expired ones; returns their number."""
-    return await database.delete(COLLECTION, {"expiresAt": {"$lt": now}})
+    return await database.delete(leftovers.METRICS, {"expiresAt": {"$lt": now}})

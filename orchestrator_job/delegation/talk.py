@@ -38,13 +38,16 @@ def opening(
     *,
     earlier: Sequence[models.AgentOutput] = (),
     done: Sequence[str] = (),
+    lacking: Sequence[str] = (),
     context_tokens: int,
     window: int,
 ) -> list[Message]:
     """System and user message. `agent` is its prompt, the tag line first; `earlier` what was handed back before it,
-    `done` a line for each effect that the task has had already; `window` is in tokens."""
+    `done` a line for each effect that the task has had already, `lacking` names the tools of its prompt that this run
+    does not have; `window` is in tokens."""
     language = f'Write RESULT in the language with the code "{message.response_language}".'
-    system = "\n\n".join([agent, _DATA, language, protocol.INSTRUCTIONS]) + prompt.rules(held)
+    absent = [f"This run does not have: {', '.join(lacking)}. Say what that leaves open."] if lacking else []
+    system = "\n\n".join([agent, *absent, _DATA, language, protocol.INSTRUCTIONS]) + prompt.rules(held)
     parts = [f"Today: {today.isoformat()}"]
     if held.context:
         parts.append(f'<context about="the user">\n{prompt.defuse(held.context)}\n</context>')

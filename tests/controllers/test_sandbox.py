@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -66,11 +67,18 @@ def test_one_job_per_command_that_is_never_tried_twice() -> None:
 def test_the_token_is_for_the_knowledge_base_and_the_scope_alone(tmp_path: Path) -> None:
     (tmp_path / keyring.SIGNING).write_text("key-" * 12)
     now = datetime(2027, 3, 1, tzinfo=UTC)
-    signer = runtoken.Signer(keyring.Keyring(tmp_path, lambda: 0.0), lambda: now)
+    keys = keyring.Keyring(tmp_path, lambda: 0.0)
+    signer = runtoken.Signer(keys, lambda: now)
     made = job.secret(command(), TEMPLATE, "job-uid", signer)
     assert made["type"] == "jervis.dev/run-token"
     assert made["metadata"]["ownerReferences"][0]["uid"] == "job-uid"
     assert list(made["data"]) == ["token"]
+    token = base64.b64decode(made["data"]["token"]).decode()
+    claims = runtoken.Verifier(keys, lambda: now, runtoken.KNOWLEDGE_BASE).verify(token)
+    assert (claims.sandbox, claims.scope, claims.task_uid) == (True, command().scope, command().task_uid)
+    for service in (runtoken.ROUTER, runtoken.SOURCES):
+        with pytest.raises(runtoken.WrongAudience):
+            runtoken.Verifier(keys, lambda: now, service).verify(token)
 
 
 @pytest.mark.parametrize(

@@ -161,3 +161,28 @@ async def test_a_summary_that_fails_changes_nothing(
     await _asked(task, store, FIRST)
     assert store.all(leftovers.CHAT_SUMMARIES) == []
     assert len(store.all(leftovers.CHAT)) == 13
+
+
+@pytest.mark.services
+async def test_a_backlog_is_summarized_part_by_part(
+    tmp_path: Path, store: job.Store, mongodb_uri: str, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    _long(store, 40)
+    fake.set_script({job.TAG: [job.reply()] * 2, "job.summarize/v1": ["The first part.", "Both parts."]})
+    for until in (14, 29):
+        await _asked(job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url), store, FIRST)
+        [made] = store.all(leftovers.CHAT_SUMMARIES)
+        assert made["until"] == AT + timedelta(minutes=until)
+    second = _prompts(fake, "job.summarize/v1")[1]
+    assert ("The first part." in second, "question 14 " in second, "question 15 " in second) == (True, False, True)
+
+
+@pytest.mark.services
+async def test_a_run_at_its_deadline_makes_no_summary(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    _long(store, 12)
+    fake.set_script({job.TAG: [job.reply()], "job.summarize/v1": ["Never asked for."]})
+    task.environment |= {"JERVIS_WALL_CLOCK_SECONDS": str(conversation.SECONDS + 9), "JERVIS_DRAIN_GRACE_SECONDS": "10"}
+    await _asked(task, store, FIRST)
+    assert (_prompts(fake, "job.summarize/v1"), store.all(leftovers.CHAT_SUMMARIES)) == ([], [])

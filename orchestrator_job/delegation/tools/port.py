@@ -25,7 +25,7 @@ class Tier(IntEnum):
     FREE      nothing: it reads, or changes what is the run's own
     NAMED     every aim of the call (recipient, repository, issue, page, host) was named by the user; else a person
               decides
-    APPROVED  a person decides, whoever named it
+    APPROVED  a person decides, also about what the user named
     """
 
     FREE = 0

@@ -7,7 +7,7 @@ from controllers.memory import mongo as memory
 from crds import leftovers, sandbox
 from orchestrator_job import artifacts, checkpoints, fence, ledger, outcome
 from orchestrator_job import memory as read
-from orchestrator_job.delegation import journal, metrics
+from orchestrator_job.delegation import journal
 from orchestrator_job.delegation.tools import checkout, outside
 
 
@@ -21,7 +21,6 @@ def test_every_collection_of_a_run_is_swept_and_the_notices_and_effects() -> Non
         outcome.RESULTS,
         read.COLLECTION,
         journal.COLLECTION,
-        metrics.COLLECTION,
         checkout.COLLECTION,
         outside.COLLECTION,
         sandbox.COLLECTION,

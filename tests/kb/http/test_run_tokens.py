@@ -30,11 +30,16 @@ HOUR = timedelta(hours=1)
 
 
 def signed(
-    where: scope.Scope, *, ceiling: Priority = Priority.P3, lifetime: timedelta = HOUR, repository: str = ""
+    where: scope.Scope,
+    *,
+    ceiling: Priority = Priority.P3,
+    lifetime: timedelta = HOUR,
+    repository: str = "",
+    sandbox: bool = False,
 ) -> str:
     run = runtoken.Run(
         task_uid="0b7f", namespace="team-a", attempt=2, scope=where, mode=Mode.BACKGROUND, ceiling=ceiling,
-        repository=repository,
+        repository=repository, sandbox=sandbox,
     )  # fmt: skip
     return runtoken.Signer(lambda: KEYS, lambda: BEGIN).sign(run, lifetime)
 
@@ -166,6 +171,20 @@ async def test_an_analysis_stores_its_overview_and_reads_nothing(http: httpx.Asy
     ):
         with pytest.raises(client.Rejected, match="may not call"):
             await call()
+
+
+async def test_a_sandbox_reads_and_stores_content_of_its_scope_and_nothing_else(http: httpx.AsyncClient) -> None:
+    """What its command could do with the token, were it to get at it."""
+    own = client.Client(str(http.base_url), http, signed(scopes.SHOP, sandbox=True))
+    ref = await own.store(scopes.SHOP, b"a workspace")
+    assert await own.fetch(scopes.SHOP, ref.key) == b"a workspace"
+    for where in (scopes.TILL, scopes.ACME, scopes.GLOBAL):
+        with pytest.raises(client.Rejected, match="in this scope"):
+            await own.fetch(where, ref.key)
+    for method, path in [*ADDED, ("POST", "/api/v1/retrieve"), ("GET", "/api/v1/rules"), ("POST", "/mcp")]:
+        headers = bearer(signed(scopes.SHOP, sandbox=True))
+        answer = await http.request(method, path, headers=headers, json=asked(scopes.SHOP))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden"), path
 
 
 async def test_an_expired_or_changed_one_is_no_token_even_where_none_is_asked_for(http: httpx.AsyncClient) -> None:

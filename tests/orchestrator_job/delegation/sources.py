@@ -52,7 +52,7 @@ class Sources:
 
 @contextlib.asynccontextmanager
 async def serving() -> AsyncIterator[Sources]:
-    """A sources process on a free port of loopback. Its tasks are told apart by their tokens."""
+    """A sources process on a free port of loopback. The tokens distinguish its tasks."""
     sources = Sources()
     app = web.Application()
     app.router.add_post("/api/v1/effects/{name}", sources.post)

@@ -35,6 +35,8 @@ async def test_a_loop_calls_tools_and_reports(
     turns = asked[1]["body"]["messages"]
     assert [one["role"] for one in turns] == ["system", "user", "assistant", "tool"]
     assert turns[0]["content"].startswith("[prompt:job.agent.Research/v1]")
+    absent = "This run does not have: read_source, related, code_where, code_outline, fetch_page."
+    assert absent in turns[0]["content"]
     assert turns[3]["content"].count("</document>") == 1
     assert "[prompt:" not in turns[3]["content"]
     [counted] = store.all("delegation_metrics")

@@ -120,7 +120,7 @@ async def test_a_foreign_recipient_is_held_and_edited(
     assert proposed["action"]["arguments"]["to"] == ["x@evil.example"]
     assert outside.effects == {}
 
-    # Nobody has decided: the same request again, and no model is asked.
+    # There is no decision yet: the same request again, and no model is asked.
     assert (await task.run(attempt=2)).message["exitReason"] == "NeedsApproval"
     assert fake.count(path="/api/chat") == 5
 
