@@ -41,7 +41,7 @@ def main() -> int:
     fields.update(task_uid=configured.task_uid, task=configured.task_name, attempt=configured.attempt)
     if configured.traceparent:
         fields.update(trace_id=configured.traceparent.split("-")[1])
-    traced = spans.start(configured.tracing and bool(configured.traceparent), "jervis-orchestrator-job")
+    traced = spans.start(configured.traces, "jervis-orchestrator-job")
     ended = _run(configured, request, fields, traced)
     status = _report(ended, reporting, configured.task_uid, configured.attempt)
     # Last: an unavailable collector must not delay the message to the operator.

@@ -105,8 +105,8 @@ class Ledger:
         await self._mark(key, "done", decided.wire(), decidedBy=decided.request_id)
         return decided
 
-    async def effects(self, before_round: int) -> list[Mapping[str, Any]]:
-        """The entries of the task's delegations in rounds before this one that are done, oldest first."""
+    async def effects(self, before_round: int, from_round: int = 0) -> list[Mapping[str, Any]]:
+        """The entries of the task's delegations in these rounds that are done, oldest first."""
         entries = await self._database.find(
             COLLECTION,
             {"taskUid": self._guard.task_uid, "state": "done", "intent.tool": {"$exists": True}},
@@ -114,7 +114,7 @@ class Ledger:
             fields=["step", "intent", "result"],
         )
         found = ((_ROUND.match(str(one["step"])), one) for one in entries)
-        return [one for match, one in found if match is not None and int(match[1]) < before_round]
+        return [one for match, one in found if match is not None and from_round <= int(match[1]) < before_round]
 
     async def decided(self, step: str, ordinal: int) -> pendingtask.Decided | None:
         """The decision that `decide` has found earlier; None while there is none."""

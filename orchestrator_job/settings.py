@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from crds.pendingtask import Mode
@@ -57,6 +57,11 @@ class Settings(BaseSettings):
 
     tracing: bool = False
     """Record spans of a traced task's run; the standard OTEL_ variables configure the exporter."""
+    otlp_endpoint: Annotated[
+        str,
+        Field(validation_alias=AliasChoices("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")),
+    ] = ""
+    """Where the exporter sends them, which reads it itself. Empty: no spans, in place of a try at localhost."""
 
     database: Annotated[str, Field(min_length=1)] = "jervis"
     max_steps: Annotated[int, Field(ge=1, le=500)] = 500
@@ -95,6 +100,11 @@ class Settings(BaseSettings):
     def plans(self) -> bool:
         """Whether this run makes a plan: a person who waits for an answer does not wait for a plan."""
         return bool(self.planner_model) and self.mode is Mode.BACKGROUND
+
+    @property
+    def traces(self) -> bool:
+        """Whether this run records spans."""
+        return self.tracing and bool(self.traceparent) and bool(self.otlp_endpoint)
 
     @property
     def working_seconds(self) -> float:

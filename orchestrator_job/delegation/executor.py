@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-import structlog
 from pydantic import Field
 
 import crds.errors
 from crds import scope
 from crds.priority import Priority
-from orchestrator_job import errors, ledger, outcome, patience, standing, stuck
+from orchestrator_job import errors, ledger, outcome, patience, standing, stuck, telemetry
 from orchestrator_job.delegation import (
     acting,
     asking,
@@ -38,8 +37,6 @@ from orchestrator_job.delegation import (
 )
 from orchestrator_job.delegation.journal import Kind
 from orchestrator_job.delegation.tools import port
-
-_log = structlog.get_logger("orchestrator_job.delegation.executor")
 
 MISTAKES = 5
 """Calls of a tool that does not exist, is forbidden, or has wrong arguments, before the loop ends."""
@@ -59,6 +56,7 @@ class Means:
     book: ledger.Ledger
     counts: metrics.Metrics
     insistence: patience.Patience
+    recorder: telemetry.Recorder
     viewer: scope.Scope
     model: str
     urgency: Priority
@@ -129,9 +127,9 @@ class Executor:
         except errors.BudgetExhausted as error:
             return made.stopped(message, agent.capability.name, error, made.Made())
         ended = await _Loop(self, self._means, self._held, agent, message).run()
-        if isinstance(ended, Waiting) or not self._escalates(ended, agent):
-            return ended if isinstance(ended, Waiting) else ended.output
-        return await self._escalated(message, ended)
+        if isinstance(ended, Waiting):
+            return ended
+        return await self._escalated(message, ended) if ended.escalates else ended.output
 
     def opening(
         self, agent: registry.Agent, message: models.DelegationMessage, offered: Collection[str]
@@ -181,13 +179,6 @@ class Executor:
         except KeyError:
             return self._agents.legacy
 
-    def _escalates(self, ended: _Ended, agent: registry.Agent) -> bool:
-        return (
-            ended.reported
-            and agent.capability.name != registry.LEGACY
-            and isinstance(protocol.verdict(ended.output, tries=protocol.RETRIES), protocol.Escalate)
-        )
-
     async def _escalated(self, message: models.DelegationMessage, ended: _Ended) -> models.AgentOutput | Waiting:
         """The LegacyAgent, with what the first one reported; of the two reports the one that can be used."""
         first = ended.output
@@ -214,10 +205,11 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """`reported`: by the agent itself; else it was stopped."""
+    """`reported`: by the agent itself; else it was stopped. `escalates`: the LegacyAgent takes it over."""
 
     output: models.AgentOutput
     reported: bool
+    escalates: bool
     subs: int
 
 
@@ -245,6 +237,7 @@ class _Loop:
         self._calls = 0
         self._tokens = 0
         self._mistakes = 0
+        self._retries = 0
         self._record: journal.Record
 
     async def run(self) -> _Ended | Waiting:
@@ -254,14 +247,25 @@ class _Loop:
         if begun is None:
             begun = {"at": self._means.now().isoformat(), "agent": self._agent.capability.name}
             await self._record.keep(0, Kind.BEGUN, begun)
-        try:
-            ended = _Ended(await self._reported(), reported=True, subs=len(self._made.subs))
-        except _Held as held:
-            return held.waiting
-        except (errors.BudgetExhausted, errors.Stuck) as error:
-            output = made.stopped(self._message, self._agent.capability.name, error, self._made)
-            ended = _Ended(self._made.into(output), reported=False, subs=len(self._made.subs))
-        await self._count(begun["at"], ended.output)
+        name = self._agent.capability.name
+        with self._means.recorder.agent(name, self._message.delegation_id, self._means.model) as tell:
+            try:
+                output = await self._reported()
+                # Reported by the agent itself; a stopped one is not asked of another agent.
+                judged = protocol.verdict(output, tries=protocol.RETRIES)
+                escalates = isinstance(judged, protocol.Escalate) and name != registry.LEGACY
+                ended = _Ended(output, reported=True, escalates=escalates, subs=len(self._made.subs))
+            except _Held as held:
+                tell("jervis.waiting", True)
+                return held.waiting
+            except (errors.BudgetExhausted, errors.Stuck) as error:
+                tell("error.type", error.reason.value)
+                output = self._made.into(made.stopped(self._message, name, error, self._made))
+                ended = _Ended(output, reported=False, escalates=False, subs=len(self._made.subs))
+            tell("jervis.success", ended.output.success)
+            tell("jervis.confidence", ended.output.confidence)
+        took, went = (self._tokens, self._calls, ended.subs), (ended.reported, ended.escalates, self._retries)
+        await self._means.counts.record(self._message, ended.output, metrics.End(name, begun["at"], *took, *went))
         return ended
 
     async def _reported(self) -> models.AgentOutput:
@@ -291,6 +295,7 @@ class _Loop:
             if not isinstance(judged, protocol.Retry) or last:
                 return self._made.into(output)
             tries, pieces = tries + 1, ""
+            self._retries = tries
             turns.append(talk.again(judged.why))
 
     async def _reply(self, turns: list[talk.Message]) -> made.Reply:
@@ -347,10 +352,24 @@ class _Loop:
             if tool is None:
                 raise port.Misused(f"There is no tool {name[:100]!r}; there are {', '.join(self._tools)}.")
             given = port.parse(tool, arguments)
-            done = await (self._delegated(given) if isinstance(tool, _Delegating) else self._called(tool, given))
+            done = await self._observed(tool, given)
         except port.Misused as error:
             return {**made.stored(port.Result(error.message, failed=True)), "mistaken": True}
         return {**made.stored(done), "mistaken": False}
+
+    async def _observed(self, tool: port.Tool, given: Any) -> port.Result:
+        """The result, within a span of the tool's."""
+        with self._means.recorder.tool(tool.name, self._agent.capability.name) as tell:
+            try:
+                done = await (self._delegated(given) if isinstance(tool, _Delegating) else self._called(tool, given))
+            except _Held as error:
+                tell("jervis.waiting", True)
+                held = error
+            else:
+                if done.failed:
+                    tell("error.type", "failed")
+                return done
+        raise held
 
     async def _called(self, tool: port.Tool, given: Any) -> port.Result:
         place = port.Place(
@@ -423,27 +442,3 @@ class _Loop:
         tools = {name: self._means.tools[name] for name in names if name in self._means.tools}
         delegating = self._executor.delegating(self._agent, self._message)
         return {**tools, delegating.name: delegating} if delegating is not None else tools
-
-    async def _count(self, began: str, output: models.AgentOutput) -> None:
-        await self._means.counts.record(
-            models.DelegationMetrics(
-                delegation_id=self._message.delegation_id,
-                agent_name=self._agent.capability.name,
-                start_time=began,
-                end_time=self._means.now().isoformat(),
-                token_count=self._tokens,
-                llm_calls=self._calls,
-                sub_delegation_count=len(self._made.subs),
-                success=output.success,
-            ),
-            self._message,
-            output,
-        )
-        _log.info(
-            "delegation ended",
-            delegation=self._message.delegation_id,
-            agent=self._agent.capability.name,
-            success=output.success,
-            confidence=output.confidence,
-            calls=self._calls,
-        )

@@ -51,6 +51,8 @@ def opening(
     parts = [f"Today: {today.isoformat()}"]
     if held.context:
         parts.append(f'<context about="the user">\n{prompt.defuse(held.context)}\n</context>')
+    if held.session:
+        parts.append(f'<context about="what was done lately">\n{prompt.defuse(held.session)}\n</context>')
     if held.conversation:
         parts.append(f'<context about="what was said before">\n{prompt.defuse(held.conversation)}\n</context>')
     if message.context:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from crds import pendingtask, scope
+from kb import api
 from orchestrator_job import account, memory, pack
 
 
@@ -32,3 +35,61 @@ def test_the_steps_are_the_evidence_that_was_cited_and_what_was_asked() -> None:
 
 def test_an_answer_from_the_tasks_own_text_alone_has_no_steps() -> None:
     assert account.of(task(pendingtask.Type.EMAIL), [item(1, "Task"), item(2, "RAG")], [1])["stepResults"] == []
+
+
+def delegated(
+    *effects: tuple[str, dict[str, Any]],
+    files: tuple[str, ...] = (),
+    kind: api.TaskCategory = api.TaskCategory.SINGLE_TASK,
+) -> account.Delegated:
+    """Two delegations, of which the second found nothing, and these effects with their receipts."""
+    first = {"delegationId": "r1.d1", "agentName": "Coding", "success": True, "result": "Fixed.", "changedFiles": files}
+    second = {"delegationId": "r1.d2", "agentName": "Legal", "success": False, "result": " ", "changedFiles": ()}
+    entries = [{"intent": {"tool": tool, "aims": {"issue": "A-1"}}, "result": receipt} for tool, receipt in effects]
+    return account.Delegated(kind, {"r1.d1": "Fix  the\nretry."}, (first, second), entries)
+
+
+@pytest.mark.parametrize(
+    ("effects", "files", "action"),
+    [
+        ((), (), "respond"),
+        (("send_mail",), (), "respond"),
+        (("store_knowledge", "save_draft"), (), "respond"),
+        ((), ("retry.py",), "code"),
+        (("push_branch", "store_knowledge"), (), "code"),
+        (("create_issue",), (), "tracker_ops"),
+        (("update_issue", "add_comment"), (), "tracker_ops"),
+        (("add_comment",), ("retry.py",), "mixed"),
+        (("push_branch", "send_mail"), (), "mixed"),
+        (("create_issue", "edit_page"), (), "mixed"),
+    ],
+)
+def test_the_action_is_what_delegations_did_outside(
+    effects: tuple[str, ...], files: tuple[str, ...], action: str
+) -> None:
+    done = delegated(*((tool, {"text": "Done."}) for tool in effects), files=files)
+    assert account.of(task(pendingtask.Type.USER_INPUT), [], [], done)["taskAction"] == action
+
+
+@pytest.mark.parametrize("receipt", [{"skipped": True}, {"failed": True, "text": "No such issue."}])
+def test_what_a_person_refused_or_a_service_did_not_do_was_not_done(receipt: dict[str, Any]) -> None:
+    said = account.of(task(pendingtask.Type.EMAIL), [], [], delegated(("create_issue", receipt)))
+    assert said["taskAction"] == "respond"
+    assert [one["action"] for one in said["stepResults"]] == ["Coding: Fix the retry."]
+
+
+@pytest.mark.parametrize("kind", api.TaskCategory)
+def test_the_category_of_a_delegated_task_is_that_of_its_text(kind: api.TaskCategory) -> None:
+    said = account.of(task(pendingtask.Type.USER_INPUT), [], [], delegated(kind=kind))
+    assert said["taskCategory"] == kind.value
+
+
+def test_the_steps_begin_with_what_was_handed_back_and_done() -> None:
+    done = delegated(("create_issue", {"text": "Created A-1."}))
+    said = account.of(task(pendingtask.Type.EMAIL, "Yes."), [item(2, "RAG")], [2], done)
+    assert [(one["action"], one["result"]) for one in said["stepResults"]] == [
+        ("Coding: Fix the retry.", "Fixed."),
+        ("create_issue issue A-1", "Created A-1."),
+        ("found wiki::1", "Rollbacks are by tag."),
+        ("asked the user (q1)", "Yes."),
+    ]
