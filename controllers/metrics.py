@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from controllers.delegations import totals
 from crds import pendingtask
 
 _PREFIX = "jervis_operator"
@@ -226,6 +227,7 @@ class Metrics:
             ["type"],
             registry=registry,
         )
+        self.delegations = totals.Exported(registry, _PREFIX)
         self.probes = Counter(f"{_PREFIX}_backend_probes", "Probes of backends", ["outcome"], registry=registry)
 
     def preempted(self, claimed: bool, target: str | None) -> None:

@@ -115,7 +115,7 @@ class Archive:
                 if field != "_id":
                     await self._database[name].create_index([(field, pymongo.ASCENDING)])
             await self._database[leftovers.CHAT].create_index(_OF_CHAT)
-            for field in ("taskUid", "expiresAt"):
+            for field in ("taskUid", "expiresAt", "counted"):
                 await self._database[METRICS].create_index([(field, pymongo.ASCENDING)])
 
     async def results(self, uids: Collection[str]) -> AsyncGenerator[Mapping[str, Any]]:

@@ -147,6 +147,7 @@ class Runtime:
         start(acting.archivist.work(), "archive")
         if config.outcomes:
             start(acting.reporter.work(), "outcomes")
+        start(acting.counting.work(), "delegations")
         if config.notices:
             start(acting.notifier.work(), "notices")
         start(acting.projects.work(), "projects")

@@ -52,7 +52,7 @@ async def test_every_step_and_every_model_call_is_a_span(
 async def test_a_retried_call_is_a_span_of_its_own_with_its_error(
     task: job.Job, fake: process.Fake, collector: Collector
 ) -> None:
-    fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "status": 503}])
+    fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "status": {"code": 503, "retryAfter": 0}}])
     fake.set_script({job.TAG: [job.reply()]})
     assert (await task.run(**TRACED)).status == 0
     chats = [span for span in collector.sent() if span.name == CHAT]
