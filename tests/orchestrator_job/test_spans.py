@@ -23,7 +23,7 @@ async def test_every_step_and_every_model_call_is_a_span(
     task: job.Job, fake: process.Fake, known: knowledge.Knowledge, collector: Collector
 ) -> None:
     fake.set_script({job.TAG: [job.reply()]})
-    ended = await task.run(**TRACED)
+    ended = await task.run(1, **TRACED)
     assert ended.status == 0
     found = collector.spans()
     run, chat = found.pop("run"), found.pop(CHAT)
@@ -54,7 +54,7 @@ async def test_a_retried_call_is_a_span_of_its_own_with_its_error(
 ) -> None:
     fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "status": {"code": 503, "retryAfter": 0}}])
     fake.set_script({job.TAG: [job.reply()]})
-    assert (await task.run(**TRACED)).status == 0
+    assert (await task.run(1, **TRACED)).status == 0
     chats = [span for span in collector.sent() if span.name == CHAT]
     assert [attributes(span).get("error.type") for span in chats] == ["Unavailable", None]
     assert [span.status.message for span in chats] == ["Unavailable", ""]
@@ -62,7 +62,7 @@ async def test_a_retried_call_is_a_span_of_its_own_with_its_error(
 
 async def test_no_span_has_a_word_of_the_task(task: job.Job, fake: process.Fake, collector: Collector) -> None:
     fake.set_script({job.TAG: [job.reply()]})
-    assert (await task.run(**TRACED)).status == 0
+    assert (await task.run(1, **TRACED)).status == 0
     sent = b"".join(request.SerializeToString() for request in collector.requests)
     for word in (b"release", b"router is", b"Friday", b"Ann", b"evidence>"):
         assert word not in sent
@@ -70,7 +70,7 @@ async def test_no_span_has_a_word_of_the_task(task: job.Job, fake: process.Fake,
 
 async def test_a_drained_run_sends_what_it_did(task: job.Job, fake: process.Fake, collector: Collector) -> None:
     fake.set_script({job.TAG: [{"fault": {"stall": {"afterBytes": 0, "gate": "never"}}}, job.reply()]})
-    running = task.start(**TRACED, JERVIS_DRAIN_GRACE_SECONDS="0.2")
+    running = task.start(1, **TRACED, JERVIS_DRAIN_GRACE_SECONDS="0.2")
     await job.until(lambda: fake.count(path="/api/chat") == 1)
     running.process.send_signal(signal.SIGTERM)
     assert (await task.end(running)).message["exitReason"] == "Drained"
@@ -92,7 +92,7 @@ async def test_without_an_endpoint_there_are_no_spans_and_the_trace_is_passed_on
     task: job.Job, fake: process.Fake, known: knowledge.Knowledge, collector: Collector
 ) -> None:
     fake.set_script({job.TAG: [job.reply()]})
-    assert (await task.run(**TRACED, OTEL_EXPORTER_OTLP_ENDPOINT="")).status == 0
+    assert (await task.run(1, **TRACED, OTEL_EXPORTER_OTLP_ENDPOINT="")).status == 0
     assert (collector.requests, known.parents) == ([], [PARENT])
 
 
@@ -104,5 +104,5 @@ async def test_a_collector_that_is_away_or_silent_fails_no_task(
     collector.away = True
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}" if silent else collector.url
-        ended = await task.run(**TRACED, OTEL_EXPORTER_OTLP_ENDPOINT=url)
+        ended = await task.run(1, **TRACED, OTEL_EXPORTER_OTLP_ENDPOINT=url)
     assert (ended.status, ended.message["exitReason"]) == (0, "Answered")

@@ -127,7 +127,7 @@ async def test_a_delegation_that_is_recorded_again_counts_once(database: Any) ->
     assert one.exported() == 1
 
 
-async def test_totals_outlive_what_they_were_made_from_and_name_no_task(database: Any) -> None:
+async def test_totals_outlive_what_they_were_made_from_and_have_no_word_of_it(database: Any) -> None:
     await written(database, range(4))
     one = Process(database)
     await one.counting.once()
