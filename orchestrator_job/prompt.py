@@ -91,8 +91,8 @@ def background(held: standing.Standing) -> str:
 
 def about(held: standing.Standing) -> str:
     """What a system message says of the blocks of `background`."""
-    told = ((_CONTEXT, held.context), (_SESSION, held.session), (_CONVERSATION, held.conversation))
-    return "".join(words for words, text in told if text)
+    known = ((_CONTEXT, held.context), (_SESSION, held.session), (_CONVERSATION, held.conversation))
+    return "".join(words for words, text in known if text)
 
 
 def evidence(items: Sequence[pack.Item]) -> str:

@@ -80,8 +80,8 @@ class Standing(_Model):
     @property
     def characters(self) -> int:
         """Its characters in a prompt."""
-        told = len(self.context) + len(self.conversation) + len(self.session)
-        return told + sum(len(rule.content) for rule in self.rules)
+        texts = len(self.context) + len(self.conversation) + len(self.session)
+        return texts + sum(len(rule.content) for rule in self.rules)
 
 
 @dataclass(frozen=True, slots=True)
