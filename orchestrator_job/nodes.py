@@ -67,10 +67,15 @@ class Intake:
         found, document = await asyncio.gather(self._loader.read(), self._text())
         if not document.strip():
             raise errors.InvalidInput("The task's content is blank.", field="spec.content", remedy="Write what to do.")
+        # First what can be refused; then the rest beside each other.
+        held = await self._loader.keep(found, number, document)
+        session, stored = await asyncio.gather(
+            self._loader.keep_session(found, number), self._store.put(document, number)
+        )
         return {
-            "standing": await self._loader.keep(found, number, document),
-            "session_memory": await self._loader.keep_session(found, number),
-            "document": await self._store.put(document, number),
+            "standing": held,
+            "session_memory": session,
+            "document": stored,
             "question": question.ask(self._task, document),
             "query": question.query(self._task, document),
         }
