@@ -19,9 +19,10 @@ from kb import api
 from orchestrator_job import memory, pack
 
 ACTION = "respond"
-_CODE = frozenset(("push_branch", "commit_changes"))
-_TRACKER = frozenset(("create_issue", "update_issue", "add_comment"))
-_OTHERS = frozenset(("send_mail", "send_invitation", "edit_page"))
+# Tools as the ledger has them: the names that the sources process gives to effects.
+CODE = frozenset(("pushBranch",))
+TRACKER = frozenset(("createIssue", "updateIssue", "addComment"))
+OTHERS = frozenset(("sendMail", "editPage"))
 _SHOWN = 500
 """Characters of a cited item that a step contains."""
 _REPORTED = 2000
@@ -66,9 +67,9 @@ def _action(outputs: Sequence[Mapping[str, Any]], done: Sequence[Mapping[str, An
     """`code`, `tracker_ops`, or `mixed` where one of them is not all that was done; `respond` where neither was: a mail
     or a page is an answer too."""
     tools = {str(one["intent"]["tool"]) for one in done}
-    code = bool(tools & _CODE) or any(one.get("changedFiles") for one in outputs)
-    tracker = bool(tools & _TRACKER)
-    if code + tracker + bool(tools & _OTHERS) > 1:
+    code = bool(tools & CODE) or any(one.get("changedFiles") for one in outputs)
+    tracker = bool(tools & TRACKER)
+    if code + tracker + bool(tools & OTHERS) > 1:
         return "mixed"
     return "code" if code else "tracker_ops" if tracker else ACTION
 

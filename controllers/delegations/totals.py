@@ -1,8 +1,8 @@
 """Totals of delegations by agent and outcome: how one is added, how they are stored, how they are exported. Pure.
 
 Labels are bounded: an agent's name is one of those of the runs' own list, and beyond `MOST_AGENTS` names, or for one
-that is no name, `other`; an outcome is `completed`, `failed` (its agent did not do it) or `stopped` (by a budget, or
-because it went in circles). Nothing of a task or a client is in a total.
+that is no name, `other`; an outcome is `completed`, `failed` (its agent did not do all of it, or was too unsure) or
+`stopped` (by a budget, or because it repeated itself). Nothing of a task or a client is in a total.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class Totals:
 
     def add(self, found: Mapping[str, Any]) -> None:
         """Count a document of `delegation_metrics`; of an incomplete one what it has."""
-        outcome = "stopped" if found.get("stopped") else "completed" if found.get("success") else "failed"
+        used = found.get("success") and not found.get("escalated")
+        outcome = "stopped" if found.get("stopped") else "completed" if used else "failed"
         series = self.series.setdefault((self._agent(found.get("agentName")), outcome), Series())
         series.delegations += 1
         series.model_calls += _number(found.get("llmCalls"))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controllers.sources.effects import tools
 from crds import pendingtask, scope
 from kb import api
 from orchestrator_job import account, memory, pack
@@ -53,15 +54,15 @@ def delegated(
     ("effects", "files", "action"),
     [
         ((), (), "respond"),
-        (("send_mail",), (), "respond"),
+        (("sendMail",), (), "respond"),
         (("store_knowledge", "save_draft"), (), "respond"),
         ((), ("retry.py",), "code"),
-        (("push_branch", "store_knowledge"), (), "code"),
-        (("create_issue",), (), "tracker_ops"),
-        (("update_issue", "add_comment"), (), "tracker_ops"),
-        (("add_comment",), ("retry.py",), "mixed"),
-        (("push_branch", "send_mail"), (), "mixed"),
-        (("create_issue", "edit_page"), (), "mixed"),
+        (("pushBranch", "store_knowledge"), (), "code"),
+        (("createIssue",), (), "tracker_ops"),
+        (("updateIssue", "addComment"), (), "tracker_ops"),
+        (("addComment",), ("retry.py",), "mixed"),
+        (("pushBranch", "sendMail"), (), "mixed"),
+        (("createIssue", "editPage"), (), "mixed"),
     ],
 )
 def test_the_action_is_what_delegations_did_outside(
@@ -73,7 +74,7 @@ def test_the_action_is_what_delegations_did_outside(
 
 @pytest.mark.parametrize("receipt", [{"skipped": True}, {"failed": True, "text": "No such issue."}])
 def test_what_a_person_refused_or_a_service_did_not_do_was_not_done(receipt: dict[str, Any]) -> None:
-    said = account.of(task(pendingtask.Type.EMAIL), [], [], delegated(("create_issue", receipt)))
+    said = account.of(task(pendingtask.Type.EMAIL), [], [], delegated(("createIssue", receipt)))
     assert said["taskAction"] == "respond"
     assert [one["action"] for one in said["stepResults"]] == ["Coding: Fix the retry."]
 
@@ -85,11 +86,15 @@ def test_the_category_of_a_delegated_task_is_that_of_its_text(kind: api.TaskCate
 
 
 def test_the_steps_begin_with_what_was_handed_back_and_done() -> None:
-    done = delegated(("create_issue", {"text": "Created A-1."}))
+    done = delegated(("createIssue", {"text": "Created A-1."}))
     said = account.of(task(pendingtask.Type.EMAIL, "Yes."), [item(2, "RAG")], [2], done)
     assert [(one["action"], one["result"]) for one in said["stepResults"]] == [
         ("Coding: Fix the retry.", "Fixed."),
-        ("create_issue issue A-1", "Created A-1."),
+        ("createIssue issue A-1", "Created A-1."),
         ("found wiki::1", "Rollbacks are by tag."),
         ("asked the user (q1)", "Yes."),
     ]
+
+
+def test_the_names_are_those_of_the_effects_that_there_are() -> None:
+    assert set(tools.TOOLS) == account.CODE | account.TRACKER | account.OTHERS

@@ -63,6 +63,14 @@ def test_a_delegation_is_counted_by_agent_and_outcome() -> None:
     assert found["x_delegation_confidence_count", ("Coding", "stopped")] == 0
 
 
+def test_a_report_that_another_agent_had_to_replace_is_not_completed() -> None:
+    made = counted(ended(confidence=0.2, retries=1, escalated=True), ended("LegacyAgent"))
+    assert {key: one.escalations for key, one in made.series.items()} == {
+        ("Research", "failed"): 1,
+        ("LegacyAgent", "completed"): 0,
+    }
+
+
 def test_names_that_are_no_agents_and_too_many_of_them_are_one() -> None:
     made = counted(ended("Ann said: pay"), ended(""), {"success": True}, *(ended(f"A{n}") for n in range(60)))
     names = {agent for agent, _ in made.series}

@@ -295,7 +295,7 @@ async def test_each_report_is_followed_by_a_pause_while_somebody_works() -> None
 # -- what is remembered of runs with delegations -----------------------------------------------------------------------
 
 FILES: dict[str, Any] = {"files": ("retry.py",)}
-ISSUE: dict[str, Any] = {"tool": "create_issue"}
+ISSUE: dict[str, Any] = {"tool": "createIssue"}
 
 
 def delegated(

@@ -105,6 +105,8 @@ async def test_calls_that_find_nothing_new_end_the_loop(
     output = ended(await workbench.Bench(store, router, workbench.task(uid), lookup).work(message()))
     assert output.structured_data["stopped"] == "Stuck"
     assert len(lookup.asked) == 6
+    [recorded] = store.all("delegation_metrics")
+    assert (recorded["stopped"], recorded["escalated"], recorded["success"]) == (True, False, False)
 
 
 async def test_a_doubtful_report_is_asked_for_again_then_another_agent_does_it(
@@ -116,7 +118,9 @@ async def test_a_doubtful_report_is_asked_for_again_then_another_agent_does_it(
     assert (output.success, output.delegation_id, output.agent_name) == (True, "r1.d1", "LegacyAgent")
     assert output.sub_delegations == ("r1.d1.1",)
     assert "Research reported:\nPerhaps Friday." in fake.requests(path="/api/chat")[2]["body"]["messages"][1]["content"]
-    assert {one["delegationId"] for one in store.all("delegation_metrics")} == {"r1.d1", "r1.d1.1"}
+    recorded = {one["delegationId"]: one for one in store.all("delegation_metrics")}
+    went = {name: (one["retries"], one["escalated"], one["stopped"]) for name, one in recorded.items()}
+    assert went == {"r1.d1": (1, True, False), "r1.d1.1": (0, False, False)}
 
 
 async def test_without_specialists_the_legacy_agent_does_all(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kb import api
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge, mongowire, recording
 from tests.orchestrator_job.delegation import sources
@@ -104,6 +106,45 @@ async def test_two_side_by_side_then_an_effect_then_one_answer(
     [fence] = store.all("orchestrator_fences", _id=task.uid)
     assert fence["spent"]["r1"]["llmCalls"] == 7
     assert len(store.all("orchestrator_checkpoints", thread_id=task.uid)) == 1
+
+
+async def test_the_outcome_of_a_run_says_what_was_delegated_and_handed_back(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script())
+    store.remember(task.memory(content=ORDER))
+    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
+    [result] = store.all("task_results", _id=task.uid)
+    # A user's order that is done; a mail is an answer.
+    assert (result["taskCategory"], result["taskAction"]) == ("single_task", "respond")
+    steps = [(one["action"], one["result"]) for one in result["stepResults"]]
+    assert steps[:3] == [
+        ("Research: Find the date.", "It is on Friday."),
+        ("Legal: Read the contract.", "The contract allows it."),
+        ("Email: Send it.", "The mail was sent."),
+    ]
+    [mail] = [action for action, _ in steps if action.startswith("sendMail ")]
+    assert "a@example.com" in mail
+
+
+async def test_a_question_of_one_look_has_what_is_known_and_costs_one_model_call(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, outside: sources.Sources
+) -> None:
+    known.user = api.UserContext(markdown="", categories={"team": ["- **release**: Jana decides on releases"]})
+    said = {"timestamp": datetime(2026, 2, 28, tzinfo=UTC), "source": "chat", "summary": "The release was moved."}
+    known.session = [api.SessionEntry(id="1", task_id="other", **said)]
+    known.together = {"rules", "user-context", "session"}
+    fake.set_script({RESEARCH: [report("It is on Friday [email::<plan@example.org>].")]})
+    ended = await delegating(task, outside).run()
+    assert ended.message["exitReason"] == "Answered", ended
+    [asked] = fake.requests(path="/api/chat")
+    user = asked["body"]["messages"][1]["content"]
+    assert '<context about="the user">\n### Team\n- **release**: Jana decides on releases\n</context>' in user
+    assert '<context about="what was done lately">\n- 2026-02-28 00:00 chat: The release was moved.\n</context>' in user
+    assert sorted(name for name, _ in known.loaded) == ["rules", "session", "user-context"]
+    assert len(known.asked) == 1
+    [result] = store.all("task_results", _id=task.uid)
+    assert (result["taskCategory"], result["taskAction"]) == ("advice", "respond")
 
 
 async def test_a_foreign_recipient_is_held_and_edited(
