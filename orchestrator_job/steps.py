@@ -55,7 +55,7 @@ class Steps:
         try:
             yield
             status = "COMPLETED"
-        except (errors.NeedsApproval, errors.MayHaveHappened, asyncio.CancelledError):
+        except (errors.NeedsApproval, asyncio.CancelledError):
             status = "INTERRUPTED"
             raise
         finally:
