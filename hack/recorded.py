@@ -38,7 +38,7 @@ def _fetch(scratch: Path) -> None:
     if hashlib.sha256(packed.read_bytes()).hexdigest() != _SHA256:
         raise errors.Failure(f"{FIXTURES} {VERSION} has another content than before")
     (scratch / "package").mkdir()
-    binaries.logged("recorded", "tar", "-xzf", str(packed), "-C", str(scratch / "package"))
+    subprocess.run(["tar", "-xzf", packed, "-C", scratch / "package"], check=True)
     shutil.move(scratch / "package" / "package" / "scenarios" / "api.github.com", scratch / "github")
     shutil.rmtree(scratch / "package")
     packed.unlink()
