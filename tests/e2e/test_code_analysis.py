@@ -66,7 +66,7 @@ def test_a_repository_is_analyzed_in_a_job(
     assert answer.status_code == 200, answer.text
     said = answer.json()
     assert [(one["caller"]["name"], one["rule"]) for one in said["calls"]] == (
-        [("main", "joern")] if JOERN else [("area", "import")]
+        [("main", "joern")] if JOERN else [("area", "local")]
     ), said
     assert said["coverage"]["analysed"] == (git.commit if JOERN else "")
     assert said["coverage"]["commit"] == git.commit
