@@ -27,7 +27,7 @@ from controllers.notices import reconcile as notifier
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import job, observed
 from controllers.sandbox import job as sandboxes
-from crds import addresses, approvals, errors, flags, pendingtask, scope, values
+from crds import addresses, approvals, errors, flags, pendingtask, scope, tools, values
 from kube import lease
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -189,6 +189,8 @@ class Settings(BaseSettings):
     job_environment: dict[str, str] = Field(default_factory=dict)
     job_flags: dict[flags.Flag, bool] = Field(default_factory=dict)
     """Feature flags of runs; one that is left out is false."""
+    job_tools: tools.Chosen = tools.Tools()
+    """How far the tools of agents reach."""
     job_labels: dict[str, str] = Field(default_factory=dict)
     job_annotations: dict[str, str] = Field(default_factory=dict)
     job_run_as_user: Annotated[int, Field(ge=1)] | None = 10001
@@ -555,7 +557,7 @@ class Settings(BaseSettings):
             grace_seconds=self.job_grace_seconds,
             default_deadline_seconds=self.job_deadline_seconds,
             resources=self.job_resources,
-            environment={**self._sandbox_variables(), **self.job_environment},
+            environment={**self._sandbox_variables(), **self.job_tools.variables(), **self.job_environment},
             features=self.job_flags,
             labels=self.job_labels,
             annotations=self.job_annotations,
