@@ -61,7 +61,10 @@ class Tools(BaseModel):
         """What differs from the defaults as variables of a run, `JERVIS_<FIELD>`; lists as JSON."""
         chosen = self.model_dump_json(exclude_defaults=True, by_alias=True)
         found: dict[str, Any] = json.loads(chosen)
-        return {f"JERVIS_{name.upper()}": one if isinstance(one, str) else json.dumps(one) for name, one in found.items()}
+        return {
+            f"JERVIS_{name.upper()}": value if isinstance(value, str) else json.dumps(value)
+            for name, value in found.items()
+        }
 
 
 def _snake(given: Any) -> Any:
