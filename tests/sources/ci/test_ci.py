@@ -51,7 +51,7 @@ async def test_github_has_check_runs_and_statuses_and_says_why_one_fails(place: 
     github(
         place,
         run_of("lint", 1, "completed", "success"),
-        run_of("test", 2, "completed", "failure", output={"title": "1 failed", "summary": None, "annotations_count": 1}),
+        run_of("test", 2, "completed", "failure", output={"title": "1 failed", "annotations_count": 1}),
         run_of("docs", 3, "completed", "skipped"),
         statuses=(
             {
