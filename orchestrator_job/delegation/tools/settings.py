@@ -37,6 +37,10 @@ class Settings(BaseSettings):
 
     sources_url: Annotated[str, Field(pattern=r"^(https?://[^/\s]+.*)?$")] = ""
     """The sources process; empty: no repositories and no effects at Connections."""
+    cluster_state_url: Annotated[str, Field(pattern=r"^(https?://[^/\s]+.*)?$")] = ""
+    """The operator, where it shows the state of the task's namespace; empty: there is no such tool."""
+    cluster_state_logs: bool = False
+    """Whether it shows logs of the namespace, too."""
     work_dir: Path = Path("/tmp/jervis")  # noqa: S108  # an emptyDir of the run's own pod
     """Where repositories are cloned."""
     fetch_hosts: _Patterns = ()
@@ -54,6 +58,8 @@ class Settings(BaseSettings):
     tracker_connection: _Connection = ""
     wiki_connection: _Connection = ""
     git_connection: _Connection = ""
+    ci_connection: _Connection = ""
+    """Of checks; empty: `tracker_connection`."""
     clone_bytes: Annotated[int, Field(ge=1 << 20)] = 512 << 20
     """Largest clone with its files."""
     change_bytes: Annotated[int, Field(ge=1 << 10, le=12 << 20)] = 4 << 20

@@ -12,8 +12,8 @@ POD = {
             "name": "app", "image": "registry.test/app:1", "command": ["/bin/app", "--password=word-of-app"],
             "args": ["--level", "debug", "first-argument"],
             "env": [
-                {"name": "A", "value": "value-of-a"}, {"name": "PORT", "value": "8080"}, {"name": "ON", "value": "true"},
-                {"name": "SHORT", "value": "abc"}, {"name": "NAME", "value": "app"},
+                {"name": "A", "value": "value-of-a"}, {"name": "PORT", "value": "8080"},
+                {"name": "ON", "value": "true"}, {"name": "SHORT", "value": "abc"}, {"name": "NAME", "value": "app"},
                 {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
             ],
         }

@@ -2,63 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
-from aiohttp import web
-from kubernetes import client as kubernetes
 
-import kube
 from controllers.clusterstate import http, reading
 from crds import clusterstate, runtoken
-from tests.controllers.clusterstate.wire import NAMESPACE, OWN, Place, opened, token
-
-TEAM = f"/api/v1/namespaces/{NAMESPACE}"
-POD = {
-    "metadata": {"name": "router-1"},
-    "spec": {"containers": [{"name": "router", "env": [{"name": "KEY", "value": "value-of-key"}]}]},
-}
-
-
-class Apiserver:
-    """`lists` by path; `log` are the lines of every log. `asked` has each path with its query."""
-
-    def __init__(self) -> None:
-        self.lists: dict[str, list[Any]] = {f"{TEAM}/pods": [POD]}
-        self.log: list[str] = []
-        self.left = 0
-        self.refuses: dict[str, int] = {}
-        self.asked: list[tuple[str, dict[str, str]]] = []
-
-    async def answer(self, request: web.Request) -> web.Response:
-        self.asked.append((request.path, dict(request.query)))
-        if status := self.refuses.get(request.path):
-            return web.json_response({"kind": "Status", "code": status, "message": "no"}, status=status)
-        if request.path.endswith("/log"):
-            lines = "".join(f"{one}\n" for one in self.log[-int(request.query["tailLines"]) :])
-            return web.Response(body=lines.encode()[: int(request.query["limitBytes"])])
-        found = self.lists.get(request.path, [])
-        metadata = {"continue": "more", "remainingItemCount": self.left} if self.left else {}
-        return web.json_response({"items": found, "metadata": metadata})
-
-
-@contextlib.asynccontextmanager
-async def apiserver(made: Apiserver) -> AsyncIterator[kube.Kube]:
-    application = web.Application()
-    application.router.add_get("/{path:.*}", made.answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    loaded: Any = kubernetes.Configuration()
-    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    session = kube.session(loaded)
-    try:
-        yield kube.Kube(loaded, session, fence=lambda: None)
-    finally:
-        await session.close()
-        await runner.cleanup()
+from tests.controllers.clusterstate.wire import NAMESPACE, OWN, TEAM, Apiserver, Place, apiserver, opened, token
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The two paths on a port, before any apiserver, with tokens of runs."""
+"""The two paths on a port, before any apiserver, with tokens of runs; and an apiserver that answers by path."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import prometheus_client
 from aiohttp import web
+from kubernetes import client as kubernetes
 
 import kube
 from controllers import metrics
@@ -21,6 +22,11 @@ from crds.priority import Priority
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 KEYS = runtoken.ring([b"a key of the tests of cluster state, 32"])
 NAMESPACE, OWN = "team-a", "jervis"
+TEAM = f"/api/v1/namespaces/{NAMESPACE}"
+POD = {
+    "metadata": {"name": "router-1"},
+    "spec": {"containers": [{"name": "router", "env": [{"name": "KEY", "value": "value-of-key"}]}]},
+}
 
 
 def token(namespace: str = NAMESPACE, *, audience: tuple[str, ...] = runtoken.AUDIENCE, **more: Any) -> str:
@@ -37,11 +43,50 @@ def token(namespace: str = NAMESPACE, *, audience: tuple[str, ...] = runtoken.AU
     return runtoken.Signer(lambda: KEYS, lambda: NOW).sign(run, timedelta(hours=1), audience)
 
 
+class Apiserver:
+    """`lists` by path; `log` are the lines of every log. `asked` has each path with its query."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[Any]] = {f"{TEAM}/pods": [POD]}
+        self.log: list[str] = []
+        self.left = 0
+        self.refuses: dict[str, int] = {}
+        self.asked: list[tuple[str, dict[str, str]]] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append((request.path, dict(request.query)))
+        if status := self.refuses.get(request.path):
+            return web.json_response({"kind": "Status", "code": status, "message": "no"}, status=status)
+        if request.path.endswith("/log"):
+            lines = "".join(f"{one}\n" for one in self.log[-int(request.query["tailLines"]) :])
+            return web.Response(body=lines.encode()[: int(request.query["limitBytes"])])
+        found = self.lists.get(request.path, [])
+        metadata = {"continue": "more", "remainingItemCount": self.left} if self.left else {}
+        return web.json_response({"items": found, "metadata": metadata})
+
+
+@contextlib.asynccontextmanager
+async def apiserver(made: Apiserver) -> AsyncIterator[kube.Kube]:
+    application = web.Application()
+    application.router.add_get("/{path:.*}", made.answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    loaded: Any = kubernetes.Configuration()
+    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    session = kube.session(loaded)
+    try:
+        yield kube.Kube(loaded, session, fence=lambda: None)
+    finally:
+        await session.close()
+        await runner.cleanup()
+
+
 class Place:
     """`clock` is the monotonic time of the port."""
 
     def __init__(self) -> None:
-        self.clock = 0.0
+        self.clock, self.url = 0.0, ""
         self.measured = metrics.Metrics(prometheus_client.CollectorRegistry())
         self.client: httpx.AsyncClient
 
@@ -58,12 +103,16 @@ class Place:
 
 @contextlib.asynccontextmanager
 async def opened(
-    api: kube.Kube, *, namespaces: tuple[str, ...] = (), logs: tuple[str, ...] = ()
+    api: kube.Kube,
+    *,
+    namespaces: tuple[str, ...] = (),
+    logs: tuple[str, ...] = (),
+    keys: runtoken.Ring = KEYS,
 ) -> AsyncIterator[Place]:
-    """Over an apiserver."""
+    """Over an apiserver, for tokens that are signed with `keys`."""
     place, application = Place(), web.Application()
     allowed = reading.Allowed(OWN, frozenset(namespaces), frozenset(logs))
-    verifier = runtoken.Verifier(lambda: KEYS, lambda: NOW, runtoken.OPERATOR)
+    verifier = runtoken.Verifier(lambda: keys, lambda: NOW, runtoken.OPERATOR)
     served = http.ClusterStateHttp(
         reading.Reading(api, allowed), verifier, place.measured, monotonic=lambda: place.clock
     )
@@ -71,7 +120,7 @@ async def opened(
     runner = web.AppRunner(application)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    base = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    place.url = base = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
         async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=30) as place.client:
             yield place

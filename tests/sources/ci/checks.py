@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import prometheus_client
+from aiohttp import web
 from kubernetes import client as kubernetes
 
 import kube
@@ -27,25 +28,20 @@ class Pages(list[Any]):
 
 
 class Hosts(World):
-    """`answers` by path, without the query: JSON, or `Pages`; `refuses` has the status of a path that is refused.
-    `asked` is what was asked, with its query."""
+    """`answers` may be `Pages`; `refuses` has the status of a path that is refused. `asked` is what was asked, with its
+    query."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.answers: dict[str, Any] = {}
         self.refuses: dict[str, int] = {}
         self.asked: list[tuple[str, dict[str, str]]] = []
 
     def _read(self, path: str, query: Mapping[str, str]) -> Any:
         self.asked.append((path, dict(query)))
-        found = self.answers.get(path)
-        if isinstance(found, Pages):
-            return found[int(query.get("page", "1")) - 1]
-        return found
+        found = super()._read(path, query)
+        return found[int(query.get("page", "1")) - 1] if isinstance(found, Pages) else found
 
-    async def _host(self, request: Any) -> Any:
-        from aiohttp import web
-
+    async def _host(self, request: web.Request) -> web.Response:
         path = request.raw_path.partition("?")[0]
         if path in self.refuses:
             return web.json_response({"message": "no"}, status=self.refuses[path])
