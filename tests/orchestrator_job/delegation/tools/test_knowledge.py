@@ -174,8 +174,9 @@ async def test_code_is_asked_about_with_places_and_the_commit_they_are_of(made: 
 
     callees = await parts.called(tools, "code_callees", symbol="Square.area")
     assert callees.text.splitlines()[1:] == [
-        "app/square.py:5 method app.square.Square.area", f"line 6: app/square.py:5 method app.square.Square.area calls {side}",
-    ]  # fmt: skip
+        "app/square.py:5 method app.square.Square.area",
+        f"line 6: app/square.py:5 method app.square.Square.area calls {side}",
+    ]
     assert "No calls are known." in (await parts.called(tools, "code_callees", symbol="side")).text
 
     impact = await parts.called(tools, "code_impact", symbol="side", depth=1)
