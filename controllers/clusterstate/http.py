@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 from aiohttp import web
 
+import kube
 from controllers import events, metrics
 from controllers.archive import http, openapi, query
 from controllers.clusterstate import reading
@@ -81,9 +82,10 @@ class ClusterStateHttp:
         lines = _number(request.query.get("lines", ""), "lines", wire.LOG_LINES, _USUAL_LINES)
         try:
             found = await self._reads.log(run.namespace, pod, container, lines, previous=previous)
-        except errors.Permanent as error:
-            if not reading.refused(error):
-                raise
+        except kube.Forbidden as error:
+            # Not "later": a run would wait for a Role that its namespace has not been given.
+            raise Forbidden(error.message, field="pod", remedy="Give the operator the Role of the chart.") from error
+        except (kube.NotFound, kube.Refused) as error:
             return http.failure(404, "not_found", error.message, "pod", "cluster_state names pods and containers.")
         log.info("log read", namespace=run.namespace, task=run.task_uid, pod=pod, container=container)
         return http.reply(found)

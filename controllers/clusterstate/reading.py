@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import kube
 from controllers.clusterstate import hiding, reduce
 from crds import clusterstate as wire
-from crds import errors
 from crds.clusterstate import Part
 
 LOOKED_AT = 500
@@ -185,8 +184,3 @@ def _shown(
     # With a name, how many of the others have it is not known.
     more = 0 if asked.name else sum(one.count for one in lists)
     return kind(items=tuple(wanted[: asked.limit]), left_out=max(0, len(wanted) - asked.limit) + more, unread=unread)
-
-
-def refused(error: errors.JervisError) -> bool:
-    """Whether the apiserver says that a pod has no such log."""
-    return isinstance(error, kube.NotFound | kube.Refused)

@@ -133,11 +133,16 @@ async def test_there_are_logs_only_where_the_namespace_allows_them(server: Apise
         assert "logNamespaces" in answer.json()["error"]["remedy"]
 
 
-@pytest.mark.parametrize("status", [400, 404])
-async def test_a_log_that_there_is_not_is_said(place: Place, server: Apiserver, status: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "answered", "code"),
+    [(400, 404, "not_found"), (404, 404, "not_found"), (403, 403, "forbidden"), (500, 503, "unavailable")],
+)
+async def test_a_log_that_there_is_not_is_said(
+    place: Place, server: Apiserver, status: int, answered: int, code: str
+) -> None:
     server.refuses[f"{TEAM}/pods/router-1/log"] = status
     answer = await place.ask("/logs/router-1")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (answered, code)
 
 
 async def test_the_runs_of_a_namespace_have_a_rate(place: Place, server: Apiserver) -> None:

@@ -54,7 +54,11 @@ def failing() -> dict[str, Any]:
 
 
 def _fill(api: Any) -> None:
-    core, apps, batch = client.CoreV1Api(api), client.AppsV1Api(api), client.BatchV1Api(api)
+    # Objects are sent as they are written here, and not as the client's classes.
+    core: Any = client.CoreV1Api(api)
+    apps: Any = client.AppsV1Api(api)
+    batch: Any = client.BatchV1Api(api)
+    discovery: Any = client.DiscoveryV1Api(api)
     for name in (NAMESPACE, ELSEWHERE):
         core.create_namespace({"metadata": {"name": name}})
         account = {"metadata": {"name": "default"}}
@@ -78,7 +82,7 @@ def _fill(api: Any) -> None:
     ports = [{"name": "http", "port": 80}]
     core.create_namespaced_service(NAMESPACE, {"metadata": {"name": "app"}, "spec": {"ports": ports}})
     ends = [{"addresses": ["10.0.0.1"], "conditions": {"ready": one}} for one in (True, False)]
-    client.DiscoveryV1Api(api).create_namespaced_endpoint_slice(
+    discovery.create_namespaced_endpoint_slice(
         NAMESPACE,
         {
             "metadata": {"name": "app-x", "labels": {"kubernetes.io/service-name": "app"}},

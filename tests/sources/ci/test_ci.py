@@ -222,11 +222,11 @@ async def test_checks_are_read_where_the_repository_may_be_read(place: Place) ->
     with pytest.raises(Rejected) as caught:
         await place.ask().checks("wiki")
     assert caught.value.field == "connection"
-    for token in ({"principals": ("user:ann",)}, {"repository": "o/r"}):
+    for narrow in ({"principals": ("user:ann",)}, {"repository": "o/r"}):
         place.world.connect(type="GitHub")
         with pytest.raises(Rejected) as caught:
-            await place.ask(**token).checks("tracker")
-        assert caught.value.status == 403, token
+            await place.ask(**narrow).checks("tracker")
+        assert caught.value.status == 403, narrow
     assert place.world.asked == []
     # One of the project's group is read by the project, as its repository is.
     place.world.connect(type="GitHub", projectId="apollo", groupId="g")
