@@ -139,6 +139,12 @@ class Metrics:
             registry=registry,
         )
         self.code_jobs = Gauge(f"{_PREFIX}_code_jobs", "Jobs that analyze repositories now", registry=registry)
+        self.cluster_reads = Counter(
+            f"{_PREFIX}_cluster_reads",
+            "Requests of runs for the state of their namespace or a log, by outcome (ok, refused, away, failed)",
+            ["what", "outcome"],
+            registry=registry,
+        )
         self.jobs_created = Counter(f"{_PREFIX}_jobs_created", "Jobs created", registry=registry)
         self.events_dropped = Counter(
             f"{_PREFIX}_events_dropped",

@@ -49,6 +49,8 @@ class Tools(BaseModel):
     tracker_connection: _Connection = ""
     wiki_connection: _Connection = ""
     git_connection: _Connection = ""
+    ci_connection: _Connection = ""
+    """Of checks; empty: `tracker_connection`."""
     clone_bytes: Annotated[int, Field(ge=1 << 20)] = 512 << 20
     """Largest clone with its files."""
     change_bytes: Annotated[int, Field(ge=1 << 10, le=12 << 20)] = 4 << 20

@@ -132,7 +132,7 @@ class Parts:
 
     def execute(self, opener: execution.Opener) -> execution.Execute:
         """The node `execute_delegation`."""
-        return execution.Execute(self.task, self.store, self.loader, self.means(), opener)
+        return execution.Execute(self.task, self.store, self.loader, self.means(), opener, self.consent().record)
 
     def consent(self) -> consent.Consent:
         """The node `consent`."""

@@ -424,6 +424,21 @@ def test_the_reach_of_tools_gets_from_the_values_to_the_run(chart: Chart, monkey
     assert tools == {to_snake(name): value for name, value in given.items()}
 
 
+def test_whose_state_is_shown_reaches_the_operator_and_runs(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JERVIS_OPERATOR_NAMESPACE", "jervis")
+    off = rendering.operator_settings(chart.render("--set", "watchNamespaces={team-a}"), monkeypatch)
+    assert (off.cluster_state(), off.template().cluster_state_url) == (None, "")
+    shown = "agents.clusterState.enabled=true,agents.clusterState.logNamespaces={team-b}"
+    config = rendering.operator_settings(
+        chart.render("--set", "watchNamespaces={team-a,team-b}", "--set", shown), monkeypatch
+    )
+    allowed = config.cluster_state()
+    assert allowed is not None
+    states = [(one, allowed.state(one), allowed.log(one)) for one in ("jervis", "team-a", "team-b")]
+    assert states == [("jervis", False, False), ("team-a", True, False), ("team-b", True, True)]
+    assert config.template().cluster_state_url == "http://jervis-operator.jervis.svc:9091"
+
+
 def test_the_way_to_the_history(chart: Chart) -> None:
     """Where the command looks: the account, its address, the service's port, and the rights on the way."""
     rendered = chart.render("--set", "watchNamespaces={team-a}")

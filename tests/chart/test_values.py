@@ -139,6 +139,8 @@ REFUSED = [
     ("joern.enabled=true,joern.image=joern:1", "joern.enabled"),
     ("joern.adHocQueries=true", "joern.adHocQueries"),
     ("sandbox.enabled=true", "kb.tokens"),
+    ("agents.clusterState.namespaces={team-z}", "team-z is not watched"),
+    ("agents.clusterState.logNamespaces={Team}", "logNamespaces"),
     ("sandbox.images.Python=python:3", "sandbox.images"),
     ("approvals.expireAfter=1d", "expireAfter"),
     ("approvals.default=Approve", "default"),

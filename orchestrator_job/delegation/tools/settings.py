@@ -18,6 +18,10 @@ class Settings(BaseSettings, tools.Tools):
 
     sources_url: Annotated[str, Field(pattern=r"^(https?://[^/\s]+.*)?$")] = ""
     """The sources process; empty: no repositories and no effects at Connections."""
+    cluster_state_url: Annotated[str, Field(pattern=r"^(https?://[^/\s]+.*)?$")] = ""
+    """The operator, where it shows the state of the task's namespace; empty: there is no such tool."""
+    cluster_state_logs: bool = False
+    """Whether it shows logs of the namespace, too."""
     work_dir: Path = Path("/tmp/jervis")  # noqa: S108  # an emptyDir of the run's own pod
     """Where repositories are cloned."""
     sandbox: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,6 +172,41 @@ async def test_a_foreign_recipient_is_held_and_edited(
     assert ended.message["exitReason"] == "Answered", ended
     assert [one["to"] for one in outside.arguments.values()] == [["b@example.com"]]
     assert fake.count(path="/api/chat") == 7
+    [result] = store.all("task_results", _id=task.uid)
+    assert result["action"] is None
+
+
+async def test_an_effect_that_may_have_happened_is_asked_about_with_its_action(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    outside.unsure = 1
+    text = f"On Friday. {'So it was said. ' * 90}"
+    fake.set_script(script({**MAIL, "text": text}))
+    store.remember(task.memory(content=ORDER))
+    asked = await delegating(task, outside).run()
+    assert (asked.status, asked.message["exitReason"]) == (0, "NeedsApproval"), asked
+    action = asked.message["action"]
+    assert (action["tool"], action["agent"]) == ("send_mail", "Email")
+    assert json.loads(action["arguments"])["to"] == ["a@example.com"]
+    assert action["why"].startswith("send_mail was started by an earlier run and may have happened")
+    [stored] = store.all("task_results", _id=task.uid)
+    assert (stored["action"]["arguments"]["text"], stored["exitReason"]) == (text, "NeedsApproval")
+    # What is shown is longer than a status has room for.
+    assert stored["action"]["detailsRef"] == action["detailsRef"] != ""
+    assert list(outside.effects.values()) == [1]
+
+    # It is done again as it was, or not at all.
+    edited = '{"to": ["b@example.com"], "subject": "Release", "text": "On Monday."}'
+    store.remember(task.memory(content=ORDER, approvals=[decided(1, "Approved", arguments=edited)]))
+    again = await task.run(attempt=2)
+    assert again.message["exitReason"] == "NeedsApproval", again
+    assert "arguments cannot be changed any more" in again.message["action"]["why"]
+    assert list(outside.effects.values()) == [1]
+    store.remember(task.memory(content=ORDER, approvals=[decided(2, "Approved")]))
+    ended = await task.run(attempt=3)
+    assert ended.message["exitReason"] == "Answered", ended
+    assert list(outside.effects.values()) == [1, 1]
+    assert [one["to"] for one in outside.arguments.values()] == [["a@example.com"]] * 2
     [result] = store.all("task_results", _id=task.uid)
     assert result["action"] is None
 

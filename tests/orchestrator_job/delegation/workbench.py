@@ -235,12 +235,13 @@ class Bench:
         *,
         held: standing.Standing | None = None,
         retrieved: tuple[str, ...] = (),
+        earlier: tuple[models.AgentOutput, ...] = (),
     ) -> models.AgentOutput | executor.Waiting:
-        """Claim the task and carry one delegation out."""
+        """Claim the task and carry one delegation out, behind those that handed back `earlier`."""
         if not self.guard.epoch:
             await self.guard.claim(NOW)
         known = provenance.Known.of(self.task, self.task.content or "").more(retrieved)
-        return await executor.Executor(self.means, held or standing.Standing(), known).work(message)
+        return await executor.Executor(self.means, held or standing.Standing(), known, earlier).work(message)
 
 
 def task(uid: str, content: str = "When is the release?", **fields: Any) -> memory.TaskMemory:
