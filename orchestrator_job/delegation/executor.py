@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import structlog
-
 import crds.errors
 from crds import scope
 from crds.priority import Priority
