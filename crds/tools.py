@@ -55,7 +55,7 @@ class Tools(BaseModel):
     """Largest clone with its files."""
     change_bytes: Annotated[int, Field(ge=1 << 10, le=12 << 20)] = 4 << 20
     """Largest bundle of a workspace's changes; they are kept in one document of MongoDB."""
-    vulnerabilities: Path | None = None
+    vulnerabilities: Annotated[Path | None, BeforeValidator(lambda given: given or None)] = None
     """A file of OSV records (JSON, JSON lines, or a ZIP of JSON files); None: dependencies are listed, not judged."""
     mcp_servers: Annotated[tuple[Server, ...], Field(max_length=20)] = ()
 
