@@ -28,6 +28,7 @@ from orchestrator_job import (
 )
 from orchestrator_job.answer import Answer
 from orchestrator_job.delegation import progress
+from orchestrator_job.legacy import paths
 from orchestrator_job.state import State
 
 _KEY_CHARS = 16
@@ -95,7 +96,20 @@ class Account:
             "action": None,
             **await self._delegated(state),
             **found,
+            **({} if rejected else await self._worked(state, found)),
             "createdAt": self._now(),
+        }
+
+    async def _worked(self, state: State, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Category, action and steps of a round that was worked on in steps; nothing for one that was answered."""
+        work = paths.work(state)
+        if not work.learned:
+            return {}
+        learned: Any = await self._store.get(work.learned)
+        return {
+            "taskCategory": state.get("category"),
+            "taskAction": work.action,
+            "stepResults": [*learned, *found["stepResults"]],
         }
 
     async def _delegated(self, state: State) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 import structlog
@@ -51,25 +51,31 @@ class Intake:
         store: artifacts.Artifacts,
         insistence: patience.Patience,
         loader: standing.Loader,
+        recognize: Callable[[str], Mapping[str, str]] = lambda text: {},
     ) -> None:
+        """`recognize` gives category and action of a task's text, for the graph that goes by them."""
         self._task = task
         self._kb = kb
         self._store = store
         self._insistence = insistence
         self._loader = loader
+        self._recognize = recognize
 
     async def __call__(self, state: State) -> State:
-        """Writes standing, document, question and query; raises InvalidInput for unusable content or rules."""
+        """Writes standing, document, question and query, and category and action; raises InvalidInput for unusable
+        content or rules."""
         held = await self._loader.load(state["round"])
         document = await self._text()
         if not document.strip():
             raise errors.InvalidInput("The task's content is blank.", field="spec.content", remedy="Write what to do.")
-        return {
+        read: State = {
             "standing": held,
             "document": await self._store.put(document, state["round"]),
             "question": question.ask(self._task, document),
             "query": question.query(self._task, document),
         }
+        recognized: State = {**self._recognize(document)}  # type: ignore[typeddict-item]  # two of its keys
+        return {**read, **recognized}
 
     async def _text(self) -> str:
         ref = self._task.content_ref

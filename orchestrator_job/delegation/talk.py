@@ -59,7 +59,7 @@ def opening(
     if done:
         lines = prompt.defuse("\n".join(done))
         parts.append(f'<context about="what this task has done already; do not do it again">\n{lines}\n</context>')
-    room = int(window * _TOKEN_CHARS * _CONTEXT_PART)
+    room = earlier_room(window)
     for number, output in enumerate(earlier):
         shown = cut(output.result, room // (len(earlier) - number))
         room = max(0, room - len(shown))
@@ -70,6 +70,11 @@ def opening(
     asked += [f"Expected: {message.expected_output}"] if message.expected_output else []
     parts.append(f"<question>{prompt.defuse(chr(10).join(asked))}</question>")
     return [{"role": "system", "content": system}, {"role": "user", "content": "\n".join(parts)}]
+
+
+def earlier_room(window: int) -> int:
+    """Characters that an opening has for what was handed back before."""
+    return int(window * _TOKEN_CHARS * _CONTEXT_PART)
 
 
 def called(text: str, calls: Sequence[Mapping[str, Any]]) -> Message:

@@ -128,9 +128,9 @@ class Parts:
             )
         )
 
-    def execute(self, opener: execution.Opener) -> execution.Execute:
-        """The node `execute_delegation`."""
-        return execution.Execute(self.task, self.store, self.loader, self.means(), opener)
+    def execute(self, opener: execution.Opener, earlier: execution.Earlier | None = None) -> execution.Execute:
+        """The node `execute_delegation`; `earlier` in place of the whole results of the groups before."""
+        return execution.Execute(self.task, self.store, self.loader, self.means(), opener, earlier)
 
     def consent(self) -> consent.Consent:
         """The node `consent`."""
