@@ -74,12 +74,19 @@ class Context:
             "at": now,
             "expiresAt": now + kept.life,
         }
-        await self._book.settle(f"{entry.path}.context", 0, _Keep(self._database, self._guard, document))
+        await self._settle(document)
 
-    async def has(self, path: str) -> bool:
-        """Whether there is an entry of this path: a step that is repeated makes no second summary."""
-        own = {"_id": f"{self._guard.task_uid}/{path}"}
-        return await self._database.find_one(COLLECTION, own) is not None
+    async def kept(self, path: str) -> bool:
+        """Whether there is an entry of this path: a step that is repeated makes no second summary. A process that died
+        behind the write has left its ledger open; it is settled then. Raises as `keep`."""
+        found = await self._database.find_one(COLLECTION, {"_id": f"{self._guard.task_uid}/{path}"})
+        if found is None:
+            return False
+        await self._settle(found)
+        return True
+
+    async def _settle(self, document: Mapping[str, Any]) -> None:
+        await self._book.settle(f"{document['path']}.context", 0, _Keep(self._database, self._guard, document))
 
     async def of_round(self, round_number: int) -> list[Entry]:
         """The entries of a round: the epic, its goals, then steps, each in its order."""

@@ -1,6 +1,6 @@
 """The nodes of the legacy graph that plan: a design, goals, which goal is next, and its steps.
 
-They only read and store content under its own hash; `Goals` settles one repeatable effect, the entry of the epic in the
+They only read and store content under its own hash; `SelectGoal` settles one repeatable effect, the epic's entry in the
 context. A design or goals that a model cannot make leave the task its answer, as a question has one.
 """
 
@@ -130,7 +130,7 @@ class Goals(_Asking):
     """The goals of a large task. Without any the task gets an answer, as a question does."""
 
     async def __call__(self, state: State) -> State:
-        """Writes work and response_language; the context gets its epic."""
+        """Writes work and response_language."""
         means, here = self._means, paths.work(state)
         document = str(await means.store.get(state["document"]))
         spoken = spoken_language(means.task, document)
@@ -140,17 +140,6 @@ class Goals(_Asking):
             made = await self._made(goals.GOALS, state, goals.parse_goals, blocks)
         except _Unplanned as error:
             return {"work": here.but(notes=_noted(here, f"There are no goals: {error}")), "response_language": spoken}
-        listed = goals.listed(made)
-        epic = entries.Entry(
-            round=state["round"],
-            level=Level.EPIC,
-            path=f"r{state['round']}.epic",
-            title=" ".join(state["question"].split())[:200],
-            done=True,
-            text="\n\n".join(part for part in (design, listed) if part),
-            summary=listed if design else None,
-        )
-        await means.context.keep(epic, retention.decide(retention.Made(Level.EPIC, done=True)))
         _log.info("goals", count=len(made), designed=bool(design))
         key = await means.store.put(goals.dump(made), state["round"])
         return {"work": here.but(goals=key, count=len(made)), "response_language": spoken}
@@ -163,10 +152,27 @@ class SelectGoal:
         self._means = means
 
     async def __call__(self, state: State) -> State:
-        """Writes work."""
+        """Writes work; before the first goal the context gets its epic. Raises Fenced."""
         here = paths.work(state)
-        number, ended = goals.following(goals.load(await self._means.store.get(here.goals)), here.ended)
+        found = goals.load(await self._means.store.get(here.goals))
+        if not here.goal:
+            # Not where the goals are made: that may be repeated, with others.
+            await self._keep(state, here, goals.listed(found))
+        number, ended = goals.following(found, here.ended)
         return {"work": here.but(goal=number, ended=ended)}
+
+    async def _keep(self, state: State, here: paths.Work, listed: str) -> None:
+        design = str(await self._means.store.get(here.design)) if here.design else ""
+        epic = entries.Entry(
+            round=state["round"],
+            level=Level.EPIC,
+            path=f"r{state['round']}.epic",
+            title=" ".join(state["question"].split())[:200],
+            done=True,
+            text="\n\n".join(part for part in (design, listed) if part),
+            summary=listed if design else None,
+        )
+        await self._means.context.keep(epic, retention.decide(retention.Made(Level.EPIC, done=True)))
 
 
 class PlanSteps(_Asking):

@@ -80,7 +80,7 @@ class Evaluate:
         self, state: State, here: paths.Work, output: models.AgentOutput, *, failed: bool, more: bool
     ) -> None:
         means, path = self._means, output.delegation_id
-        if await means.context.has(path):
+        if await means.context.kept(path):
             return
         plan = models.ExecutionPlan.model_validate(await means.store.get(state["execution_plan"]["key"]))
         title = " ".join(plan.message(path).task_summary.split())[:200]
@@ -101,7 +101,7 @@ class Evaluate:
 
     async def _keep_goal(self, state: State, here: paths.Work, *, done: bool, more: bool) -> None:
         means, path = self._means, f"r{state['round']}.g{here.goal}"
-        if await means.context.has(path):
+        if await means.context.kept(path):
             return
         steps = here.steps[here.goal]
         kept = [one for one in await means.context.of_round(state["round"]) if one.path in steps]
