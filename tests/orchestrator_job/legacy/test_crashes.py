@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from crds import leftovers
 from tests import thorough
 from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge, mongowire
+from tests.orchestrator_job import job, knowledge, mongowire, test_forgotten
 from tests.orchestrator_job.delegation import sources
 from tests.orchestrator_job.delegation.test_runs import MAIL, SYNTHESIS
 from tests.orchestrator_job.delegation.workbench import calls, report
@@ -83,6 +84,29 @@ def _whole(one: job.Job, store: job.Store, ended: job.Ended, outside: sources.So
     [fence] = store.all("orchestrator_fences", _id=one.uid)
     assert sorted(fence["spent"]["r1"]["delegations"]) == ["r1.d1", "r1.d2"]
     return int(fence["spent"]["r1"]["llmCalls"])
+
+
+@pytest.mark.parametrize("number", [1, 3])
+async def test_a_context_is_not_written_to_a_task_that_was_removed(
+    task: job.Job, store: job.Store, mongodb_uri: str, fake: process.Fake, number: int
+) -> None:
+    """The scope is erased between the run's look at its fence and the write, which is on its way already."""
+    fake.set_script(_STANDING)
+    async with sources.serving() as outside, mongowire.proxying(mongodb_uri) as proxy:
+        store.remember(task.memory(content=EPIC))
+
+        def before(written: str, count: int) -> bool:
+            if (written, count) == ("orchestrator_context", number):
+                test_forgotten.remove(store, task.uid)
+                store.database[leftovers.CONTEXT].delete_many({"clientId": "acme"})
+            return False
+
+        proxy.before = before
+        ended = await _working(task, outside).run(JERVIS_MONGODB_URI=proxy.url)
+        assert proxy.writes["orchestrator_context"] == number
+    assert (ended.status, ended.message["exitReason"]) == (1, "Fenced"), ended
+    assert store.all("orchestrator_context") == []
+    assert test_forgotten.left(store, task.uid) == {}
 
 
 async def test_an_epic_that_is_killed_goes_on_where_it_was(

@@ -1,17 +1,18 @@
-"""A whole run for each category, as a process: what each model is asked, in which order, and what is there afterwards.
+"""A whole run for each category, as a process: what each model is asked, in which order, and what is there then.
 
-Cases with a repository and a tracker are in `test_work`; here the knowledge base and the sources process are the tests'.
+Cases with a repository and a tracker are in `test_work`; here knowledge base and sources process are the tests'.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job import job, knowledge, recording
 from tests.orchestrator_job.delegation import sources
 from tests.orchestrator_job.delegation.test_runs import MAIL, SYNTHESIS, decided, planned
 from tests.orchestrator_job.delegation.workbench import calls, report
@@ -146,7 +147,7 @@ async def test_an_epic_goes_from_goals_to_steps_to_one_answer(
 async def test_something_new_is_designed_before_its_goals(
     worked: job.Job, store: job.Store, fake: process.Fake
 ) -> None:
-    script = {
+    script: dict[str, list[Any]] = {
         DESIGN: [{"design": "Three tables and one page."}],
         GOALS: [{"goals": [goal("Tables")]}],
         STEPS: [steps("Write down the tables.")],
@@ -165,6 +166,28 @@ async def test_something_new_is_designed_before_its_goals(
     assert kept(store, worked)["r1.epic"]["text"].startswith("Three tables and one page.\n\n1. Tables:")
     [result] = store.all("task_results", _id=worked.uid)
     assert result["taskCategory"] == "generative"
+
+
+@pytest.mark.parametrize(
+    ("content", "tags"),
+    [
+        (
+            "Please create a page on each, and migrate them:\n- the release of the router\n- the test of the router",
+            [GOALS, STEPS, LEGACY, STEPS, LEGACY, SYNTHESIS],
+        ),
+        (NEW, [DESIGN, GOALS, STEPS, LEGACY, SYNTHESIS]),
+    ],
+    ids=["epic", "generative"],
+)
+async def test_the_simulated_model_comes_to_an_answer(
+    worked: job.Job, store: job.Store, fake: process.Fake, content: str, tags: list[str]
+) -> None:
+    store.remember(worked.memory(content=content))
+    ended = await worked.run()
+    assert ended.message["exitReason"] in ("Answered", "NeedsInput"), ended
+    # An agent that is not sure is asked once more.
+    assert list(dict.fromkeys(asked(fake))) == list(dict.fromkeys(tags))
+    assert asked(fake).count(STEPS) == tags.count(STEPS)
 
 
 async def test_goals_that_no_model_makes_leave_the_answer(
@@ -206,7 +229,7 @@ async def test_a_failed_step_ends_its_goal_and_leaves_out_what_needs_it(
         "r1.g3": True,
     }
     [result] = store.all("task_results", _id=worked.uid)
-    assert [one["action"] for one in result["stepResults"]][0] == "Note"
+    assert result["stepResults"][0]["action"] == "Note"
 
 
 async def test_a_call_waits_for_a_person_and_the_epic_goes_on(
@@ -223,6 +246,29 @@ async def test_a_call_waits_for_a_person_and_the_epic_goes_on(
     assert ended.message["exitReason"] == "Answered", ended
     assert asked(fake)[before:] == [LEGACY, SYNTHESIS]
     assert list(outside.effects.values()) == [1]
+
+
+async def test_a_recorded_epic_that_waits_for_a_person_is_resumed(
+    worked: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    worked.adopt(recording.load(store, recording.CORPUS / "legacy-1.json"))
+    fake.set_script({LEGACY: [report("The mail was sent.")], SYNTHESIS: [job.reply(answer=ANSWER)]})
+    [memory] = store.all("task_memory", _id=worked.uid)
+    store.remember({**memory, "approvals": [decided(1, "Approved")]})
+    ended = await worked.run(attempt=2)
+    assert ended.message["summary"] == ANSWER, ended
+    assert asked(fake) == [LEGACY, SYNTHESIS]
+    assert list(outside.effects.values()) == [1]
+    assert sorted(kept(store, worked)) == ["r1.d1", "r1.d2", "r1.d3", "r1.epic", "r1.g1", "r1.g2"]
+
+
+async def test_the_present_form_is_recorded(
+    tmp_path: Path, worked: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    fake.set_script(epic({**MAIL, "to": ["x@evil.example"]}))
+    store.remember(worked.memory(content=EPIC))
+    await worked.run()
+    recording.save(store, recording.path("legacy-present", tmp_path))
 
 
 async def test_a_spent_budget_ends_in_what_was_done(worked: job.Job, store: job.Store, fake: process.Fake) -> None:

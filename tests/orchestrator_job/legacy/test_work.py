@@ -26,7 +26,7 @@ from tests.orchestrator_job.delegation.test_runs import SYNTHESIS
 __all__ = ["clock", "database", "meters", "router"]
 pytestmark = pytest.mark.services
 
-_OPEN = ("open_repository", {})
+_OPEN: tuple[str, dict[str, Any]] = ("open_repository", {})
 _EDIT = ("edit_file", {"path": "src/area.py", "old": "w + h", "new": "w * h"})
 _COMMIT = ("commit_changes", {"message": "Multiply"})
 _COMMENT = ("add_comment", {"repository": "o/r", "issue": "1", "text": "area multiplies now."})
