@@ -150,15 +150,19 @@ def shown(entries: Sequence[Entry], goal: int, most: int) -> str:
     epics = [one for one in entries if one.level is Level.EPIC]
     chosen = {one.path: _line(one, texts) for one in (*epics, *others, *own)}
     left = most - sum(len(line) + 2 for line in chosen.values())
+    # Of many rounds the oldest goals are left out, then the oldest steps.
+    for one in (*others, *own, *epics):
+        if left >= 0:
+            break
+        left += len(chosen.pop(one.path)) + 2
     # The latest steps first: what comes next builds on them.
     for one in (*reversed(own), *epics, *reversed(others)):
-        for form in _forms(one, texts):
+        for form in _forms(one, texts) if one.path in chosen else ():
             more = len(form) - len(chosen[one.path])
             if more <= left:
                 chosen[one.path], left = form, left - more
                 break
-    text = "\n\n".join(chosen.values())
-    return text if len(text) <= most else ""
+    return "\n\n".join(chosen.values())
 
 
 def _forms(one: Entry, texts: Mapping[str, str]) -> list[str]:

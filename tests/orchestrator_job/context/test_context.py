@@ -47,6 +47,13 @@ def test_what_has_no_room_is_its_summary_and_then_a_line_with_its_place() -> Non
     assert "characters that have no room here; they are kept as r1.d2.]" in seen
 
 
+def test_of_many_goals_the_latest_are_shown() -> None:
+    many = [FIRST.model_copy(update={"path": f"r{n}.g1", "title": f"Round {n}", "round": n}) for n in range(1, 40)]
+    seen = entries.shown(many, 0, 1000)
+    assert "Round 39\nThree disks are slow." in seen
+    assert "Round 1\n" not in seen
+
+
 def test_a_goal_without_a_summary_is_shown_by_its_steps() -> None:
     bare = FIRST.model_copy(update={"summary": None})
     assert OLD.text in entries.shown([EPIC, bare, OLD], 2, 10_000)
