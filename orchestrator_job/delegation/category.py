@@ -216,7 +216,9 @@ def _ordered(text: str, language: str) -> frozenset[str]:
         for place, word in enumerate(words):
             before = words[place - 1] if place else ""
             begins = not before or before in _PLEASE or before in _AND[language]
-            if word in listed and (begins or word not in _NOUNS_TOO):
+            # "Open an issue" is an order, "open issues" are not.
+            names = word != "open" or words[place + 1 : place + 2] in (["a"], ["an"], ["the"], ["new"])
+            if word in listed and names and (begins or word not in _NOUNS_TOO):
                 found.add(word)
     return frozenset(found)
 

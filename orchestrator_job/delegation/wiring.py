@@ -106,8 +106,9 @@ class Parts:
             by_procedure=settings.use_procedural_memory,
         )
 
-    def synthesize(self, beside: Priority) -> synthesis.Synthesize:
-        """The node `synthesize`; `beside` is the priority of queries to the knowledge base."""
+    def synthesize(self, beside: Priority, missing: synthesis.Missing | None = None) -> synthesis.Synthesize:
+        """The node `synthesize`; `beside` is the priority of queries to the knowledge base, `missing` names what no
+        delegation was made for."""
         return synthesis.Synthesize(
             synthesis.Means(
                 task=self.task,
@@ -125,6 +126,7 @@ class Parts:
                 book=self.book,
                 agents=registry.Registry.load(),
                 learns=self.settings.use_procedural_memory,
+                missing=missing,
             )
         )
 

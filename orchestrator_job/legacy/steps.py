@@ -8,9 +8,10 @@ repeatable effects, the entries of the context. Only `consent` ends a run for a 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from crds import exits
+from orchestrator_job import artifacts
 from orchestrator_job.context import entries, retention
 from orchestrator_job.context.retention import Level
 from orchestrator_job.delegation import category, execution, models, progress
@@ -19,12 +20,11 @@ from orchestrator_job.legacy import goals, paths
 from orchestrator_job.legacy.planning import Means
 from orchestrator_job.state import State
 
+if TYPE_CHECKING:
+    from orchestrator_job import graph
+
 _ACTION_CHARS = 500
 _OF_TRACKER = frozenset(("create_issue", "update_issue", "add_comment"))
-
-
-class _Node(Protocol):
-    async def __call__(self, state: State) -> State: ...
 
 
 class ExecuteStep:
@@ -129,7 +129,7 @@ class Evaluate:
 class Answer:
     """What the node `respond` does after steps: one answer from what they handed back."""
 
-    def __init__(self, means: Means, synthesize: _Node) -> None:
+    def __init__(self, means: Means, synthesize: graph.Node) -> None:
         self._means = means
         self._synthesize = synthesize
 
@@ -170,6 +170,25 @@ class Answer:
                 )
             ).knowledge
         ]
+
+
+def unreached(store: artifacts.Artifacts) -> Callable[[State], Awaitable[Sequence[str]]]:
+    """What the answer says of goals of which no step handed anything back, a line each."""
+
+    async def missing(state: State) -> list[str]:
+        here = paths.work(state)
+        lines = []
+        for number, one in enumerate(goals.load(await store.get(here.goals)) if here.goals else (), start=1):
+            ended = here.ended.get(number)
+            if ended == paths.LEFT_OUT:
+                lines.append(f"Goal {number} needs one that was not reached, and was left out: {one.title}")
+            elif ended == paths.FAILED and number not in here.steps:
+                lines.append(f"Goal {number} could not be planned: {one.title}")
+            elif ended is None:
+                lines.append(f"Goal {number} was not begun: {one.title}" + (f" ({here.over})" if here.over else ""))
+        return lines
+
+    return missing
 
 
 def earlier(context: entries.Context, room: int) -> execution.Earlier:

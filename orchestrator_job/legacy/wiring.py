@@ -6,23 +6,19 @@ A question that gets its answer starts without agents, tools and prompts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from crds.priority import Priority
 from orchestrator_job.context import entries, summarizer
 from orchestrator_job.delegation import execution, registry, talk
 from orchestrator_job.delegation import wiring as delegation
 from orchestrator_job.legacy import paths, planning, steps
-from orchestrator_job.state import State
+
+if TYPE_CHECKING:
+    from orchestrator_job import graph
 
 
-class Node(Protocol):
-    """One step."""
-
-    async def __call__(self, state: State) -> State: ...
-
-
-def nodes(parts: delegation.Parts, beside: Priority, opener: execution.Opener) -> Mapping[str, Node]:
+def nodes(parts: delegation.Parts, beside: Priority, opener: execution.Opener) -> Mapping[str, graph.Node]:
     """By their names; `beside` is the priority of a planner that is not the run's own model."""
     settings = parts.settings
     light = bool(settings.planner_model)
@@ -54,5 +50,5 @@ def nodes(parts: delegation.Parts, beside: Priority, opener: execution.Opener) -
         paths.EXECUTE: steps.ExecuteStep(parts.execute(opener, steps.earlier(context, room))),
         paths.CONSENT: parts.consent(),
         paths.EVALUATE: steps.Evaluate(means),
-        paths.RESPOND: steps.Answer(means, parts.synthesize(beside)),
+        paths.RESPOND: steps.Answer(means, parts.synthesize(beside, steps.unreached(means.store))),
     }

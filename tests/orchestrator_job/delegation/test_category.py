@@ -106,6 +106,8 @@ PATHS = [
     ("Korrigiere die Funktion area im Repository.", "de", Type.USER_TASK, ("single_task", "code")),
     ("Create an issue about the backup in o/r.", "en", Type.USER_INPUT, ("single_task", "tracker_ops")),
     ("Založ tiket o zálohách.", "cs", Type.USER_TASK, ("single_task", "tracker_ops")),
+    ("Open an issue about the backup.", "en", Type.USER_INPUT, ("single_task", "tracker_ops")),
+    ("Open issues of the storage project?", "en", Type.USER_INPUT, ("advice", "respond")),
     ("Summarise issue #12.", "en", Type.USER_INPUT, ("single_task", "respond")),
     ("Fix the function area and comment on issue #1.", "en", Type.USER_INPUT, ("single_task", "mixed")),
     ("Migrate all services to the new cluster.", "en", Type.USER_TASK, ("epic", "respond")),

@@ -223,6 +223,7 @@ async def test_a_failed_step_ends_its_goal_and_leaves_out_what_needs_it(
     told = prompts(fake, SYNTHESIS)[0]
     assert "LegacyAgent could not do it: Look for it. (no cluster)" in told
     assert "LegacyAgent did not report: Prepare it." in told
+    assert "Goal 2 needs one that was not reached, and was left out: Move" in told
     found = kept(store, worked)
     assert {path: one["done"] for path, one in found.items() if one["level"] == "goal"} == {
         "r1.g1": False,
@@ -281,6 +282,7 @@ async def test_a_spent_budget_ends_in_what_was_done(worked: job.Job, store: job.
     told = prompts(fake, SYNTHESIS)[0]
     assert "It is on Friday." in told
     assert "all of its 4 model calls" in told
+    assert "Goal 2 was not begun: Mail (This round has used all" in told
     assert kept(store, worked)["r1.g1"]["done"] is False
 
 

@@ -22,6 +22,7 @@ from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation import office, workbench
 from tests.orchestrator_job.delegation.conftest import router
 from tests.orchestrator_job.delegation.test_runs import SYNTHESIS
+from tests.orchestrator_job.legacy.test_runs import GOALS, STEPS, goal, steps
 
 __all__ = ["clock", "database", "meters", "router"]
 pytestmark = pytest.mark.services
@@ -111,6 +112,32 @@ async def test_one_thing_is_done_without_a_plan(place: office.Office, fake: proc
     if case.changed:
         # The commit is in the workspace that the next run, or a push, opens.
         assert place.commit()
+
+
+async def test_an_epic_codes_and_tracks_by_specialists(place: office.Office, fake: process.Fake) -> None:
+    place.task.environment["JERVIS_USE_SPECIALIST_AGENTS"] = "true"
+    code = steps("Correct the function area.", agent="Coding")
+    track = steps("Say so on issue #1 of o/r.", agent="IssueTracker")
+    fake.set_script(
+        {
+            GOALS: [{"goals": [goal("Code"), goal("Issue", 1)]}],
+            STEPS: [code, track],
+            "job.agent.Coding/v1": [*map(workbench.calls, (_OPEN, _EDIT, _COMMIT)), workbench.report("It multiplies.")],
+            "job.agent.IssueTracker/v1": [workbench.calls(_COMMENT), workbench.report("The comment is written.")],
+            SYNTHESIS: [job.reply(answer="It multiplies, and the comment is written.", citations=[])],
+        }
+    )
+    place.remember(content="Migrate the repository code to multiplication, and say so on issue #1 of o/r.")
+    ended = await place.run()
+    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    assert place.outside() == {**office.QUIET, "comments": ["area multiplies now."]}
+    assert place.commit()
+    told = fake.requests(tag="job.agent.IssueTracker/v1")[0]["body"]["messages"][1]["content"]
+    assert "It multiplies.\nchanged: src/area.py" in told
+    [result] = place.made.store.all("task_results", _id=place.task.uid)
+    assert (result["taskCategory"], result["taskAction"]) == ("epic", "mixed")
+    assert [one["agentName"] for one in result["delegations"]] == ["Coding", "IssueTracker"]
+    assert result["changedFiles"] == ["src/area.py"]
 
 
 async def test_the_second_step_has_the_whole_result_of_the_first(place: office.Office, fake: process.Fake) -> None:
