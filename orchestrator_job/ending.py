@@ -101,14 +101,17 @@ class Account:
         }
 
     async def _worked(self, state: State, found: Mapping[str, Any]) -> dict[str, Any]:
-        """Category, action and steps of a round that was worked on in steps; nothing for one that was answered."""
+        """Category, action, goals and steps of a round that was worked on; nothing for one that was answered."""
         work = paths.work(state)
         if not work.learned:
             return {}
         learned: Any = await self._store.get(work.learned)
+        goals: Any = await self._store.get(work.goals) if work.goals else []
+        ended = [work.ended.get(number, paths.OPEN) for number in range(1, len(goals) + 1)]
         return {
             "taskCategory": state.get("category"),
             "taskAction": work.action,
+            "goals": [{"title": one["title"], "state": how} for one, how in zip(goals, ended, strict=True)],
             "stepResults": [*learned, *found["stepResults"]],
         }
 

@@ -27,8 +27,8 @@ DESIGN, GOALS, SELECT, PLAN, EXECUTE, CONSENT, EVALUATE = (
 """Names of the nodes that only this graph has; `consent` is that of both."""
 NAMES = (DESIGN, GOALS, SELECT, PLAN, EXECUTE, CONSENT, EVALUATE)
 RESPOND = "respond"
-DONE, FAILED, LEFT_OUT = "done", "failed", "left_out"
-"""How a goal ended. Left out: one that it depends on was not done."""
+DONE, FAILED, LEFT_OUT, OPEN = "done", "failed", "left_out", "open"
+"""How a goal ended. Left out: one that it depends on was not done. Open: it was not begun."""
 
 
 class Work(BaseModel):

@@ -137,6 +137,7 @@ async def test_an_epic_goes_from_goals_to_steps_to_one_answer(
     assert {one["clientId"] for one in found.values()} == {"acme"}
     [result] = store.all("task_results", _id=worked.uid)
     assert (result["taskCategory"], result["taskAction"]) == ("epic", "respond")
+    assert result["goals"] == [{"title": "Date", "state": "done"}, {"title": "Mail", "state": "done"}]
     assert [one["action"] for one in result["stepResults"]][:2] == ["Date", "Mail"]
     assert "It is Friday indeed." in result["stepResults"][0]["result"]
     assert [one["delegationId"] for one in result["delegations"]] == ["r1.d1", "r1.d2", "r1.d3"]
@@ -231,6 +232,7 @@ async def test_a_failed_step_ends_its_goal_and_leaves_out_what_needs_it(
     }
     [result] = store.all("task_results", _id=worked.uid)
     assert result["stepResults"][0]["action"] == "Note"
+    assert [one["state"] for one in result["goals"]] == ["failed", "left_out", "done"]
 
 
 async def test_a_call_waits_for_a_person_and_the_epic_goes_on(
@@ -284,6 +286,8 @@ async def test_a_spent_budget_ends_in_what_was_done(worked: job.Job, store: job.
     assert "all of its 4 model calls" in told
     assert "Goal 2 was not begun: Mail (This round has used all" in told
     assert kept(store, worked)["r1.g1"]["done"] is False
+    [result] = store.all("task_results", _id=worked.uid)
+    assert [one["state"] for one in result["goals"]] == ["failed", "open"]
 
 
 async def test_without_delegations_an_epic_has_one_answer(
