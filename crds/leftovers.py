@@ -27,6 +27,9 @@ their tasks, and hold no word of them."""
 CHAT, CHAT_SUMMARIES = "chat_history", "chat_summaries"
 """What was said in conversations: {_id, clientId, projectId, groupId, conversation, ...}
 (`orchestrator_job.conversation`). They outlive their tasks."""
+CONTEXT = "orchestrator_context"
+"""What steps and goals of runs came to: {_id, clientId, projectId, groupId, taskUid, ...}
+(`orchestrator_job.context.entries`). They outlive their tasks."""
 EFFECTS = "source_effects"
 """What runs did at Connections: {_id, taskUid, scope: {...}, ...} (`controllers.sources.effects.ledger`)."""
 OF_RUNS: Mapping[str, str] = {

@@ -1,7 +1,8 @@
 """The program of one orchestrator run: a LangGraph that reads a task, gathers evidence, answers and reports an outcome.
 
-I own: the graph (intake -> evidence -> plan -> follow -> respond -> approve -> finalize), its checkpoints and fence,
-the effects ledger, the budgets of a run, `task_results`, and the termination message that the operator reads.
+I own: the graphs (intake -> evidence -> plan -> follow -> respond -> approve -> finalize; `legacy` and `delegation`
+have what lies between for orders and delegations), their checkpoints and fence, the effects ledger, the budgets of a
+run, `task_results`, `orchestrator_context`, and the termination message that the operator reads.
 
 Who may call me: no other package imports me. A Kubernetes Job starts `python -m orchestrator_job`.
 

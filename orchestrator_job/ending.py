@@ -29,6 +29,7 @@ from orchestrator_job import (
 )
 from orchestrator_job.answer import Answer
 from orchestrator_job.delegation import category, models, progress
+from orchestrator_job.legacy import paths
 from orchestrator_job.state import State
 
 _KEY_CHARS = 16
@@ -79,7 +80,8 @@ class Account:
         planned = plan.of_round(state.get("plan"), state["round"])
         rejected = reason is exits.ExitReason.REJECTED
         outputs = await self._outputs(state)
-        delegated = await self._delegated(state, outputs) if outputs else None
+        worked = bool(paths.work(state).learned)
+        delegated = await self._delegated(state, outputs) if outputs and not worked else None
         found: Mapping[str, Any] = account.of(self._task, items, () if rejected else given.citations, delegated)
         return {
             "exitReason": reason.value,
@@ -100,7 +102,23 @@ class Account:
             "action": None,
             **_handed_back(outputs),
             **found,
+            **({} if rejected else await self._worked(state, found)),
             "createdAt": self._now(),
+        }
+
+    async def _worked(self, state: State, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Category, action, goals and steps of a round that was worked on; nothing for one that was answered."""
+        work = paths.work(state)
+        if not work.learned:
+            return {}
+        learned: Any = await self._store.get(work.learned)
+        goals: Any = await self._store.get(work.goals) if work.goals else []
+        ended = [work.ended.get(number, paths.OPEN) for number in range(1, len(goals) + 1)]
+        return {
+            "taskCategory": state.get("category"),
+            "taskAction": work.action,
+            "goals": [{"title": one["title"], "state": how} for one, how in zip(goals, ended, strict=True)],
+            "stepResults": [*learned, *found["stepResults"]],
         }
 
     async def _outputs(self, state: State) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """The graphs and the only place that runs them.
 
     intake -> evidence -> (plan -> follow ->) respond -> approve -> finalize
+              evidence -> (design ->) goals -> select_goal -> plan_steps -> execute_step -> evaluate -> ... -> respond
     intake -> evidence -> plan_delegations -> (execute_delegation, ... -> consent ->) synthesize -> approve -> finalize
 
 LangGraph's exceptions are translated here: this module raises those of `errors` and `drain`.
@@ -41,9 +42,8 @@ class Fan:
 class Program:
     """The compiled graph on one thread. `nodes` are (name, node) in the order in which they run.
 
-    `skips` names the node that comes after one in place of the next: the nodes between them take no step. They stay
-    known, so that a thread which stopped in one of them is resumed there. `fans` says what follows a node in place of
-    the next; `at_once` bounds the branches that run side by side.
+    `fans` says what follows a node in place of the next. A node to which it leads in no run stays known, so that a
+    thread which stopped there is resumed there. `at_once` bounds the branches that run side by side.
     """
 
     def __init__(
@@ -52,7 +52,6 @@ class Program:
         saver: BaseCheckpointSaver[int],
         thread_id: str,
         max_steps: int,
-        skips: Mapping[str, str],
         fans: Mapping[str, Fan],
         at_once: int,
     ) -> None:
@@ -63,9 +62,6 @@ class Program:
             if previous in fans:
                 fan = fans[previous]
                 builder.add_conditional_edges(previous, _branches(fan), [fan.to, *fan.others])
-            elif previous in skips:
-                # Both are possible: LangGraph refuses a node to which no edge leads.
-                builder.add_conditional_edges(previous, _always(skips[previous]), [name, skips[previous]])
             else:
                 builder.add_edge(previous, name)
             previous = name
@@ -112,13 +108,6 @@ def _branches(fan: Fan) -> Callable[[State], list[Send] | str]:
     def choose(state: State) -> list[Send] | str:
         found = fan.next(state)
         return found if isinstance(found, str) else [Send(fan.to, branch) for branch in found]
-
-    return choose
-
-
-def _always(name: str) -> Callable[[State], str]:
-    def choose(state: State) -> str:
-        return name
 
     return choose
 

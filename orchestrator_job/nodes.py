@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 import structlog
@@ -53,16 +53,19 @@ class Intake:
         store: artifacts.Artifacts,
         insistence: patience.Patience,
         loader: standing.Loader,
+        recognize: Callable[[str], Mapping[str, str]] = lambda text: {},
     ) -> None:
+        """`recognize` gives category and action of a task's text, for the graph that goes by them."""
         self._task = task
         self._kb = kb
         self._store = store
         self._insistence = insistence
         self._loader = loader
+        self._recognize = recognize
 
     async def __call__(self, state: State) -> State:
-        """Writes standing, session_memory, document, question and query; raises InvalidInput for unusable content or
-        rules."""
+        """Writes standing, session_memory, document, question, query, category and action; raises InvalidInput for
+        unusable content or rules."""
         number = state["round"]
         found, document = await asyncio.gather(self._loader.read(), self._text())
         if not document.strip():
@@ -72,13 +75,15 @@ class Intake:
         session, stored = await asyncio.gather(
             self._loader.keep_session(found, number), self._store.put(document, number)
         )
-        return {
+        read: State = {
             "standing": held,
             "session_memory": session,
             "document": stored,
             "question": question.ask(self._task, document),
             "query": question.query(self._task, document),
         }
+        recognized: State = {**self._recognize(document)}  # type: ignore[typeddict-item]  # two of its keys
+        return {**read, **recognized}
 
     async def _text(self) -> str:
         ref = self._task.content_ref

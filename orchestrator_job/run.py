@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -22,6 +23,7 @@ from orchestrator_job import (
     ending,
     errors,
     fence,
+    language,
     ledger,
     logs,
     memory,
@@ -37,14 +39,16 @@ from orchestrator_job import (
     steps,
     telemetry,
 )
-from orchestrator_job.delegation import dag, journal, metrics
+from orchestrator_job.context import entries
+from orchestrator_job.delegation import category, dag, journal, metrics
+from orchestrator_job.legacy import paths
 from orchestrator_job.settings import Settings
 from orchestrator_job.state import State
 from router import client as router_client
 
 if TYPE_CHECKING:
     from orchestrator_job import graph
-    from orchestrator_job.delegation import execution
+    from orchestrator_job.delegation import execution, wiring
     from orchestrator_job.delegation.tools import port
 
 _IN_TIME = 0.8
@@ -169,16 +173,17 @@ class Run:
         settings = self._settings
         most = _smaller(settings.max_steps, task.budget, "max_steps")
         delegates = path == state.DELEGATION
-        found = self._delegating(task) if delegates else self._nodes(task)
+        found = self._delegating(task) if delegates else self._legacy(task)
         observed = [(name, self._observed(name, node)) for name, node in found]
-        skips = {} if delegates or settings.plans else {"evidence": "respond"}
-        fans: dict[str, graph.Fan] = {}
         if delegates:
             order = dag.Dag(side_by_side=settings.use_dag_execution)
             fan = graph_module.Fan(dag.EXECUTE, (dag.CONSENT, dag.SYNTHESIZE), order.next)
             fans = {dag.PLAN: fan, dag.CONSENT: fan}
+        else:
+            follows = paths.follows(plans=settings.plans)
+            fans = {name: graph_module.Fan(to[0], to[1:], choose) for name, (to, choose) in follows.items()}
         program: graph.Program = graph_module.Program(
-            observed, saver, task.task_uid, most, skips, fans, settings.delegations_at_once
+            observed, saver, task.task_uid, most, fans, settings.delegations_at_once
         )
         return program
 
@@ -195,18 +200,67 @@ class Run:
 
         return step
 
+    def _legacy(self, task: memory.TaskMemory) -> list[tuple[str, graph.Node]]:
+        """The nodes of the legacy graph, in an order in which one without a choice is followed by the next."""
+        own = dict(self._nodes(task))
+
+        @functools.cache
+        def built() -> Mapping[str, graph.Node]:
+            # A run that only answers starts without them.
+            from orchestrator_job.legacy import wiring as legacy
+
+            return legacy.nodes(self._parts(task), _beside(self._settings), self._opener(task))
+
+        def later(name: str) -> graph.Node:
+            async def step(state: State) -> State:
+                return await built()[name](state)
+
+            return step
+
+        async def respond(state: State) -> State:
+            return await (later(paths.RESPOND) if paths.worked(state) else own[paths.RESPOND])(state)
+
+        return [
+            *((name, own[name]) for name in ("intake", "evidence")),
+            *((name, later(name)) for name in paths.NAMES),
+            *((name, own[name]) for name in ("plan", "follow")),
+            (paths.RESPOND, respond),
+            *((name, own[name]) for name in ("approve", "finalize")),
+        ]
+
+    def _recognized(self, task: memory.TaskMemory, document: str) -> Mapping[str, str]:
+        """Category and action of the task's text; a task without delegations has an answer alone."""
+        settings = self._settings
+        if not _smaller(settings.max_delegations, task.budget, "max_delegations"):
+            return {"category": "", "action": category.Action.RESPOND}
+        spoken = language.of([document])
+        kind, action = category.path(task, document, spoken, outside=bool(settings.sources_url))
+        return {"category": kind.value, "action": action.value}
+
     def _delegating(self, task: memory.TaskMemory) -> list[tuple[str, graph.Node]]:
         """The nodes of the delegation graph; those at its ends are the ones of the other graph."""
+        legacy = dict(self._nodes(task))
+        parts, beside = self._parts(task), _beside(self._settings)
+        return [
+            *((name, legacy[name]) for name in ("intake", "evidence")),
+            (dag.PLAN, parts.plan(beside)),
+            (dag.EXECUTE, parts.execute(self._opener(task))),
+            (dag.CONSENT, parts.consent()),
+            (dag.SYNTHESIZE, parts.synthesize(beside)),
+            *((name, legacy[name]) for name in ("approve", "finalize")),
+        ]
+
+    def _parts(self, task: memory.TaskMemory) -> wiring.Parts:
+        """What delegations work with."""
         # A run that does not delegate starts without them.
         from orchestrator_job.delegation import wiring
 
-        legacy = dict(self._nodes(task))
         loop = asyncio.get_running_loop()
-        late = loop.time() + self._settings.working_seconds * _IN_TIME
-        store, guard, settings = self._store, self._guard, self._settings
+        late = self._ends - self._settings.working_seconds * (1 - _IN_TIME)
+        store, guard = self._store, self._guard
         loader, book = self._loader(task), ledger.Ledger(self._database, guard, self._now, task.approvals)
-        parts = wiring.Parts(
-            settings=settings,
+        return wiring.Parts(
+            settings=self._settings,
             task=task,
             database=self._database,
             guard=guard,
@@ -216,20 +270,11 @@ class Run:
             kb=self._kb,
             router=self._router,
             insistence=self._insistence,
-            account_of=ending.Account(task, store, loader, book, model=settings.model, now=self._now),
+            account_of=ending.Account(task, store, loader, book, model=self._settings.model, now=self._now),
             late=lambda: loop.time() > late,
             recorder=self._recorder,
             now=self._now,
         )
-        beside = _beside(settings)
-        return [
-            *((name, legacy[name]) for name in ("intake", "evidence")),
-            (dag.PLAN, parts.plan(beside)),
-            (dag.EXECUTE, parts.execute(self._opener(task))),
-            (dag.CONSENT, parts.consent()),
-            (dag.SYNTHESIZE, parts.synthesize(beside)),
-            *((name, legacy[name]) for name in ("approve", "finalize")),
-        ]
 
     def _loader(self, task: memory.TaskMemory) -> standing.Loader:
         said = conversation.Conversation(self._database, task, self._now).shown
@@ -270,7 +315,7 @@ class Run:
         return open_box
 
     def _nodes(self, task: memory.TaskMemory) -> list[tuple[str, graph.Node]]:
-        """The nodes of the graph without delegations."""
+        """The nodes that read, answer and end."""
         settings, store, guard = self._settings, self._store, self._guard
         book = ledger.Ledger(self._database, guard, self._now, task.approvals)
         loader = self._loader(task)
@@ -278,7 +323,12 @@ class Run:
         max_tokens = task.budget.max_tokens if task.budget is not None else None
         come_to = ending.Account(task, store, loader, book, model=settings.model, now=self._now)
         return [
-            ("intake", nodes.Intake(task, self._kb, store, self._insistence, loader)),
+            (
+                "intake",
+                nodes.Intake(
+                    task, self._kb, store, self._insistence, loader, lambda text: self._recognized(task, text)
+                ),
+            ),
             (
                 "evidence",
                 nodes.Evidence(
@@ -362,6 +412,7 @@ class Run:
             removed += await self._store.prune(round_number)
             removed += await journal.Journal(self._database, self._guard, self._store, self._now).prune(round_number)
             removed += await metrics.expire(self._database, self._now())
+            removed += await entries.expire(self._database, self._now())
             _log.info("tidied", removed=removed)
         except crds.errors.JervisError as error:
             _log.warning("tidying failed", reason=error.message)

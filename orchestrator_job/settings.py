@@ -40,6 +40,8 @@ class Settings(BaseSettings):
     Empty if neither requires a token."""
     kb_url: _Url
     router_url: _Url
+    sources_url: str = ""
+    """The sources process; empty: there are no repositories and trackers to work on (`delegation.tools.settings`)."""
     mongodb_uri: Annotated[str, Field(pattern=r"^mongodb(\+srv)?://", repr=False)]
     model: Annotated[str, Field(min_length=1)] = "qwen3-coder-tool:30b"
     planner_model: str = ""

@@ -31,7 +31,13 @@ class State(TypedDict, total=False):
     approval                 a person's decision on this round's answer (`Decided`); empty if no rule requires one
     exit_reason, summary, questions   the outcome of round `finished`
 
-    Of the delegation graph (seed 000 "OrchestratorState Fields"); `progress` reads and makes them:
+    Of the legacy graph's paths beside the answer (`legacy.paths`):
+
+    category, action         what kind of task it is and what it has done; absent in older threads: an answer
+    work                     what `legacy.paths.Work` has: goals by reference, which steps they have and how they ended
+
+    Of delegations, which are the steps of those paths as well (seed 000 "OrchestratorState Fields"); `progress` reads
+    and makes them:
 
     graph                    LEGACY or DELEGATION: which graph the round began on; absent: LEGACY
     execution_plan           what `progress.planned` gives: the artifact key of the ExecutionPlan, its groups and agents
@@ -60,6 +66,9 @@ class State(TypedDict, total=False):
     exit_reason: str
     summary: str
     questions: list[dict[str, str]]
+    category: str
+    action: str
+    work: dict[str, Any]
     graph: str
     execution_plan: dict[str, Any]
     delegation_states: Annotated[dict[str, dict[str, Any]], progress.merged]

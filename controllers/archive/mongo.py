@@ -47,10 +47,8 @@ _OF_MEMORY = (
     [("archived", pymongo.ASCENDING), ("_id", pymongo.ASCENDING)],
     [("correlationId", pymongo.ASCENDING), ("scope.clientId", pymongo.ASCENDING)],
 )
-_OF_CHAT = [
-    *((field, pymongo.ASCENDING) for field in ("clientId", "projectId", "groupId", "conversation")),
-    ("at", pymongo.DESCENDING),
-]
+_OF_SCOPE = [(field, pymongo.ASCENDING) for field in ("clientId", "projectId", "groupId")]
+_OF_CHAT = [*_OF_SCOPE, ("conversation", pymongo.ASCENDING), ("at", pymongo.DESCENDING)]
 _SUMMARY = {"object.spec.content": 0, "object.spec.messages": 0, "result": 0}
 
 
@@ -115,8 +113,10 @@ class Archive:
                 if field != "_id":
                     await self._database[name].create_index([(field, pymongo.ASCENDING)])
             await self._database[leftovers.CHAT].create_index(_OF_CHAT)
-            for field in ("taskUid", "expiresAt", "counted"):
-                await self._database[METRICS].create_index([(field, pymongo.ASCENDING)])
+            await self._database[leftovers.CONTEXT].create_index(_OF_SCOPE)
+            for name, more in ((METRICS, ("counted",)), (leftovers.CONTEXT, ())):
+                for field in ("taskUid", "expiresAt", *more):
+                    await self._database[name].create_index([(field, pymongo.ASCENDING)])
 
     async def results(self, uids: Collection[str]) -> AsyncGenerator[Mapping[str, Any]]:
         """The documents of `task_results` that these tasks have, one after the other. Raises `Unavailable`."""

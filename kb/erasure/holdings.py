@@ -60,6 +60,7 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
         "delegationMetrics": Collection(database, leftovers.METRICS, _without_group),
         "conversations": Collection(database, leftovers.CHAT),
         "conversationSummaries": Collection(database, leftovers.CHAT_SUMMARIES),
+        "orchestratorContext": Collection(database, leftovers.CONTEXT),
         "sessionEntries": Collection(database, session.COLLECTION, _without_group),
     }
 

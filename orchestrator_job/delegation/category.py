@@ -7,6 +7,7 @@ that one look into what the team knows answers gets its plan without a model at 
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 
 from crds import pendingtask
 from kb import api
@@ -24,7 +25,7 @@ _ORDERS = {
         "fix repair send create write add delete remove push commit deploy merge close assign schedule invite "
         "implement refactor prepare reply forward remember remind calculate compute install upload generate rename "
         "move correct summarise summarize translate update review run test build release change order book pay "
-        "plan draft answer make set find list compare check document design"
+        "plan draft answer make set find list compare check document design migrate rewrite comment open"
     ),
     "de": (
         "korrigiere repariere sende schicke schick erstelle erzeuge schreibe schreib lösche entferne füge ändere "
@@ -42,9 +43,61 @@ _NOUNS_TOO = frozenset(
     (
         *("update", "review", "run", "test", "build", "release", "change", "order", "book", "pay", "plan", "draft"),
         *("answer", "make", "set", "find", "list", "compare", "check", "document", "design", "plane", "lege", "baue"),
+        *("comment", "open"),
     )
 )
 _PLEASE = frozenset(("please", "you", "bitte", "prosím", "prosim", "můžeš", "můžete", "kannst", "können", "sie"))
+_AND = {"en": ("and", "then"), "de": ("und", "dann"), "cs": ("a", "pak", "potom"), "sk": ("a", "potom")}
+
+# Orders that only look something up or work something out: an answer is all that they want.
+_LOOKS = frozenset(
+    (
+        *("find", "list", "compare", "check", "review", "answer", "reply", "summarise", "summarize", "translate"),
+        *("calculate", "compute", "remember", "remind", "antworte", "beantworte", "berechne", "prüfe", "erinnere"),
+        *("merke", "fasse", "übersetze", "vergleiche", "odpověz", "spočítej", "spočítejte", "zapamatuj", "připomeň"),
+        *("přelož", "shrň", "shrňte", "zkontroluj", "porovnej", "odpovedz", "spočítaj"),
+    )
+)
+
+# What is worked on in a repository and in a tracker, and the orders that change it there.
+_CODE = re.compile(
+    r"(?:\b(?:repositor(?:y|ies)|repo|code|codebase|functions?|methods?|class(?:es)?|modules?|branch(?:es)?|bugs?"
+    r"|unit tests?|failing tests?|tests? (?:for|in)|refactor\w*|funk[cz]\w*|repozitář\w*|repozitár\w*|kód\w*|metod\w*"
+    r"|tříd\w*|větv\w*|chyb\w*|padající test\w*|klasse\w*|quelltext\w*|funktion\w*|zweig\w*|fehler\w*)\b"
+    r"|\b[\w-]+(?:/[\w.-]+)*\.(?:py|js|ts|tsx|go|java|kt|rs|c|cc|cpp|h|cs|rb|php|sql|sh|yaml|yml|toml)\b)",
+    re.IGNORECASE,
+)
+_CODE_ORDERS = frozenset(
+    (
+        *("fix", "repair", "correct", "implement", "refactor", "rename", "add", "change", "remove", "delete", "write"),
+        *("update", "commit", "push", "move", "korrigiere", "repariere", "implementiere", "ändere", "entferne", "füge"),
+        *("lösche", "schreibe", "schreib", "erstelle", "oprav", "opravte", "přidej", "přidejte", "změň", "změňte"),
+        *("uprav", "upravte", "odstraň", "smaž", "napiš", "napište", "pridaj", "zmeň", "odstráň", "napíš"),
+    )
+)
+_TRACKER = re.compile(
+    r"(?:\b(?:issues?|tickets?|jira|story|stories|tiket\w*|úkol\w*|požadav\w*|vorgang|vorgänge)\b"
+    r"|(?<![\w/])#\d+|\b[A-Z][A-Z0-9]+-\d+\b)"
+)
+_TRACKER_ORDERS = frozenset(
+    (
+        *("create", "open", "close", "assign", "comment", "add", "write", "update", "move", "change", "delete"),
+        *(
+            "erstelle",
+            "erzeuge",
+            "schließe",
+            "füge",
+            "schreibe",
+            "aktualisiere",
+            "ändere",
+            "lösche",
+            "založ",
+            "založte",
+        ),
+        *("vytvoř", "vytvořte", "zavři", "přiřaď", "přidej", "přidejte", "napiš", "napište", "aktualizuj", "uprav"),
+        *("změň", "vytvor", "pridaj", "zmeň"),
+    )
+)
 
 # Subjects of a specialist: a question about them is not answered by looking into what the team knows alone.
 _SPECIAL = re.compile(
@@ -84,6 +137,36 @@ _TYPES = {
 }
 
 
+class Action(StrEnum):
+    """What a task has done, by the names of seed 001 "Significance Filter"."""
+
+    RESPOND = "respond"
+    CODE = "code"
+    TRACKER = "tracker_ops"
+    MIXED = "mixed"
+
+
+def path(task: memory.TaskMemory, text: str, language: str, *, outside: bool) -> tuple[api.TaskCategory, Action]:
+    """Category and action by which the legacy graph works on a task. Anything but an answer needs an order of the user,
+    in a language whose orders are known: what others wrote decides nothing about what is done, and a question costs
+    what it always has. `outside`: there are repositories and trackers to work on."""
+    ordered = _ordered(text, language) if task.asked_by_user else frozenset()
+    kind = of(task, text, language)
+    if kind is api.TaskCategory.ADVICE:
+        return kind, Action.RESPOND
+    if not ordered - _LOOKS:
+        return api.TaskCategory.SINGLE_TASK, Action.RESPOND
+    if kind is not api.TaskCategory.SINGLE_TASK or not outside:
+        return kind, Action.RESPOND
+    codes = bool(ordered & _CODE_ORDERS) and _CODE.search(text) is not None
+    tracks = bool(ordered & _TRACKER_ORDERS) and _TRACKER.search(text) is not None
+    if codes and tracks:
+        # "Fix the bug of issue #1" has one order, which is the code's.
+        of_tracker = _TRACKER_ORDERS - _CODE_ORDERS | {"update"}
+        return kind, Action.MIXED if ordered & of_tracker and ordered & _CODE_ORDERS - {"update"} else Action.CODE
+    return kind, Action.CODE if codes else Action.TRACKER if tracks else Action.RESPOND
+
+
 def of(task: memory.TaskMemory, text: str, language: str) -> api.TaskCategory:
     """ADVICE: something is asked, nothing has to be done. GENERATIVE: something new is designed first. EPIC: several
     goals. SINGLE_TASK: all else, one thing to do."""
@@ -119,17 +202,25 @@ def asks(text: str) -> bool:
 
 def orders(text: str, language: str) -> bool:
     """Whether it names a thing to do. In a language that is not known here it may."""
-    verbs = _ORDERS.get(language)
-    if verbs is None:
-        return True
-    listed = frozenset(verbs.split())
+    return language not in _ORDERS or bool(_ordered(text, language))
+
+
+def _ordered(text: str, language: str) -> frozenset[str]:
+    """The orders that a text has; none in a language that is not known here."""
+    if language not in _ORDERS:
+        return frozenset()
+    listed = frozenset(_ORDERS[language].split())
+    found: set[str] = set()
     for sentence in re.split(r"[.!?\n:;]+", text):
         words = [word.lower() for word in _WORD.findall(sentence)]
         for place, word in enumerate(words):
-            begins = place == 0 or words[place - 1] in _PLEASE
-            if word in listed and (begins or word not in _NOUNS_TOO):
-                return True
-    return False
+            before = words[place - 1] if place else ""
+            begins = not before or before in _PLEASE or before in _AND[language]
+            # "Open an issue" is an order, "open issues" are not.
+            names = word != "open" or words[place + 1 : place + 2] in (["a"], ["an"], ["the"], ["new"])
+            if word in listed and names and (begins or word not in _NOUNS_TOO):
+                found.add(word)
+    return frozenset(found)
 
 
 def facets(task: memory.TaskMemory, text: str) -> tuple[str, ...]:

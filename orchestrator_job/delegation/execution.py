@@ -21,6 +21,10 @@ Record = Callable[[State, errors.NeedsApproval], Awaitable[None]]
 """Writes down what a person is asked about, before the run ends with it."""
 Opener = Callable[[standing.Standing], Awaitable[Mapping[str, port.Tool]]]
 """Builds the tools of a run under the rules of its round."""
+Earlier = Callable[
+    [State, str, Callable[[], Awaitable[Sequence[models.AgentOutput]]]], Awaitable[Sequence[models.AgentOutput]]
+]
+"""What a delegation is given of those before it: of the state, its id, and what gives it their whole results."""
 _OTHERS = ("RAG", "Graph")
 """Origins of evidence that was retrieved; the other origins are the task's own texts."""
 
@@ -37,6 +41,7 @@ class Execute:
         means: executor.Means,
         opener: Opener,
         record: Record,
+        earlier: Earlier | None = None,
     ) -> None:
         self._task = task
         self._store = store
@@ -44,6 +49,7 @@ class Execute:
         self._means = means
         self._opener = opener
         self._record = record
+        self._given = earlier
         self._opened: executor.Means | None = None
         self._opening, self._ending = asyncio.Lock(), asyncio.Lock()
         self._recorded = False
@@ -59,7 +65,7 @@ class Execute:
         items = pack.load(await self._store.get(state["pack"]))
         found = [f"{item.title}\n{item.content}" for item in items if item.origin in _OTHERS]
         known = provenance.Known.of(self._task, document).more(found)
-        earlier = await self._earlier(state, plan, name)
+        earlier = await self._before(state, plan, name)
         done = [_line(one) for one in await self._means.book.effects(state["round"])]
         try:
             ended = await executor.Executor(await self._with_tools(held), held, known, earlier, done).work(message)
@@ -92,6 +98,11 @@ class Execute:
             if self._opened is None:
                 self._opened = replace(self._means, tools=await self._opener(held))
             return self._opened
+
+    async def _before(self, state: State, plan: models.ExecutionPlan, name: str) -> Sequence[models.AgentOutput]:
+        if self._given is None:
+            return await self._earlier(state, plan, name)
+        return await self._given(state, name, lambda: self._earlier(state, plan, name))
 
     async def _earlier(self, state: State, plan: models.ExecutionPlan, name: str) -> Sequence[models.AgentOutput]:
         """What the groups before this one's handed back."""

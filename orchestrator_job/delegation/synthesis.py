@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from importlib import resources
 
@@ -45,6 +45,8 @@ from orchestrator_job.state import State
 from router import client as router_client
 
 _log = structlog.get_logger("orchestrator_job.delegation.synthesis")
+
+Missing = Callable[[State], Awaitable[Sequence[str]]]
 
 TAG = "[prompt:job.synthesize/v1]"
 RETRIES = 2
@@ -80,7 +82,8 @@ class Merged:
 @dataclass(frozen=True, slots=True)
 class Means:
     """What the node works with. `model` writes the answer; `urgency` is that of its calls, `beside` that of queries to
-    the knowledge base; `now` is in UTC. `learns`: the flag use_procedural_memory."""
+    the knowledge base; `now` is in UTC. `learns`: the flag use_procedural_memory; `missing` gives lines of what no
+    delegation was made for."""
 
     task: memory.TaskMemory
     kb: kb_client.Client
@@ -97,6 +100,7 @@ class Means:
     book: ledger.Ledger
     agents: registry.Registry
     learns: bool = False
+    missing: Missing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,9 @@ class Synthesize:
         outputs = {
             one: models.AgentOutput.model_validate(await self._means.store.get(keys[one])) for one in ids if one in keys
         }
-        return merge(made, outputs, state.get("delegation_states") or {})
+        merged = merge(made, outputs, state.get("delegation_states") or {})
+        more = await self._means.missing(state) if self._means.missing is not None else ()
+        return replace(merged, missing=(*merged.missing, *more))
 
     async def _read(
         self, merged: Merged, items: tuple[pack.Item, ...], held: standing.Standing

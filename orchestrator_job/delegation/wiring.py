@@ -108,8 +108,9 @@ class Parts:
             by_procedure=settings.use_procedural_memory,
         )
 
-    def synthesize(self, beside: Priority) -> synthesis.Synthesize:
-        """The node `synthesize`; `beside` is the priority of queries to the knowledge base."""
+    def synthesize(self, beside: Priority, missing: synthesis.Missing | None = None) -> synthesis.Synthesize:
+        """The node `synthesize`; `beside` is the priority of queries to the knowledge base, `missing` names what no
+        delegation was made for."""
         return synthesis.Synthesize(
             synthesis.Means(
                 task=self.task,
@@ -127,12 +128,14 @@ class Parts:
                 book=self.book,
                 agents=registry.Registry.load(),
                 learns=self.settings.use_procedural_memory,
+                missing=missing,
             )
         )
 
-    def execute(self, opener: execution.Opener) -> execution.Execute:
-        """The node `execute_delegation`."""
-        return execution.Execute(self.task, self.store, self.loader, self.means(), opener, self.consent().record)
+    def execute(self, opener: execution.Opener, earlier: execution.Earlier | None = None) -> execution.Execute:
+        """The node `execute_delegation`; `earlier` in place of the whole results of the groups before."""
+        record = self.consent().record
+        return execution.Execute(self.task, self.store, self.loader, self.means(), opener, record, earlier)
 
     def consent(self) -> consent.Consent:
         """The node `consent`."""

@@ -87,8 +87,9 @@ def test_three_way_routing(space: Space, start: Start, gpu: str, knowledge: Know
         }
         assert memories["later"]["structuredData"]["deadline"]
         assert "correlationId_1_scope.clientId_1" in database["task_memory"].index_information()
-        for of_runs in ("orchestrator_journal", "orchestrator_ledger", "orchestrator_artifacts", "delegation_metrics"):
-            assert "taskUid_1" in database[of_runs].index_information(), of_runs
+        for of_runs in ("journal", "ledger", "artifacts", "context"):
+            assert "taskUid_1" in database[f"orchestrator_{of_runs}"].index_information(), of_runs
+        assert "taskUid_1" in database["delegation_metrics"].index_information()
         assert any(name.startswith("clientId_1_projectId_1") for name in database["chat_history"].index_information())
         assert {tuple(one.team) for one in knowledge.requests} == {("ops", "ada@example.org")}
         assert operator.metric("jervis_operator_reconcile_failures_total") == 0

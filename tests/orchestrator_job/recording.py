@@ -9,6 +9,7 @@ keep the present form under a new name, with the data services up:
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bson import json_util
 from tests.orchestrator_job import job
 
 CORPUS = Path(__file__).parent / "corpus"
+_LATE = datetime(2999, 1, 1, tzinfo=UTC)
 _COLLECTIONS = (
     "task_memory",
     "orchestrator_fences",
@@ -25,12 +27,16 @@ _COLLECTIONS = (
     "orchestrator_checkpoint_writes",
     "orchestrator_ledger",
     "orchestrator_journal",
+    "orchestrator_context",
 )
 
 
 def save(store: job.Store, path: Path) -> None:
     """Write everything that the store holds of its task."""
     documents = {collection: store.all(collection) for collection in _COLLECTIONS}
+    for entry in documents["orchestrator_context"]:
+        # A recorded thread is read for years.
+        entry["expiresAt"] = _LATE
     path.write_text(json_util.dumps(documents, indent=1) + "\n")
 
 

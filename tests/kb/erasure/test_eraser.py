@@ -129,11 +129,11 @@ async def keep_tasks(database: mongo.Database, owner: scope.Scope) -> None:
             await database[leftovers.ARCHIVE].insert_one(archived)
 
 
-_TALK = (leftovers.CHAT, leftovers.CHAT_SUMMARIES)
+_TALK = (leftovers.CHAT, leftovers.CHAT_SUMMARIES, leftovers.CONTEXT)
 
 
 async def talk(database: mongo.Database, owner: scope.Scope) -> None:
-    """What runs keep of a conversation."""
+    """What runs keep of a conversation and of their work."""
     for collection in _TALK:
         said = {"_id": f"talk {owner}", **mongo.names(owner), "conversation": "talk-7", "text": "secret"}
         await database[collection].insert_one(said)

@@ -93,3 +93,42 @@ def test_facets_make_triggers() -> None:
     assert category.facets(mail, "When is it?") == ("email", "deadline", "question")
     assert category.facets(task("x", type=Type.BUG_TRACKER), "It is slow.") == ("issue", "bug_report")
     assert category.facets(task("x"), "The traceback is below.") == ("chat", "bug_report")
+
+
+PATHS = [
+    ("When is the release of the router?", "en", Type.USER_INPUT, ("advice", "respond")),
+    ("Explain the design of the router.", "en", Type.USER_INPUT, ("single_task", "respond")),
+    ("Summarise the roadmap.", "en", Type.USER_TASK, ("single_task", "respond")),
+    ("Write Ann how the test went.", "en", Type.USER_INPUT, ("single_task", "respond")),
+    ("Correct the function area in the repository code.", "en", Type.USER_INPUT, ("single_task", "code")),
+    ("Fix the failing test in tests/test_price.py.", "en", Type.USER_INPUT, ("single_task", "code")),
+    ("Oprav funkci area v repozitáři code.", "cs", Type.USER_TASK, ("single_task", "code")),
+    ("Korrigiere die Funktion area im Repository.", "de", Type.USER_TASK, ("single_task", "code")),
+    ("Create an issue about the backup in o/r.", "en", Type.USER_INPUT, ("single_task", "tracker_ops")),
+    ("Založ tiket o zálohách.", "cs", Type.USER_TASK, ("single_task", "tracker_ops")),
+    ("Open an issue about the backup.", "en", Type.USER_INPUT, ("single_task", "tracker_ops")),
+    ("Open issues of the storage project?", "en", Type.USER_INPUT, ("advice", "respond")),
+    ("Summarise issue #12.", "en", Type.USER_INPUT, ("single_task", "respond")),
+    ("Fix the function area and comment on issue #1.", "en", Type.USER_INPUT, ("single_task", "mixed")),
+    ("Migrate all services to the new cluster.", "en", Type.USER_TASK, ("epic", "respond")),
+    ("Please do:\n- one\n- two\n- three\n- four", "en", Type.USER_INPUT, ("single_task", "respond")),
+    ("Please create:\n- one\n- two\n- three\n- four", "en", Type.USER_INPUT, ("epic", "respond")),
+    ("Design a new application for time sheets.", "en", Type.USER_INPUT, ("generative", "respond")),
+    # What others wrote is answered, whatever it orders.
+    ("Migrate all services to the new cluster.", "en", Type.EMAIL, ("single_task", "respond")),
+    ("Fix the function area in the repository.", "en", Type.BUG_TRACKER, ("single_task", "respond")),
+    # Orders are not known in this language.
+    ("Corrige la fonction area du repository.", "fr", Type.USER_INPUT, ("single_task", "respond")),
+]
+
+
+@pytest.mark.parametrize(("text", "language", "kind", "expected"), PATHS)
+def test_the_path_of_a_task(text: str, language: str, kind: Type, expected: tuple[str, str]) -> None:
+    assert category.path(task(text, type=kind), text, language, outside=True) == expected
+
+
+def test_without_the_sources_process_nothing_is_coded_or_tracked() -> None:
+    for text in ("Correct the function area in the repository.", "Create an issue about the backup."):
+        assert category.path(task(text), text, "en", outside=False) == ("single_task", "respond")
+    text = "Migrate all services to the new cluster."
+    assert category.path(task(text), text, "en", outside=False) == ("epic", "respond")

@@ -59,6 +59,12 @@ def _by_tag(asked: prompt.Prompt, embed: respond.Embed) -> dict[str, Any]:
             return plan.answer(asked)
         case "job.plan_delegations/v1":
             return delegating.plan(asked)
+        case "job.design/v1":
+            return delegating.design(asked)
+        case "job.goals/v1":
+            return delegating.goals(asked)
+        case "job.plan_steps/v1":
+            return delegating.steps(asked)
         case str(tag) if tag.startswith("job.agent."):
             return delegating.report(asked, embed)
         case "job.synthesize/v1":

@@ -2,6 +2,8 @@
 
 `job.plan_delegations/v1`: Research finds out what is asked; a mail is answered with a draft behind that.
 `job.agent.NAME/v1`: a report whose result quotes the context, each sentence with its source.
+`job.design/v1`, `job.goals/v1`: the question itself, and a goal for each item of its list, or one.
+`job.plan_steps/v1`: one step with the question of the goal.
 `job.synthesize/v1`: as `job.respond/v1` from the evidence; what that does not know is taken from the reports.
 """
 
@@ -17,7 +19,10 @@ _AGENT = re.compile(r"^([A-Z][A-Za-z]+): \S", re.MULTILINE)
 _BLOCK = re.compile(r"^source: (\S[^\n]*)\n(.*?)(?=\n\n[^\n]*\nsource: |\n</context>|\Z)", re.MULTILINE | re.DOTALL)
 _MESSAGE = re.compile(r"<message [^>]*>\n(.*?)\n</message>", re.DOTALL)
 _MARK = re.compile(r"\[(\d+)\]")
+_ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+(\S.*)$", re.MULTILINE)
+_GOAL = re.compile(r'<document source="goal">\n(.*?)\n</document>', re.DOTALL)
 _CHARS = 400
+_MOST_GOALS = 7
 
 
 def plan(asked: prompt.Prompt) -> dict[str, Any]:
@@ -33,6 +38,34 @@ def plan(asked: prompt.Prompt) -> dict[str, Any]:
 
 def _one(agent: str, task: str, expected: str, *needs: int) -> dict[str, Any]:
     return {"agent": agent, "task": task, "expectedOutput": expected, "constraints": [], "dependsOn": list(needs)}
+
+
+def design(asked: prompt.Prompt) -> dict[str, Any]:
+    """What is asked, as it stands."""
+    return {"design": text.shorten(_question(asked), _CHARS)}
+
+
+def goals(asked: prompt.Prompt) -> dict[str, Any]:
+    """Of the question's list, or one."""
+    question = _question(asked)
+    items = _ITEM.findall(question)[:_MOST_GOALS] or [question]
+    return {
+        "goals": [
+            {
+                "title": text.shorten(" ".join(one.split()), 100),
+                "description": text.shorten(one, _CHARS),
+                "doneWhen": "It is answered with its sources.",
+                "dependsOn": [],
+            }
+            for one in items
+        ]
+    }
+
+
+def steps(asked: prompt.Prompt) -> dict[str, Any]:
+    """One delegation for the goal."""
+    found = _GOAL.search(asked.document)
+    return plan(dataclasses.replace(asked, question=found[1]) if found else asked)
 
 
 def report(asked: prompt.Prompt, embed: respond.Embed) -> dict[str, Any]:

@@ -1,0 +1,175 @@
+"""What a model says of a design, of goals and of a goal's steps: prompts, and what is read out of the answers. Pure.
+
+Goals are in the order in which they are worked on: one depends on earlier ones alone, so there is no circle. The steps
+of a goal are delegations as those of `delegation.plans`. Nothing of it opens anything.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from datetime import date
+from importlib import resources
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+
+from crds import provisions
+from orchestrator_job import pack, prompt, standing
+from orchestrator_job.delegation import briefs, plans, registry
+from orchestrator_job.legacy import paths
+
+MOST_GOALS = 7
+MOST_STEPS = 5
+DESIGN, GOALS, STEPS = "design", "goals", "plan_steps"
+"""Names of the prompts; the tag of one is `[prompt:job.NAME/v1]`."""
+_TOKEN_BYTES = 4
+_LEAST = 400
+_SHOWN_PROBLEMS = 5
+_FREE = provisions.Provisions()
+
+
+def _text(most: int) -> Any:
+    return StringConstraints(strip_whitespace=True, min_length=1, max_length=most)
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class Goal(_Model):
+    """One goal. `depends_on` are numbers of earlier ones, from 1."""
+
+    title: Annotated[str, _text(200)]
+    description: Annotated[str, _text(4000)]
+    done_when: Annotated[str, _text(1000)]
+    depends_on: Annotated[tuple[int, ...], Field(max_length=MOST_GOALS)]
+
+    def text(self) -> str:
+        """For a model."""
+        return f"{self.title}: {self.description}\nDone when: {self.done_when}"
+
+
+class _Goals(_Model):
+    goals: Annotated[tuple[Goal, ...], Field(min_length=1, max_length=MOST_GOALS)]
+
+
+class _Design(_Model):
+    design: Annotated[str, _text(20_000)]
+
+
+_STORED = TypeAdapter(tuple[Goal, ...])
+
+
+def dump(goals: Sequence[Goal]) -> Any:
+    """For an artifact."""
+    return _STORED.dump_python(tuple(goals), mode="json", by_alias=True)
+
+
+def load(value: Any) -> tuple[Goal, ...]:
+    """From the value of `dump`."""
+    return _STORED.validate_python(value)
+
+
+def schema(name: str, agents: Sequence[registry.Agent] = ()) -> dict[str, Any]:
+    """The JSON schema of the answer to that prompt."""
+    if name == STEPS:
+        return plans.schema(agents)
+    return (_Design if name == DESIGN else _Goals).model_json_schema(by_alias=True)
+
+
+def parse_design(text: str, held: provisions.Provisions = _FREE) -> str:
+    """The design. Raises `plans.Unusable`."""
+    made: _Design = _validated(_Design, text)
+    return _permitted(made.design, held)
+
+
+def parse_goals(text: str, held: provisions.Provisions = _FREE) -> tuple[Goal, ...]:
+    """The goals. Raises `plans.Unusable`, also for one that depends on itself or a later one."""
+    made: _Goals = _validated(_Goals, text)
+    for number, one in enumerate(made.goals, start=1):
+        if any(not 1 <= each < number for each in one.depends_on):
+            raise plans.Unusable(
+                f"dependsOn of goal {number}: {list(one.depends_on)} must be numbers of goals before it; put a goal"
+                " behind those that it depends on"
+            )
+    _permitted(" ".join(one.text() for one in made.goals), held)
+    return made.goals
+
+
+def parse_steps(
+    text: str, agents: Sequence[registry.Agent], held: provisions.Provisions = _FREE
+) -> tuple[plans.Draft, ...]:
+    """The steps in the order in which they are done. Raises `plans.Unusable`."""
+    _, drafts = plans.parse(text, agents, held)
+    if len(drafts) > MOST_STEPS:
+        raise plans.Unusable(f"delegations: {len(drafts)} are too many; a goal has at most {MOST_STEPS} steps")
+    return tuple(drafts[number - 1] for group in plans.levels(drafts) for number in group)
+
+
+def following(goals: Sequence[Goal], ended: Mapping[int, str]) -> tuple[int, dict[int, str]]:
+    """Number of the goal to work on now (0: there is none), and how goals ended, with those left out that wait for one
+    which was not done."""
+    known = dict(ended)
+    for number, one in enumerate(goals, start=1):
+        if number in known:
+            continue
+        if all(known.get(each) == paths.DONE for each in one.depends_on):
+            return number, known
+        known[number] = paths.LEFT_OUT
+    return 0, known
+
+
+def listed(goals: Sequence[Goal]) -> str:
+    """Goals with their numbers, as text."""
+    return "\n".join(f"{number}. {one.text()}" for number, one in enumerate(goals, start=1))
+
+
+def messages(
+    name: str,
+    question: str,
+    items: Sequence[pack.Item],
+    today: date,
+    held: standing.Standing,
+    num_ctx: int,
+    *,
+    blocks: Mapping[str, str],
+    agents: Sequence[registry.Agent] = (),
+) -> list[dict[str, str]]:
+    """System and user message of that prompt, within `num_ctx` tokens with the answer. `blocks` are what is known by
+    its name (`design`, `goal`, `work`), each whole; evidence, best first, has the room that is left.
+
+    Raises `plans.Unusable` when rules, question and blocks leave no room.
+    """
+    system = f"[prompt:job.{name}/v1]\n{_instructions(name)}{prompt.about(held)}{prompt.rules(held)}"
+    listing = "\n".join(f"{one.name}: {one.capability.description}" for one in agents)
+    parts = [f"Today: {today.isoformat()}", f"Agents:\n{listing}" if listing else "", prompt.background(held).rstrip()]
+    parts += [f'<document source="{key}">\n{prompt.defuse(text)}\n</document>' for key, text in blocks.items() if text]
+    after = f"<question>{prompt.defuse(question)}</question>"
+    used = sum(len(part.encode(errors="replace")) + 1 for part in (system, *parts, after))
+    room = (num_ctx - briefs.ANSWER_TOKENS) * _TOKEN_BYTES - used
+    if room < _LEAST:
+        raise plans.Unusable("The rules, the question and what was done leave no room in the planner's window.")
+    user = "\n".join(part for part in (*parts, prompt.evidence(briefs.chosen(items, room)), after) if part)
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def _validated(model: Any, text: str) -> Any:
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)[:_SHOWN_PROBLEMS]
+        problems = [f"{'.'.join(str(part) for part in each['loc']) or 'answer'}: {each['msg']}" for each in found]
+        raise plans.Unusable("; ".join(problems)) from error
+
+
+def _permitted(text: str, held: provisions.Provisions) -> str:
+    if (objection := held.objection(text, cites=True, final=False)) is not None:
+        raise plans.Unusable(objection)
+    return text
+
+
+@functools.cache
+def _instructions(name: str) -> str:
+    return (resources.files("orchestrator_job.prompts") / f"{name}.v1.txt").read_text(encoding="utf-8").strip()

@@ -1,0 +1,1 @@
+"""The hierarchical context: what is kept of it, how long, and what later steps see."""

@@ -1,0 +1,131 @@
+"""What later steps see of earlier ones, how long it is kept, and how long texts become short: no text is cut."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator_job import memory
+from orchestrator_job.context import entries, retention, summarizer
+from orchestrator_job.context.retention import Level
+from tests.orchestrator_job import job
+from tests.orchestrator_job.delegation import workbench
+
+
+def entry(level: Level, path: str, **fields: Any) -> entries.Entry:
+    return entries.Entry(**{"round": 1, "level": level, "path": path, "title": path, "done": True, **fields})
+
+
+EPIC = entry(Level.EPIC, "r1.epic", text="The design. " * 50, summary="1. Look\n2. Say")
+FIRST = entry(Level.GOAL, "r1.g1", goal=1, summary="Three disks are slow.", steps=("r1.d1",))
+OLD = entry(Level.STEP, "r1.d1", goal=1, text="Long ago. " * 100, summary="Three disks.")
+STEP = entry(Level.STEP, "r1.d2", goal=2, text="vega-1 is slow. " * 20, summary="vega-1.")
+LAST = entry(Level.STEP, "r1.d3", goal=2, text="vega-2 is slow. " * 20, summary="vega-2.", done=False)
+ALL = [EPIC, FIRST, OLD, STEP, LAST]
+
+
+def test_a_step_sees_its_own_goal_whole_and_others_by_what_they_came_to() -> None:
+    seen = entries.shown(ALL, 2, 10_000)
+    assert [seen.count(text) for text in (EPIC.text, STEP.text, LAST.text, "Three disks are slow.")] == [1, 1, 1, 1]
+    assert "Long ago." not in seen
+    assert seen.index("The whole") < seen.index("Goal 1 (done)") < seen.index("Step (done): r1.d2")
+    assert "Step (not done): r1.d3" in seen
+
+
+def test_what_has_no_room_is_its_summary_and_then_a_line_with_its_place() -> None:
+    seen = entries.shown(ALL, 2, 800)
+    # The latest step is whole, what was before it has its summary.
+    assert LAST.text in seen
+    assert "r1.d2\nvega-1." in seen
+    assert "1. Look" in seen
+    bare = [one.model_copy(update={"summary": None}) for one in ALL]
+    seen = entries.shown(bare, 2, 800)
+    assert "characters that have no room here; they are kept as r1.d2.]" in seen
+
+
+def test_of_many_goals_the_latest_are_shown() -> None:
+    many = [FIRST.model_copy(update={"path": f"r{n}.g1", "title": f"Round {n}", "round": n}) for n in range(1, 40)]
+    seen = entries.shown(many, 0, 1000)
+    assert "Round 39\nThree disks are slow." in seen
+    assert "Round 1\n" not in seen
+
+
+def test_a_goal_without_a_summary_is_shown_by_its_steps() -> None:
+    bare = FIRST.model_copy(update={"summary": None})
+    assert OLD.text in entries.shown([EPIC, bare, OLD], 2, 10_000)
+
+
+@given(st.integers(0, 4000), st.integers(0, 3))
+def test_no_text_is_shown_in_part(room: int, goal: int) -> None:
+    seen = entries.shown(ALL, goal, room)
+    assert len(seen) <= room
+    for one in (EPIC, STEP, LAST):
+        assert (one.text in seen) or one.text[:24] not in seen
+
+
+@pytest.mark.parametrize(
+    ("made", "knowledge", "days"),
+    [
+        (retention.Made(Level.GOAL, done=True), True, 30),
+        (retention.Made(Level.GOAL, done=False), False, 7),
+        (retention.Made(Level.GOAL, done=True, doubted=True), False, 30),
+        (retention.Made(Level.GOAL, done=True, private=True), False, 30),
+        (retention.Made(Level.STEP, done=True), False, 30),
+        (retention.Made(Level.STEP, done=True, alone=True), True, 30),
+        (retention.Made(Level.STEP, done=True, alone=True, private=True), False, 30),
+        (retention.Made(Level.STEP, done=False, alone=True), False, 7),
+        (retention.Made(Level.EPIC, done=True), False, 30),
+    ],
+)
+def test_what_the_knowledge_base_is_given(made: retention.Made, knowledge: bool, days: int) -> None:
+    kept = retention.decide(made)
+    assert (kept.knowledge, kept.life) == (knowledge, timedelta(days=days))
+    assert kept.why
+
+
+@given(st.lists(st.sampled_from(["a", "b c", "\n", "\n\n", "x" * 30]), max_size=60).map("".join), st.integers(5, 50))
+def test_the_parts_of_a_text_are_the_text(text: str, most: int) -> None:
+    found = summarizer.parts(text, most)
+    assert "".join(found) == text
+    assert all(len(one) <= most for one in found)
+
+
+@pytest.mark.services
+async def test_an_entry_is_written_once_and_expires(store: job.Store, uid: str) -> None:
+    task: memory.TaskMemory = workbench.task(uid)
+    bench = workbench.Bench(store, None, task)  # type: ignore[arg-type]  # no model is asked
+    await bench.guard.claim(workbench.NOW)
+    now = [workbench.NOW]
+    context = entries.Context(bench.database, bench.guard, bench.book, task, lambda: now[0])
+    assert not await context.kept("r1.d1")
+    await context.keep(OLD, retention.Kept(False, timedelta(days=7), "why"))
+    await context.keep(OLD.model_copy(update={"text": "another"}), retention.Kept(True, timedelta(days=30), "why"))
+    assert await context.kept("r1.d1")
+    assert [one.text for one in await context.of_round(1)] == [OLD.text]
+    [stored] = store.all(entries.COLLECTION, taskUid=uid)
+    assert (stored["clientId"], stored["projectId"], stored["knowledge"]) == ("acme", "jervis", False)
+    assert await context.before(2) == []
+    await context.keep(FIRST, retention.Kept(True, timedelta(days=30), "why"))
+    assert [one.path for one in await context.before(2)] == ["r1.g1"]
+    now[0] += timedelta(days=8)
+    assert [one.path for one in await context.of_round(1)] == ["r1.g1"]
+    assert await entries.expire(bench.database, now[0]) == 1
+
+
+@pytest.mark.services
+async def test_a_process_that_died_behind_its_write_leaves_no_open_ledger(store: job.Store, uid: str) -> None:
+    task = workbench.task(uid)
+    first, second = (workbench.Bench(store, None, task, attempt=n) for n in (1, 2))  # type: ignore[arg-type]
+    await first.guard.claim(workbench.NOW)
+    await entries.Context(first.database, first.guard, first.book, task, lambda: workbench.NOW).keep(
+        OLD, retention.Kept(False, timedelta(days=7), "why")
+    )
+    store.database["orchestrator_ledger"].update_one({"taskUid": uid}, {"$set": {"state": "started", "result": None}})
+    await second.guard.claim(workbench.NOW)
+    again = entries.Context(second.database, second.guard, second.book, task, lambda: workbench.NOW)
+    assert await again.kept("r1.d1")
+    assert [one["state"] for one in store.all("orchestrator_ledger", taskUid=uid)] == ["done"]

@@ -1,0 +1,164 @@
+"""A single task that codes, works on trackers, or both: with a repository, a tracker, and the applications themselves.
+
+The models are scripted; what their calls are answered, and what has happened afterwards, is real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kb import metrics as kb_metrics
+from kb import mongo as kb_mongo
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb.conftest import clock, database, meters
+from tests.orchestrator_job import job
+from tests.orchestrator_job.delegation import office, workbench
+from tests.orchestrator_job.delegation.conftest import router
+from tests.orchestrator_job.delegation.test_runs import SYNTHESIS
+from tests.orchestrator_job.legacy.test_runs import GOALS, STEPS, goal, steps
+
+__all__ = ["clock", "database", "meters", "router"]
+pytestmark = pytest.mark.services
+
+_OPEN: tuple[str, dict[str, Any]] = ("open_repository", {})
+_EDIT = ("edit_file", {"path": "src/area.py", "old": "w + h", "new": "w * h"})
+_COMMIT = ("commit_changes", {"message": "Multiply"})
+_COMMENT = ("add_comment", {"repository": "o/r", "issue": "1", "text": "area multiplies now."})
+
+
+@dataclass(frozen=True)
+class Case:
+    """`calls` of each agent in its turns; `outside`: what is other than before at the Connections."""
+
+    said: str
+    action: str
+    calls: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]]
+    outside: Mapping[str, Any] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
+    specialists: bool = True
+
+
+CASES = {
+    "code": Case(
+        "Correct the function area in the repository code: it must multiply.",
+        "code",
+        {"Coding": (_OPEN, _EDIT, _COMMIT)},
+        changed=("src/area.py",),
+    ),
+    "tracker": Case(
+        "Create an issue about the backup in the repository o/r.",
+        "tracker_ops",
+        {"IssueTracker": (("create_issue", {"repository": "o/r", "title": "Backup", "text": "It failed."}),)},
+        outside={"issues": ["Old", "Backup"]},
+    ),
+    "mixed": Case(
+        "Correct the function area in the repository code and comment on issue #1 of o/r.",
+        "mixed",
+        {"Coding": (_OPEN, _EDIT, _COMMIT), "IssueTracker": (_COMMENT,)},
+        outside={"comments": ["area multiplies now."]},
+        changed=("src/area.py",),
+    ),
+    "one agent": Case(
+        "Correct the function area in the repository code and comment on issue #1 of o/r.",
+        "mixed",
+        {"LegacyAgent": (_OPEN, _EDIT, _COMMIT, _COMMENT)},
+        outside={"comments": ["area multiplies now."]},
+        changed=("src/area.py",),
+        specialists=False,
+    ),
+}
+
+
+@pytest.fixture
+async def place(
+    task: job.Job, store: job.Store, router: router_client.Client, clock: clocks.Clock, meters: kb_metrics.Metrics,
+    database: kb_mongo.Database, tmp_path: Path,
+) -> AsyncIterator[office.Office]:  # fmt: skip
+    async with office.opened(task, store, router, clock, meters, database, tmp_path) as made:
+        made.task.environment["JERVIS_USE_DELEGATION_GRAPH"] = "false"
+        yield made
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_one_thing_is_done_without_a_plan(place: office.Office, fake: process.Fake, case: Case) -> None:
+    place.task.environment["JERVIS_USE_SPECIALIST_AGENTS"] = str(case.specialists).lower()
+    tags = {f"job.agent.{agent}/v1": made for agent, made in case.calls.items()}
+    script: dict[str, list[Any]] = {
+        tag: [*map(workbench.calls, made), workbench.report("The function area multiplies now.")]
+        for tag, made in tags.items()
+    }
+    if len(tags) > 1:
+        script[SYNTHESIS] = [job.reply(answer="The function area multiplies now.", citations=[])]
+    fake.set_script(script)
+    place.remember(content=case.said)
+    ended = await place.run()
+    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    expected = [tag for tag, made in tags.items() for _ in range(len(made) + 1)]
+    asked = [one["tag"] for one in fake.requests(path="/api/chat")]
+    assert [tag for tag in asked if tag.startswith("job.")] == expected + ([SYNTHESIS] if len(tags) > 1 else [])
+    assert place.outside() == {**office.QUIET, **case.outside}
+    [result] = place.made.store.all("task_results", _id=place.task.uid)
+    assert (result["taskCategory"], result["taskAction"]) == ("single_task", case.action)
+    assert tuple(result["changedFiles"]) == case.changed
+    assert [one["result"] for one in result["stepResults"]] == ["The function area multiplies now."] * len(tags)
+    assert place.made.store.all("orchestrator_context", taskUid=place.task.uid) == []
+    if case.changed:
+        # The commit is in the workspace that the next run, or a push, opens.
+        assert place.commit()
+
+
+async def test_an_epic_codes_and_tracks_by_specialists(place: office.Office, fake: process.Fake) -> None:
+    place.task.environment["JERVIS_USE_SPECIALIST_AGENTS"] = "true"
+    code = steps("Correct the function area.", agent="Coding")
+    track = steps("Say so on issue #1 of o/r.", agent="IssueTracker")
+    fake.set_script(
+        {
+            GOALS: [{"goals": [goal("Code"), goal("Issue", 1)]}],
+            STEPS: [code, track],
+            "job.agent.Coding/v1": [*map(workbench.calls, (_OPEN, _EDIT, _COMMIT)), workbench.report("It multiplies.")],
+            "job.agent.IssueTracker/v1": [workbench.calls(_COMMENT), workbench.report("The comment is written.")],
+            SYNTHESIS: [job.reply(answer="It multiplies, and the comment is written.", citations=[])],
+        }
+    )
+    place.remember(content="Migrate the repository code to multiplication, and say so on issue #1 of o/r.")
+    ended = await place.run()
+    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    assert place.outside() == {**office.QUIET, "comments": ["area multiplies now."]}
+    assert place.commit()
+    told = fake.requests(tag="job.agent.IssueTracker/v1")[0]["body"]["messages"][1]["content"]
+    assert "It multiplies.\nchanged: src/area.py" in told
+    [result] = place.made.store.all("task_results", _id=place.task.uid)
+    assert (result["taskCategory"], result["taskAction"]) == ("epic", "mixed")
+    assert [one["agentName"] for one in result["delegations"]] == ["Coding", "IssueTracker"]
+    assert result["changedFiles"] == ["src/area.py"]
+
+
+async def test_the_second_step_has_the_whole_result_of_the_first(place: office.Office, fake: process.Fake) -> None:
+    case = CASES["mixed"]
+    fake.set_script(
+        {
+            "job.agent.Coding/v1": [workbench.report("The function area multiplies: commit abc.")],
+            "job.agent.IssueTracker/v1": [workbench.report("A comment is not needed.")],
+            SYNTHESIS: [job.reply(answer="It multiplies.", citations=[])],
+        }
+    )
+    place.remember(content=case.said)
+    assert (await place.run()).message["exitReason"] == "Answered"
+    told = fake.requests(tag="job.agent.IssueTracker/v1")[0]["body"]["messages"][1]["content"]
+    assert "The function area multiplies: commit abc." in told
+    assert "Constraint: Do the part of the task that concerns issues and comments." in told
+
+
+async def test_a_mail_that_orders_code_is_answered(place: office.Office, fake: process.Fake) -> None:
+    fake.set_script({job.TAG: [job.reply()]})
+    place.remember(content=CASES["code"].said, type="EmailProcessing")
+    assert (await place.run()).message["exitReason"] == "Answered"
+    assert fake.count(tag=job.TAG) == 1
+    assert not [one for one in fake.requests(path="/api/chat") if str(one["tag"]).startswith("job.agent.")]
