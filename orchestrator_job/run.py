@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -31,6 +32,7 @@ from orchestrator_job import (
     patience,
     plan,
     planning,
+    reservation,
     rounds,
     standing,
     state,
@@ -81,12 +83,13 @@ class Run:
         self._kb = kb_client.Client(
             settings.kb_url, http, kb_client.token_file(settings.run_token_file), patient=True, attempts=1
         )
-        self._router = router_client.Client(
-            settings.router_url,
-            http,
-            mode=settings.mode.value,
-            token=router_client.token_file(settings.run_token_file),
+        asks = functools.partial(
+            router_client.Client, settings.router_url, http, token=router_client.token_file(settings.run_token_file)
         )
+        self._gpu: reservation.Reservation | None = None
+        if settings.priority is Priority.P0:  # others may not reserve
+            self._gpu = reservation.Reservation(asks(), owner=f"run-{settings.task_uid}", model=settings.model)
+        self._router = asks(mode=settings.mode.value, before=self._gpu.hold if self._gpu is not None else None)
         self._guard = fence.Fence(database, settings.task_uid, settings.attempt, holder)
         self._store = artifacts.Artifacts(database, self._guard, now)
         self._ends = 0.0
@@ -121,6 +124,10 @@ class Run:
             )
         except crds.errors.JervisError as error:
             return outcome.of_error(error)
+        finally:
+            # Answered, failed, drained, or waiting for a person: nothing of this process asks a model any more.
+            if self._gpu is not None:
+                await self._gpu.release()
 
     async def _work(self, request: drain.Request) -> outcome.Outcome:
         # The slow import runs beside the first requests, and the loop stays free to receive a signal.

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,6 +141,7 @@ class Client:
     `silence` bounds the wait for the next byte in seconds (None: by priority, `SILENCE`); there is no total timeout.
     `token` is asked before each call for the bearer token of a router that wants one; those of accounts change.
     `mode` goes into every inference call: for a Background run no person waits, whatever its priority.
+    `before` is awaited before each inference call: a caller that reserves a GPU announces itself there.
     """
 
     def __init__(
@@ -151,8 +152,10 @@ class Client:
         silence: float | None = None,
         mode: str | None = None,
         token: Callable[[], str | None] = lambda: None,
+        before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._base_url = base_url.rstrip("/")
+        self._before = before
         self._shown = addresses.shown(self._base_url)
         self._http = http
         self._token = token
@@ -267,6 +270,8 @@ class Client:
     ) -> AsyncIterator[httpx.Response]:
         headers = {priority.HEADER: str(int(priority_)), **_JSON, **self._mode}
         content = json.dumps(body).encode()
+        if self._before is not None:
+            await self._before()
         async with self._guarded("POST", path, model, headers, content, SILENCE[priority_]) as response:
             yield response
 
