@@ -5,8 +5,9 @@ The operator sets the first group on every Job; the second has defaults that a c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -24,6 +25,19 @@ class Reporting(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="JERVIS_", extra="ignore")
 
     termination_log: Path = Path("/dev/termination-log")
+
+
+class Handover(BaseSettings):
+    """Of a pod that was started before there was a task for it; without a URL the task is in the environment."""
+
+    model_config = SettingsConfigDict(env_prefix="JERVIS_HANDOVER_", extra="ignore")
+
+    url: str = ""
+    """Where the operator answers."""
+    token_file: str = ""
+    """The token by which the pod shows which one it is."""
+    keep: Path = Path("/var/run/jervis/token")
+    """Where the run's own token is written to."""
 
 
 class Settings(BaseSettings):
@@ -90,6 +104,12 @@ class Settings(BaseSettings):
     num_ctx: Annotated[int, Field(ge=1024)] | None = None
     """Context window requested from the backend; None uses the backend's, so that the model is not reloaded."""
     log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
+
+    @classmethod
+    def given(cls, environment: Mapping[str, str], run_token_file: str) -> Settings:
+        """As from the process's environment, with that of a task which came later. Raises pydantic.ValidationError."""
+        own: dict[str, Any] = {name.removeprefix("JERVIS_").lower(): value for name, value in environment.items()}
+        return cls(**own, run_token_file=run_token_file)
 
     @property
     def plans(self) -> bool:

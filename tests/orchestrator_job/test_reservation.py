@@ -143,9 +143,7 @@ async def _until(condition: Callable[[], bool]) -> None:
 class TestOfAWholeRun:
     """Announced and released by the program itself."""
 
-    async def test_a_run_reserves_a_gpu_and_gives_it_back(
-        self, scene: Scene, task: job.Job, fake: ollama.Fake
-    ) -> None:
+    async def test_a_run_reserves_a_gpu_and_gives_it_back(self, scene: Scene, task: job.Job, fake: ollama.Fake) -> None:
         scene.fake.set_script({job.TAG: [job.reply()]})
         task.environment["JERVIS_ROUTER_URL"] = scene.router.url
         ended = await task.run()
