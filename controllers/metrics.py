@@ -14,7 +14,7 @@ _KINDS = ("pendingtasks", "connections", "gpubackends")
 
 
 class Metrics:
-    """One attribute per metric family; names start with jervis_operator_, those of the warm pool with jervis_warm_pool_."""
+    """One attribute per metric family; names start with jervis_operator_, those of the pool with jervis_warm_pool_."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry

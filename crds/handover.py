@@ -1,6 +1,6 @@
 """How a run's pod that was started in advance gets its task: it asks the operator, with a token of its own.
 
-    GET {PATH}    Authorization: Bearer TOKEN
+    GET {PATH}?wait=SECONDS    Authorization: Bearer TOKEN
     200           {"environment": {"JERVIS_TASK_UID": ..., ...}, "token": "..."}: what a Job made for the task has
     204           the Job has no task yet: ask again
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 AUDIENCE = "runs.jervis.dev"
 PATH = "/api/v1/handover"
 WAIT_SECONDS = 25.0
-"""How long a request waits for a task before it is answered with 204."""
+"""How long a request waits for a task before it is answered with 204, unless it asks for less."""
 
 
 class Given(BaseModel):

@@ -1,4 +1,4 @@
-"""A process that was started before there was a task for it: it imports what a run needs, and asks the operator for one.
+"""A process that was started before there was a task for it: it imports what a run needs, and asks for a task.
 
 The wait is long and costs nothing: one request at a time, which the operator answers when the Job of this pod is
 claimed. A task ends it, or a stop request (drained, as any run); an operator that refuses or is away is asked again.
@@ -52,7 +52,11 @@ async def task(
     Raises Drained after a stop request.
     """
     asking = asyncio.ensure_future(_ask(url.rstrip("/") + handover.PATH, token, http))
-    request.listen(lambda _: asking.cancel())
+
+    def stop(_: str) -> None:
+        asking.cancel()
+
+    request.listen(stop)
     try:
         return await asking
     except asyncio.CancelledError:

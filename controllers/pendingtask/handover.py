@@ -10,6 +10,7 @@ Of two Jobs of one attempt, as after a claim that arrived late, `workloads` coun
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -74,7 +75,7 @@ class Handover:
 
     async def _answer(self, request: web.Request) -> web.Response:
         pod = await self._pod(http.ticket(request))
-        given = await self.given(pod, wire.WAIT_SECONDS)
+        given = await self.given(pod, _seconds(request.query.get("wait", "")))
         if given is None:
             return web.Response(status=204)
         headers = {"Cache-Control": "no-store"}
@@ -136,7 +137,8 @@ class Handover:
             raw = await self._api.get(kube.PODS, self._template.namespace, pod.name)
         except kube.NotFound as error:
             raise _denied("its pod is gone") from error
-        owner = next((one for one in raw["metadata"].get("ownerReferences") or () if one.get("controller")), {})
+        owners = raw["metadata"].get("ownerReferences") or ()
+        owner: Mapping[str, Any] = next((one for one in owners if one.get("controller")), {})
         if raw["metadata"]["uid"] != pod.uid or not warm.is_warm(raw) or owner.get("kind") != "Job":
             raise _denied("its pod was not started in advance")
         return owner["name"], owner["uid"]
@@ -152,17 +154,15 @@ class Handover:
         if not token or len(token) > _LONGEST:
             raise _denied("there is no token")
         digest, now = hashlib.sha256(token.encode()).hexdigest(), self._monotonic()
-        known = self._known.get(digest)
-        if known is None or known[0] <= now:
+        until, pod = self._known.get(digest, (-math.inf, None))
+        if until <= now:
+            pod = self._bound(await self._api.review(token, wire.AUDIENCE))
             if len(self._known) >= _MOST:
                 self._known.clear()
-            known = self._known[digest] = (
-                now + KEPT_SECONDS,
-                self._bound(await self._api.review(token, wire.AUDIENCE)),
-            )
-        if known[1] is None:
+            self._known[digest] = (now + KEPT_SECONDS, pod)
+        if pod is None:
             raise _denied("the token is not valid")
-        return known[1]
+        return pod
 
     def _bound(self, status: Mapping[str, Any]) -> Pod | None:
         """The pod of a token of a run's account for our audience; None for anything else."""
@@ -170,10 +170,17 @@ class Handover:
         if not status.get("authenticated") or wire.AUDIENCE not in (status.get("audiences") or ()):
             return None
         extra = user.get("extra") or {}
-        names, uids = extra.get(_POD_NAME) or (), extra.get(_POD_UID) or ()
+        names: list[str] = extra.get(_POD_NAME) or []
+        uids: list[str] = extra.get(_POD_UID) or []
         if user.get("username") != self._holder or len(names) != 1 or len(uids) != 1:
             return None
         return Pod(names[0], uids[0])
+
+
+def _seconds(wanted: str) -> float:
+    """How long a request waits: as it says in whole seconds, and not for longer than the usual time."""
+    known = wanted.isascii() and wanted.isdigit() and len(wanted) < 4
+    return min(float(wanted), wire.WAIT_SECONDS) if known else wire.WAIT_SECONDS
 
 
 def _denied(why: str) -> tickets.Denied:

@@ -32,7 +32,7 @@ QUEUE_LABEL = names.QUEUE
 OPERATOR = "operator"
 """Value of the suspension annotation."""
 CONTAINER = names.CONTAINER
-COMMON_LABELS = {"app.kubernetes.io/name": "jervis", names.COMPONENT: names.RUN_COMPONENT}
+COMMON_LABELS = {"app.kubernetes.io/name": "jervis", "app.kubernetes.io/component": "orchestrator-job"}
 MONGODB_VARIABLE = "JERVIS_MONGODB_URI"
 SCRATCH = "1Gi"
 """Of the directory in which a run clones repositories: a clone with its files is bounded by half of it."""
@@ -92,8 +92,9 @@ class Template:
     volume_mounts: Sequence[Mapping[str, Any]] = ()
 
 
-# The operator owns retries. The Job itself only replaces pods that were disrupted (eviction, node drain) or have drained,
-# once they have ended. A suspended Job must not fail because of the exit code of the pod that drained on request.
+# The operator owns retries. The Job itself only replaces pods that were disrupted (eviction, node drain) or have
+# drained, once they have ended. A suspended Job must not fail because of the exit code of the pod that drained on
+# request.
 ONCE: Mapping[str, Any] = MappingProxyType(
     {
         "parallelism": 1,

@@ -32,7 +32,7 @@ _TOKEN_SECONDS = 3600
 
 def manifest(suffix: str, template: job.Template, url: str, token: lease.FencingToken) -> dict[str, Any]:
     """A warm Job called PREFIX + `suffix`, as the leader with that `token` creates it. `url`: where its pod asks."""
-    worn = {**template.labels, **job.COMMON_LABELS, names.WARM: digest(template, url)}
+    worn = {**template.labels, **job.COMMON_LABELS, job.UID_LABEL: names.NO_TASK, LABEL: digest(template, url)}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -103,12 +103,12 @@ def marks(claimed: Raw, pod: Raw) -> dict[str, Any] | None:
 
 def is_warm(raw: Raw) -> bool:
     """Whether a Job or pod was started in advance, claimed or not."""
-    return names.WARM in (raw["metadata"].get("labels") or {})
+    return LABEL in (raw["metadata"].get("labels") or {})
 
 
 def is_claimed(raw: Raw) -> bool:
-    """Whether a warm Job belongs to a run."""
-    return job.UID_LABEL in (raw["metadata"].get("labels") or {})
+    """Whether a Job or pod belongs to a run: a warm one does once it is claimed, another one always."""
+    return bool((raw["metadata"].get("labels") or {}).get(job.UID_LABEL) != names.NO_TASK)
 
 
 def named(name: str) -> bool:

@@ -62,7 +62,7 @@ def runs(
             config,
             to,
             answers,
-            stream.Source(resource, config.namespace, f"{labels.COMPONENT}={labels.RUN_COMPONENT}"),
+            stream.Source(resource, config.namespace, labels.TASK_UID),
             feed,
             functools.partial(known, config.namespace),
         )

@@ -101,7 +101,7 @@ async def test_a_waiting_process_works_on_the_task_that_it_gets(
 ) -> None:
     fake.set_script({job.TAG: [job.reply()]})
     own = {name: task.environment.pop(name) for name in OWN[:3]} | {"JERVIS_ATTEMPT": "1"}
-    running = task.start(**waiting(task.folder, operator))
+    running = task.start(1, **waiting(task.folder, operator))
     await running.logged("waiting for a task")
     await job.until(lambda: len(operator.shown) > 1)
     assert fake.count(path="/api/chat") == 0
@@ -121,7 +121,7 @@ async def test_an_operator_that_refuses_or_is_away_is_asked_again(
     own = {name: task.environment.pop(name) for name in OWN[:3]} | {"JERVIS_ATTEMPT": "1"}
     operator.answers = [(503, {"error": "away"}), (401, {"error": "not yet"})]
     operator.given = handover.Given(environment=own)
-    ended = await task.run(**waiting(task.folder, operator))
+    ended = await task.run(1, **waiting(task.folder, operator))
     assert ended.message["exitReason"] == "Answered"
     assert len(operator.shown) == 3
 
@@ -130,7 +130,7 @@ async def test_one_that_is_asked_to_stop_drains_without_a_task(tmp_path: Path, o
     started = job.Job(tmp_path, "mongodb://127.0.0.1:1", "none", "http://127.0.0.1:1", "http://127.0.0.1:1")
     for name in OWN[:3]:
         started.environment.pop(name)
-    running = started.start(**waiting(tmp_path, operator))
+    running = started.start(1, **waiting(tmp_path, operator))
     await running.logged("waiting for a task")
     await job.until(lambda: bool(operator.shown))
     running.process.terminate()
