@@ -79,7 +79,7 @@ async def _ask(url: str, token: Callable[[], str | None], http: httpx.AsyncClien
     timeout = httpx.Timeout(_ANSWER_SECONDS, connect=5)
     while True:
         try:
-            shown = {"Authorization": f"Bearer {token() or ''}"}
+            shown = {"Authorization": f"Bearer {own}"} if (own := token()) else {}
             answer = await http.get(url, headers=shown, timeout=timeout)
             if answer.status_code == 204:
                 pause = PAUSE_SECONDS
