@@ -3,7 +3,7 @@ when it ends, waits for a person or is asked to stop.
 
 The reservation is a courtesy: a run works as well without it, only later. No failure of the router, an old one
 included, is one of the run. One reservation for a model is enough, whoever made it: where the operator or another run
-keeps a GPU for the model already, this run makes none, and looks again when it would renew.
+keeps a GPU for the model already, this run makes none, and looks again. Nor does it where one backend serves all.
 
 Source: seed 000 "Orchestrator Pre-announcement Protocol"; the design's router page, "Announce/release".
 """
@@ -30,6 +30,7 @@ RENEW_SECONDS = 60.0
 """At most, between two announcements; the router asks for less where it gives an idle GPU back sooner."""
 AGAIN_SECONDS = 15.0
 """Between two tries while there is no reservation."""
+_GPU = "GPU"
 _UNANNOUNCED = "P0"
 """Owner, in the router's status, of a reservation that came with a request."""
 
@@ -94,8 +95,7 @@ class Reservation:
 
     async def _once(self) -> float:
         """Announce or renew; seconds until the next time, infinite for never."""
-        if not self.held and await self._kept_by_others():
-            _log.debug("a GPU is kept for the model already")
+        if not self.held and not await self._reservable():
             return AGAIN_SECONDS
         before, self.held = self.held, True  # until an answer says otherwise: it may be lost
         try:
@@ -116,14 +116,18 @@ class Reservation:
             _log.info("a GPU is reserved", backend=ready.backend, model_set=ready.model_set)
         return ready.renew_seconds
 
-    async def _kept_by_others(self) -> bool:
-        """Whether an announcement of others keeps a GPU with the model already. Unknown counts as no."""
+    async def _reservable(self) -> bool:
+        """Whether a GPU with the model may be reserved, and no announcement keeps one already. Unknown counts as no.
+
+        While a GPU is reserved its models are not changed. Where it is the only backend, the run's own searches, plans
+        and images would wait for it in vain: there its first request keeps it, as long as no other model is needed.
+        """
         try:
             seen = await self._router.status()
         except (errors.JervisError, pydantic.ValidationError):
             return False
-        return any(
-            self._model in one.models
-            for one in seen.backends
-            if one.reservation is not None and not one.reservation.owner.endswith((_UNANNOUNCED, self._owner))
-        )
+        serving = [one for one in seen.backends if one.healthy and not one.draining]
+        able = [one for one in serving if one.kind == _GPU and self._model in one.models]
+        kept = [one.reservation for one in able if one.reservation is not None]
+        others = [one for one in kept if not one.owner.endswith((_UNANNOUNCED, self._owner))]
+        return len(serving) > 1 and bool(able) and not others

@@ -50,6 +50,8 @@ VALUES: dict[str, Any] = {
     "kb_read_url": "http://kb-read.test:1",
     "kb_token": "token-of-the-test",
     "router_url": "http://router.test:1",
+    "warm_pool": 89,
+    "handover_url": "http://handover.test:1",
     "sources_url": "http://sources.test:1",
     "transcription_engine": "scripted",
     "transcription_image": "image.test/transcription:1",

@@ -50,9 +50,10 @@ class Scene:
 @pytest.fixture(name="scene")
 async def _scene(tmp_path: Path) -> AsyncIterator[Scene]:
     sets = process.model_set({"name": MODEL})
-    with ollama.running(models=[MODEL], num_parallel=8) as fake:
+    with ollama.running(models=[MODEL], num_parallel=8) as fake, ollama.running(models=["small"]) as cpu:
+        backends = [process.spec("gpu", fake.url, modelSets=sets), process.spec("cpu", cpu.url, kind="CPU")]
         async with (
-            process.running(tmp_path, [process.spec("gpu", fake.url, modelSets=sets)]) as router,
+            process.running(tmp_path, backends) as router,
             httpx.AsyncClient(verify=False) as http,
         ):
             yield Scene(fake, router, http)
@@ -109,6 +110,19 @@ async def test_one_reservation_for_the_model_is_enough(scene: Scene) -> None:
     assert not kept.held
     await kept.release()
     assert await operator.release("operator", lease), "a run does not end the reservation of another owner"
+
+
+async def test_where_one_backend_serves_all_nothing_is_announced(tmp_path: Path) -> None:
+    sets = [{"name": f"set-{number}", "models": [{"name": name}]} for number, name in enumerate((MODEL, "small:1b"))]
+    with ollama.running(models=[MODEL, "small:1b"]) as fake:
+        spec = process.spec("gpu", fake.url, modelSets=sets, maxLoadedModels=1)
+        async with process.running(tmp_path, [spec]) as router, httpx.AsyncClient(verify=False) as http:
+            alone = Scene(fake, router, http)
+            kept, asks = alone.run()
+            for model in (MODEL, "small:1b", MODEL):
+                assert await asks.chat(model, ASK, Priority.P0), "a reservation would keep the other set off"
+            assert not kept.held
+            await kept.release()
 
 
 async def test_nothing_is_announced_after_the_end(scene: Scene) -> None:
