@@ -300,6 +300,8 @@ class Asks:
 
     def _ask(self) -> None:
         self.answer = self.ask(wait=20)
+        while self.answer.status_code == 204:
+            self.answer = self.ask(wait=20)
 
 
 def test_the_pod_of_a_claimed_job_alone_gets_the_task(space: Space, start: Start, work: Work) -> None:
@@ -321,7 +323,7 @@ def test_the_pod_of_a_claimed_job_alone_gets_the_task(space: Space, start: Start
         assert given.environment["JERVIS_WALL_CLOCK_SECONDS"] == "100"
         assert given.token == "", "no keys are configured here"
         assert got.ask().json() == answer.json(), "an answer that was lost is given again"
-        assert other.ask().status_code == 204
+        assert other.ask().status_code == 204, "nothing for the pod of another Job"
         # Tokens of the account that are for another audience, or for no pod, open nothing.
         for token in (space.ticket("default"), space.ticket("default", handover.AUDIENCE), "x"):
             assert got.ask(token).status_code == 401
