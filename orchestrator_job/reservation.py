@@ -2,8 +2,8 @@
 when it ends, waits for a person or is asked to stop.
 
 The reservation is a courtesy: a run works as well without it, only later. No failure of the router, an old one
-included, is one of the run. One reservation for a model is enough, whoever made it: where the operator or another run
-keeps a GPU for the model already, this run makes none, and looks again. Nor does it where one backend serves all.
+included, is one of the run. One reservation for a model is enough, and none is made where one backend serves all: the
+router refuses both (`spareOnly`), and the run asks again later.
 
 Source: seed 000 "Orchestrator Pre-announcement Protocol"; the design's router page, "Announce/release".
 """
@@ -30,9 +30,6 @@ RENEW_SECONDS = 60.0
 """At most, between two announcements; the router asks for less where it gives an idle GPU back sooner."""
 AGAIN_SECONDS = 15.0
 """Between two tries while there is no reservation."""
-_GPU = "GPU"
-_UNANNOUNCED = "P0"
-"""Owner, in the router's status, of a reservation that came with a request."""
 
 _log = structlog.get_logger("orchestrator_job.reservation")
 
@@ -95,11 +92,9 @@ class Reservation:
 
     async def _once(self) -> float:
         """Announce or renew; seconds until the next time, infinite for never."""
-        if not self.held and not await self._reservable():
-            return AGAIN_SECONDS
         before, self.held = self.held, True  # until an answer says otherwise: it may be lost
         try:
-            ready = await self._router.announce(self._owner, self._model, self._lease_id)
+            ready = await self._router.announce(self._owner, self._model, self._lease_id, spare_only=True)
         except router_client.Taken as error:
             self.held, self._lease_id = False, ""
             return max(AGAIN_SECONDS, error.retry_after or 0.0)
@@ -115,19 +110,3 @@ class Reservation:
             self._lease_id = ready.lease_id
             _log.info("a GPU is reserved", backend=ready.backend, model_set=ready.model_set)
         return ready.renew_seconds
-
-    async def _reservable(self) -> bool:
-        """Whether a GPU with the model may be reserved, and no announcement keeps one already. Unknown counts as no.
-
-        While a GPU is reserved its models are not changed. Where it is the only backend, the run's own searches, plans
-        and images would wait for it in vain: there its first request keeps it, as long as no other model is needed.
-        """
-        try:
-            seen = await self._router.status()
-        except (errors.JervisError, pydantic.ValidationError):
-            return False
-        serving = [one for one in seen.backends if one.healthy and not one.draining]
-        able = [one for one in serving if one.kind == _GPU and self._model in one.models]
-        kept = [one.reservation for one in able if one.reservation is not None]
-        others = [one for one in kept if not one.owner.endswith((_UNANNOUNCED, self._owner))]
-        return len(serving) > 1 and bool(able) and not others

@@ -249,11 +249,13 @@ class Client:
         async with self._guarded("GET", "/router/status", None, {}, None) as response:
             return Status.model_validate_json(await response.aread())
 
-    async def announce(self, owner: str, model: str = "", lease_id: str = "") -> announcement.Ready:
+    async def announce(
+        self, owner: str, model: str = "", lease_id: str = "", *, spare_only: bool = False
+    ) -> announcement.Ready:
         """Reserve a GPU for `owner` and wait until `model` (empty: the orchestrator's set) is in its memory. Again, by
-        the same owner or with the lease's id, renews it. A caller that stops waiting keeps the reservation. Raises
-        Taken."""
-        body = announcement.Announce(owner=owner, model=model, lease_id=lease_id)
+        the same owner or with the lease's id, renews it. A caller that stops waiting keeps the reservation. With
+        `spare_only` there is none where it would keep others from their models, or adds nothing. Raises Taken."""
+        body = announcement.Announce(owner=owner, model=model, lease_id=lease_id, spare_only=spare_only)
         async with self._guarded("POST", "/router/announce", None, _JSON, _written(body)) as response:
             return announcement.Ready.model_validate_json(await response.aread())
 
@@ -309,7 +311,9 @@ class Client:
 
 
 def _written(body: BaseModel) -> bytes:
-    return body.model_dump_json(by_alias=True).encode()
+    # A router that is older does not know the field.
+    older = {"spare_only"} if not getattr(body, "spare_only", False) else set()
+    return body.model_dump_json(by_alias=True, exclude=older).encode()
 
 
 def _record(text: str | bytes, model: str) -> dict[str, Any]:
