@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,7 +18,7 @@ import kube
 from controllers import settings
 from controllers.pendingtask import job, warm, warm_pool
 from controllers.runtime import clients
-from crds import handover, labels
+from crds import handover, keyring, labels, runtoken
 from tests.controllers import build
 from tests.operator.conftest import Space, until
 from tests.operator.kubelet import Kubelet, answered
@@ -304,8 +306,11 @@ class Asks:
             self.answer = self.ask(wait=20)
 
 
-def test_the_pod_of_a_claimed_job_alone_gets_the_task(space: Space, start: Start, work: Work) -> None:
-    own = {"WARM_POOL": 2, "JOB_SERVICE_ACCOUNT": "default"}
+def test_the_pod_of_a_claimed_job_alone_gets_the_task(space: Space, start: Start, work: Work, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    (keys / "signing").write_text("signing-" * 8)
+    own = {"WARM_POOL": 2, "JOB_SERVICE_ACCOUNT": "default", "RUN_TOKEN_KEYS": keys}
     with Kubelet(space.api, space.name, work) as kubelet, start(**own) as operator:
         ready(operator, 2)
         first, second = (Asks(space, operator, pod).begin() for pod in kubelet.pods())
@@ -321,8 +326,12 @@ def test_the_pod_of_a_claimed_job_alone_gets_the_task(space: Space, start: Start
         assert given.environment["JERVIS_TASK_UID"] == space.get("ask")["metadata"]["uid"]
         assert given.environment["JERVIS_ATTEMPT"] == "1"
         assert given.environment["JERVIS_WALL_CLOCK_SECONDS"] == "100"
-        assert given.token == "", "no keys are configured here"
-        assert got.ask().json() == answer.json(), "an answer that was lost is given again"
+        ring = keyring.Keyring(keys, time.monotonic)
+        signed = runtoken.Verifier(ring, lambda: datetime.now(UTC), runtoken.ROUTER).verify(given.token)
+        assert (signed.task_uid, signed.attempt) == (given.environment["JERVIS_TASK_UID"], 1)
+        assert space.core.list_namespaced_secret(space.name).items == [], "it is in no Secret"
+        again = handover.Given.model_validate_json(got.ask().content)
+        assert again.environment == given.environment, "an answer that was lost is given again"
         assert other.ask().status_code == 204, "nothing for the pod of another Job"
         # Tokens of the account that are for another audience, or for no pod, open nothing.
         for token in (space.ticket("default"), space.ticket("default", handover.AUDIENCE), "x"):
