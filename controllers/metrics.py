@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from controllers.delegations import totals
 from crds import pendingtask
 
 _PREFIX = "jervis_operator"
@@ -138,6 +139,12 @@ class Metrics:
             registry=registry,
         )
         self.code_jobs = Gauge(f"{_PREFIX}_code_jobs", "Jobs that analyze repositories now", registry=registry)
+        self.cluster_reads = Counter(
+            f"{_PREFIX}_cluster_reads",
+            "Requests of runs for the state of their namespace or a log, by outcome (ok, refused, away, failed)",
+            ["what", "outcome"],
+            registry=registry,
+        )
         self.jobs_created = Counter(f"{_PREFIX}_jobs_created", "Jobs created", registry=registry)
         self.warm_idle = Gauge("jervis_warm_pool_idle", "Pods that wait for a task", registry=registry)
         self.warm_claimed = Counter("jervis_warm_pool_claimed", "Runs that got a waiting pod", registry=registry)
@@ -231,6 +238,7 @@ class Metrics:
             ["type"],
             registry=registry,
         )
+        self.delegations = totals.Exported(registry, _PREFIX)
         self.probes = Counter(f"{_PREFIX}_backend_probes", "Probes of backends", ["outcome"], registry=registry)
 
     def preempted(self, claimed: bool, target: str | None) -> None:

@@ -19,6 +19,7 @@ from controllers import clients as own
 from controllers.admission import Admission, Annotations, Limits
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention, sweep
+from controllers.clusterstate import reading as clusterstate
 from controllers.codeanalysis import job as analyses
 from controllers.gpubackend import contexts
 from controllers.meetings import job as transcriptions
@@ -27,7 +28,7 @@ from controllers.notices import reconcile as notifier
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import job, observed
 from controllers.sandbox import job as sandboxes
-from crds import addresses, approvals, errors, flags, pendingtask, scope, values
+from crds import addresses, approvals, errors, flags, pendingtask, scope, tools, values
 from kube import lease
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -113,6 +114,12 @@ class Settings(BaseSettings):
     router_url: str = "http://jervis-router:11430"
     sources_url: str = ""
     """Where runs have effects on Connections; empty: the release has no sources process."""
+    cluster_state_url: str = ""
+    """This process's port of the history, where runs ask for the state of their namespace; empty: it is not shown."""
+    cluster_state_namespaces: Names = ()
+    """Namespaces whose state is shown; none: all but the release's own, where the runs of all tasks are."""
+    cluster_state_log_namespaces: Names = ()
+    """Those of them whose logs are shown, too; `*`: all of them."""
     transcription_engine: Annotated[str, Field(pattern=r"^(|faster-whisper|scripted)$")] = ""
     """What transcribes meetings in Jobs, where there is a sources process; empty: recordings stay UPLOADED."""
     transcription_image: str = ""
@@ -189,6 +196,8 @@ class Settings(BaseSettings):
     job_environment: dict[str, str] = Field(default_factory=dict)
     job_flags: dict[flags.Flag, bool] = Field(default_factory=dict)
     """Feature flags of runs; one that is left out is false."""
+    job_tools: tools.Chosen = tools.Tools()
+    """How far the tools of agents reach."""
     job_labels: dict[str, str] = Field(default_factory=dict)
     job_annotations: dict[str, str] = Field(default_factory=dict)
     job_run_as_user: Annotated[int, Field(ge=1)] | None = 10001
@@ -367,7 +376,21 @@ class Settings(BaseSettings):
             raise ValueError("a password is sent over TLS only: set notice_mail_security to starttls or tls")
         return self
 
-    @field_validator("team", "job_image_pull_secrets", "notice_networks", "connection_hosts", mode="before")
+    @model_validator(mode="after")
+    def _cluster_state(self) -> Settings:
+        if self.cluster_state_url and not self.run_token_keys:
+            raise ValueError("cluster_state_url needs run_token_keys: a run shows its token")
+        return self
+
+    @field_validator(
+        "team",
+        "job_image_pull_secrets",
+        "notice_networks",
+        "connection_hosts",
+        "cluster_state_namespaces",
+        "cluster_state_log_namespaces",
+        mode="before",
+    )
     @classmethod
     def _list(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -521,6 +544,14 @@ class Settings(BaseSettings):
             ttl_seconds=self.job_ttl_seconds,
         )
 
+    def cluster_state(self) -> clusterstate.Allowed | None:
+        """Whose state is shown to runs; None: that of none."""
+        if not self.cluster_state_url:
+            return None
+        return clusterstate.Allowed(
+            self.namespace, frozenset(self.cluster_state_namespaces), frozenset(self.cluster_state_log_namespaces)
+        )
+
     def _sandbox_variables(self) -> dict[str, str]:
         """What runs are to know of them."""
         if not self.sandbox_enabled:
@@ -547,6 +578,8 @@ class Settings(BaseSettings):
             kb_url=self.kb_read_url or self.kb_url,
             router_url=self.router_url,
             sources_url=self.sources_url,
+            cluster_state_url=self.cluster_state_url,
+            cluster_state=self.cluster_state(),
             run_tokens=bool(self.run_token_keys),
             mongodb_uri=self.mongodb_uri,
             mongodb_database=self.mongodb_database,
@@ -559,7 +592,7 @@ class Settings(BaseSettings):
             grace_seconds=self.job_grace_seconds,
             default_deadline_seconds=self.job_deadline_seconds,
             resources=self.job_resources,
-            environment={**self._sandbox_variables(), **self.job_environment},
+            environment={**self._sandbox_variables(), **self.job_tools.variables(), **self.job_environment},
             features=self.job_flags,
             labels=self.job_labels,
             annotations=self.job_annotations,

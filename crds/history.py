@@ -103,16 +103,17 @@ class Effect(Model):
 
 
 class Step(Model):
-    """One delegation of a run, or the part of a run that plans delegations or puts their results together."""
+    """One delegation of a run, or one of the nodes around them that every run has."""
 
     id: str
-    """r<round>.d<number>, with .<number> for each level below; r<round>.plan, r<round>.synthesis for the parts."""
+    """r<round>.d<number>, with .<number> for each level below; of a node r<round>.<name>: intake, evidence, plan,
+    follow, respond, synthesis, approve, finalize."""
     parent: str = ""
     """The delegation that delegated it; empty: the run itself did."""
     round: int
     """The round of the conversation."""
     agent: str = ""
-    """The agent that works on it."""
+    """The agent that works on it; of a node its name in the graph."""
     status: str
     """PENDING, RUNNING, COMPLETED, FAILED or INTERRUPTED."""
     started_at: str = ""
@@ -126,7 +127,7 @@ class Step(Model):
     tokens: int = 0
     """Tokens that models read and wrote for it."""
     confidence: float | None = None
-    """How sure its agent was, 0 to 1; null before its end."""
+    """How sure its agent was, 0 to 1, and of the node that wrote the answer, how sure that is; null before its end."""
     needs_verification: bool = False
     """Whether its agent wanted the result verified."""
     effects: tuple[Effect, ...] = ()

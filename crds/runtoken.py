@@ -50,7 +50,8 @@ ISSUER = "jervis-operator"
 KNOWLEDGE_BASE = "jervis-kb"
 ROUTER = "jervis-router"
 SOURCES = "jervis-sources"
-AUDIENCE = (KNOWLEDGE_BASE, ROUTER, SOURCES)
+OPERATOR = "jervis-operator"
+AUDIENCE = (KNOWLEDGE_BASE, ROUTER, SOURCES, OPERATOR)
 ANALYSIS_AUDIENCE = (KNOWLEDGE_BASE, SOURCES)
 KEY_BYTES = 32
 """Minimum length for HS256: RFC 7518, 3.2."""

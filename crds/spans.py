@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from crds import trace
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span
 
-Value = str | int | float | bool
+Value = str | int | float | bool | tuple[str, ...]
+Kind = Literal["INTERNAL", "SERVER", "CLIENT"]
+"""Names of OpenTelemetry's SpanKind: work of this process, a request that it serves, one that it makes."""
 Attributes = Mapping[str, Value]
 Tell = Callable[[str, Value], None]
 """Adds an attribute to the open span."""
@@ -52,9 +54,9 @@ class Spans(Protocol):
     """`parent` is a traceparent; None means the open span, "" no parent. A malformed one counts as none."""
 
     def span(
-        self, name: str, attributes: Attributes = _NONE, *, parent: str | None = None, server: bool = False
+        self, name: str, attributes: Attributes = _NONE, *, parent: str | None = None, kind: Kind = "INTERNAL"
     ) -> AbstractContextManager[Tell]:
-        """A span around a `with`; it records an error that leaves it. `server`: it serves a request of a client."""
+        """A span around a `with`; it records the class of an error that leaves it."""
         ...
 
     def close(self) -> None:
@@ -67,7 +69,7 @@ class Off:
 
     @contextmanager
     def span(
-        self, name: str, attributes: Attributes = _NONE, *, parent: str | None = None, server: bool = False
+        self, name: str, attributes: Attributes = _NONE, *, parent: str | None = None, kind: Kind = "INTERNAL"
     ) -> Iterator[Tell]:
         with _inside(_current.get() if parent is None else _valid(parent)):
             yield _nothing
@@ -114,13 +116,12 @@ class Telemetry:
 
     @contextmanager
     def span(
-        self, name: str, attributes: Attributes = _NONE, *, parent: str | None = None, server: bool = False
+        self, name: str, attributes: Attributes = _NONE, *, parent: str | None = None, kind: Kind = "INTERNAL"
     ) -> Iterator[Tell]:
         from opentelemetry import trace as api
 
         around = _context(_current.get() if parent is None else _valid(parent))
-        kind = api.SpanKind.SERVER if server else api.SpanKind.INTERNAL
-        span = self._tracer.start_span(name, around, kind=kind, attributes=dict(attributes))
+        span = self._tracer.start_span(name, around, kind=api.SpanKind[kind], attributes=dict(attributes))
         own = span.get_span_context()
         flags = int(own.trace_flags)
         try:
@@ -129,6 +130,7 @@ class Telemetry:
         except BaseException as error:
             # The class only: the text may contain user data.
             span.set_status(api.StatusCode.ERROR, type(error).__name__)
+            span.set_attribute("error.type", type(error).__name__)
             raise
         finally:
             span.end()

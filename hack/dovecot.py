@@ -56,7 +56,12 @@ service stats {{
   }}
 }}
 """
-_SERVICES = {"imap-login": ("imap", "imaps"), "pop3-login": ("pop3", "pop3s"), "lmtp": ("lmtp",)}
+_SERVICES = {
+    "imap-login": ("imap", "imaps"),
+    "pop3-login": ("pop3", "pop3s"),
+    "lmtp": ("lmtp",),
+    "submission-login": ("submission", "submissions"),
+}
 
 
 def program() -> str:
@@ -76,8 +81,8 @@ def prepare(
     tls: certificates.Pair | None,
     more: str = "",
 ) -> Path:
-    """Lay out `folder` and return the path of its configuration. `ports` of imap, imaps, pop3, pop3s, lmtp; one that is
-    left out is not listened on. `more` stands before the password."""
+    """Lay out `folder` and return the path of its configuration. `ports` of imap, imaps, pop3, pop3s, lmtp,
+    submission, submissions; one that is left out is not listened on. `more` stands before the password."""
     folder.chmod(0o711)  # mails belong to a user without rights
     for part in ("run", "state", "mail"):
         (folder / part).mkdir()
@@ -98,9 +103,13 @@ def prepare(
 def _service(name: str, listeners: tuple[str, ...], address: str, ports: Mapping[str, int]) -> str:
     if not ports.keys() & set(listeners):
         return ""
+
+    def tls(name: str) -> str:
+        return "    ssl = yes\n" if name.endswith("s") else ""
+
     # Port 0 is none.
     inside = "".join(
-        f"  inet_listener {one} {{\n    address = {address}\n    port = {ports.get(one, 0)}\n  }}\n"
+        f"  inet_listener {one} {{\n    address = {address}\n    port = {ports.get(one, 0)}\n{tls(one)}  }}\n"
         for one in listeners
     )
     return f"service {name} {{\n{inside}}}"

@@ -16,7 +16,7 @@ from crds import errors
 from kube.access import authorization
 from kube.clock import ServerClock
 from kube.errors import NotFound, Unavailable, refusal
-from kube.resources import TOKEN_REVIEWS, Object, Resource
+from kube.resources import PODS, TOKEN_REVIEWS, Object, Resource
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -85,6 +85,26 @@ class Kube:
         async with aclosing(self._lists(resource.path(namespace), params, accept)) as lists:
             async for found in lists:
                 yield found.get("items") or [], found["metadata"].get("resourceVersion", "")
+
+    async def page(
+        self, resource: Resource, namespace: str | None, limit: int, *, fields: str = "", following: str = ""
+    ) -> Object:
+        """One page of a collection as the apiserver has it; its metadata says what follows: `continue`, to be given as
+        `following`, and `remainingItemCount`, where the server counts. Raises `Expired` for an old `following`."""
+        params = {"limit": str(limit), **_selectors("", fields), **({"continue": following} if following else {})}
+        return await self._send("GET", resource.path(namespace), params=params)
+
+    async def log(
+        self, namespace: str, pod: str, *, container: str = "", lines: int, most: int, previous: bool = False
+    ) -> str:
+        """The last `lines` of a container's log, of which the first `most` bytes; of the container before its last
+        restart with `previous`. Raises `Refused` where there is none to be had, as before a container has started."""
+        params = {
+            "tailLines": str(lines), "limitBytes": str(most), **({"container": container} if container else {}),
+            **({"previous": "true"} if previous else {}),
+        }  # fmt: skip
+        payload = await self._bytes("GET", PODS.path(namespace, pod, "log"), params=params, accept="*/*")
+        return payload[:most].decode("utf-8", "replace")
 
     async def _lists(self, path: str, params: Mapping[str, str], accept: str = "") -> AsyncGenerator[Object]:
         """Each page of a collection as it is served; the next one is asked for before one is handed out."""
@@ -228,6 +248,23 @@ class Kube:
         fenced: bool = True,
         accept: str = "",
     ) -> Object:
+        payload = await self._bytes(verb, path, body=body, params=params, fenced=fenced, accept=accept)
+        try:
+            found: Object = orjson.loads(payload)
+        except orjson.JSONDecodeError as error:
+            raise Unavailable(f"the answer to {verb} {path} is not JSON: is this a Kubernetes API?") from error
+        return found
+
+    async def _bytes(
+        self,
+        verb: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        params: Mapping[str, str] | None = None,
+        fenced: bool = True,
+        accept: str = "",
+    ) -> bytes:
         if verb != "GET" and fenced:
             self._fence()
         headers = self._headers(accept)
@@ -250,11 +287,7 @@ class Kube:
         self.server.observe(response.headers.get("Date"))
         if response.status >= 300:
             raise self._refused(verb, path, response.status, payload, response.headers.get("Retry-After"))
-        try:
-            found: Object = orjson.loads(payload)
-        except orjson.JSONDecodeError as error:
-            raise Unavailable(f"the answer to {verb} {path} is not JSON: is this a Kubernetes API?") from error
-        return found
+        return payload
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

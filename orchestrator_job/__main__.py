@@ -45,7 +45,7 @@ def main() -> int:
     fields.update(task_uid=configured.task_uid, task=configured.task_name, attempt=configured.attempt)
     if configured.traceparent:
         fields.update(trace_id=configured.traceparent.split("-")[1])
-    traced = spans.start(configured.tracing and bool(configured.traceparent), "jervis-orchestrator-job")
+    traced = spans.start(configured.traces, "jervis-orchestrator-job")
     ended = _run(configured, request, fields, traced)
     status = _report(ended, reporting, configured.task_uid, configured.attempt)
     # Last: an unavailable collector must not delay the message to the operator.
@@ -71,7 +71,8 @@ def _handed(waiting: settings.Handover, request: drain.Request) -> settings.Sett
         request.attach(asyncio.get_running_loop())
         async with httpx.AsyncClient(transport=client.few()) as http:
             given = await warmth.task(waiting.url, client.token_file(waiting.token_file), request, http=http)
-        return settings.Settings.given(given.environment, warmth.keep(given.token, waiting.keep))
+        settings.adopt(given.environment, warmth.keep(given.token, waiting.keep))
+        return settings.Settings()
 
     return asyncio.run(wait())
 

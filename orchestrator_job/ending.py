@@ -17,6 +17,7 @@ from orchestrator_job import (
     conversation,
     errors,
     fence,
+    language,
     ledger,
     memory,
     mongo,
@@ -27,7 +28,7 @@ from orchestrator_job import (
     termination,
 )
 from orchestrator_job.answer import Answer
-from orchestrator_job.delegation import progress
+from orchestrator_job.delegation import category, models, progress
 from orchestrator_job.state import State
 
 _KEY_CHARS = 16
@@ -42,6 +43,7 @@ class Account:
         task: memory.TaskMemory,
         store: artifacts.Artifacts,
         loader: standing.Loader,
+        book: ledger.Ledger,
         *,
         model: str,
         now: Callable[[], datetime],
@@ -49,6 +51,7 @@ class Account:
         self._task = task
         self._store = store
         self._loader = loader
+        self._book = book
         self._model = model
         self._now = now
 
@@ -75,7 +78,9 @@ class Account:
         held = await self.rules(state)
         planned = plan.of_round(state.get("plan"), state["round"])
         rejected = reason is exits.ExitReason.REJECTED
-        found: Mapping[str, Any] = account.of(self._task, items, () if rejected else given.citations)
+        outputs = await self._outputs(state)
+        delegated = await self._delegated(state, outputs) if outputs else None
+        found: Mapping[str, Any] = account.of(self._task, items, () if rejected else given.citations, delegated)
         return {
             "exitReason": reason.value,
             "summary": summary,
@@ -93,25 +98,40 @@ class Account:
             "approval": state.get("approval") or None,
             # A result is written over the one before, which may have asked for the approval of an effect.
             "action": None,
-            **await self._delegated(state),
+            **_handed_back(outputs),
             **found,
             "createdAt": self._now(),
         }
 
-    async def _delegated(self, state: State) -> dict[str, Any]:
-        """What the round's delegations handed back, without their texts; nothing for a round that has none."""
-        kept = ("delegationId", "agentName", "success", "confidence", "needsVerification", "artifacts", "changedFiles")
+    async def _outputs(self, state: State) -> list[dict[str, Any]]:
+        """What the round's delegations handed back, in the order of their ids; nothing for a round that has none."""
         outputs: list[dict[str, Any]] = []
         for name in state.get("completed_delegations") or ():
             if progress.round_of(name) == state["round"]:
                 output: Any = await self._store.get(state["delegation_results"][name])
-                outputs.append({key: output[key] for key in (*kept, "subDelegations")})
-        if not outputs:
-            return {}
-        outputs.sort(key=lambda one: str(one["delegationId"]))
-        files = dict.fromkeys(path for one in outputs for path in one["changedFiles"])
-        made = dict.fromkeys(key for one in outputs for key in one["artifacts"])
-        return {"delegations": outputs, "artifacts": list(made), "changedFiles": list(files)}
+                outputs.append(output)
+        return sorted(outputs, key=lambda one: str(one["delegationId"]))
+
+    async def _delegated(self, state: State, outputs: list[dict[str, Any]]) -> account.Delegated:
+        number, document = state["round"], str(await self._store.get(state["document"]))
+        made = models.ExecutionPlan.model_validate(await self._store.get(state["execution_plan"]["key"]))
+        return account.Delegated(
+            category=category.of(self._task, document, state.get("response_language") or language.DEFAULT),
+            tasks={one.delegation_id: one.task_summary for one in made.delegations},
+            outputs=outputs,
+            effects=await self._book.effects(number + 1, number),
+        )
+
+
+def _handed_back(outputs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The fields of a result about what delegations handed back, without their texts."""
+    if not outputs:
+        return {}
+    kept = ("delegationId", "agentName", "success", "confidence", "needsVerification", "artifacts", "changedFiles")
+    files = dict.fromkeys(path for one in outputs for path in one["changedFiles"])
+    made = dict.fromkeys(key for one in outputs for key in one["artifacts"])
+    shown = [{key: one[key] for key in (*kept, "subDelegations")} for one in outputs]
+    return {"delegations": shown, "artifacts": list(made), "changedFiles": list(files)}
 
 
 class Approval:

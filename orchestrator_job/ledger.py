@@ -7,7 +7,8 @@ intent, result, askedBy?, decidedBy?, attempt, epoch, updatedAt}. `askedBy` is t
 The key consists of the task, the plan step and the ordinal in it, never of arguments that a model wrote: a resumed step
 is the same effect, even if the model words it differently. `started` without `done` means that a process died in
 between: the effect is then looked up by its key, and repeated only if it is `repeatable`. For other effects a person
-decides: Approved does it again, Rejected skips it. A decision counts once, for the request that it answers.
+decides: Approved does it again, as it was, Rejected skips it; an approval with other arguments is asked for once more.
+A decision counts once, for the request that it answers.
 """
 
 from __future__ import annotations
@@ -77,11 +78,14 @@ class Ledger:
                 return await self._mark(key, "done", found)
             if not effect.repeatable:
                 decided = self._decision(entry)
-                if decided is None:
+                if decided is None or decided.arguments:
                     await self._mark(key, "started", None, askedBy=self._guard.attempt)
                     raise errors.MayHaveHappened(
                         f"Step {step!r} was started by an earlier run and may have happened; nothing was repeated.",
-                        remedy="Check whether it took place. Approve it to have it done again, reject it to leave it.",
+                        # With other arguments it would be another effect, beside the one that may have happened.
+                        remedy="Its arguments cannot be changed any more. Approve it as it is, or reject it."
+                        if decided is not None
+                        else "Check whether it took place. Approve it to have it done again, reject it to leave it.",
                     )
                 if decided.verdict is pendingtask.Verdict.REJECTED:
                     return await self._mark(key, "done", {"skipped": True, "decision": decided.wire()})
@@ -105,8 +109,8 @@ class Ledger:
         await self._mark(key, "done", decided.wire(), decidedBy=decided.request_id)
         return decided
 
-    async def effects(self, before_round: int) -> list[Mapping[str, Any]]:
-        """The entries of the task's delegations in rounds before this one that are done, oldest first."""
+    async def effects(self, before_round: int, from_round: int = 0) -> list[Mapping[str, Any]]:
+        """The entries of the task's delegations in these rounds that are done, oldest first."""
         entries = await self._database.find(
             COLLECTION,
             {"taskUid": self._guard.task_uid, "state": "done", "intent.tool": {"$exists": True}},
@@ -114,7 +118,7 @@ class Ledger:
             fields=["step", "intent", "result"],
         )
         found = ((_ROUND.match(str(one["step"])), one) for one in entries)
-        return [one for match, one in found if match is not None and int(match[1]) < before_round]
+        return [one for match, one in found if match is not None and from_round <= int(match[1]) < before_round]
 
     async def decided(self, step: str, ordinal: int) -> pendingtask.Decided | None:
         """The decision that `decide` has found earlier; None while there is none."""

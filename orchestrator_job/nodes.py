@@ -6,6 +6,7 @@ only read, and store content under its own hash.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import hashlib
 from collections.abc import Callable
@@ -42,7 +43,8 @@ RETRIES = 2
 
 
 class Intake:
-    """Loads the rules, the user context and the task's text, and forms question and query."""
+    """Loads the rules, what is known about the user, what was done and said before, and the task's text, all side by
+    side; forms question and query."""
 
     def __init__(
         self,
@@ -59,14 +61,21 @@ class Intake:
         self._loader = loader
 
     async def __call__(self, state: State) -> State:
-        """Writes standing, document, question and query; raises InvalidInput for unusable content or rules."""
-        held = await self._loader.load(state["round"])
-        document = await self._text()
+        """Writes standing, session_memory, document, question and query; raises InvalidInput for unusable content or
+        rules."""
+        number = state["round"]
+        found, document = await asyncio.gather(self._loader.read(), self._text())
         if not document.strip():
             raise errors.InvalidInput("The task's content is blank.", field="spec.content", remedy="Write what to do.")
+        # First what can be refused; then the rest beside each other.
+        held = await self._loader.keep(found, number, document)
+        session, stored = await asyncio.gather(
+            self._loader.keep_session(found, number), self._store.put(document, number)
+        )
         return {
             "standing": held,
-            "document": await self._store.put(document, state["round"]),
+            "session_memory": session,
+            "document": stored,
             "question": question.ask(self._task, document),
             "query": question.query(self._task, document),
         }

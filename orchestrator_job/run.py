@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import importlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -36,6 +35,8 @@ from orchestrator_job import (
     rounds,
     standing,
     state,
+    steps,
+    telemetry,
 )
 from orchestrator_job.delegation import dag, journal, metrics
 from orchestrator_job.settings import Settings
@@ -79,19 +80,26 @@ class Run:
         self._http = http
         self._fields = fields
         self._now = now
-        self._spans = traced
+        self._recorder = telemetry.Recorder(traced)
         self._kb = kb_client.Client(
             settings.kb_url, http, kb_client.token_file(settings.run_token_file), patient=True, attempts=1
         )
-        asks = functools.partial(
-            router_client.Client, settings.router_url, http, token=router_client.token_file(settings.run_token_file)
-        )
+        token = router_client.token_file(settings.run_token_file)
         self._gpu: reservation.Reservation | None = None
         if settings.priority is Priority.P0:  # others may not reserve
-            self._gpu = reservation.Reservation(asks(), owner=f"run-{settings.task_uid}", model=settings.model)
-        self._router = asks(mode=settings.mode.value, before=self._gpu.hold if self._gpu is not None else None)
+            announced = router_client.Client(settings.router_url, http, token=token)
+            self._gpu = reservation.Reservation(announced, owner=f"run-{settings.task_uid}", model=settings.model)
+        self._router = telemetry.Router(
+            self._recorder,
+            settings.router_url,
+            http,
+            mode=settings.mode.value,
+            token=token,
+            before=self._gpu.hold if self._gpu is not None else None,
+        )
         self._guard = fence.Fence(database, settings.task_uid, settings.attempt, holder)
         self._store = artifacts.Artifacts(database, self._guard, now)
+        self._steps = steps.Steps(database, self._guard, now)
         self._ends = 0.0
 
     async def to_end(self, request: drain.Request) -> outcome.Outcome:
@@ -125,9 +133,12 @@ class Run:
         except crds.errors.JervisError as error:
             return outcome.of_error(error)
         finally:
-            # Answered, failed, drained, or waiting for a person: nothing of this process asks a model any more.
-            if self._gpu is not None:
-                await self._gpu.release()
+            try:
+                await self._steps.flush()
+            finally:
+                # Answered, failed, drained, or waiting for a person: nothing of this process asks a model any more.
+                if self._gpu is not None:
+                    await self._gpu.release()
 
     async def _work(self, request: drain.Request) -> outcome.Outcome:
         # The slow import runs beside the first requests, and the loop stays free to receive a signal.
@@ -141,6 +152,7 @@ class Run:
             raise
         finally:
             graph_module, checkpoints_module = await importing
+        self._recorder.conversation = task.correlation_id
         self._fields.update(correlation_id=task.correlation_id, epoch=self._guard.epoch)
         saver = await checkpoints_module.open_saver(self._database, self._guard)
         wanted = state.DELEGATION if self._settings.use_delegation_graph else state.LEGACY
@@ -170,7 +182,7 @@ class Run:
         most = _smaller(settings.max_steps, task.budget, "max_steps")
         delegates = path == state.DELEGATION
         found = self._delegating(task) if delegates else self._nodes(task)
-        steps = [(name, _traced(self._spans, name, node)) for name, node in found]
+        observed = [(name, self._observed(name, node)) for name, node in found]
         skips = {} if delegates or settings.plans else {"evidence": "respond"}
         fans: dict[str, graph.Fan] = {}
         if delegates:
@@ -178,9 +190,22 @@ class Run:
             fan = graph_module.Fan(dag.EXECUTE, (dag.CONSENT, dag.SYNTHESIZE), order.next)
             fans = {dag.PLAN: fan, dag.CONSENT: fan}
         program: graph.Program = graph_module.Program(
-            steps, saver, task.task_uid, most, skips, fans, settings.delegations_at_once
+            observed, saver, task.task_uid, most, skips, fans, settings.delegations_at_once
         )
         return program
+
+    def _observed(self, name: str, node: graph.Node) -> graph.Node:
+        """`node` within its own span, and with its times noted."""
+
+        async def step(state: State) -> State:
+            number = state["round"]
+            with (
+                self._recorder.node(name, number, state.get("active_delegation_id")) as used,
+                self._steps.around(name, number, used),
+            ):
+                return await node(state)
+
+        return step
 
     def _delegating(self, task: memory.TaskMemory) -> list[tuple[str, graph.Node]]:
         """The nodes of the delegation graph; those at its ends are the ones of the other graph."""
@@ -191,20 +216,21 @@ class Run:
         loop = asyncio.get_running_loop()
         late = loop.time() + self._settings.working_seconds * _IN_TIME
         store, guard, settings = self._store, self._guard, self._settings
-        loader = self._loader(task)
+        loader, book = self._loader(task), ledger.Ledger(self._database, guard, self._now, task.approvals)
         parts = wiring.Parts(
             settings=settings,
             task=task,
             database=self._database,
             guard=guard,
             store=store,
-            book=ledger.Ledger(self._database, guard, self._now, task.approvals),
+            book=book,
             loader=loader,
             kb=self._kb,
             router=self._router,
             insistence=self._insistence,
-            account_of=ending.Account(task, store, loader, model=settings.model, now=self._now),
+            account_of=ending.Account(task, store, loader, book, model=settings.model, now=self._now),
             late=lambda: loop.time() > late,
+            recorder=self._recorder,
             now=self._now,
         )
         beside = _beside(settings)
@@ -220,7 +246,16 @@ class Run:
     def _loader(self, task: memory.TaskMemory) -> standing.Loader:
         said = conversation.Conversation(self._database, task, self._now).shown
         chars = self._settings.context_chars
-        return standing.Loader(self._kb, task.scope, self._store, self._insistence, context_chars=chars, said=said)
+        return standing.Loader(
+            self._kb,
+            task.scope,
+            self._store,
+            self._insistence,
+            context_chars=chars,
+            said=said,
+            task_uid=task.task_uid,
+            restricted=bool(task.on_behalf_of),
+        )
 
     def _opener(self, task: memory.TaskMemory) -> execution.Opener:
         """Builds the tools of agents when the first delegation begins."""
@@ -253,7 +288,7 @@ class Run:
         loader = self._loader(task)
         max_calls = _smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
         max_tokens = task.budget.max_tokens if task.budget is not None else None
-        come_to = ending.Account(task, store, loader, model=settings.model, now=self._now)
+        come_to = ending.Account(task, store, loader, book, model=settings.model, now=self._now)
         return [
             ("intake", nodes.Intake(task, self._kb, store, self._insistence, loader)),
             (
@@ -355,19 +390,6 @@ class Run:
         most = _smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
         ask = conversation.asker(self._router, model, _beside(settings), window)
         await conversation.Conversation(self._database, task, self._now).summarize(self._guard, round_number, most, ask)
-
-
-def _traced(traced: spans.Spans, name: str, node: graph.Node) -> graph.Node:
-    """`node` within its own span."""
-
-    async def step(state: State) -> State:
-        about: dict[str, spans.Value] = {"jervis.round": state["round"]}
-        if (delegation := state.get("active_delegation_id")) is not None:
-            about["jervis.delegation"] = delegation
-        with traced.span(f"job.{name}", about):
-            return await node(state)
-
-    return step
 
 
 def _import_graph() -> tuple[Any, Any]:

@@ -5,11 +5,12 @@ The operator sets the first group on every Job; the second has defaults that a c
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from crds.pendingtask import Mode
@@ -38,6 +39,12 @@ class Handover(BaseSettings):
     """The token by which the pod shows which one it is."""
     keep: Path = Path("/var/run/jervis/token")
     """Where the run's own token is written to."""
+
+
+def adopt(environment: Mapping[str, str], run_token_file: str) -> None:
+    """Make the variables of a task that came later those of this process, as if its Job had been made for the task."""
+    own = {name: value for name, value in environment.items() if name.startswith("JERVIS_")}
+    os.environ.update({**own, "JERVIS_RUN_TOKEN_FILE": run_token_file})
 
 
 class Settings(BaseSettings):
@@ -71,6 +78,11 @@ class Settings(BaseSettings):
 
     tracing: bool = False
     """Record spans of a traced task's run; the standard OTEL_ variables configure the exporter."""
+    otlp_endpoint: Annotated[
+        str,
+        Field(validation_alias=AliasChoices("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")),
+    ] = ""
+    """Where the exporter sends them, which reads it itself. Empty: no spans, in place of a try at localhost."""
 
     database: Annotated[str, Field(min_length=1)] = "jervis"
     max_steps: Annotated[int, Field(ge=1, le=500)] = 500
@@ -105,16 +117,15 @@ class Settings(BaseSettings):
     """Context window requested from the backend; None uses the backend's, so that the model is not reloaded."""
     log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
 
-    @classmethod
-    def given(cls, environment: Mapping[str, str], run_token_file: str) -> Settings:
-        """As from the process's environment, with that of a task which came later. Raises pydantic.ValidationError."""
-        own: dict[str, Any] = {name.removeprefix("JERVIS_").lower(): value for name, value in environment.items()}
-        return cls(**own, run_token_file=run_token_file)
-
     @property
     def plans(self) -> bool:
         """Whether this run makes a plan: a person who waits for an answer does not wait for a plan."""
         return bool(self.planner_model) and self.mode is Mode.BACKGROUND
+
+    @property
+    def traces(self) -> bool:
+        """Whether this run records spans."""
+        return self.tracing and bool(self.traceparent) and bool(self.otlp_endpoint)
 
     @property
     def working_seconds(self) -> float:

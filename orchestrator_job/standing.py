@@ -1,30 +1,51 @@
-"""The standing context of every answer in a scope: its hard rules, the user context, and what was said before.
+"""The standing context of every answer in a scope: its hard rules, the user context, and what was done and said before.
 
-Intake loads it first and stores it as an artifact of the round, so it is the same after a resume. Rules are never cut:
-a run that cannot read or fit all of them does not answer. The user context is cut instead,
-and of a conversation the latest exchanges count.
+Intake reads all of it side by side, without a model, and stores it as an artifact of the round, so it is the same after
+a resume. Rules are never cut: a run that cannot read or fit all of them does not answer. Of the user context whole
+lines stay, the most important ones; of the session memory and of a conversation the latest. A knowledge base that has
+the rules, but neither user context nor session memory, is answered without these.
 
-Source: seed 002 "Hard Rules" (agents must load them on startup), seed 001 "User Context Auto-Prefetch".
+Source: seed 002 "Hard Rules" (agents must load them on startup), seed 001 "User Context Auto-Prefetch" and "Session
+Memory".
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
+import structlog
 from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic.alias_generators import to_camel
 
+import crds.errors
 from crds import provisions, scope
 from kb import api
 from kb import client as kb_client
-from orchestrator_job import artifacts, errors, patience
+from orchestrator_job import artifacts, errors, patience, plan
 from orchestrator_job.state import State
 
+T = TypeVar("T")
+_log = structlog.get_logger("orchestrator_job.standing")
+
+SESSION_ENTRIES = 10
+"""Entries of the session memory that are read."""
+GRACE = 5.0
+"""Seconds that a run waits for user context and session memory once it has the rules."""
 # Shares of the characters of a prompt.
 _RULES_PART = 0.5
 _CONTEXT_PART = 1 / 6
 _CONVERSATION_PART = 1 / 6
+_SESSION_PART = 1 / 12
+_TOKEN_BYTES = 4
+_WORD = re.compile(r"[^\W_]{4,}")
+_STEM = 5
+"""Letters by which two forms of a word count as one."""
+_DECISIONS = "orchestrator_decision"
+"""Source of entries about plans of runs, which say nothing about what was found out."""
 
 
 class _Model(BaseModel):
@@ -42,13 +63,14 @@ class Rule(_Model):
 
 
 class Standing(_Model):
-    """`context` is the user context as markdown, or ""; `truncated` when it was cut. `conversation` is what was said
-    before this task, or ""."""
+    """`context` is the user context as markdown, or ""; `truncated` when lines of it are left out. `conversation` is
+    what was said before this task, `session` what was done lately, a line each; or ""."""
 
     rules: tuple[Rule, ...] = ()
     context: str = ""
     truncated: bool = False
     conversation: str = ""
+    session: str = ""
 
     @property
     def provisions(self) -> provisions.Provisions:
@@ -58,12 +80,25 @@ class Standing(_Model):
     @property
     def characters(self) -> int:
         """Its characters in a prompt."""
-        return len(self.context) + len(self.conversation) + sum(len(rule.content) for rule in self.rules)
+        texts = len(self.context) + len(self.conversation) + len(self.session)
+        return texts + sum(len(rule.content) for rule in self.rules)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was read of it."""
+
+    rules: Sequence[api.Rule]
+    user: api.UserContext
+    session: Sequence[api.SessionEntry]
+    said: str
 
 
 class Loader:
-    """Reads rules and user context through the knowledge base. `context_chars` bounds the text of a prompt; `said`
-    gives what was said before the task, within a number of characters."""
+    """Reads it through the knowledge base. `context_chars` bounds the text of a prompt; `said` gives what was said
+    before the task, within a number of characters. `task_uid`: of the session memory its own entries are not shown.
+    `restricted`: the run reads for principals who may not see all of the scope, and so not what its other runs said.
+    """
 
     def __init__(
         self,
@@ -74,6 +109,8 @@ class Loader:
         *,
         context_chars: int,
         said: Callable[[int], Awaitable[str]] | None = None,
+        task_uid: str = "",
+        restricted: bool = False,
     ) -> None:
         self._kb = kb
         self._viewer = viewer
@@ -81,25 +118,94 @@ class Loader:
         self._insistence = insistence
         self._context_chars = context_chars
         self._said = said
+        self._task_uid = task_uid
+        self._restricted = restricted
+
+    async def read(self) -> Found:
+        """All of it, side by side. Only rules that cannot be read, or a MongoDB that is away, are errors."""
+        kb, viewer = self._kb, self._viewer
+        user = self._beside("load the user context", lambda: kb.memory.user(viewer))
+        session = None
+        if not self._restricted and not viewer.is_global:
+            session = self._beside("load the session memory", lambda: kb.memory.session(viewer, limit=SESSION_ENTRIES))
+        try:
+            rules, said = await asyncio.gather(
+                self._insistence.insist("load the rules", lambda: kb.rules.in_force(viewer)), self._earlier()
+            )
+            await asyncio.wait([one for one in (user, session) if one is not None], timeout=GRACE)
+        finally:
+            for one in (user, session):
+                if one is not None:
+                    one.cancel()
+        nothing = api.UserContext(markdown="", categories={})
+        return Found(rules, _soft(user, nothing), _soft(session, ()), said)
+
+    async def keep(self, found: Found, round_number: int, about: str = "") -> str:
+        """Store what of it a prompt gets; returns the artifact's key. `about` is the task's text. Raises InvalidInput
+        for rules that do not fit."""
+        held = make(found.rules, found.user, self._context_chars, about)
+        session = ""
+        # A line does not say which sources it is from, so a rule that keeps one back keeps all lines back.
+        if held.provisions.permits_tool(plan.Tool.SEARCH) and held.provisions.shows_all:
+            others = [one for one in found.session if one.task_id != self._task_uid and one.source != _DECISIONS]
+            session = lately(others, int(self._context_chars * _SESSION_PART))
+        whole = held.model_copy(update={"conversation": found.said, "session": session})
+        stored: JsonValue = whole.model_dump(mode="json", by_alias=True)
+        return await self._store.put(stored, round_number)
+
+    async def keep_session(self, found: Found, round_number: int) -> str:
+        """Store the session memory as it was read; returns the artifact's key."""
+        listed: JsonValue = [one.model_dump(mode="json", by_alias=True) for one in found.session]
+        return await self._store.put(listed, round_number)
 
     async def load(self, round_number: int) -> str:
-        """Load and store both; returns the artifact's key. Raises InvalidInput for rules that do not fit."""
-        rules, user = await asyncio.gather(
-            self._insistence.insist("load the rules", lambda: self._kb.rules.in_force(self._viewer)),
-            self._insistence.insist("load the user context", lambda: self._kb.memory.user(self._viewer)),
-        )
-        said = await self._said(int(self._context_chars * _CONVERSATION_PART)) if self._said is not None else ""
-        held = make(rules, user, self._context_chars).model_copy(update={"conversation": said})
-        stored: JsonValue = held.model_dump(mode="json", by_alias=True)
-        return await self._store.put(stored, round_number)
+        """Read and store it; returns the artifact's key."""
+        return await self.keep(await self.read(), round_number)
 
     async def of(self, state: State) -> Standing:
         """The stored artifact; loaded now for a round that an earlier version of this program began."""
         key = state.get("standing") or await self.load(state["round"])
         return Standing.model_validate(await self._store.get(key))
 
+    async def _earlier(self) -> str:
+        return await self._said(int(self._context_chars * _CONVERSATION_PART)) if self._said is not None else ""
 
-def make(rules: list[api.Rule], user: api.UserContext, context_chars: int) -> Standing:
+    def _beside(self, what: str, read: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
+        async def insisted() -> T:
+            return await self._insistence.insist(what, read)
+
+        return asyncio.create_task(insisted(), name=what)
+
+
+def _soft(read: asyncio.Task[T] | None, instead: T) -> T:
+    """What was read, or `instead`; then the log says why. Raises errors that are bugs."""
+    if read is None:
+        return instead
+    if not read.done() or read.cancelled():
+        _log.warning("answered without", what=read.get_name(), reason=f"It took more than {GRACE:g} seconds.")
+        return instead
+    error = read.exception()
+    if error is None:
+        return read.result()
+    if not isinstance(error, crds.errors.JervisError):
+        raise error
+    _log.warning("answered without", what=read.get_name(), reason=error.message)
+    return instead
+
+
+def lately(entries: Sequence[api.SessionEntry], most: int) -> str:
+    """A line for each entry, the latest first, as long as there is room; the rest is left out."""
+    lines: list[str] = []
+    for one in entries:
+        line = f"- {one.timestamp:%Y-%m-%d %H:%M} {one.source}: {' '.join(one.summary.split())}"
+        most -= len(line) + 1
+        if most < 0:
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def make(rules: Sequence[api.Rule], user: api.UserContext, context_chars: int, about: str = "") -> Standing:
     """Pure. Raises InvalidInput for rules that do not fit or cannot be enforced."""
     kept = tuple(
         Rule(
@@ -126,23 +232,35 @@ def make(rules: list[api.Rule], user: api.UserContext, context_chars: int) -> St
         raise errors.InvalidInput(
             f"A hard rule cannot be enforced: {error}.", field="rules", remedy="Fix it with PUT /api/v1/rules."
         ) from error
-    context, truncated = _context(user, held, int(context_chars * _CONTEXT_PART))
+    context, truncated = _context(user, held, int(context_chars * _CONTEXT_PART) // _TOKEN_BYTES, about)
     return Standing(rules=kept, context=context, truncated=truncated)
 
 
-def _context(user: api.UserContext, held: provisions.Provisions, most: int) -> tuple[str, bool]:
-    """Whole lines under their headings, in the order of the categories, until `most` characters are used."""
+def _context(user: api.UserContext, held: provisions.Provisions, most: int, about: str) -> tuple[str, bool]:
+    """Whole lines under their headings, at most `most` tokens. Of too many those stay that share the most words with
+    the task, then those of an earlier category, then the newer ones."""
+    task = _stems(about)
+    lines = [
+        (-len(task & _stems(line)), place, age, line)
+        for place, category in enumerate(api.Category)
+        if held.shows("", category.kind)
+        for age, line in enumerate(user.categories.get(category.value, []))
+    ]
+    taken, truncated = set(), user.truncated
+    for _, place, age, line in sorted(lines):
+        tokens = -(-len(line.encode(errors="replace")) // _TOKEN_BYTES)
+        if tokens > most:
+            truncated = True
+            continue
+        most -= tokens
+        taken.add((place, age, line))
     sections: list[str] = []
-    left, truncated = most, user.truncated
-    for category in api.Category:
-        lines = user.categories.get(category.value, []) if held.shows("", category.kind) else []
-        taken = []
-        for line in lines:
-            if len(line) > left:
-                truncated = True
-                continue
-            left -= len(line)
-            taken.append(line)
-        if taken:
-            sections.append(f"### {category.heading}\n" + "\n".join(taken))
+    for place, category in enumerate(api.Category):
+        own = [line for where, _, line in sorted(taken) if where == place]
+        if own:
+            sections.append(f"### {category.heading}\n" + "\n".join(own))
     return "\n\n".join(sections), truncated
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(word[:_STEM].casefold() for word in _WORD.findall(text))

@@ -65,13 +65,15 @@ class ToolCall:
 class Reply:
     """One answer of a model: its text, and what the backend counted as tokens read and written (0: it did not say).
 
-    `calls` are those of the tools that were offered. `cut`: it has as many tokens as it may have, and goes on."""
+    `calls` are those of the tools that were offered. `cut`: it has as many tokens as it may have, and goes on. `model`
+    is the one that answered, as the backend names it."""
 
     text: str
     prompt_tokens: int = 0
     answer_tokens: int = 0
     calls: tuple[ToolCall, ...] = ()
     cut: bool = False
+    model: str = ""
 
 
 class UnknownModel(Rejected):
@@ -209,7 +211,8 @@ class Client:
                 calls += _calls(record)
                 if record.get("done"):
                     spent = _count(record, "prompt_eval_count"), _count(record, "eval_count")
-                    return Reply("".join(pieces), *spent, tuple(calls), record.get("done_reason") == "length")
+                    cut, name = record.get("done_reason") == "length", record.get("model")
+                    return Reply("".join(pieces), *spent, tuple(calls), cut, name if isinstance(name, str) else "")
         raise Unavailable(f"The answer of model {model!r} broke off before its end.")
 
     async def embed(self, model: str, texts: Sequence[str], priority: priority.Priority) -> list[list[float]]:

@@ -26,7 +26,7 @@ def run(
         bool, Option("--follow", "-f", help="Print what changes until the task has ended or waits for a person.")
     ] = False,
 ) -> None:
-    """What the run of a task delegated to which agents: status, times, model calls, tokens, confidence, effects."""
+    """What the run of a task did and delegated to which agents: status, times, calls, tokens, confidence, effects."""
     api = archive.Client(session.kube)
     uid, phase = result.identity(session, api, name)
     if follow:

@@ -1,4 +1,4 @@
-"""The run of a task as a tree: what was delegated to whom, how it went, what it took."""
+"""The run of a task as a tree: its steps, what was delegated to whom, how it went, what it took."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def draw(trace: Trace, now: datetime) -> console.RenderableType:
         rows = [row for step in trace.steps for row in _rows(step, trace.steps, now)]
         parts += [text.Text(""), table.plain(_HEADS, rows)]
     else:
-        parts.append(text.Text("Nothing was delegated, or nothing of it is kept any more."))
+        parts.append(text.Text("No steps of it are kept."))
     return console.Group(*parts)
 
 

@@ -115,7 +115,7 @@ class Archive:
                 if field != "_id":
                     await self._database[name].create_index([(field, pymongo.ASCENDING)])
             await self._database[leftovers.CHAT].create_index(_OF_CHAT)
-            for field in ("taskUid", "expiresAt"):
+            for field in ("taskUid", "expiresAt", "counted"):
                 await self._database[METRICS].create_index([(field, pymongo.ASCENDING)])
 
     async def results(self, uids: Collection[str]) -> AsyncGenerator[Mapping[str, Any]]:
@@ -149,6 +149,7 @@ class Archive:
         """What runs of a task wrote about their work. Raises `Unavailable`."""
         with _trouble("read what the task's runs did"):
             fence = await self._database[FENCES].find_one({"_id": uid})
+            result = await self._database[RESULTS].find_one({"_id": uid}, {"round": 1, "confidence": 1})
 
             async def of(
                 collection: str, fields: Collection[str], more: Mapping[str, Any] | None = None
@@ -159,6 +160,7 @@ class Archive:
 
             return traces.Stored(
                 fence=fence or {},
+                result=result or {},
                 metrics=[one async for one in self._database[METRICS].find({"taskUid": uid}).limit(_MOST_WRITTEN)],
                 journal=[
                     *await of(JOURNAL, ("delegation", "kind", "at"), {"kind": {"$ne": "begun"}}),

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the history and the queue.
+"""The OpenAPI document of the history, the queue and the state of namespaces for runs.
 
 Made from the wire models and the bounds that parameters are checked against.
 """
@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controllers.archive import query, wire
-from crds import VERSION, history, openapi, phases, waits
+from crds import VERSION, clusterstate, history, openapi, phases, runtoken, waits
 
 _TICKET = f"A token of the namespace's ServiceAccount for history, with the audience {history.AUDIENCE}."
+_RUN = f"The token of a run, with the audience {runtoken.OPERATOR}."
+STATE = "/api/v1/cluster-state"
+LOG = "/api/v1/cluster-state/logs/{pod}"
 _PARAMETERS = (
     openapi.parameter("namespace", text="Nothing else than the namespace of the ticket."),
     openapi.parameter("client", text="Only tasks of this client."),
@@ -37,13 +40,36 @@ _QUEUE_PARAMETERS = (
         schema={"type": "integer", "minimum": 1, "maximum": query.MOST, "default": query.MOST},
     ),
 )
+_STATE_PARAMETERS = (
+    openapi.parameter(
+        "parts",
+        text=f"Which, with commas: {', '.join(clusterstate.Part)}; pods, workloads and events unless given.",
+    ),
+    openapi.parameter("name", text="Only things with this in their name."),
+    openapi.parameter(
+        "limit",
+        text="Maximum number of things of one part.",
+        schema={"type": "integer", "minimum": 1, "maximum": clusterstate.MOST, "default": clusterstate.USUAL},
+    ),
+)
+_LOG_PARAMETERS = (
+    openapi.parameter("pod", place="path", required=True, text="Its name."),
+    openapi.parameter("container", text="Needed where the pod has several."),
+    openapi.parameter("previous", text="Of the container before its last restart.", schema={"type": "boolean"}),
+    openapi.parameter(
+        "lines",
+        text="How many of the last lines.",
+        schema={"type": "integer", "minimum": 1, "maximum": clusterstate.LOG_LINES, "default": 100},
+    ),
+)
+_OF_RUNS = (400, 401, 403, 429, 503)
 _UID = (openapi.parameter("uid", place="path", required=True, schema={**openapi.TEXT, "format": "uuid"}),)
 _QUEUE_CODES = (400, 401, 403, 429, 503)
 _FAILURES = {
     400: "A parameter is wrong; the error names it and the remedy.",
-    401: "No ticket, or one that is not valid (any more).",
-    403: "The ticket is for another namespace.",
-    404: "Nothing is known of a task of that uid in this namespace.",
+    401: "No ticket or token, or one that is not valid (any more).",
+    403: "The ticket is for another namespace, or the token for a run that is not shown this.",
+    404: "Nothing is known of a task of that uid in this namespace; or there is no such log.",
     429: "The namespace asks too often; ask again after Retry-After seconds, or follow the events.",
     503: "MongoDB is away, the operator starts, or too many listen; ask again after Retry-After seconds.",
 }
@@ -58,6 +84,8 @@ def document() -> dict[str, Any]:
     made_too = "What the result of a task has beside its answer: artifacts and changed files"
     queue = "What waits, for what, and since when"
     changes = "The same as server-sent events: `event: queue` with the document as `data` whenever it changes"
+    state = "The state of the namespace of a run's task, where the release shows it"
+    log = "The end of the log of one of its containers, where the namespace allows it"
     stream = {"text/event-stream": openapi.TEXT}
     made = openapi.document(
         "Jervis history and queue",
@@ -83,13 +111,18 @@ def document() -> dict[str, Any]:
             ),
             _get("/api/v1/queue", queue, _QUEUE_PARAMETERS, openapi.json(waits.Queue), *_QUEUE_CODES),
             _get("/api/v1/queue/events", changes, _QUEUE_PARAMETERS, stream, *_QUEUE_CODES),
+            _get(STATE, state, _STATE_PARAMETERS, openapi.json(clusterstate.State), *_OF_RUNS),
+            _get(LOG, log, _LOG_PARAMETERS, openapi.json(clusterstate.Log), *sorted((*_OF_RUNS, 404))),
         ],
         mode="serialization",
     )
     made["components"]["securitySchemes"] = {
         "ticket": {"type": "apiKey", "in": "header", "name": history.TICKET_HEADER, "description": _TICKET},
         "bearer": {"type": "http", "scheme": "bearer", "description": _TICKET},
+        "run": {"type": "http", "scheme": "bearer", "description": _RUN},
     }
+    for path in (STATE, LOG):
+        made["paths"][path]["get"]["security"] = [{"run": []}]
     return {**made, "security": [{"ticket": []}, {"bearer": []}]}
 
 

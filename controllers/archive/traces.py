@@ -2,8 +2,9 @@
 
 A delegation is found in `delegation_metrics` ({delegationId, parentDelegationId, agentName, round, status?, startTime,
 endTime, tokenCount, llmCalls, success, confidence?, needsVerification?}), in `orchestrator_journal` ({delegation,
-kind, value, at}) before it has ended, and in the fence of its task, which counts it before it begins. Nothing of it is
-trusted to be complete: a run may be killed between any two writes. Source: seed 000 "DelegationMetrics".
+kind, value, at}) before it has ended, and in the fence of its task, which counts it before it begins. The other nodes
+of a round are in the fence ({steps: {r<round>: {<node>: {startedAt, endedAt?, status?, llmCalls?, tokens?}}}}). Nothing
+of it is trusted to be complete: a run may be killed between any two writes. Source: seed 000 "DelegationMetrics".
 """
 
 from __future__ import annotations
@@ -23,17 +24,35 @@ from crds.history import Artifact, Effect, Step, Trace
 Document = Mapping[str, Any]
 
 _STATUSES = frozenset({"PENDING", "RUNNING", "COMPLETED", "FAILED", "INTERRUPTED"})
-_ID = re.compile(r"r(\d+)\.(plan|synthesis|d\d+(\.\d+)*)")
+_NODES = {
+    "intake": "intake",
+    "evidence": "evidence",
+    "plan": "plan",
+    "plan_delegations": "plan",
+    "follow": "follow",
+    "respond": "respond",
+    "synthesize": "synthesis",
+    "approve": "approve",
+    "finalize": "finalize",
+}
+"""Nodes of the graph in their order -> the last part of their steps' ids."""
+_PARTS = tuple(dict.fromkeys(_NODES.values()))
+_DELEGATED = _PARTS.index("respond")
+"""The place of delegations among them."""
+_ANSWERED = ("respond", "synthesis")
+_ID = re.compile(rf"r(\d+)\.({'|'.join(_PARTS)}|d\d+(\.\d+)*)")
 _ASKED = ".approval"
 """Ends the step of the ledger that has the decisions on a delegation's calls."""
-_NODES = {"plan": "plan_delegations", "synthesis": "synthesize"}
+_AGENTS = {"plan": "plan_delegations", "synthesis": "synthesize"}
+"""What is shown as the agent of a part that only the journal knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The documents of one task: its fence (empty without one), and those of three collections."""
+    """The documents of one task: its fence and its result (empty without one), and those of three collections."""
 
     fence: Document = field(default_factory=dict)
+    result: Document = field(default_factory=dict)
     metrics: Sequence[Document] = ()
     journal: Sequence[Document] = ()
     ledger: Sequence[Document] = ()
@@ -54,12 +73,14 @@ def of(uid: str, owner: Document, stored: Stored) -> Trace:
         of_one[ordinal] = _effect(one, ordinal, asked=step.endswith(_ASKED) or ordinal in of_one)
     spent: Document = stored.fence.get("spent") or {}
     counted = [str(name) for one in spent.values() for name in one.get("delegations") or ()]
+    nodes = _nodes(stored.fence, stored.result)
     named = dict.fromkeys([*counted, *measured, *entries, *(name for name in effects if _delegates(name))])
     steps = [
         _step(name, measured.get(name, {}), entries.get(name, ()), effects.get(name, {}))
         for name in named
-        if _ID.fullmatch(name)
+        if _ID.fullmatch(name) and name not in nodes
     ]
+    steps += nodes.values()
     rounds = [int(name[1:]) for name in spent if re.fullmatch(r"r\d+", name)]
     latest = max([*rounds, *(step.round for step in steps)], default=0)
     used: Document = spent.get(f"r{latest}") or {}
@@ -111,6 +132,34 @@ def listed(found: Mapping[str, str], sizes: Mapping[str, int]) -> tuple[Artifact
     return tuple(Artifact(key=key, delegation=by, bytes=sizes.get(key)) for key, by in found.items())
 
 
+def _nodes(fence: Document, result: Document) -> dict[str, Step]:
+    """The steps of the graph's own nodes by their ids."""
+    found: dict[str, Step] = {}
+    for label, noted in (fence.get("steps") or {}).items():
+        if not re.fullmatch(r"r\d+", label) or not isinstance(noted, Mapping):
+            continue
+        number = int(label[1:])
+        for node, about in noted.items():
+            if node not in _NODES or not isinstance(about, Mapping) or not about.get("startedAt"):
+                continue
+            part = _NODES[node]
+            ended = _time(about.get("endedAt"))
+            said = str(about.get("status", ""))
+            sure = result.get("confidence") if part in _ANSWERED and result.get("round") == number else None
+            found[f"{label}.{part}"] = Step(
+                id=f"{label}.{part}",
+                round=number,
+                agent=node,
+                status=said if said in _STATUSES else "COMPLETED" if ended else "RUNNING",
+                started_at=_time(about.get("startedAt")),
+                ended_at=ended,
+                llm_calls=_number(about.get("llmCalls")),
+                tokens=_number(about.get("tokens")),
+                confidence=float(sure) if isinstance(sure, int | float) else None,
+            )
+    return found
+
+
 def _step(name: str, measured: Document, entries: Sequence[Document], effects: Mapping[int, Effect]) -> Step:
     round_number, kind = int(name[1:].partition(".")[0]), name.partition(".")[2]
     kinds = Counter(str(one.get("kind", "")) for one in entries)
@@ -123,7 +172,7 @@ def _step(name: str, measured: Document, entries: Sequence[Document], effects: M
         id=name,
         parent=_parent(name, measured),
         round=round_number,
-        agent=_NODES.get(kind) or str(measured.get("agentName") or begun.get("agent") or ""),
+        agent=_AGENTS.get(kind) or str(measured.get("agentName") or begun.get("agent") or ""),
         status=_status(measured, started, ended),
         started_at=started,
         ended_at=ended,
@@ -176,10 +225,11 @@ def _delegates(name: str) -> bool:
 
 
 def _place(step: Step) -> tuple[int, int, tuple[int, ...]]:
-    """By round; the plan, the delegations by number with each below its parent, the synthesis."""
+    """By round; the nodes in their order, the delegations by number with each below its parent."""
     kind = step.id.partition(".")[2]
-    rank = {"plan": 0, "synthesis": 2}.get(kind, 1)
-    return step.round, rank, tuple(int(part) for part in kind.lstrip("d").split(".")) if rank == 1 else ()
+    if kind in _PARTS:
+        return step.round, _PARTS.index(kind), ()
+    return step.round, _DELEGATED, tuple(int(part) for part in kind.lstrip("d").split("."))
 
 
 def _time(found: Any) -> str:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from controllers import confined
+from controllers.clusterstate import reading as clusterstate
 from crds import exits, flags, order, pendingtask, trace
 from crds import labels as names
 from kube import lease
@@ -56,6 +57,7 @@ class Template:
     `namespace` is the release's: it holds Jobs, pods and the Secrets that they name. With `mongodb_secret` the address
     comes from that Secret, and `mongodb_uri`, which may hold a password, is not written into Jobs. With `run_tokens` a
     run mounts the Secret with its own token for the services that it calls (`effects.run_token`).
+    `cluster_state` says of which namespaces a run may ask for the state, at `cluster_state_url`.
     `pod` holds more fields of the PodSpec, the lists below it more Tolerations, EnvVars, Volumes and VolumeMounts: they
     are added to what every run has, and override none of it. Without `run_as_user` the platform assigns the user.
     """
@@ -72,6 +74,8 @@ class Template:
     planner_model: str = ""
     planner_num_ctx: int | None = None
     sources_url: str = ""
+    cluster_state_url: str = ""
+    cluster_state: clusterstate.Allowed | None = None
     mongodb_database: str = "jervis"
     mongodb_secret: str = ""
     mongodb_secret_key: str = "uri"  # noqa: S105  # the name of a key, no password
@@ -244,6 +248,15 @@ def _with_token(pod: dict[str, Any], secret: str, template: Template) -> dict[st
     return pod
 
 
+def _cluster_state(namespace: str, template: Template) -> dict[str, str]:
+    """Of a task whose namespace's state is shown to its runs: another one's run would only be refused."""
+    allowed = template.cluster_state
+    if allowed is None or not template.run_tokens or not allowed.state(namespace):
+        return {}
+    found = {"JERVIS_CLUSTER_STATE_URL": template.cluster_state_url}
+    return {**found, "JERVIS_CLUSTER_STATE_LOGS": str(allowed.log(namespace)).lower()}
+
+
 def shared(template: Template) -> dict[str, str]:
     """The variables that all runs have alike."""
     return {
@@ -273,6 +286,7 @@ def own(
         "JERVIS_ATTEMPT": str(attempt),
         "JERVIS_MODE": order.mode(task.spec).value,
         **{flag.variable: str(features.get(flag, False)).lower() for flag in flags.Flag},
+        **_cluster_state(task.metadata.namespace, template),
         # The run ends itself shortly before the Job controller would, and reports the reason.
         "JERVIS_WALL_CLOCK_SECONDS": str(deadline(task, template)),
         **({trace.VARIABLE: trace.parent(task.metadata.uid)} if task.status.trace_id else {}),

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import aiohttp
 import structlog
@@ -15,9 +16,11 @@ import kube
 from controllers import health, namespaces, queue_http, reconnect, resync, settings
 from controllers.archive import http as history
 from controllers.archive import tickets
+from controllers.clusterstate import http as clusterstate_http
+from controllers.clusterstate import reading as clusterstate
 from controllers.pendingtask.slots import wait_reasons
 from controllers.runtime import clients, handlers, supervisor, watches, wiring
-from crds import errors
+from crds import errors, keyring, runtoken
 from kube import beats
 
 log = structlog.get_logger("operator")
@@ -82,10 +85,22 @@ class Runtime:
             monotonic=time.monotonic,
         )
         queue_http.QueueHttp(state, access, monotonic=time.monotonic).serve(application)
+        self._show_clusters(application)
         self._wiring.handover.serve(application)
         self._history = web.AppRunner(application, access_log=None)
         self._known = False
         self._supervisor = supervisor.Supervisor(clients.die)
+
+    def _show_clusters(self, application: web.Application) -> None:
+        """Serve the state of namespaces to runs, where the settings say of which."""
+        allowed = self.config.cluster_state()
+        if allowed is None:
+            return
+        keys = keyring.Keyring(Path(self.config.run_token_keys), time.monotonic)
+        verifier = runtoken.Verifier(keys, clients.wall, runtoken.OPERATOR)
+        reads = clusterstate.Reading(self._clients.api, allowed)
+        served = clusterstate_http.ClusterStateHttp(reads, verifier, self._clients.metrics, monotonic=time.monotonic)
+        served.serve(application)
 
     async def start(self) -> None:
         """Answer probes, compete for the lease, and return once the custom resources exist: then kopf may list."""
@@ -148,6 +163,7 @@ class Runtime:
         start(acting.archivist.work(), "archive")
         if config.outcomes:
             start(acting.reporter.work(), "outcomes")
+        start(acting.counting.work(), "delegations")
         if config.notices:
             start(acting.notifier.work(), "notices")
         start(acting.projects.work(), "projects")

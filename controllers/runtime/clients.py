@@ -18,6 +18,7 @@ import structlog
 import kube
 from controllers import metrics, settings, tracing
 from controllers.archive import mongo as archives
+from controllers.delegations import store as delegations
 from controllers.memory import mongo
 from controllers.notices import mongo as notices
 from controllers.sandbox import store as sandbox_store
@@ -80,6 +81,7 @@ class Clients:
             self._sources[config.mongodb_database], fence=fence, release=f"{config.namespace}/{config.lease_name}"
         )
         self.meetings = meetings.Meetings(self._sources[config.mongodb_database])
+        self.delegations = delegations.Store(self._sources[config.mongodb_database], fence=fence)
         self.commands = sandbox_store.Commands(self._sources[config.mongodb_database])
         trusted = authorities.context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(

@@ -15,6 +15,7 @@ from controllers.codeanalysis import jobs, queries
 from controllers.codeanalysis import reconcile as analyses
 from controllers.connection import polling, removals
 from controllers.connection import reconcile as connections
+from controllers.delegations import reconcile as counting
 from controllers.gpubackend import absence, probe
 from controllers.gpubackend import reconcile as backends
 from controllers.meetings import reconcile as transcriptions
@@ -75,6 +76,7 @@ class Wiring:
             self.pool,
             self.archivist,
             self.reporter,
+            self.counting,
             self.notifier,
             self.projects,
             self.wait_conditions,
@@ -359,7 +361,7 @@ class Wiring:
         return runtoken.Signer(keyring.Keyring(Path(keys), self._monotonic), wall) if keys else None
 
     def _housekeeping(self) -> None:
-        """Orphaned runs, the archive, the reports of outcomes, and notices."""
+        """Orphaned runs, the archive, the reports of outcomes, the totals of delegations, and notices."""
         config, to = self._config, self._to
         throttle = backpressure.Backpressure(self._engaged, monotonic=self._monotonic)
         self.orphans = orphans.Orphans(
@@ -420,3 +422,4 @@ class Wiring:
             wall=wall,
             throttle=throttle,
         )
+        self.counting = counting.Counting(to.delegations, measured=to.metrics)

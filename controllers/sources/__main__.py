@@ -40,6 +40,7 @@ from controllers.sources import (
     upkeep,
     watching,
 )
+from controllers.sources.ci import serving as ci
 from controllers.sources.effects import ledger, performer, pushes, targets, tools
 from controllers.sources.effects import serving as effects
 from controllers.sources.git import clone, quarantine, reading
@@ -235,7 +236,9 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         reached=reached,
         pushes=pushed,
     )
-    does = performer.Performer(entries, targets.Targets(api, read), means, seconds=config.effect_seconds, wall=wall)
+    found = targets.Targets(api, read)
+    does = performer.Performer(entries, found, means, seconds=config.effect_seconds, wall=wall)
+    checks = ci.Means(tls, config.plaintext, wall, time.monotonic, reached)
 
     def write(line: str) -> None:
         print(hidden.hidden(line), flush=True)  # noqa: T201  # the audit is standard output
@@ -245,6 +248,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         *effects.Effects(does, entries, measured, write=write, wall=wall).served(),
         *meeting_serving.Serving(kept, recordings, of_meetings, correct=corrected, wall=wall).served(),
         *reads.served,
+        *ci.Ci(found, checks, measured).served,
     ]
     calls = app.build(served, _gate(config), max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
     runners.append(await _listen(calls, config.api_host, config.api_port))

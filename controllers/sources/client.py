@@ -15,6 +15,7 @@ from urllib.parse import quote
 import httpx
 import pydantic
 
+from controllers.sources.ci import wire as ci
 from controllers.sources.effects import wire
 from controllers.sources.effects.arguments import AddComment, CreateIssue, EditPage, PushBranch, UpdateIssue
 from controllers.sources.effects.wire import Outcome, State
@@ -23,7 +24,7 @@ from kb import api
 
 __all__ = [
     "AddComment", "Client", "CreateIssue", "EditPage", "Outcome", "PushBranch", "Rejected", "State", "Unavailable",
-    "UpdateIssue", "token_file",
+    "UpdateIssue", "ci", "token_file",
 ]  # fmt: skip
 _OPERATIONAL = frozenset({408, 425, 429, 502, 503, 504})
 
@@ -90,12 +91,36 @@ class Client:
                 return None
             raise
 
+    async def checks(self, connection: str, *, repository: str = "", branch: str = "", commit: str = "") -> ci.Report:
+        """What the checks of a commit, or of the head of a branch, say; of the default branch where neither is given.
+        Raises `Unavailable`, `Rejected`."""
+        given = {"repository": repository, "branch": branch, "commit": commit}
+        asked = {name: value for name, value in given.items() if value}
+        answer = await self._send("GET", f"ci/{quote(connection, safe='')}", params=asked)
+        try:
+            return ci.Report.model_validate_json(answer.content)
+        except pydantic.ValidationError as error:
+            raise Rejected("the answer is no report of checks", status=answer.status_code) from error
+
     async def _call(self, method: str, name: str, asked: pydantic.BaseModel | None = None) -> Outcome:
+        answer = await self._send(method, f"effects/{quote(name, safe='')}", asked)
+        try:
+            return Outcome.model_validate_json(answer.content)
+        except pydantic.ValidationError as error:
+            raise Rejected("the answer is no outcome of an effect", status=answer.status_code) from error
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        asked: pydantic.BaseModel | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
         body = None if asked is None else asked.model_dump_json(by_alias=True).encode()
         headers = {"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"}
         try:
             answer = await self._http.request(
-                method, f"{self._base}/api/v1/effects/{quote(name, safe='')}", content=body, headers=headers
+                method, f"{self._base}/api/v1/{path}", content=body, headers=headers, params=params
             )
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
             raise Rejected(f"{addresses.shown(self._base)!r} is no address: {error}", field="baseUrl") from error
@@ -104,10 +129,7 @@ class Client:
             raise Unavailable(f"the sources process at {where} did not answer: {type(error).__name__}") from error
         if not answer.is_success:
             raise _refusal(answer)
-        try:
-            return Outcome.model_validate_json(answer.content)
-        except pydantic.ValidationError as error:
-            raise Rejected("the answer is no outcome of an effect", status=answer.status_code) from error
+        return answer
 
 
 def _refusal(answer: httpx.Response) -> errors.JervisError:

@@ -35,6 +35,13 @@ class Metrics:
             ["outcome"],
             registry=registry,
         )
+        self.ci_reads = prometheus.Counter(
+            "jervis_sources_ci_reads_total",
+            "Requests of runs for the checks of a commit, by type of Connection and outcome (ok, refused, away,"
+            " failed).",
+            ["type", "outcome"],
+            registry=registry,
+        )
         self.seconds = prometheus.Histogram(
             "jervis_sources_poll_seconds",
             "Duration of a poll.",

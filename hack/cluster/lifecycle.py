@@ -45,7 +45,7 @@ COMPONENTS = (
     "coredns",
 )
 ALL = (*COMPONENTS, *services.NAMES)
-GUESTS = ("dovecot", "gitea")
+GUESTS = ("dovecot", "smtpd", "gitea")
 """Servers of the demonstration in the namespace (`hack.demo.servers`), which goes with the cluster."""
 _STORE = etcd.Addresses("http://127.0.0.1:2379", "http://127.0.0.1:2380")
 

@@ -28,13 +28,15 @@ CLUSTER = {
 }
 SOURCES = {  # what the demonstration connects: a mailbox, and a Gitea whose driver of SQLite is C
     "dovecot-imapd": "dovecot",
+    "dovecot-lmtpd": "/usr/lib/dovecot/lmtp",
+    "dovecot-submissiond": "/usr/lib/dovecot/submission",
     "gcc": "gcc",
     "git": "git",
     "libc6-dev": "/usr/include/stdio.h",
+    "opensmtpd": "smtpd",
 }
 SERVERS = {  # tests of the sources
     **SOURCES,
-    "dovecot-lmtpd": "/usr/lib/dovecot/lmtp",
     "dovecot-pop3d": "/usr/lib/dovecot/pop3",
     "openssh-server": "/usr/sbin/sshd",
     "espeak-ng": "espeak-ng",  # it speaks recordings

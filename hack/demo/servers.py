@@ -1,4 +1,4 @@
-"""A Dovecot and a Gitea beside the local cluster, for its pods and for this machine alone.
+"""Dovecot, the mail transport behind it and Gitea beside the local cluster, for its pods and for this machine alone.
 
 They listen on the namespace's end of the cable, with certificates of an authority of their own. Each run of the
 demonstration starts them empty.
@@ -23,12 +23,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hack import dovecot, gitea
+from hack import dovecot, gitea, smtpd
 from hack.cluster import certificates, lifecycle, netns, process
 from hack.cluster.layout import Layout
 from hack.demo import errors
 
-IMAPS, HTTPS = 993, 3000
+IMAPS, SUBMISSIONS, HTTPS = 993, 465, 3000
+_LMTP = 24
 USER = "platform"
 _FOLDERS = Path("/var/lib/jervis-cluster")  # in reach of users without rights, which a checkout may be not
 _NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--")
@@ -37,7 +38,7 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Servers:
-    """Both, running. `authority` is a file in PEM; `token` opens Gitea's API for `USER`, `password` the mailbox."""
+    """All, running. `authority` is a file in PEM; `token` opens Gitea's API for `USER`, `password` the mailbox."""
 
     address: str
     authority: Path
@@ -49,15 +50,20 @@ class Servers:
         return f"imaps://{self.address}:{IMAPS}"
 
     @property
+    def outbox(self) -> str:
+        """Takes mails of any sender to any recipient; each recipient has a mailbox, with the same password."""
+        return f"smtps://{self.address}:{SUBMISSIONS}"
+
+    @property
     def forge(self) -> str:
         return f"https://{self.address}:{HTTPS}"
 
     @contextlib.contextmanager
-    def inbox(self) -> Iterator[imaplib.IMAP4_SSL]:
+    def inbox(self, user: str = USER) -> Iterator[imaplib.IMAP4_SSL]:
         """A client with INBOX open."""
         tls = ssl.create_default_context(cafile=str(self.authority))
         with imaplib.IMAP4_SSL(self.address, IMAPS, ssl_context=tls, timeout=20) as client:
-            client.login(USER, self.password)
+            client.login(user, self.password)
             client.select("INBOX")
             yield client
 
@@ -100,7 +106,7 @@ def authority(place: Layout) -> certificates.Authority:
 
 
 def start(place: Layout) -> Servers:
-    """Both, without anything in them. Raises errors.Failure, and those of hack.cluster."""
+    """All, without anything in them. Raises errors.Failure, and those of hack.cluster."""
     stop(place)
     folder = _folder(place)
     folder.mkdir(parents=True, mode=0o755)
@@ -109,13 +115,13 @@ def start(place: Layout) -> Servers:
     pair = signs.issue("server", "/CN=demo", [place.node])
     one = Servers(place.node, signs.pair.certificate, secrets.token_hex(16), _gitea(place, folder / "gitea", pair))
     _dovecot(place, folder / "dovecot", one.password, pair)
-    for name, port in (("gitea", HTTPS), ("dovecot", IMAPS)):
+    for name, port in (("gitea", HTTPS), ("dovecot", IMAPS), ("dovecot", SUBMISSIONS)):
         _daemon(place, name).wait(partial(_listens, place.node, port), _SECONDS)
     return one
 
 
 def stop(place: Layout) -> None:
-    """Stop both and forget what is in them."""
+    """Stop all and forget what is in them."""
     for name in lifecycle.GUESTS:
         _daemon(place, name).stop()
     shutil.rmtree(_folder(place), ignore_errors=True)
@@ -137,8 +143,12 @@ def _daemon(place: Layout, name: str) -> process.Daemon:
 
 def _dovecot(place: Layout, folder: Path, password: str, pair: certificates.Pair) -> None:
     folder.mkdir()
-    config = dovecot.prepare(folder, place.node, {"imaps": IMAPS}, password=password, tls=pair)
-    _daemon(place, "dovecot").start([dovecot.program(), "-F", "-c", config], prefix=netns.prefix(place))
+    inside = netns.prefix(place)
+    transport = smtpd.command(folder, f"{place.node}:{_LMTP}")
+    ports = {"imaps": IMAPS, "submissions": SUBMISSIONS, "lmtp": _LMTP}
+    config = dovecot.prepare(folder, place.node, ports, password=password, tls=pair, more=smtpd.RELAY)
+    _daemon(place, "smtpd").start(transport, prefix=inside)
+    _daemon(place, "dovecot").start([dovecot.program(), "-F", "-c", config], prefix=inside)
 
 
 def _gitea(place: Layout, folder: Path, pair: certificates.Pair) -> str:

@@ -64,7 +64,7 @@ def middleware(meters: metrics.Metrics) -> Middleware:
         if request.path.startswith("/api/") or request.path == "/mcp":
             parent = request.headers.get(trace.HEADER, "")
             about = {"http.request.method": request.method, "http.route": route}
-            with meters.spans.span(f"{request.method} {route}", about, parent=parent, server=True) as tell:
+            with meters.spans.span(f"{request.method} {route}", about, parent=parent, kind="SERVER") as tell:
                 response = await _ANSWERS.attempt(request, handler)
                 tell("http.response.status_code", response.status)
         else:

@@ -37,18 +37,22 @@ class Users:
 
 
 def assemble(found: Sequence[model.Chunk], *, truncated: bool = False) -> api.UserContext:
-    """The answer from chunks, newest first; what is beyond the limit of characters is left out and said so."""
+    """The answer from chunks, newest first. A fact is whole or left out, and then `truncated`: one that is longer than
+    the rest of the characters lets shorter ones in. `truncated`: there are more chunks, so the last fact may lack some.
+    """
     documents: dict[str, list[model.Chunk]] = {}
     for chunk in found:
         documents.setdefault(chunk.document_id, []).append(chunk)
+    if truncated and len(documents) > 1:
+        documents.popitem()
     lines: dict[api.Category, list[str]] = {category: [] for category in api.Category}
     used = 0
     for chunks in documents.values():
         line = f"- **{chunks[0].title}**: {_whole(chunks)}"
-        used += len(line)
-        if used > _CHARS:
+        if used + len(line) > _CHARS:
             truncated = True
-            break
+            continue
+        used += len(line)
         lines[api.Category(chunks[0].kind.removeprefix("user_knowledge_"))].append(line)
     sections = [f"### {category.heading}\n" + "\n".join(said) for category, said in lines.items() if said]
     return api.UserContext(

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
-from crds import pendingtask, provisions
+from crds import approvals, pendingtask, provisions
 from orchestrator_job import errors, ledger, patience
 from orchestrator_job.delegation import provenance
 from orchestrator_job.delegation.tools import port
@@ -89,12 +89,23 @@ async def act(
             f"carry out {tool.name}", lambda: book.settle(place.delegation_id, place.ordinal, effect)
         )
     except errors.MayHaveHappened as error:
-        raise errors.MayHaveHappened(
-            f"{tool.name} was started by an earlier run and may have happened; nothing was repeated. It was to do this:"
-            f" {tool.shown(given)}",
-            remedy=error.remedy,
-        ) from error
+        raise _unknown(tool, given, agent, error) from error
     return of_receipt(receipt, edited=decided is not None and bool(decided_arguments(decided)), given=given)
+
+
+def _unknown(tool: port.Acting, given: Any, agent: str, error: errors.MayHaveHappened) -> errors.MayHaveHappened:
+    """The same for a person, who sees the action as in a request of approval."""
+    why = f"{tool.name} was started by an earlier run and may have happened; nothing was repeated. {error.remedy}"
+    shown = tool.shown(given)
+    action = approvals.Wanted(
+        tool=tool.name,
+        connection=tool.aims(given).get("connection", ""),
+        agent=agent,
+        arguments=given.model_dump(mode="json", by_alias=True),
+        shown=shown,
+        why=why,
+    )
+    return errors.MayHaveHappened(f"{why}\n{shown}", remedy=error.remedy, action=action)
 
 
 def decided_arguments(decided: pendingtask.Decided) -> Mapping[str, Any] | None:

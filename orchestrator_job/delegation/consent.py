@@ -49,25 +49,33 @@ class Consent:
             agent = state["delegation_states"][name]["agent"]
             return {"delegation_states": {name: progress.entry(DelegationStatus.PENDING, agent)}}
         sentence = f"{request.agent} asks for approval of {request.tool}. {request.why}\n{request.shown}"
-        summary = termination.shorten(sentence, pendingtask.SUMMARY_BYTES)
-        action = approvals.Wanted(
-            tool=request.tool,
-            connection=request.aims.get("connection", ""),
-            agent=request.agent,
-            arguments=request.arguments,
-            shown=request.shown,
-            why=request.why,
-            details_ref=await self._store.put(request.shown, state["round"]) if len(request.shown) > _SHOWN else "",
+        error = errors.NeedsApproval(
+            termination.shorten(sentence, pendingtask.SUMMARY_BYTES),
+            remedy="Approve it to have it done, with other arguments if need be; reject it to have it left out.",
+            action=approvals.Wanted(
+                tool=request.tool,
+                connection=request.aims.get("connection", ""),
+                agent=request.agent,
+                arguments=request.arguments,
+                shown=request.shown,
+                why=request.why,
+            ),
         )
+        await self.record(state, error, f"{request.step}.{request.ordinal}")
+        raise error
+
+    async def record(self, state: State, error: errors.NeedsApproval, step: str = "") -> None:
+        """Write the action into `task_results`, and what is shown of it apart where it is long; `error` says so then.
+        Raises Fenced."""
+        assert error.action is not None
+        shown = error.action.shown
+        key = await self._store.put(shown, state["round"]) if len(shown) > _SHOWN else ""
+        error.action = error.action.model_copy(update={"details_ref": key})
+        summary = termination.shorten(error.message, pendingtask.SUMMARY_BYTES)
         body = await self._account.body(state, exits.ExitReason.NEEDS_APPROVAL, summary, [], _NONE)
         await self._book.settle(
-            f"{request.step}.{request.ordinal}.proposal",
+            f"{step or state['active_delegation_id']}.proposal",
             self._guard.attempt,
-            results.SaveResult(self._database, self._guard, {**body, "action": action.wire()}),
+            results.SaveResult(self._database, self._guard, {**body, "action": error.action.wire()}),
         )
-        raise errors.NeedsApproval(
-            summary,
-            remedy="Approve it to have it done, with other arguments if need be; reject it to have it left out.",
-            stored=True,
-            action=action,
-        )
+        error.stored = True

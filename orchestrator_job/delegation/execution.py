@@ -11,12 +11,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from orchestrator_job import artifacts, memory, pack, standing
+from orchestrator_job import artifacts, errors, memory, pack, standing
 from orchestrator_job.delegation import executor, models, progress, protocol, provenance, talk
 from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.delegation.tools import port
 from orchestrator_job.state import State
 
+Record = Callable[[State, errors.NeedsApproval], Awaitable[None]]
+"""Writes down what a person is asked about, before the run ends with it."""
 Opener = Callable[[standing.Standing], Awaitable[Mapping[str, port.Tool]]]
 """Builds the tools of a run under the rules of its round."""
 _OTHERS = ("RAG", "Graph")
@@ -34,18 +36,21 @@ class Execute:
         loader: standing.Loader,
         means: executor.Means,
         opener: Opener,
+        record: Record,
     ) -> None:
         self._task = task
         self._store = store
         self._loader = loader
         self._means = means
         self._opener = opener
+        self._record = record
         self._opened: executor.Means | None = None
-        self._opening = asyncio.Lock()
+        self._opening, self._ending = asyncio.Lock(), asyncio.Lock()
+        self._recorded = False
 
     async def __call__(self, state: State) -> State:
         """Writes delegation_states, and completed_delegations and delegation_results of a delegation that ended.
-        Raises as `Executor.work`."""
+        Raises as `Executor.work`; what MayHaveHappened asks is in `task_results` then."""
         name = state["active_delegation_id"]
         plan = models.ExecutionPlan.model_validate(await self._store.get(state["execution_plan"]["key"]))
         message = plan.message(name)
@@ -56,7 +61,11 @@ class Execute:
         known = provenance.Known.of(self._task, document).more(found)
         earlier = await self._earlier(state, plan, name)
         done = [_line(one) for one in await self._means.book.effects(state["round"])]
-        ended = await executor.Executor(await self._with_tools(held), held, known, earlier, done).work(message)
+        try:
+            ended = await executor.Executor(await self._with_tools(held), held, known, earlier, done).work(message)
+        except errors.MayHaveHappened as error:
+            await self._asked(state, error)
+            raise
         if isinstance(ended, executor.Waiting):
             key = await self._store.put(ended.requests[0].model_dump(mode="json", by_alias=True), state["round"])
             waiting = progress.entry(DelegationStatus.INTERRUPTED, message.agent_name, request=key)
@@ -70,6 +79,13 @@ class Execute:
             "completed_delegations": [name],
             "delegation_results": {name: await self._store.put(models.dump(ended), state["round"])},
         }
+
+    async def _asked(self, state: State, error: errors.MayHaveHappened) -> None:
+        """Store the action whole. Of branches that end side by side the first one ends the run, and is recorded."""
+        async with self._ending:
+            if not self._recorded:
+                self._recorded = True
+                await self._record(state, error)
 
     async def _with_tools(self, held: standing.Standing) -> executor.Means:
         async with self._opening:

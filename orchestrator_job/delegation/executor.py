@@ -11,21 +11,19 @@ without success, with what was found and what is missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Any
-
-import structlog
-from pydantic import Field
+from typing import Any
 
 import crds.errors
 from crds import scope
 from crds.priority import Priority
-from orchestrator_job import errors, ledger, outcome, patience, standing, stuck
+from orchestrator_job import errors, ledger, outcome, patience, standing, stuck, telemetry
 from orchestrator_job.delegation import (
     acting,
     asking,
     budget,
+    builtin,
     journal,
     made,
     metrics,
@@ -38,8 +36,6 @@ from orchestrator_job.delegation import (
 )
 from orchestrator_job.delegation.journal import Kind
 from orchestrator_job.delegation.tools import port
-
-_log = structlog.get_logger("orchestrator_job.delegation.executor")
 
 MISTAKES = 5
 """Calls of a tool that does not exist, is forbidden, or has wrong arguments, before the loop ends."""
@@ -59,6 +55,7 @@ class Means:
     book: ledger.Ledger
     counts: metrics.Metrics
     insistence: patience.Patience
+    recorder: telemetry.Recorder
     viewer: scope.Scope
     model: str
     urgency: Priority
@@ -72,24 +69,6 @@ class Waiting:
     """The delegation waits for a person; it goes on when it is worked on again after the decision."""
 
     requests: tuple[acting.Request, ...]
-
-
-class _Delegate(port.Arguments):
-    """A part of your task for another agent, who sees nothing but this."""
-
-    agent: Annotated[str, Field(min_length=1, max_length=60)]
-    task: Annotated[str, Field(min_length=1, max_length=8000)]
-    context: Annotated[str, Field(max_length=40_000)] = ""
-    expected_output: Annotated[str, Field(max_length=2000)] = ""
-
-
-@dataclass(slots=True)
-class _Delegating:
-    """The built-in tool; the loop carries it out itself."""
-
-    description: str
-    name: str = registry.DELEGATE
-    arguments: type[port.Arguments] = _Delegate
 
 
 class _Held(Exception):  # noqa: N818 - not an error: the loop waits
@@ -117,6 +96,8 @@ class Executor:
         self._known = known.more(one.result for one in earlier)
         self._earlier = earlier
         self._done = done
+        self._first: dict[str, models.AgentOutput] = {}
+        """What was reported before an escalation, by the delegation that goes on with it."""
         self._agents = means.agents.visible(held.provisions)
 
     async def work(self, message: models.DelegationMessage) -> models.AgentOutput | Waiting:
@@ -129,38 +110,46 @@ class Executor:
         except errors.BudgetExhausted as error:
             return made.stopped(message, agent.capability.name, error, made.Made())
         ended = await _Loop(self, self._means, self._held, agent, message).run()
-        if isinstance(ended, Waiting) or not self._escalates(ended, agent):
-            return ended if isinstance(ended, Waiting) else ended.output
-        return await self._escalated(message, ended)
+        if isinstance(ended, Waiting):
+            return ended
+        return await self._escalated(message, ended) if ended.escalates else ended.output
 
     def opening(
-        self, agent: registry.Agent, message: models.DelegationMessage, offered: Collection[str]
+        self,
+        agent: registry.Agent,
+        message: models.DelegationMessage,
+        offered: Collection[str],
+        results: builtin.Results,
     ) -> list[talk.Message]:
-        """The beginning of an agent's talk; `offered` are the tools that it has in this run."""
+        """The beginning of an agent's talk; `offered` are the tools that it has in this run, `results` takes what does
+        not fit."""
         return talk.opening(
             agent.prompt,
             message,
             self._means.now().date(),
             self._held,
-            earlier=self._earlier if message.depth == 1 else (),
+            earlier=results.earlier([*(self._earlier if message.depth == 1 else ()), *self._before(message)]),
             done=self._done,
             lacking=[name for name in agent.capability.tool_names if name not in offered],
             context_tokens=agent.context_tokens,
-            window=self._means.window,
         )
 
     def known(self, message: models.DelegationMessage) -> provenance.Known:
         """The texts that count when an agent names an aim; its task was worded by a model."""
-        return self._known.more([message.context])
+        return self._known.more([message.context, *(one.result for one in self._before(message))])
 
-    def delegating(self, agent: registry.Agent, message: models.DelegationMessage) -> _Delegating | None:
+    def _before(self, message: models.DelegationMessage) -> list[models.AgentOutput]:
+        first = self._first.get(message.delegation_id)
+        return [] if first is None else [first]
+
+    def delegating(self, agent: registry.Agent, message: models.DelegationMessage) -> builtin.Delegating | None:
         """The built-in tool, for an agent that may delegate at its depth."""
         deeper = message.depth + 1
         if not agent.capability.can_sub_delegate or deeper > models.MAX_DEPTH:
             return None
         others = [one.capability for one in self._agents.specialists if one.capability.max_depth >= deeper]
         lines = [f"{one.name}: {one.description}" for one in others if one.name != agent.capability.name]
-        return _Delegating("Give a part of your task to another agent.\n" + "\n".join(lines)) if lines else None
+        return builtin.Delegating("Give a part of your task to another agent.\n" + "\n".join(lines)) if lines else None
 
     async def sub(self, message: models.DelegationMessage) -> models.AgentOutput | Waiting:
         """A delegation of an agent to another. Raises `port.Misused` where there is none that could be given it."""
@@ -181,26 +170,17 @@ class Executor:
         except KeyError:
             return self._agents.legacy
 
-    def _escalates(self, ended: _Ended, agent: registry.Agent) -> bool:
-        return (
-            ended.reported
-            and agent.capability.name != registry.LEGACY
-            and isinstance(protocol.verdict(ended.output, tries=protocol.RETRIES), protocol.Escalate)
-        )
-
     async def _escalated(self, message: models.DelegationMessage, ended: _Ended) -> models.AgentOutput | Waiting:
         """The LegacyAgent, with what the first one reported; of the two reports the one that can be used."""
         first = ended.output
-        reported = f"{first.agent_name} reported:\n{first.result}"
         sub = message.model_copy(
             update={
                 "delegation_id": f"{message.delegation_id}.{ended.subs + 1}",
                 "parent_delegation_id": message.delegation_id,
                 "agent_name": registry.LEGACY,
-                # What was found comes first: a context that is too long is cut at its end.
-                "context": "\n\n".join(part for part in (reported, message.context) if part),
             }
         )
+        self._first[sub.delegation_id] = first
         second = await self.work(sub)
         if isinstance(second, Waiting):
             return second
@@ -214,10 +194,11 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """`reported`: by the agent itself; else it was stopped."""
+    """`reported`: by the agent itself; else it was stopped. `escalates`: the LegacyAgent takes it over."""
 
     output: models.AgentOutput
     reported: bool
+    escalates: bool
     subs: int
 
 
@@ -238,6 +219,8 @@ class _Loop:
         self._agent = agent
         self._message = message
         self._known = executor.known(message)
+        self._results = builtin.Results(means.window)
+        self._references: dict[int, str] = {}
         self._tools = self._offered()
         self._watch = stuck.Watch()
         self._made = made.Made()
@@ -245,6 +228,7 @@ class _Loop:
         self._calls = 0
         self._tokens = 0
         self._mistakes = 0
+        self._retries = 0
         self._record: journal.Record
 
     async def run(self) -> _Ended | Waiting:
@@ -254,19 +238,31 @@ class _Loop:
         if begun is None:
             begun = {"at": self._means.now().isoformat(), "agent": self._agent.capability.name}
             await self._record.keep(0, Kind.BEGUN, begun)
-        try:
-            ended = _Ended(await self._reported(), reported=True, subs=len(self._made.subs))
-        except _Held as held:
-            return held.waiting
-        except (errors.BudgetExhausted, errors.Stuck) as error:
-            output = made.stopped(self._message, self._agent.capability.name, error, self._made)
-            ended = _Ended(self._made.into(output), reported=False, subs=len(self._made.subs))
-        await self._count(begun["at"], ended.output)
+        name = self._agent.capability.name
+        with self._means.recorder.agent(name, self._message.delegation_id, self._means.model) as tell:
+            try:
+                output = await self._reported()
+                # Reported by the agent itself; a stopped one is not asked of another agent.
+                judged = protocol.verdict(output, tries=protocol.RETRIES)
+                escalates = isinstance(judged, protocol.Escalate) and name != registry.LEGACY
+                ended = _Ended(output, reported=True, escalates=escalates, subs=len(self._made.subs))
+            except _Held as held:
+                tell("jervis.waiting", True)
+                return held.waiting
+            except (errors.BudgetExhausted, errors.Stuck) as error:
+                tell("error.type", error.reason.value)
+                output = self._made.into(made.stopped(self._message, name, error, self._made))
+                ended = _Ended(output, reported=False, escalates=False, subs=len(self._made.subs))
+            tell("jervis.success", ended.output.success)
+            tell("jervis.confidence", ended.output.confidence)
+        took, went = (self._tokens, self._calls, ended.subs), (ended.reported, ended.escalates, self._retries)
+        await self._means.counts.record(self._message, ended.output, metrics.End(name, begun["at"], *took, *went))
         return ended
 
     async def _reported(self) -> models.AgentOutput:
         """The report."""
-        turns = self._executor.opening(self._agent, self._message, self._tools)
+        turns = self._executor.opening(self._agent, self._message, self._tools, self._results)
+        self._offer_results()
         tries, pieces = 0, ""
         while True:
             reply = await self._reply(turns)
@@ -275,7 +271,7 @@ class _Loop:
                 turns.append(talk.called(reply.text, reply.calls))
                 for call in reply.calls:
                     result = await self._result(call)
-                    turns.append(talk.given(call["name"], result, self._means.window))
+                    turns.append(talk.given(call["name"], self._handed(call, result, len(turns)), self._means.window))
                 continue
             pieces += reply.text
             self._made.said.append(pieces)
@@ -291,6 +287,7 @@ class _Loop:
             if not isinstance(judged, protocol.Retry) or last:
                 return self._made.into(output)
             tries, pieces = tries + 1, ""
+            self._retries = tries
             turns.append(talk.again(judged.why))
 
     async def _reply(self, turns: list[talk.Message]) -> made.Reply:
@@ -308,7 +305,7 @@ class _Loop:
             tools = [] if last else [port.offered(one) for one in self._tools.values()]
             reply = await self._means.asks.ask(
                 self._message.delegation_id,
-                talk.fitted(turns, tools, self._means.window * 3 // 4),
+                talk.fitted(turns, tools, self._means.window * 3 // 4, self._references),
                 tools=tools,
                 priority=max(self._agent.priority, self._means.urgency),
                 model=self._means.model,
@@ -340,6 +337,19 @@ class _Loop:
         self._watch.found(result.text, failed=result.failed, changed=bool(result.changed_files))
         return result
 
+    def _handed(self, call: Mapping[str, Any], result: port.Result, place: int) -> port.Result:
+        """What of a result stands in the talk, at that place: that of another agent whole, or where it is read."""
+        if call["name"] != registry.DELEGATE or result.failed:
+            return result
+        reference = self._results.keep(self._made.subs[-1], result.text, result.text.partition("\n")[0])
+        self._references[place] = reference
+        self._offer_results()
+        return result if self._results.fits(result.text) else replace(result, text=reference)
+
+    def _offer_results(self) -> None:
+        if len(self._results):
+            self._tools = {**self._tools, self._results.name: self._results}
+
     async def _fresh(self, name: str, arguments: object) -> dict[str, Any]:
         """The result of a call that is not in the journal."""
         tool = self._tools.get(name)
@@ -347,10 +357,26 @@ class _Loop:
             if tool is None:
                 raise port.Misused(f"There is no tool {name[:100]!r}; there are {', '.join(self._tools)}.")
             given = port.parse(tool, arguments)
-            done = await (self._delegated(given) if isinstance(tool, _Delegating) else self._called(tool, given))
+            done = await self._observed(tool, given)
         except port.Misused as error:
             return {**made.stored(port.Result(error.message, failed=True)), "mistaken": True}
         return {**made.stored(done), "mistaken": False}
+
+    async def _observed(self, tool: port.Tool, given: Any) -> port.Result:
+        """The result, within a span of the tool's."""
+        with self._means.recorder.tool(tool.name, self._agent.capability.name) as tell:
+            try:
+                done = await (
+                    self._delegated(given) if isinstance(tool, builtin.Delegating) else self._called(tool, given)
+                )
+            except _Held as error:
+                tell("jervis.waiting", True)
+                held = error
+            else:
+                if done.failed:
+                    tell("error.type", "failed")
+                return done
+        raise held
 
     async def _called(self, tool: port.Tool, given: Any) -> port.Result:
         place = port.Place(
@@ -390,7 +416,7 @@ class _Loop:
     def _sub_id(self) -> str:
         return f"{self._message.delegation_id}.{len(self._made.subs) + 1}"
 
-    async def _delegated(self, given: _Delegate) -> port.Result:
+    async def _delegated(self, given: builtin.Delegate) -> port.Result:
         sub_id = self._sub_id()
         message = self._message.model_copy(
             update={
@@ -423,27 +449,3 @@ class _Loop:
         tools = {name: self._means.tools[name] for name in names if name in self._means.tools}
         delegating = self._executor.delegating(self._agent, self._message)
         return {**tools, delegating.name: delegating} if delegating is not None else tools
-
-    async def _count(self, began: str, output: models.AgentOutput) -> None:
-        await self._means.counts.record(
-            models.DelegationMetrics(
-                delegation_id=self._message.delegation_id,
-                agent_name=self._agent.capability.name,
-                start_time=began,
-                end_time=self._means.now().isoformat(),
-                token_count=self._tokens,
-                llm_calls=self._calls,
-                sub_delegation_count=len(self._made.subs),
-                success=output.success,
-            ),
-            self._message,
-            output,
-        )
-        _log.info(
-            "delegation ended",
-            delegation=self._message.delegation_id,
-            agent=self._agent.capability.name,
-            success=output.success,
-            confidence=output.confidence,
-            calls=self._calls,
-        )

@@ -1,14 +1,18 @@
 """What delegations took: `delegation_metrics`, kept for ninety days (seed 000 "MongoDB Collections").
 
 {_id: "<task uid>/<delegation>", taskUid, clientId, projectId, round, the fields of DelegationMetrics,
-parentDelegationId, depth, status, confidence, needsVerification, createdAt, expiresAt}. Expired ones are deleted at the
-end of a run, because not every MongoDB has TTL indexes; they stay when their task goes, and go with its scope.
+parentDelegationId, depth, status, confidence, needsVerification, stopped, escalated, retries, createdAt, expiresAt,
+counted?}. `counted` is the operator's, which counts each once (`controllers.delegations`). Expired ones are deleted at
+the end of a run, because not every MongoDB has TTL indexes; they stay when their task goes, and go with its scope.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import structlog
 
 from crds import leftovers, scope
 from orchestrator_job import fence, mongo
@@ -16,6 +20,22 @@ from orchestrator_job.delegation import models, progress
 from orchestrator_job.delegation.models import DelegationStatus
 
 LIFE = timedelta(days=90)
+_log = structlog.get_logger("orchestrator_job.delegation.metrics")
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a delegation went. `began` is ISO 8601. `reported`: by its agent; else it was stopped. `escalates`: another
+    agent takes it over. `retries`: how often its agent was asked for another report."""
+
+    agent: str
+    began: str
+    tokens: int
+    calls: int
+    subs: int
+    reported: bool = True
+    escalates: bool = False
+    retries: int = 0
 
 
 class Metrics:
@@ -29,13 +49,21 @@ class Metrics:
         self._owner = {"clientId": owner.client_id, "projectId": owner.project_id}
         self._now = now
 
-    async def record(
-        self, made: models.DelegationMetrics, message: models.DelegationMessage, output: models.AgentOutput
-    ) -> None:
-        """Store them, with how the delegation ended; a later record of it takes the place of an earlier one. Raises
+    async def record(self, message: models.DelegationMessage, output: models.AgentOutput, end: End) -> None:
+        """Store what it took and how it ended; a later record of it takes the place of an earlier one. Raises
         Fenced."""
-        own = {"_id": f"{self._guard.task_uid}/{made.delegation_id}"}
+        own = {"_id": f"{self._guard.task_uid}/{message.delegation_id}"}
         now = self._now()
+        made = models.DelegationMetrics(
+            delegation_id=message.delegation_id,
+            agent_name=end.agent,
+            start_time=end.began,
+            end_time=now.isoformat(),
+            token_count=end.tokens,
+            llm_calls=end.calls,
+            sub_delegation_count=end.subs,
+            success=output.success,
+        )
         document = {
             "taskUid": self._guard.task_uid,
             **self._owner,
@@ -46,12 +74,23 @@ class Metrics:
             "status": (DelegationStatus.COMPLETED if output.success else DelegationStatus.FAILED).value,
             "confidence": output.confidence,
             "needsVerification": output.needs_verification,
+            "stopped": not end.reported,
+            "escalated": end.escalates,
+            "retries": end.retries,
             "createdAt": now,
             "expiresAt": now + LIFE,
         }
         await self._guard.keep(
             lambda: self._database.update(leftovers.METRICS, own, {"$set": document}, upsert=True),
             lambda: self._database.delete(leftovers.METRICS, own),
+        )
+        _log.info(
+            "delegation ended",
+            delegation=message.delegation_id,
+            agent=end.agent,
+            success=output.success,
+            confidence=output.confidence,
+            calls=end.calls,
         )
 
 

@@ -45,7 +45,6 @@ RETRIES = 2
 """Number of corrections that the model gets before the LegacyAgent has the whole task."""
 NUM_CTX = 16_384
 """Window of the planning model where none is set, in tokens: the least that the workflow's role is meant to have."""
-_SESSION_ENTRIES = 10
 _SESSION_SECONDS = 5.0
 
 _HINTS = {
@@ -218,11 +217,11 @@ class PlanDelegations:
             listed = await means.store.get(stored)
             entries = listed if isinstance(listed, list) else []
             return [api.SessionEntry.model_validate(one) for one in entries]
-        if means.task.scope.is_global:
+        if means.task.scope.is_global or means.task.on_behalf_of:
             return []
         try:
             async with asyncio.timeout(_SESSION_SECONDS):
-                return await means.kb.memory.session(means.task.scope, limit=_SESSION_ENTRIES)
+                return await means.kb.memory.session(means.task.scope, limit=standing.SESSION_ENTRIES)
         except (kb_client.Unavailable, kb_client.Rejected, TimeoutError) as error:
             _log.warning("planning without the session memory", reason=str(error))
             return []

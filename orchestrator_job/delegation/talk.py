@@ -36,21 +36,22 @@ def opening(
     today: date,
     held: standing.Standing,
     *,
-    earlier: Sequence[models.AgentOutput] = (),
+    earlier: Sequence[tuple[str, str]] = (),
     done: Sequence[str] = (),
     lacking: Sequence[str] = (),
     context_tokens: int,
-    window: int,
 ) -> list[Message]:
-    """System and user message. `agent` is its prompt, the tag line first; `earlier` what was handed back before it,
-    `done` a line for each effect that the task has had already, `lacking` names the tools of its prompt that this run
-    does not have; `window` is in tokens."""
+    """System and user message. `agent` is its prompt, the tag line first; `earlier` what was handed back before it and
+    where each is from, `done` a line for each effect that the task has had already, `lacking` names the tools of its
+    prompt that this run does not have."""
     language = f'Write RESULT in the language with the code "{message.response_language}".'
     absent = [f"This run does not have: {', '.join(lacking)}. Say what that leaves open."] if lacking else []
     system = "\n\n".join([agent, *absent, _DATA, language, protocol.INSTRUCTIONS]) + prompt.rules(held)
     parts = [f"Today: {today.isoformat()}"]
     if held.context:
         parts.append(f'<context about="the user">\n{prompt.defuse(held.context)}\n</context>')
+    if held.session:
+        parts.append(f'<context about="what was done lately">\n{prompt.defuse(held.session)}\n</context>')
     if held.conversation:
         parts.append(f'<context about="what was said before">\n{prompt.defuse(held.conversation)}\n</context>')
     if message.context:
@@ -59,11 +60,8 @@ def opening(
     if done:
         lines = prompt.defuse("\n".join(done))
         parts.append(f'<context about="what this task has done already; do not do it again">\n{lines}\n</context>')
-    room = int(window * _TOKEN_CHARS * _CONTEXT_PART)
-    for number, output in enumerate(earlier):
-        shown = cut(output.result, room // (len(earlier) - number))
-        room = max(0, room - len(shown))
-        name = html.escape(f"{output.delegation_id} {output.agent_name}", quote=True)
+    for source, shown in earlier:
+        name = html.escape(source, quote=True)
         parts.append(f'<document source="{name}">\n{prompt.defuse(shown)}\n</document>')
     asked = [message.task_summary]
     asked += [f"Constraint: {one}" for one in message.constraints]
@@ -80,7 +78,7 @@ def called(text: str, calls: Sequence[Mapping[str, Any]]) -> Message:
 
 def given(tool: str, result: port.Result, window: int) -> Message:
     """What a tool gave, as data."""
-    shown = cut(result.text, int(window * _TOKEN_CHARS * _CONTEXT_PART))
+    shown = cut(result.text, room(window))
     failed = ' failed="true"' if result.failed else ""
     name = html.escape(tool[:100], quote=True)
     return {
@@ -88,6 +86,11 @@ def given(tool: str, result: port.Result, window: int) -> Message:
         "tool_name": tool[:100],
         "content": f'<document source="{name}"{failed}>\n{prompt.defuse(shown)}\n</document>',
     }
+
+
+def room(window: int) -> int:
+    """Most characters of one result, and of all that was handed back before; `window` is in tokens."""
+    return int(window * _TOKEN_CHARS * _CONTEXT_PART)
 
 
 def said(text: str) -> Message:
@@ -100,14 +103,17 @@ def again(why: str) -> Message:
     return said(f"That report cannot be used as it is: {prompt.defuse(why)} Work on, and report again in the form.")
 
 
-def fitted(talk: Sequence[Message], tools: Sequence[Mapping[str, Any]], most: int) -> list[Message]:
-    """`talk` within `most` tokens: the oldest results make room first, the latest stays."""
+def fitted(
+    talk: Sequence[Message], tools: Sequence[Mapping[str, Any]], most: int, references: Mapping[int, str]
+) -> list[Message]:
+    """`talk` within `most` tokens: the oldest results make room first, the latest stays. `references` say by a
+    result's place what stands in its stead, where it is not to be asked for again."""
     fitting = list(talk)
     places = [place for place, one in enumerate(fitting) if one["role"] == "tool"]
     for place in places[:-1]:
         if asking.tokens(fitting, tools) <= most:
             break
-        fitting[place] = {**fitting[place], "content": _LEFT_OUT}
+        fitting[place] = {**fitting[place], "content": references.get(place, _LEFT_OUT)}
     return fitting
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from crds import pendingtask
 from crds.priority import Priority
 from kb import client as kb_client
-from orchestrator_job import artifacts, ending, fence, ledger, memory, mongo, patience, standing
+from orchestrator_job import artifacts, ending, fence, ledger, memory, mongo, patience, standing, telemetry
 from orchestrator_job.delegation import (
     asking,
     budget,
@@ -44,6 +44,7 @@ class Parts:
     router: router_client.Client
     insistence: patience.Patience
     account_of: ending.Account
+    recorder: telemetry.Recorder
     late: Callable[[], bool]
     now: Callable[[], datetime]
 
@@ -73,6 +74,7 @@ class Parts:
             book=self.book,
             counts=metrics.Metrics(self.database, self.guard, self.task.scope, self.now),
             insistence=self.insistence,
+            recorder=self.recorder,
             viewer=self.task.scope,
             model=self.settings.model,
             urgency=self.settings.priority,
@@ -130,7 +132,7 @@ class Parts:
 
     def execute(self, opener: execution.Opener) -> execution.Execute:
         """The node `execute_delegation`."""
-        return execution.Execute(self.task, self.store, self.loader, self.means(), opener)
+        return execution.Execute(self.task, self.store, self.loader, self.means(), opener, self.consent().record)
 
     def consent(self) -> consent.Consent:
         """The node `consent`."""

@@ -46,6 +46,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "--set", "sandbox.enabled=true,sandbox.images.python=registry.example.com/python:3",
         "--set", "kb.tokens.existingSecret.name=kb-tokens,kb.tokens.clientSecret.name=kb-token",
         "--set", "models.reranker=bge-reranker-v2-m3",
+        "--set", "agents.clusterState.enabled=true,agents.clusterState.logNamespaces={team-a}",
         "--set", "weaviate.existingSecret.name=vectors", "--set", "networkPolicy.kbEgress[0].ports[0].port=443",
         "--set", "tika.autoscaling.enabled=true", "--set", "router.ingress.enabled=true,kb.ingress.enabled=true",
         "--set", "router.ingress.host=models.example.com,router.ingress.tlsSecret=models-tls",

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from kubernetes import client
 
+from tests.chart import cluster as clusters
 from tests.chart.cluster import Cluster
+from tests.chart.rendering import CHART, Chart
 from tests.conftest import api_client
 
 pytestmark = pytest.mark.apiserver
@@ -82,6 +84,24 @@ MAY_NOT = [
 ]
 
 
+# With agents.clusterState.enabled, and logs of team-a.
+SHOWN = [
+    *(("operator", "team-a", "list", "", one, "") for one in ("pods", "events", "services", "resourcequotas")),
+    *(("operator", "team-b", "list", "apps", one, "") for one in ("deployments", "statefulsets", "daemonsets")),
+    ("operator", "team-b", "list", "batch", "cronjobs", ""),
+    ("operator", "team-b", "list", "discovery.k8s.io", "endpointslices", ""),
+    ("operator", "team-a", "get", "", "pods/log", "any"),
+]
+NOT_SHOWN = [
+    *(("operator", "team-a", verb, "", "pods", "") for verb in ("get", "watch", "create", "delete")),
+    *(("operator", "team-a", "list", "", one, "") for one in ("secrets", "configmaps", "serviceaccounts")),
+    ("operator", "team-b", "get", "", "pods/log", "any"),
+    ("operator", "jervis", "get", "", "pods/log", "any"),
+    ("operator", "jervis", "list", "apps", "deployments", ""),
+    ("operator", "empty", "list", "", "pods", ""),
+    ("operator", "", "list", "", "pods", ""),
+    ("job", "team-a", "list", "", "pods", ""),
+]
 Question = tuple[str, str, str, str, str, str]
 
 
@@ -90,6 +110,19 @@ def reviewer(installed: Cluster) -> Iterator[client.AuthorizationV1Api]:
     api = api_client(installed.kubeconfig)
     yield client.AuthorizationV1Api(api)
     api.close()
+
+
+@pytest.fixture(scope="module")
+def showing(chart: Chart, tmp_path_factory: pytest.TempPathFactory) -> Iterator[client.AuthorizationV1Api]:
+    """Of a release that shows the state of its namespaces to runs."""
+    with clusters.running(chart, tmp_path_factory.mktemp("showing")) as cluster:
+        cluster.helm(
+            "install", "jervis", str(CHART), "-n", "jervis", "--set", "watchNamespaces={team-a,team-b}",
+            "--set", "agents.clusterState.enabled=true,agents.clusterState.logNamespaces={team-a}",
+        )  # fmt: skip
+        api = api_client(cluster.kubeconfig)
+        yield client.AuthorizationV1Api(api)
+        api.close()
 
 
 def allowed(reviewer: client.AuthorizationV1Api, question: Question) -> bool:
@@ -114,3 +147,10 @@ def test_an_account_may(reviewer: client.AuthorizationV1Api, question: Question)
 @pytest.mark.parametrize("question", MAY_NOT, ids="-".join)
 def test_an_account_may_not(reviewer: client.AuthorizationV1Api, question: Question) -> None:
     assert not allowed(reviewer, question)
+
+
+def test_the_state_of_a_namespace_is_read_by_the_operator_alone_and_nothing_more(
+    showing: client.AuthorizationV1Api,
+) -> None:
+    assert [one for one in SHOWN if not allowed(showing, one)] == []
+    assert [one for one in NOT_SHOWN if allowed(showing, one)] == []

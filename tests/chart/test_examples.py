@@ -54,6 +54,26 @@ def test_the_image_of_production_is_the_one_that_the_page_builds(chart: Chart) -
     assert images == {built}
 
 
+def test_what_agents_use_stands_in_the_examples(chart: Chart) -> None:
+    tools = yaml.safe_load((VALUES / "agents.yaml").read_text())["job"]["tools"]
+    documents = [
+        document
+        for path in (ROOT / "examples" / "connections").glob("*.yaml")
+        for document in yaml.safe_load_all(path.read_text())
+    ]
+    types = {one["metadata"]["name"]: one["spec"]["type"] for one in documents if one["kind"] == "Connection"}
+    used = {name: types[tools[name]] for name in tools if name.endswith("Connection")}
+    assert used == {
+        "gitConnection": "Git", "mailConnection": "Email", "trackerConnection": "Jira", "wikiConnection": "Confluence",
+    }  # fmt: skip
+    roles = [one for one in rendered(chart, "agents") if one["kind"] == "Role"]
+    readable = {name for one in roles for rule in one["rules"] if "secrets" in rule["resources"]
+                for name in rule.get("resourceNames", ())}  # fmt: skip
+    shown = {one["spec"].get("secretRef", {"name": "storage-key"})["name"] for one in documents
+             if one["metadata"]["name"] in {tools[name] for name in used}}  # fmt: skip
+    assert shown <= readable
+
+
 def test_the_data_services_are_where_production_looks(chart: Chart) -> None:
     services = {
         document["metadata"]["name"]: {port["port"] for port in document["spec"]["ports"]}

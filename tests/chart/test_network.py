@@ -96,6 +96,15 @@ def test_commands_of_agents_reach_the_knowledge_base_alone(chart: Chart) -> None
         assert not policies.allows(rules, job, OUTSIDE, port)
 
 
+def test_runs_reach_the_operator_only_where_it_shows_them_their_namespace(chart: Chart) -> None:
+    shown = "agents.clusterState.enabled=true"
+    for given, passes in (((), False), (("--set", shown), True)):
+        rendered = chart.render(*LOCAL, *given)
+        rules, operator = network_policies(rendered), end(rendered, "operator")
+        assert policies.allows(rules, JOB, operator, 9091) is passes
+        assert not policies.allows(rules, JOB, operator, 9090)
+
+
 def test_runs_and_the_operator_alone_call_the_sources_process(chart: Chart) -> None:
     rendered = chart.render(*LOCAL, "--set", "sources.enabled=true")
     rules, sources = network_policies(rendered), end(rendered, "sources")

@@ -9,12 +9,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from pydantic.alias_generators import to_snake
 from pydantic_settings import BaseSettings
 
 from controllers import admission
 from controllers import settings as operator_settings
 from controllers.pendingtask import job
 from crds import history
+from orchestrator_job.delegation.tools import settings as run_tools
 from tests.chart import rendering
 from tests.chart.rendering import CHART, Chart, Manifest
 from tests.controllers import build
@@ -403,6 +405,38 @@ def test_flags_approvals_and_sandboxes_reach_the_operator(chart: Chart, monkeypa
     assert commands is not None
     assert (dict(commands.images), commands.seconds, commands.memory) == ({"python": "python:3"}, 90, "2Gi")
     assert config.template().environment["JERVIS_SANDBOX_IMAGES"] == '["python"]'
+
+
+def test_the_reach_of_tools_gets_from_the_values_to_the_run(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = {"name": "weather", "url": "http://weather.tools:8080/mcp", "clients": ["acme"], "tools": ["forecast*"]}
+    given = {
+        "gitConnection": "code", "pushBranches": ["code/jervis/*"], "fetchHosts": ["docs.example.com"],
+        "changeBytes": 1 << 20, "vulnerabilities": "/osv/all.zip", "mcpServers": [{**server, "readOnly": True}],
+    }  # fmt: skip
+    rendered = chart.render("--set-json", f"job.tools={json.dumps(given)}")
+    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
+    for name, one in rendering.environment(pod).items():
+        if "value" in one:
+            monkeypatch.setenv(name, one["value"])
+    for name, value in operator_settings.read().template().environment.items():
+        monkeypatch.setenv(name, value)
+    tools = run_tools.Settings().model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    assert tools == {to_snake(name): value for name, value in given.items()}
+
+
+def test_whose_state_is_shown_reaches_the_operator_and_runs(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JERVIS_OPERATOR_NAMESPACE", "jervis")
+    off = rendering.operator_settings(chart.render("--set", "watchNamespaces={team-a}"), monkeypatch)
+    assert (off.cluster_state(), off.template().cluster_state_url) == (None, "")
+    shown = "agents.clusterState.enabled=true,agents.clusterState.logNamespaces={team-b}"
+    config = rendering.operator_settings(
+        chart.render("--set", "watchNamespaces={team-a,team-b}", "--set", shown), monkeypatch
+    )
+    allowed = config.cluster_state()
+    assert allowed is not None
+    states = [(one, allowed.state(one), allowed.log(one)) for one in ("jervis", "team-a", "team-b")]
+    assert states == [("jervis", False, False), ("team-a", True, False), ("team-b", True, True)]
+    assert config.template().cluster_state_url == "http://jervis-operator.jervis.svc:9091"
 
 
 def test_the_way_to_the_history(chart: Chart) -> None:

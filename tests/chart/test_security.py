@@ -100,7 +100,10 @@ def test_no_rule_has_a_wildcard(manifests: list[Manifest]) -> None:
             for field in ("apiGroups", "resources", "verbs", "resourceNames"):
                 assert "*" not in "".join(rule.get(field, [])), role["metadata"]["name"]
             assert rule["verbs"], role["metadata"]["name"]
-            assert not {"pods/exec", "pods/log", "pods/attach"} & set(rule["resources"]), role["metadata"]["name"]
+            assert not {"pods/exec", "pods/attach"} & set(rule["resources"]), role["metadata"]["name"]
+            # By value, per namespace.
+            logs = role["metadata"]["name"] == "jervis-operator-cluster-state"
+            assert logs or "pods/log" not in rule["resources"], role["metadata"]["name"]
 
 
 def test_nothing_of_the_release_is_bound_to_the_whole_cluster(manifests: list[Manifest]) -> None:
@@ -146,6 +149,36 @@ def test_a_tenants_namespace_holds_nothing_of_the_runs(chart: Chart) -> None:
         "pendingtasks", "connections", "gpubackends", "pendingtasks/status", "connections/status",
         "gpubackends/status", "events", "namespaces",
     }  # fmt: skip
+
+
+STATE = "jervis-operator-cluster-state"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown", "logs"),
+    [
+        ("enabled=false", [], []),
+        ("enabled=true", ["team-a", "team-b"], []),
+        ("enabled=true,agents.clusterState.logNamespaces={team-b}", ["team-a", "team-b"], ["team-b"]),
+        ("enabled=true,agents.clusterState.logNamespaces={*}", ["team-a", "team-b"], ["team-a", "team-b"]),
+        ("enabled=true,agents.clusterState.namespaces={jervis}", ["jervis"], []),
+    ],
+)
+def test_the_state_of_a_namespace_is_listed_where_it_is_shown(
+    chart: Chart, given: str, shown: list[str], logs: list[str]
+) -> None:
+    rendered = chart.render("--set", f"watchNamespaces={{team-a,team-b}},agents.clusterState.{given}")
+    roles = {key: one for key, one in rendering.of_kind(rendered, "Role").items() if key.endswith(f"/{STATE}")}
+    bindings = [key for key in rendering.of_kind(rendered, "RoleBinding") if key.endswith(f"/{STATE}")]
+    assert sorted(roles) == sorted(bindings) == [f"{one}/{STATE}" for one in shown]
+    found = []
+    for key, role in roles.items():
+        rules = {resource: rule["verbs"] for rule in role["rules"] for resource in rule["resources"]}
+        if rules.pop("pods/log", None) == ["get"]:
+            found.append(key.partition("/")[0])
+        assert set(map(tuple, rules.values())) == {("list",)}
+        assert not {"secrets", "configmaps"} & set(rules)
+    assert found == logs
 
 
 def test_operator_and_router_read_the_tokens_of_backends_and_nothing_else(chart: Chart) -> None:

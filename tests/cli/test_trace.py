@@ -46,9 +46,24 @@ def test_the_tree() -> None:
     ]
 
 
-def test_a_run_that_delegated_nothing() -> None:
+def test_the_nodes_of_a_run_without_delegations() -> None:
+    done = {"round": 1, "status": "COMPLETED", "startedAt": objects.at(-9), "endedAt": objects.at(-8)}
+    nodes = [
+        {"id": "r1.intake", "agent": "intake", **done},
+        {"id": "r1.respond", "agent": "respond", **done, "llmCalls": 1, "tokens": 650, "confidence": 0.9},
+        {"id": "r1.finalize", "agent": "finalize", "round": 1, "status": "RUNNING", "startedAt": objects.at(-8)},
+    ]
+    _, _, _, *rows = output.plain(trace.draw(read(*nodes), objects.NOW)).splitlines()
+    assert [re.split(" {2,}", row) for row in rows] == [
+        ["r1.intake", "intake", "COMPLETED", "11:59:51Z", "1s", *["-"] * 4],
+        ["r1.respond", "respond", "COMPLETED", "11:59:51Z", "1s", "1", "-", "650", "0.90"],
+        ["r1.finalize", "finalize", "RUNNING", "11:59:52Z", "8s", *["-"] * 4],
+    ]
+
+
+def test_a_run_of_which_nothing_is_kept() -> None:
     drawn = output.plain(trace.draw(read(), objects.NOW)).splitlines()
-    assert drawn[1:] == ["Nothing was delegated, or nothing of it is kept any more."]
+    assert drawn[1:] == ["No steps of it are kept."]
 
 
 def test_only_what_changed_is_printed_again() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controllers.clusterstate import reading
 from controllers.pendingtask import job
 from crds import exits
 from crds.flags import Flag
@@ -261,3 +262,31 @@ def test_a_run_has_room_for_its_largest_clone_and_as_much_again() -> None:
         one["emptyDir"]["sizeLimit"] for one in made()["spec"]["template"]["spec"]["volumes"] if one["name"] == "tmp"
     ]
     assert quantity_bytes(room) >= 2 * tool_settings.Settings(_env_file=None).clone_bytes
+
+
+@pytest.mark.parametrize(
+    ("allowed", "tokens", "given"),
+    [
+        (None, True, {}),
+        (
+            reading.Allowed("jervis"),
+            True,
+            {"JERVIS_CLUSTER_STATE_URL": "http://operator", "JERVIS_CLUSTER_STATE_LOGS": "false"},
+        ),
+        (reading.Allowed("default"), True, {}),
+        (reading.Allowed("jervis"), False, {}),
+        (
+            reading.Allowed("default", frozenset({"default"}), frozenset({"*"})),
+            True,
+            {"JERVIS_CLUSTER_STATE_URL": "http://operator", "JERVIS_CLUSTER_STATE_LOGS": "true"},
+        ),
+    ],
+)
+def test_a_run_learns_where_the_state_of_its_namespace_is_if_it_is_shown(
+    allowed: reading.Allowed | None, tokens: bool, given: dict[str, str]
+) -> None:
+    template = replace(TEMPLATE, run_tokens=tokens, cluster_state=allowed, cluster_state_url="http://operator")
+    body = job.manifest(task(), 3, job.name("mail-1", UID, 3), template)
+    (container,) = body["spec"]["template"]["spec"]["containers"]
+    found = {one["name"]: one.get("value") for one in container["env"] if "CLUSTER_STATE" in one["name"]}
+    assert found == given

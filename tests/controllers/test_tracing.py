@@ -37,10 +37,16 @@ class Collector(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
 
-    def spans(self) -> dict[str, Any]:
+    def sent(self) -> list[Any]:
+        """Every span, in the order of their beginnings."""
         found = [
             s for r in self.requests for group in r.resource_spans for part in group.scope_spans for s in part.spans
         ]
+        return sorted(found, key=lambda span: int(span.start_time_unix_nano))
+
+    def spans(self) -> dict[str, Any]:
+        """Every span by its name, which no other has."""
+        found = self.sent()
         assert len({span.name for span in found}) == len(found)
         return {span.name: span for span in found}
 

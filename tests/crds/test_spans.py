@@ -33,7 +33,7 @@ def called() -> str | None:
 
 def test_spans_lie_within_each_other_and_within_the_parent_that_came_in(collector: Collector) -> None:
     traced = spans.Telemetry("test")
-    with traced.span("outer", {"a.number": 7}, parent=PARENT, server=True) as tell:
+    with traced.span("outer", {"a.number": 7}, parent=PARENT, kind="SERVER") as tell:
         tell("a.word", "x")
         outer = called()
         with traced.span("inner"):
@@ -46,6 +46,8 @@ def test_spans_lie_within_each_other_and_within_the_parent_that_came_in(collecto
     assert found["outer"].trace_id.hex() == found["inner"].trace_id.hex() == PARENT[3:35]
     assert found["outer"].parent_span_id.hex() == PARENT[36:52]
     assert found["inner"].parent_span_id == found["outer"].span_id
+    assert (found["outer"].kind, found["inner"].kind) == (2, 1)
+    assert attributes(found["failed"]) == {"error.type": "ValueError"}
     assert attributes(found["outer"]) == {"a.number": 7, "a.word": "x"}
     assert outer == f"00-{PARENT[3:35]}-{found['outer'].span_id.hex()}-01"
     assert inner == f"00-{PARENT[3:35]}-{found['inner'].span_id.hex()}-01"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -19,6 +20,10 @@ class Simulator:
     def faults(self, *faults: dict[str, Any]) -> None:
         """Put these in force instead of the ones before; see tests/fakes/ollama/faults.py."""
         self._call("PUT", "/faults", list(faults))
+
+    def script(self, answers: Mapping[str, Sequence[Any]]) -> None:
+        """Answers by prompt tag, instead of those before; see tests/fakes/ollama/script.py."""
+        self._call("PUT", "/script", dict(answers))
 
     def open_gate(self) -> None:
         """Let go on what stalls at the gate, now and later."""

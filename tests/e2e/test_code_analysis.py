@@ -61,12 +61,12 @@ def test_a_repository_is_analyzed_in_a_job(
     assert git.symbols is None or git.symbols > len(tree.FILES), git
     assert [bool(one) for one in (git.methods, git.calls, git.skipped_languages)] == [JOERN] * 3, git
     # Of C the structure knows no calls: this one is Joern's.
-    asked = {"scope": of, "repository": _NAME, "symbol": "shape_area" if JOERN else "squared"}
+    asked = {"scope": of, "repository": _NAME, "symbol": "shape_area" if JOERN else "pkg/shape.py:squared"}
     answer = services.post(f"{_READ}/api/v1/code/callers", json=asked)
     assert answer.status_code == 200, answer.text
     said = answer.json()
     assert [(one["caller"]["name"], one["rule"]) for one in said["calls"]] == (
-        [("main", "joern")] if JOERN else [("area", "import")]
+        [("main", "joern")] if JOERN else [("area", "local")]
     ), said
     assert said["coverage"]["analysed"] == (git.commit if JOERN else "")
     assert said["coverage"]["commit"] == git.commit

@@ -167,11 +167,17 @@ def test_the_whole_result_of_a_live_task_and_of_one_that_is_gone(
         begun = {"kind": "begun", "value": '{"agent": "Coding"}'}
         entry = {"delegation": "r1.d2", "ordinal": 0, **begun, "at": datetime.now(UTC)}
         database["orchestrator_journal"].insert_one({"_id": "j", **about, **entry})
-        database["orchestrator_fences"].insert_one({"_id": uid, "attempt": 1, "spent": {"r1": {"llmCalls": 7}}})
+        noted = {"intake": {"startedAt": datetime.now(UTC), "endedAt": datetime.now(UTC), "status": "COMPLETED"}}
+        fence = {"attempt": 1, "spent": {"r1": {"llmCalls": 7}}, "steps": {"r1": noted}}
+        database["orchestrator_fences"].insert_one({"_id": uid, **fence})
         traced = site.call(capsys, "trace", "live", "-o", "json", *place.flags())
         assert (traced.json["attempt"], traced.json["llmCalls"]) == (1, 7)
         steps = [(one["id"], one["agent"], one["status"]) for one in traced.json["steps"]]
-        assert steps == [("r1.d1", "Git", "COMPLETED"), ("r1.d2", "Coding", "RUNNING")]
+        assert steps == [
+            ("r1.intake", "intake", "COMPLETED"),
+            ("r1.d1", "Git", "COMPLETED"),
+            ("r1.d2", "Coding", "RUNNING"),
+        ]
 
         bare = site.call(capsys, "artifacts", "live", *place.flags())
         assert (bare.code, bare.out) == (0, "The result has no artifacts and no changed files.\n")

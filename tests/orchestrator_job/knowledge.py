@@ -42,6 +42,11 @@ class Knowledge:
         self.rules: list[api.Rule] = []
         self.user = api.UserContext(markdown="", categories={})
         self.session: list[api.SessionEntry] = []
+        self.together: set[str] = set()
+        """What is answered once all of it was asked for."""
+        self.absent: dict[str, int] = {}
+        """What is refused with this status."""
+        self._asked_for = asyncio.Condition()
         self.procedures: list[api.Procedure] = []
         self.saved: list[dict[str, Any]] = []
         self.used: list[dict[str, Any]] = []
@@ -79,19 +84,19 @@ class Knowledge:
 
     async def in_force(self, request: web.Request) -> web.Response:
         """GET /api/v1/rules"""
-        return self._loaded(request, api.Rules(rules=self.rules))
+        return await self._loaded(request, api.Rules(rules=self.rules))
 
     async def context(self, request: web.Request) -> web.Response:
         """GET /api/v1/user-context"""
-        return self._loaded(request, self.user)
+        return await self._loaded(request, self.user)
 
     async def recent(self, request: web.Request) -> web.Response:
         """GET /api/v1/memory/session"""
-        return self._loaded(request, api.Session(entries=self.session))
+        return await self._loaded(request, api.Session(entries=self.session))
 
     async def ways(self, request: web.Request) -> web.Response:
         """GET /api/v1/memory/procedural"""
-        return self._loaded(request, api.Procedures(procedures=self.procedures))
+        return await self._loaded(request, api.Procedures(procedures=self.procedures))
 
     async def save_way(self, request: web.Request) -> web.Response:
         """PUT /api/v1/memory/procedural"""
@@ -110,8 +115,16 @@ class Knowledge:
         )  # fmt: skip
         return web.json_response(text=made.model_dump_json(by_alias=True))
 
-    def _loaded(self, request: web.Request, reply: api.Reply) -> web.Response:
-        self.loaded.append((request.path.rpartition("/")[2], dict(request.query)))
+    async def _loaded(self, request: web.Request, reply: api.Reply) -> web.Response:
+        name = request.path.rpartition("/")[2]
+        self.loaded.append((name, dict(request.query)))
+        if name in self.together:
+            async with self._asked_for:
+                self._asked_for.notify_all()
+                await self._asked_for.wait_for(lambda: self.together <= {one for one, _ in self.loaded})
+        if name in self.absent:
+            problem = {"error": {"code": "absent", "message": "absent"}}
+            return web.json_response(problem, status=self.absent[name], headers={"Retry-After": "0"})
         return web.json_response(text=reply.model_dump_json(by_alias=True))
 
     async def content(self, request: web.Request) -> web.Response:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from controllers.sources.effects import tools
 from crds import pendingtask, scope
+from kb import api
 from orchestrator_job import account, memory, pack
 
 
@@ -32,3 +36,65 @@ def test_the_steps_are_the_evidence_that_was_cited_and_what_was_asked() -> None:
 
 def test_an_answer_from_the_tasks_own_text_alone_has_no_steps() -> None:
     assert account.of(task(pendingtask.Type.EMAIL), [item(1, "Task"), item(2, "RAG")], [1])["stepResults"] == []
+
+
+def delegated(
+    *effects: tuple[str, dict[str, Any]],
+    files: tuple[str, ...] = (),
+    kind: api.TaskCategory = api.TaskCategory.SINGLE_TASK,
+) -> account.Delegated:
+    """Two delegations, of which the second found nothing, and these effects with their receipts."""
+    first = {"delegationId": "r1.d1", "agentName": "Coding", "success": True, "result": "Fixed.", "changedFiles": files}
+    second = {"delegationId": "r1.d2", "agentName": "Legal", "success": False, "result": " ", "changedFiles": ()}
+    entries = [{"intent": {"tool": tool, "aims": {"issue": "A-1"}}, "result": receipt} for tool, receipt in effects]
+    return account.Delegated(kind, {"r1.d1": "Fix  the\nretry."}, (first, second), entries)
+
+
+@pytest.mark.parametrize(
+    ("effects", "files", "action"),
+    [
+        ((), (), "respond"),
+        (("sendMail",), (), "respond"),
+        (("store_knowledge", "save_draft"), (), "respond"),
+        ((), ("retry.py",), "code"),
+        (("pushBranch", "store_knowledge"), (), "code"),
+        (("createIssue",), (), "tracker_ops"),
+        (("updateIssue", "addComment"), (), "tracker_ops"),
+        (("addComment",), ("retry.py",), "mixed"),
+        (("pushBranch", "sendMail"), (), "mixed"),
+        (("createIssue", "editPage"), (), "mixed"),
+    ],
+)
+def test_the_action_is_what_delegations_did_outside(
+    effects: tuple[str, ...], files: tuple[str, ...], action: str
+) -> None:
+    done = delegated(*((tool, {"text": "Done."}) for tool in effects), files=files)
+    assert account.of(task(pendingtask.Type.USER_INPUT), [], [], done)["taskAction"] == action
+
+
+@pytest.mark.parametrize("receipt", [{"skipped": True}, {"failed": True, "text": "No such issue."}])
+def test_what_a_person_refused_or_a_service_did_not_do_was_not_done(receipt: dict[str, Any]) -> None:
+    said = account.of(task(pendingtask.Type.EMAIL), [], [], delegated(("createIssue", receipt)))
+    assert said["taskAction"] == "respond"
+    assert [one["action"] for one in said["stepResults"]] == ["Coding: Fix the retry."]
+
+
+@pytest.mark.parametrize("kind", api.TaskCategory)
+def test_the_category_of_a_delegated_task_is_that_of_its_text(kind: api.TaskCategory) -> None:
+    said = account.of(task(pendingtask.Type.USER_INPUT), [], [], delegated(kind=kind))
+    assert said["taskCategory"] == kind.value
+
+
+def test_the_steps_begin_with_what_was_handed_back_and_done() -> None:
+    done = delegated(("createIssue", {"text": "Created A-1."}))
+    said = account.of(task(pendingtask.Type.EMAIL, "Yes."), [item(2, "RAG")], [2], done)
+    assert [(one["action"], one["result"]) for one in said["stepResults"]] == [
+        ("Coding: Fix the retry.", "Fixed."),
+        ("createIssue issue A-1", "Created A-1."),
+        ("found wiki::1", "Rollbacks are by tag."),
+        ("asked the user (q1)", "Yes."),
+    ]
+
+
+def test_the_names_are_those_of_the_effects_that_there_are() -> None:
+    assert set(tools.TOOLS) == account.CODE | account.TRACKER | account.OTHERS

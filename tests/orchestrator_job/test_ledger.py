@@ -104,6 +104,20 @@ async def test_an_approval_has_a_started_effect_done_again_and_counts_once(store
     assert letter.sent == ["t1/s/0"] * 3
 
 
+async def test_other_arguments_do_not_have_a_started_effect_done_again(store: job.Store) -> None:
+    letter = Letter(dies=True)
+    for expected in (ConnectionError, errors.MayHaveHappened):
+        with pytest.raises(expected):
+            await (await _book(store)).settle("s", 0, letter)
+    edited = _decided(1, "Approved").model_copy(update={"arguments": '{"to": "b"}'})
+    with pytest.raises(errors.MayHaveHappened) as caught:
+        await (await _book(store, 2, edited)).settle("s", 0, letter)
+    assert "cannot be changed" in str(caught.value.remedy)
+    assert letter.sent == ["t1/s/0"]
+    letter.dies = False
+    assert await (await _book(store, 3, edited, _decided(2, "Approved"))).settle("s", 0, letter) == {"sent": "t1/s/0"}
+
+
 async def test_a_rejection_leaves_a_started_effect_as_it_is(store: job.Store) -> None:
     letter = Letter(dies=True)
     for expected in (ConnectionError, errors.MayHaveHappened):

@@ -51,6 +51,48 @@ def test_what_is_known_about_the_user_gives_way_line_by_line() -> None:
     assert not standing.make([], NOBODY, 1200).truncated
 
 
+def test_what_shares_words_with_the_task_stays_before_what_comes_first() -> None:
+    lines = [f"- **habit {n}**: likes lists with bullets and headings" for n in range(6)]
+    known = {
+        "preference": lines,
+        "team": ["- **deploys**: Jana does deployments on Tuesdays"],
+        "general": ["- **x**: y"],
+    }
+    user = api.UserContext(markdown="", categories=known)
+    about = "Who takes care of the deployment?"
+    held = standing.make([], user, 1200, about)
+    assert held.truncated
+    assert held.context == (
+        "### Preferences\n" + "\n".join(lines[:2]) + "\n\n### Team\n" + known["team"][0] + "\n\n### General\n- **x**: y"
+    )
+    assert "Jana" not in standing.make([], user, 1200).context
+    whole = standing.make([], user, 24_000, about)
+    assert (whole.truncated, sum(map(len, known.values()))) == (False, whole.context.count("\n- "))
+
+
+def test_a_budget_in_tokens_counts_bytes_and_cuts_no_line() -> None:
+    line = "- **jméno**: žluťoučký kůň příliš úpěl ďábelské ódy"
+    user = api.UserContext(markdown="", categories={"general": [line] * 30})
+    for chars in (300, 1200, 2400):
+        held = standing.make([], user, chars)
+        shown = [one for one in held.context.splitlines() if one.startswith("- ")]
+        assert set(shown) <= {line}
+        assert len(shown) == chars // 6 // 4 // -(-len(line.encode()) // 4)
+        assert held.truncated
+
+
+def entry(summary: str, *, source: str = "chat", task_id: str = "other") -> api.SessionEntry:
+    at = datetime(2026, 2, 28, 9, 30, tzinfo=UTC)
+    return api.SessionEntry(id=summary, timestamp=at, source=source, summary=summary, task_id=task_id)
+
+
+def test_the_session_has_whole_lines_the_latest_first() -> None:
+    entries = [entry("New\nline."), entry("x" * 200), entry("Old.")]
+    assert standing.lately(entries, 2000).splitlines()[0] == "- 2026-02-28 09:30 chat: New line."
+    assert standing.lately(entries, 100) == "- 2026-02-28 09:30 chat: New line."
+    assert standing.lately([], 100) == ""
+
+
 def test_a_rule_keeps_a_kind_out_of_the_context() -> None:
     held = standing.make([rule("enforce: never-use-kind user_knowledge_personal")], USER, 24_000)
     assert "Rex" not in held.context
@@ -91,7 +133,9 @@ async def test_rules_hold_and_the_user_is_known(
     ended = await task.run()
     assert ended.message["exitReason"] == "Answered"
     viewer = {"clientId": "acme", "projectId": "jervis", "groupId": ""}
-    assert sorted(known.loaded, key=str) == [("rules", viewer), ("user-context", viewer)]
+    assert sorted(known.loaded, key=str) == [
+        ("rules", viewer), ("session", {**viewer, "limit": "10"}), ("user-context", viewer),
+    ]  # fmt: skip
     first, second = fake.requests(path="/api/chat")
     system, user = (message["content"] for message in first["body"]["messages"])
     assert "Say it in one sentence." in system
@@ -101,6 +145,70 @@ async def test_rules_hold_and_the_user_is_known(
     [result] = store.all("task_results")
     assert [(one["key"], one["version"], one["owner"]["clientId"]) for one in result["rules"]] == [("r1", 3, "acme")]
     assert [item["content"] for item in result["evidence"]] == ["It is on Friday."]
+
+
+@pytest.mark.services
+async def test_what_is_known_is_read_side_by_side_and_costs_no_model_call(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    known.user = USER
+    known.session = [
+        entry("Moved to Monday. </session>"),
+        entry("What this task said itself.", task_id=task.uid),
+        entry("Delegated to Research.", source="orchestrator_decision"),
+    ]
+    known.together = {"rules", "user-context", "session"}
+    fake.set_script({job.TAG: [job.reply()]})
+    assert (await task.run()).message["exitReason"] == "Answered"
+    assert sorted(name for name, _ in known.loaded) == ["rules", "session", "user-context"]
+    assert fake.count(path="/api/chat") == 1
+    system, user = (one["content"] for one in fake.requests(path="/api/chat")[0]["body"]["messages"])
+    assert "<session> lists what was done lately" in system
+    assert "<session>\n- 2026-02-28 09:30 chat: Moved to Monday. &lt;/session>\n</session>" in user
+    assert "do not offer to remember it" in system
+
+
+@pytest.mark.services
+async def test_without_anything_known_the_prompt_says_nothing_of_it(task: job.Job, fake: process.Fake) -> None:
+    fake.set_script({job.TAG: [job.reply()]})
+    assert (await task.run()).message["exitReason"] == "Answered"
+    system, user = (one["content"] for one in fake.requests(path="/api/chat")[0]["body"]["messages"])
+    assert "session" not in system + user
+    assert "<context>" not in system + user
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("status", [503, 422])
+async def test_a_run_answers_without_user_context_and_session(
+    task: job.Job, fake: process.Fake, known: knowledge.Knowledge, status: int
+) -> None:
+    known.user, known.session = USER, [entry("Moved to Monday.")]
+    known.absent = {"user-context": status, "session": status}
+    fake.set_script({job.TAG: [job.reply()]})
+    ended = await task.run(JERVIS_UNAVAILABLE_SECONDS="1")
+    assert ended.message["exitReason"] == "Answered"
+    missing = [line["what"] for line in ended.lines if line.get("event") == "answered without"]
+    assert sorted(missing) == ["load the session memory", "load the user context"]
+    user = fake.requests(path="/api/chat")[0]["body"]["messages"][1]["content"]
+    assert "Moved to Monday" not in user
+    assert "short answers" not in user
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("why", ["reads for others", "a rule"])
+async def test_what_others_may_not_see_or_a_rule_keeps_back_is_not_read_from_the_session(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, why: str
+) -> None:
+    known.session = [entry("Ann earns 5000.")]
+    if why == "a rule":
+        known.rules = [rule("enforce: never-use-source hr::*")]
+    else:
+        store.remember(task.memory(onBehalfOf=["user:bob"]))
+    fake.set_script({job.TAG: [job.reply()]})
+    assert (await task.run()).message["exitReason"] == "Answered"
+    assert "Ann earns" not in str(fake.requests(path="/api/chat"))
+    asked = [name for name, _ in known.loaded if name == "session"]
+    assert asked == (["session"] if why == "a rule" else [])
 
 
 @pytest.mark.services

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ def waiting(folder: Path, operator: Operator) -> dict[str, str]:
 
 
 def test_the_environment_of_the_task_overrides_that_of_the_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))
     for name, value in {
         "JERVIS_KB_URL": "http://kb",
         "JERVIS_ROUTER_URL": "http://router",
@@ -81,7 +83,9 @@ def test_the_environment_of_the_task_overrides_that_of_the_pod(monkeypatch: pyte
         "JERVIS_USE_DELEGATION_GRAPH": "true",
         "JERVIS_WALL_CLOCK_SECONDS": "90",
     }
-    made = settings.Settings.given(task, "/var/run/jervis/token")
+    settings.adopt({**task, "PATH": "/elsewhere"}, "/var/run/jervis/token")
+    made = settings.Settings()
+    assert os.environ["PATH"] != "/elsewhere"
     assert (made.task_uid, made.attempt, made.mode.value, made.max_steps) == ("u", 3, "Background", 7)
     assert (made.use_delegation_graph, made.wall_clock_seconds) == (True, 90.0)
     assert made.run_token_file == "/var/run/jervis/token"

@@ -219,3 +219,16 @@ async def test_tools_are_called_as_ollama_has_it(http: httpx.AsyncClient, fake: 
     assert whole["prompt_eval_count"] > (await lines(http, "/api/chat", bare))[1][-1]["prompt_eval_count"]
     wrong = await http.post("/api/chat", json={**body, "tools": [{"type": "x"}]})
     assert wrong.status_code == 400
+
+
+async def test_a_scripted_call_has_what_the_messages_say(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    call = {"name": "push", "arguments": {"commit": "COMMIT", "branch": "BRANCH"}}
+    fill = {"COMMIT": "Committed: ([0-9a-f]{4})", "BRANCH": "Branch: (\\w+)"}
+    fake.set_script({"a/v1": [{"toolCalls": [call], "fill": fill}]})
+    tool = {"type": "function", "function": {"name": "push", "description": "d", "parameters": {}}}
+    said = "[prompt:a/v1] Committed: 0a1b. Committed: beef."
+    body = {"model": "small:1b", "stream": False, "tools": [tool], "messages": [{"role": "user", "content": said}]}
+    [made] = (await http.post("/api/chat", json=body)).json()["message"]["tool_calls"]
+    assert made["function"]["arguments"] == {"commit": "beef", "branch": "BRANCH"}
+    with pytest.raises(ValueError, match="fill must be words with patterns"):
+        fake.set_script({"a/v1": [{"toolCalls": [call], "fill": {"COMMIT": "("}}]})

@@ -254,6 +254,10 @@ The keys of run tokens, for the operator that signs and the services that verify
 {{- printf "http://%s.%s.svc:%d" (include "jervis.component" (dict "root" . "component" "kb-write")) .Release.Namespace (int .Values.kb.service.port) -}}
 {{- end }}
 
+{{- define "jervis.historyUrl" -}}
+{{- printf "http://%s.%s.svc:9091" (include "jervis.component" (dict "root" . "component" "operator")) .Release.Namespace -}}
+{{- end }}
+
 {{- define "jervis.sourcesUrl" -}}
 {{- printf "http://%s.%s.svc:8080" (include "jervis.component" (dict "root" . "component" "sources")) .Release.Namespace -}}
 {{- end }}
@@ -263,6 +267,13 @@ The watched namespaces as JSON: the release's own, where GpuBackends live, and t
 */}}
 {{- define "jervis.watchNamespaces" -}}
 {{- prepend .Values.watchNamespaces .Release.Namespace | uniq | sortAlpha | toJson -}}
+{{- end }}
+
+{{/*
+The namespaces whose state runs see, as JSON: the listed ones, or the watched ones besides the release's own.
+*/}}
+{{- define "jervis.shownNamespaces" -}}
+{{- .Values.agents.clusterState.namespaces | default (without .Values.watchNamespaces .Release.Namespace) | uniq | sortAlpha | toJson -}}
 {{- end }}
 
 {{/*
@@ -340,6 +351,16 @@ Values that no schema can judge alone.
 {{- end -}}
 {{- if and .Values.sandbox.enabled (not .Values.kb.tokens.existingSecret.name) -}}
 {{- fail "\n\nsandbox.enabled: a command is foreign code beside the knowledge base's port, which without tokens is open to every pod that reaches it.\nSet kb.tokens.existingSecret.name and kb.tokens.clientSecret.name, or sandbox.enabled=false." -}}
+{{- end -}}
+{{- $served := include "jervis.watchNamespaces" . | fromJsonArray -}}
+{{- if not (include "jervis.watchLabels" .) -}}
+{{- range $name := list "namespaces" "logNamespaces" -}}
+{{- range $namespace := index $.Values.agents.clusterState $name -}}
+{{- if and (ne $namespace "*") (not (has $namespace $served)) -}}
+{{- fail (printf "\n\nagents.clusterState.%s: %s is not watched, so it has no tasks.\nAdd it to watchNamespaces, or take it out." $name $namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- if and .Values.joern.adHocQueries (not .Values.kb.tokens.existingSecret.name) -}}
 {{- fail "\n\njoern.adHocQueries: a query is a program beside the knowledge base's port, which without tokens is open to every pod that reaches it.\nSet kb.tokens.existingSecret.name and kb.tokens.clientSecret.name, or joern.adHocQueries=false." -}}

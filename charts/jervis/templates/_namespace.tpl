@@ -76,6 +76,48 @@ spec:
     count/pendingtasks.jervis.dev: {{ get $own "pendingTasks" | default .root.Values.admission.quota.pendingTasks | int64 | quote }}
 {{- end }}
 
+{{/* What of a namespace is shown to the runs of its tasks: (dict "root" $ "namespace" "team-a" "logs" true). */}}
+{{- define "jervis.namespace.clusterState" -}}
+{{- $operator := include "jervis.component" (dict "root" .root "component" "operator") }}
+{{- $metadata := dict "root" .root "component" "operator" "name" (printf "%s-cluster-state" $operator) "namespace" .namespace }}
+# Read for the runs of tasks of this namespace, and shown without environments and arguments. No Secrets, no ConfigMaps.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  {{- include "jervis.namespace.metadata" $metadata | nindent 2 }}
+rules:
+  - apiGroups: [""]
+    resources: [pods, services, events, persistentvolumeclaims, resourcequotas]
+    verbs: [list]
+  - apiGroups: [apps]
+    resources: [deployments, statefulsets, daemonsets]
+    verbs: [list]
+  - apiGroups: [batch]
+    resources: [jobs, cronjobs]
+    verbs: [list]
+  - apiGroups: [discovery.k8s.io]
+    resources: [endpointslices]
+    verbs: [list]
+  {{- if .logs }}
+  - apiGroups: [""]
+    resources: [pods/log]
+    verbs: [get]
+  {{- end }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  {{- include "jervis.namespace.metadata" $metadata | nindent 2 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ $metadata.name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ $operator }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end }}
+
 {{/* All of it for a namespace that joins by its labels. */}}
 {{- define "jervis.namespace.manifest" -}}
 {{- $of := dict "root" . "namespace" "" }}
@@ -87,5 +129,11 @@ spec:
 {{- if and .Values.admission.enabled .Values.admission.quota.enabled }}
 ---
 {{ include "jervis.namespace.quota" $of }}
+{{- end }}
+{{- with .Values.agents.clusterState }}
+{{- if and .enabled (not .namespaces) }}
+---
+{{ include "jervis.namespace.clusterState" (merge (dict "logs" (has "*" .logNamespaces)) $of) }}
+{{- end }}
 {{- end }}
 {{- end }}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pydantic
 
 import kube
 from controllers.sources import limits, secrets
 from controllers.sources.effects import tools
 from controllers.sources.http import problems
-from crds import connection, errors, runtoken
+from crds import connection, errors, runtoken, scope
 
 _UNUSABLE = frozenset({"InvalidURL", "HostNotAllowed", "Suspended"})
 
@@ -24,16 +26,21 @@ class Targets:
         self._api, self._secrets = api, read or secrets.Reader(api)
         self._buckets: dict[str, tuple[connection.RateLimit, limits.Bucket]] = {}
 
-    async def find(self, run: runtoken.Claims, name: str) -> tools.Target:
-        """Raises `problems.NotFound`, `problems.Forbidden`, `port.Misconfigured`, or `crds.errors.Operational`."""
-        conn = await self._connection(run, name)
+    async def find(
+        self, run: runtoken.Claims, name: str, *, within: Callable[[connection.Spec, scope.Scope], bool] | None = None
+    ) -> tools.Target:
+        """A Connection that `within` gives to the run's scope; for effects where it is left out. Raises
+        `problems.NotFound`, `problems.Forbidden`, `port.Misconfigured`, or `crds.errors.Operational`."""
+        conn = await self._connection(run, name, within or _within)
         spec = conn.spec
         main = await self._secrets.read(conn.metadata.namespace, spec.secret_ref)
         reference = spec.smtp.secret_ref if spec.smtp else None
         smtp = main if reference is None else await self._secrets.read(conn.metadata.namespace, reference)
         return tools.Target(conn.metadata.namespace, conn.metadata.name, spec, main, smtp, self._bucket(conn))
 
-    async def _connection(self, run: runtoken.Claims, name: str) -> connection.Connection:
+    async def _connection(
+        self, run: runtoken.Claims, name: str, within: Callable[[connection.Spec, scope.Scope], bool]
+    ) -> connection.Connection:
         absent = problems.NotFound(
             f"namespace {run.namespace} has no Connection {name!r} of this run's scope",
             field="connection",
@@ -47,7 +54,7 @@ class Targets:
             raise NotJudged(f"Connection {name!r} cannot be read: {error.message}") from error
         except pydantic.ValidationError as error:
             raise problems.Forbidden(f"Connection {name!r} cannot be read", field="connection") from error
-        if not _within(conn.spec, run):
+        if not within(conn.spec, run.scope):
             raise absent
         judge(conn)
         return conn
@@ -88,9 +95,8 @@ def judge(conn: connection.Connection) -> None:
         )
 
 
-def _within(spec: connection.Spec, run: runtoken.Claims) -> bool:
+def _within(spec: connection.Spec, own: scope.Scope) -> bool:
     """A Connection of the client as a whole is for all its projects; one of a project or group for that alone."""
-    own = run.scope
     return (
         spec.client_id == own.client_id
         and spec.project_id in ("", own.project_id)

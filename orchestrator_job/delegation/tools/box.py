@@ -65,7 +65,19 @@ class Toolbox:
         if allowed.fetch_hosts:
             tools.append(web.Fetch(known, allowed.fetch_hosts, means.sleep))
         if outside is not None:
+            from orchestrator_job.delegation.tools import ci
+
             tools += [*effects.all_of(outside), *await _workspace(means, known, outside)]
+            tools.append(ci.Checks(outside.client, allowed, means.rules))
+        if allowed.cluster_state_url:
+            from orchestrator_job.delegation.tools import cluster
+
+            tools.append(
+                cluster.Cluster(
+                    allowed.cluster_state_url, means.http, means.token, means.namespace, means.rules,
+                    logs=allowed.cluster_state_logs,
+                )
+            )  # fmt: skip
         problems: list[str] = []
         if allowed.mcp_servers:
             from orchestrator_job.delegation.tools import mcp

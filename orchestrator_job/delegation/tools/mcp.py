@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict
 
-from crds import errors, scope
+from crds import errors, scope, tools
 from orchestrator_job import ledger
-from orchestrator_job.delegation.tools import bounds, port, settings
+from orchestrator_job.delegation.tools import bounds, port
 
 if TYPE_CHECKING:
     import mcp
@@ -50,7 +50,7 @@ def arguments(schema: Mapping[str, Any]) -> type[port.Arguments]:
 
 
 class _Tool:
-    def __init__(self, server: settings.Server, name: str, description: str, schema: Mapping[str, Any]) -> None:
+    def __init__(self, server: tools.Server, name: str, description: str, schema: Mapping[str, Any]) -> None:
         self._server, self._tool = server, name
         self.name, self.description = f"{server.name}.{name}", description
         self.arguments = arguments(schema)
@@ -132,7 +132,7 @@ def _texts(path: str, value: Any) -> Iterable[tuple[str, str]]:
             yield from _texts(f"{path}.{number}", one)
 
 
-async def listed(servers: Iterable[settings.Server], viewer: scope.Scope) -> tuple[list[port.Tool], list[str]]:
+async def listed(servers: Iterable[tools.Server], viewer: scope.Scope) -> tuple[list[port.Tool], list[str]]:
     """The tools of all servers that `viewer` may use, and why a server has none: one that is away is left out."""
     own = [one for one in servers if one.clients and bounds.allowed(one.clients, viewer.client_id)]
     answers = await asyncio.gather(*(_offered(one) for one in own), return_exceptions=True)
@@ -148,7 +148,7 @@ async def listed(servers: Iterable[settings.Server], viewer: scope.Scope) -> tup
     return found, problems
 
 
-async def _offered(server: settings.Server) -> list[port.Tool]:
+async def _offered(server: tools.Server) -> list[port.Tool]:
     """The tools that a server's entry allows. Raises Away."""
     async with _connected(server) as client:
         listed = (await client.list_tools()).tools
@@ -164,7 +164,7 @@ async def _offered(server: settings.Server) -> list[port.Tool]:
 
 
 @contextlib.asynccontextmanager
-async def _connected(server: settings.Server) -> AsyncIterator[mcp.Client]:
+async def _connected(server: tools.Server) -> AsyncIterator[mcp.Client]:
     """A client for one exchange. Raises Away for whatever goes wrong in it."""
     import httpx2
     import mcp

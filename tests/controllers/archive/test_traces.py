@@ -79,6 +79,63 @@ def test_a_status_that_was_written_stands_above_what_follows_from_times() -> Non
     assert [one.status for one in found.steps] == ["INTERRUPTED", "COMPLETED"]
 
 
+def noted(begun: int, ended: int | None = None, status: str = "COMPLETED", **more: Any) -> dict[str, Any]:
+    over = {} if ended is None else {"endedAt": AT + timedelta(seconds=ended), "status": status}
+    return {"startedAt": AT + timedelta(seconds=begun), **over, **more}
+
+
+def test_the_nodes_stand_around_the_delegations_in_the_order_of_the_graph() -> None:
+    steps = {
+        "r1": {"intake": noted(0, 1), "respond": noted(2, 5, llmCalls=1, tokens=640), "finalize": noted(5, 6)},
+        "r2": {
+            "finalize": noted(70),
+            "approve": noted(60, 69, "INTERRUPTED"),
+            "synthesize": noted(50, 60, llmCalls=1, tokens=900),
+            "evidence": noted(11, 12, "FAILED"),
+            "plan_delegations": noted(13, 19, llmCalls=2, tokens=300),
+            "intake": noted(10, 11),
+        },
+    }
+    fence = {**FENCE, "steps": steps, "spent": {"r2": {"llmCalls": 9, "tokens": 2000}}}
+    stored = traces.Stored(
+        fence=fence,
+        result={"round": 2, "confidence": 0.7},
+        metrics=[measured("r2.d1"), measured("r2.d1.1")],
+        journal=[entry("r2.plan", "reply", 14)],
+    )
+    found = traces.of("u", OWNER, stored)
+    assert [(one.id, one.agent, one.status) for one in found.steps] == [
+        ("r1.intake", "intake", "COMPLETED"),
+        ("r1.respond", "respond", "COMPLETED"),
+        ("r1.finalize", "finalize", "COMPLETED"),
+        ("r2.intake", "intake", "COMPLETED"),
+        ("r2.evidence", "evidence", "FAILED"),
+        ("r2.plan", "plan_delegations", "COMPLETED"),
+        ("r2.d1", "Coding", "COMPLETED"),
+        ("r2.d1.1", "Coding", "COMPLETED"),
+        ("r2.synthesis", "synthesize", "COMPLETED"),
+        ("r2.approve", "approve", "INTERRUPTED"),
+        ("r2.finalize", "finalize", "RUNNING"),
+    ]
+    by = {one.id: one for one in found.steps}
+    assert (by["r2.intake"].started_at, by["r2.intake"].ended_at) == ("2027-03-01T12:00:10Z", "2027-03-01T12:00:11Z")
+    assert (by["r2.plan"].llm_calls, by["r2.plan"].tokens) == (2, 300)
+    assert [by[name].confidence for name in ("r1.respond", "r2.synthesis", "r2.finalize")] == [None, 0.7, None]
+    assert by["r2.finalize"].ended_at == ""
+
+
+def test_notes_that_are_none_are_left_out() -> None:
+    steps = {
+        "r1": {"intake": {"status": "COMPLETED"}, "other": noted(0), "respond": 7},
+        "x": {"intake": noted(0)},
+        "r2": 1,
+    }
+    assert traces.of("u", OWNER, traces.Stored(fence={"steps": steps})).steps == ()
+    odd = {"r1": {"intake": noted(0, 1, "Perhaps"), "evidence": noted(1, status="Perhaps")}}
+    found = traces.of("u", OWNER, traces.Stored(fence={"steps": odd}))
+    assert [one.status for one in found.steps] == ["COMPLETED", "RUNNING"]
+
+
 def test_nothing_is_an_empty_tree_and_odd_documents_are_no_steps() -> None:
     assert traces.of("u", OWNER, traces.Stored()).steps == ()
     odd = traces.Stored(

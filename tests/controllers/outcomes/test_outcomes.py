@@ -16,6 +16,7 @@ from controllers.archive.query import Place
 from controllers.outcomes import reconcile, report
 from crds import pendingtask, scope
 from kb import api, client
+from kb.outcome import significance
 from orchestrator_job import account, memory, pack
 from tests.controllers.archive import build
 
@@ -289,3 +290,54 @@ async def test_each_report_is_followed_by_a_pause_while_somebody_works() -> None
     archive, knowledge = Archive(*several(4)), Knowledge()
     assert await reporter(archive, knowledge, [], throttle=throttle).once() == 4
     assert paused == [pytest.approx(0.3)] * 3
+
+
+# -- what is remembered of runs with delegations -----------------------------------------------------------------------
+
+FILES: dict[str, Any] = {"files": ("retry.py",)}
+ISSUE: dict[str, Any] = {"tool": "createIssue"}
+
+
+def delegated(
+    kind: str, *, handed_back: str = "Found it.", files: tuple[str, ...] = (), tool: str = ""
+) -> dict[str, Any]:
+    """The fields of a result about one delegation of a user's task."""
+    output = {
+        "delegationId": "r1.d1",
+        "agentName": "Coding",
+        "success": True,
+        "result": handed_back,
+        "changedFiles": files,
+    }
+    effects = [{"intent": {"tool": tool}, "result": {"text": "Done."}}] if tool else []
+    what = account.Delegated(api.TaskCategory(kind), {"r1.d1": "Do it."}, [output], effects)
+    task = memory.TaskMemory(task_uid="u", type="UserInputProcessing", scope=scope.Scope(client_id="acme"), content="x")
+    return dict(account.of(task, [], [], what))
+
+
+@pytest.mark.parametrize(
+    ("fields", "phase", "answer", "action", "remembered"),
+    [
+        (delegated("single_task", **FILES), "Completed", "Fixed.", "code", True),
+        (delegated("single_task", **ISSUE), "Completed", "Created.", "tracker_ops", True),
+        (delegated("single_task", **FILES, **ISSUE), "Completed", "Both.", "mixed", True),
+        (delegated("single_task"), "Completed", "It is 7.", "respond", True),
+        (delegated("single_task", handed_back=" "), "Completed", "I do not know.", "respond", False),
+        (delegated("epic", handed_back=""), "Completed", "Planned.", "respond", True),
+        (delegated("generative", handed_back=""), "Completed", "Designed.", "respond", True),
+        (delegated("advice"), "Completed", "It is 7.", "respond", False),
+        (delegated("advice", **FILES), "Completed", "It is 7.", "code", False),
+        (delegated("epic", **FILES), "Error", "It broke.", "code", False),
+        (delegated("epic", **FILES), "Completed", " ", "code", False),
+    ],
+)
+def test_each_row_of_the_table_for_a_run_with_delegations(
+    fields: dict[str, Any], phase: str, answer: str, action: str, remembered: bool
+) -> None:
+    found = document({**RESULT, "answer": answer, **fields}, phase)
+    if not answer.strip():
+        found["object"]["status"]["result"] = {}
+    outcome = report.of(found)
+    assert outcome is not None
+    assert outcome.task_action == action
+    assert significance.judge(outcome)[0] is remembered

@@ -10,6 +10,11 @@
     kb.qualify.tools/v1:
       - {toolCalls: [{name: routeTask, arguments: {routing: DONE, reason: r}}]}
 
+    job.agent.Git/v1:
+      - {toolCalls: [{name: push_branch, arguments: {commit: COMMIT}}], fill: {COMMIT: "Committed: ([0-9a-f]{40})"}}
+
+`fill` puts into a call what the messages of the request say: the last match's group of each pattern, for the word.
+
 An object is sent as JSON, a string as it is, `{fault: ...}` is a fault without a match. A tag that the script does not
 name is answered by the rules; the tag `*` catches all the others. When a tag's list is used up, the next request
 fails: a test that asks once more than it said must not get an answer.
@@ -21,6 +26,7 @@ such entries only leaves all other requests to the rules.
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +46,15 @@ class Calls:
     """Calls of tools in the place of a text, each {name, arguments}."""
 
     made: tuple[dict[str, Any], ...]
+    fill: tuple[tuple[str, re.Pattern[str]], ...] = ()
+
+    def filled(self, text: str) -> Calls:
+        """For a request whose messages are `text`. A pattern that is not there leaves its word as it is."""
+        written = json.dumps(self.made)
+        for word, pattern in self.fill:
+            for found in pattern.findall(text)[-1:]:
+                written = written.replace(word, found)
+        return Calls(tuple(json.loads(written)))
 
 
 _Said = str | faults.Fault | Calls
@@ -76,13 +91,13 @@ class Script:
         """
         for standing in self._standing.get(tag or "", ()):
             if standing.when in text:
-                return standing.answer
+                return _filled(standing.answer, text)
         key = tag if tag in self._left else "*"
         if key not in self._left or key is None:
             return None
         if not self._left[key]:
             raise Exhausted(tag or "(none)")
-        return self._left[key].popleft()
+        return _filled(self._left[key].popleft(), text)
 
     def left(self) -> dict[str, int]:
         """How many answers each tag still has."""
@@ -99,6 +114,10 @@ def parse(document: object) -> Script:
     return Script({str(tag): [_entry(str(tag), entry) for entry in entries] for tag, entries in document.items()})
 
 
+def _filled(said: _Said, text: str) -> _Said:
+    return said.filled(text) if isinstance(said, Calls) else said
+
+
 def _entry(tag: str, entry: Any) -> _Entry:
     if isinstance(entry, dict) and set(entry) == {"when", "answer"}:
         answer = _entry(tag, entry["answer"])
@@ -107,10 +126,14 @@ def _entry(tag: str, entry: Any) -> _Entry:
         return Standing(entry["when"], answer)
     if isinstance(entry, str):
         return entry
-    if isinstance(entry, dict) and set(entry) == {"toolCalls"}:
+    if isinstance(entry, dict) and {"toolCalls"} <= set(entry) <= {"toolCalls", "fill"}:
         if not isinstance(entry["toolCalls"], list) or not all(isinstance(one, dict) for one in entry["toolCalls"]):
             raise ValueError(f"script: {tag!r}: toolCalls must be a list of calls")
-        return Calls(tuple(entry["toolCalls"]))
+        try:
+            fill = tuple((word, re.compile(pattern)) for word, pattern in entry.get("fill", {}).items())
+        except (AttributeError, TypeError, re.error) as error:
+            raise ValueError(f"script: {tag!r}: fill must be words with patterns: {error}") from error
+        return Calls(tuple(entry["toolCalls"]), fill)
     if isinstance(entry, dict) and set(entry) == {"fault"}:
         try:
             return faults.Fault.model_validate(entry["fault"])

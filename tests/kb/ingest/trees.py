@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from kb import api, client, metrics, mongo
 from kb.code import analyst, asking, book, budget, history
 from kb.http import code as code_http
-from kb.http import structures
+from kb.http import openapi, structures
 from kb.ingest import lanes
 from router import client as router_client
 from tests.kb import clock as clocks
@@ -43,14 +43,26 @@ async def opened(
     kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
 ) -> AsyncIterator[tuple[client.Client, str]]:
     """The typed client, and the address of the service."""
+    async with AsyncExitStack() as stack:
+        more = routes(kb, meters, clock, database, stack)
+        async with whole.over(kb, meters, clock, more=more) as (typed, raw):
+            yield typed, str(raw.base_url)
+
+
+def routes(
+    kb: world.ObservedState,
+    meters: metrics.Metrics,
+    clock: clocks.Clock,
+    database: mongo.Database,
+    stack: AsyncExitStack,
+) -> list[openapi.Served]:
+    """Of trees and of questions about them; `stack` ends what they use."""
     analysts = analyst.Analyst()
+    stack.callback(analysts.close)
     known = book.Book(database, clock)
     works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(meters))
     asks = asking.Asking(known, analysts)
-    more = [*works.routes(), *code_http.Code(asks, history.History(asks, kb.graph)).routes()]
-    async with whole.over(kb, meters, clock, more=more) as (typed, raw):
-        yield typed, str(raw.base_url)
-    analysts.close()
+    return [*works.routes(), *code_http.Code(asks, history.History(asks, kb.graph)).routes()]
 
 
 @pytest.fixture

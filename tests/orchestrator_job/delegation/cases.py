@@ -119,7 +119,7 @@ CASES = (
                         (
                             call("show_changes", "+    return w * h"),
                             call("commit_changes", "Committed: ", message="Multiply"),
-                            call("ci_status", "There is no tool 'ci_status'"),
+                            call("ci_status", "Failed: unit (status, https://ci.example/unit)", branch="main"),
                             call("commit_changes", "There is nothing to commit.", message="Multiply"),
                         ),
                         "It is committed.",
@@ -134,6 +134,7 @@ CASES = (
                         (
                             call("push_branch", "among those that the settings allow", branch="main", commit=COMMIT),
                             call("push_branch", "Done: pushBranch.", branch="jervis/area", commit=COMMIT),
+                            call("ci_status", "there is no such branch or commit", branch="jervis/area"),
                         ),
                         "The branch is pushed.",
                     ),
@@ -205,10 +206,14 @@ CASES = (
     _case(
         "DevOps",
         "Find out why the router does not start, and save a runbook.",
-        call("cluster_state", "There is no tool 'cluster_state'"),
+        call("cluster_state", "router: waiting (CrashLoopBackOff), 9 restarts", what=["pods", "events"], name="router"),
+        call("cluster_state", "cluster_state: what.0: ", what=["secrets"]),
+        call("cluster_state", "port 8080 is in use", log="router-1", previous=True),
+        call("cluster_state", "log: ", log="../secrets"),
+        call("ci_status", "Failed: commit 6dcb09b5b57875f334f61aebed695e2e4193db5e of o/r", branch="main"),
         call("search_knowledge", "Bob tests the failover", query="failover of the router"),
         call("save_draft", "Stored 'runbook.md'", name="runbook.md", text="1. Look at its log."),
-        report="The state of the cluster cannot be read here. A runbook is saved as a draft.",
+        report="The router does not start: its port is in use. A runbook is saved as a draft.",
         artifacts=1,
     ),
     _case(
@@ -341,7 +346,7 @@ CASES = (
         _OPEN,
         _EDIT,
         call("delegate", "There is no tool 'delegate'", agent="Test", task="Test it."),
-        call("cluster_state", "There is no tool 'cluster_state'"),
+        call("cluster_state", "router-1: Running, 0/1 ready"),
         call("run_command", NO_SANDBOX, argv=["pytest", "-q"]),
         call("add_comment", "Done: addComment.", issue="1", text="It is corrected."),
         report="The function area multiplies now, and a comment says so.",

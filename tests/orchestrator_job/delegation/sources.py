@@ -14,10 +14,11 @@ from controllers.sources.effects import wire
 
 
 class Sources:
-    """`done`: what was asked for by each key; `attempts` counts requests by key, `effects` what happened."""
+    """`done`: what was asked for by each key; `attempts` counts requests by key, `effects` what happened. Of the next
+    `unsure` effects it is not known whether they did."""
 
     def __init__(self) -> None:
-        self.url = ""
+        self.url, self.unsure = "", 0
         self.done: dict[str, wire.Outcome] = {}
         self.arguments: dict[str, dict[str, Any]] = {}
         self.attempts: Counter[str] = Counter()
@@ -31,12 +32,13 @@ class Sources:
         if key not in self.done:
             self.effects[key] += 1
             self.arguments[key] = asked.arguments
+            lost, self.unsure = self.unsure > 0, max(0, self.unsure - 1)
             self.done[key] = wire.Outcome(
                 key=asked.key,
                 tool=request.match_info["name"],
                 connection=asked.connection,
-                state=wire.State.DONE,
-                result={"messageId": "<1@example.com>"},
+                state=wire.State.UNKNOWN if lost else wire.State.DONE,
+                result={} if lost else {"messageId": "<1@example.com>"},
                 asked_at=datetime(2026, 3, 1, 12, tzinfo=UTC),
             )
         return web.json_response(text=self.done[key].model_dump_json(by_alias=True))

@@ -70,8 +70,14 @@ async def test_an_effect_that_may_have_happened_is_shown_to_a_person(
     with pytest.raises(workbench.Away):
         await bench.work(message("Email"))
     second = workbench.Bench(store, router, task, workbench.Deliver(target.url), attempt=2)
-    with pytest.raises(errors.MayHaveHappened, match=r"To: a@example\.com\n\nFriday"):
+    with pytest.raises(errors.MayHaveHappened, match=r"To: a@example\.com\n\nFriday") as caught:
         await second.work(message("Email"))
+    action = caught.value.action
+    assert action is not None
+    assert (action.tool, action.agent, action.arguments) == (
+        "send_mail", "Email", {"to": "a@example.com", "text": "Friday"},
+    )  # fmt: skip
+    assert action.shown == "To: a@example.com\n\nFriday"
     assert target.count == {}
 
 

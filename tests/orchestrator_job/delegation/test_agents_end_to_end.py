@@ -38,6 +38,10 @@ async def place(
         yield made
 
 
+ACTIONS = {"ProjectManagement": "tracker_ops", "Email": "respond", "LegacyAgent": "mixed"}
+"""What the outcome says of what these did; of the last, a comment and changed files."""
+
+
 def tag(agent: str) -> str:
     return f"job.agent.{agent}/v1"
 
@@ -133,4 +137,6 @@ async def test_an_agent_works_on_a_task_of_its_own(place: office.Office, fake: p
     assert {one["delegationId"]: tuple(one[name] for name in fields) for one in metrics} == expected
     assert place.outside() == {**office.QUIET, **case.outside}
     assert tuple(result["changedFiles"]) == case.changed
+    assert result["taskAction"] == ACTIONS.get(case.agent, result["taskAction"])
+    assert result["stepResults"][0]["action"].startswith(f"{case.agent}: ")
     assert len(result["artifacts"]) == case.artifacts

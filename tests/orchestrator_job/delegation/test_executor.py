@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from orchestrator_job import errors, standing
-from orchestrator_job.delegation import budget, executor, models
+from orchestrator_job.delegation import budget, executor, models, talk
+from orchestrator_job.delegation.tools import port
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job
-from tests.orchestrator_job.delegation import workbench
+from tests.orchestrator_job.delegation import rounds, workbench
 from tests.orchestrator_job.delegation.workbench import calls, message, report
 
 pytestmark = pytest.mark.services
@@ -105,6 +106,8 @@ async def test_calls_that_find_nothing_new_end_the_loop(
     output = ended(await workbench.Bench(store, router, workbench.task(uid), lookup).work(message()))
     assert output.structured_data["stopped"] == "Stuck"
     assert len(lookup.asked) == 6
+    [recorded] = store.all("delegation_metrics")
+    assert (recorded["stopped"], recorded["escalated"], recorded["success"]) == (True, False, False)
 
 
 async def test_a_doubtful_report_is_asked_for_again_then_another_agent_does_it(
@@ -115,8 +118,11 @@ async def test_a_doubtful_report_is_asked_for_again_then_another_agent_does_it(
     output = ended(await workbench.Bench(store, router, workbench.task(uid)).work(message()))
     assert (output.success, output.delegation_id, output.agent_name) == (True, "r1.d1", "LegacyAgent")
     assert output.sub_delegations == ("r1.d1.1",)
-    assert "Research reported:\nPerhaps Friday." in fake.requests(path="/api/chat")[2]["body"]["messages"][1]["content"]
-    assert {one["delegationId"] for one in store.all("delegation_metrics")} == {"r1.d1", "r1.d1.1"}
+    told = fake.requests(path="/api/chat")[2]["body"]["messages"][1]["content"]
+    assert '<document source="r1.d1 Research">\nPerhaps Friday.\n</document>' in told
+    recorded = {one["delegationId"]: one for one in store.all("delegation_metrics")}
+    went = {name: (one["retries"], one["escalated"], one["stopped"]) for name, one in recorded.items()}
+    assert went == {"r1.d1": (1, True, False), "r1.d1.1": (0, False, False)}
 
 
 async def test_without_specialists_the_legacy_agent_does_all(
@@ -237,3 +243,94 @@ async def test_a_changed_workspace_makes_the_same_call_another_one(
     bench = workbench.Bench(store, router, workbench.task(uid), *tools)
     output = ended(await bench.work(message("Coding")))
     assert (output.result, output.changed_files) == ("It passes.", ("a0.py", "a1.py", "a2.py"))
+
+
+# --- what others handed back is never cut -----------------------------------------------------------------------------
+
+LONG = "".join(f"{number:06}" for number in range(8_000))
+"""48,000 characters, of which each place has six of its own; a result has room for a quarter of 16,384 tokens."""
+
+
+def pieces(fake: process.Fake, tag: str) -> str:
+    """What an agent's model has read of a long result by its calls, without the lines that say where it goes on."""
+    # The oldest ones make room in later turns.
+    last = [one["body"]["messages"][-1] for one in fake.requests(tag=tag)]
+    read = [one["content"] for one in last if one["role"] == "tool" and one["tool_name"] == "read_result"]
+    good = (one for one in read if 'failed="true"' not in one)
+    lines = [one.removeprefix('<document source="read_result">\n').removesuffix("\n</document>") for one in good]
+    return "".join(one.rpartition("\n")[0] for one in lines)
+
+
+def reads(delegation: str) -> list[dict[str, object]]:
+    """Turns of a model that reads it to its end."""
+    starts = range(0, len(LONG), 16_384 - 200)
+    return [calls(("read_result", {"delegation": delegation, "start": start})) for start in starts]
+
+
+async def test_what_was_handed_back_before_is_whole_or_read_in_parts(
+    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
+) -> None:
+    fake.set_script({RESEARCH: [*reads("r1.d1"), report()]})
+    first = rounds.output("Legal", LONG, delegation_id="r1.d1")
+    second = rounds.output("Coding", "It is in clock.py.", delegation_id="r1.d2")
+    task = workbench.task(uid)
+    message_ = message(delegation_id="r1.d3")
+    ended(await workbench.Bench(store, router, task).work(message_, earlier=(first, second)))
+    asked = fake.requests(tag=RESEARCH)
+    told = asked[0]["body"]["messages"][1]["content"]
+    assert '<document source="r1.d2 Coding">\nIt is in clock.py.\n</document>' in told
+    assert (
+        '<document source="r1.d1 Legal">\nLegal handed this back. It has 48000 characters, for which there is no room'
+        " here. Read all of it with read_result, delegation"
+    ) in told
+    assert LONG[:100] not in told
+    assert "read_result" in [one["function"]["name"] for one in asked[0]["body"]["tools"]]
+    assert pieces(fake, RESEARCH) == LONG
+    count = fake.count(path="/api/chat")
+    again = await workbench.Bench(store, router, task, attempt=2).work(message_, earlier=(first, second))
+    assert ended(again).success
+    assert fake.count(path="/api/chat") == count
+
+
+async def test_a_tool_for_results_is_there_where_one_does_not_fit_alone(
+    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
+) -> None:
+    fake.set_script({RESEARCH: [calls(("read_result", {"delegation": "r1.d1"})), report()]})
+    short = rounds.output("Legal", "Short.", delegation_id="r1.d1")
+    lookup = workbench.Lookup()
+    bench = workbench.Bench(store, router, workbench.task(uid), lookup)
+    ended(await bench.work(message(delegation_id="r1.d2"), earlier=(short,)))
+    asked = fake.requests(tag=RESEARCH)
+    assert [one["function"]["name"] for one in asked[0]["body"]["tools"]] == ["search_knowledge"]
+    assert "There is no tool 'read_result'" in asked[1]["body"]["messages"][3]["content"]
+
+
+async def test_what_a_sub_delegation_hands_back_is_read_whole(
+    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
+) -> None:
+    header = "Research (done, confidence 0.9):\n"
+    asks = calls(("delegate", {"agent": "Research", "task": "Look it up."}))
+    wrong = calls(("read_result", {"delegation": "r9.d9"}))
+    fake.set_script({CODING: [asks, wrong, *reads("r1.d1.1"), report("Fixed.")], RESEARCH: [report(LONG)]})
+    ended(await workbench.Bench(store, router, workbench.task(uid)).work(message("Coding", "Fix the clock.")))
+    turns = fake.requests(tag=CODING)[-1]["body"]["messages"]
+    handed = next(one["content"] for one in turns if one["role"] == "tool")
+    assert f"Research (done, confidence 0.9): It has {len(header) + len(LONG)} characters" in handed
+    assert pieces(fake, CODING) == header + LONG
+
+
+async def test_an_escalation_hands_the_first_report_on_whole(
+    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
+) -> None:
+    doubt = report(LONG).replace("0.9", "0.2")
+    fake.set_script({RESEARCH: [doubt, doubt], LEGACY: [*reads("r1.d1"), report()]})
+    output = ended(await workbench.Bench(store, router, workbench.task(uid)).work(message()))
+    assert (output.success, output.sub_delegations) == (True, ("r1.d1.1",))
+    assert pieces(fake, LEGACY) == LONG
+
+
+def test_results_that_make_room_say_how_they_are_read() -> None:
+    turns = [talk.said("x" * 400), *(talk.given("delegate", port.Result("y" * 400), 16_384) for _ in range(2))]
+    fitting = talk.fitted(turns, (), 250, {1: 'Read it with read_result, delegation "r1.d1.1".'})
+    assert fitting[1]["content"] == 'Read it with read_result, delegation "r1.d1.1".'
+    assert fitting[2] == turns[2]

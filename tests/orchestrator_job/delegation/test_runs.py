@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kb import api
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge, mongowire, recording
 from tests.orchestrator_job.delegation import sources
@@ -106,6 +109,45 @@ async def test_two_side_by_side_then_an_effect_then_one_answer(
     assert len(store.all("orchestrator_checkpoints", thread_id=task.uid)) == 1
 
 
+async def test_the_outcome_of_a_run_says_what_was_delegated_and_handed_back(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script())
+    store.remember(task.memory(content=ORDER))
+    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
+    [result] = store.all("task_results", _id=task.uid)
+    # A user's order that is done; a mail is an answer.
+    assert (result["taskCategory"], result["taskAction"]) == ("single_task", "respond")
+    steps = [(one["action"], one["result"]) for one in result["stepResults"]]
+    assert steps[:3] == [
+        ("Research: Find the date.", "It is on Friday."),
+        ("Legal: Read the contract.", "The contract allows it."),
+        ("Email: Send it.", "The mail was sent."),
+    ]
+    [mail] = [action for action, _ in steps if action.startswith("sendMail ")]
+    assert "a@example.com" in mail
+
+
+async def test_a_question_of_one_look_has_what_is_known_and_costs_one_model_call(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, outside: sources.Sources
+) -> None:
+    known.user = api.UserContext(markdown="", categories={"team": ["- **release**: Jana decides on releases"]})
+    said = {"timestamp": datetime(2026, 2, 28, tzinfo=UTC), "source": "chat", "summary": "The release was moved."}
+    known.session = [api.SessionEntry(id="1", task_id="other", **said)]
+    known.together = {"rules", "user-context", "session"}
+    fake.set_script({RESEARCH: [report("It is on Friday [email::<plan@example.org>].")]})
+    ended = await delegating(task, outside).run()
+    assert ended.message["exitReason"] == "Answered", ended
+    [asked] = fake.requests(path="/api/chat")
+    user = asked["body"]["messages"][1]["content"]
+    assert '<context about="the user">\n### Team\n- **release**: Jana decides on releases\n</context>' in user
+    assert '<context about="what was done lately">\n- 2026-02-28 00:00 chat: The release was moved.\n</context>' in user
+    assert sorted(name for name, _ in known.loaded) == ["rules", "session", "user-context"]
+    assert len(known.asked) == 1
+    [result] = store.all("task_results", _id=task.uid)
+    assert (result["taskCategory"], result["taskAction"]) == ("advice", "respond")
+
+
 async def test_a_foreign_recipient_is_held_and_edited(
     task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
 ) -> None:
@@ -130,6 +172,41 @@ async def test_a_foreign_recipient_is_held_and_edited(
     assert ended.message["exitReason"] == "Answered", ended
     assert [one["to"] for one in outside.arguments.values()] == [["b@example.com"]]
     assert fake.count(path="/api/chat") == 7
+    [result] = store.all("task_results", _id=task.uid)
+    assert result["action"] is None
+
+
+async def test_an_effect_that_may_have_happened_is_asked_about_with_its_action(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    outside.unsure = 1
+    text = f"On Friday. {'So it was said. ' * 90}"
+    fake.set_script(script({**MAIL, "text": text}))
+    store.remember(task.memory(content=ORDER))
+    asked = await delegating(task, outside).run()
+    assert (asked.status, asked.message["exitReason"]) == (0, "NeedsApproval"), asked
+    action = asked.message["action"]
+    assert (action["tool"], action["agent"]) == ("send_mail", "Email")
+    assert json.loads(action["arguments"])["to"] == ["a@example.com"]
+    assert action["why"].startswith("send_mail was started by an earlier run and may have happened")
+    [stored] = store.all("task_results", _id=task.uid)
+    assert (stored["action"]["arguments"]["text"], stored["exitReason"]) == (text, "NeedsApproval")
+    # What is shown is longer than a status has room for.
+    assert stored["action"]["detailsRef"] == action["detailsRef"] != ""
+    assert list(outside.effects.values()) == [1]
+
+    # It is done again as it was, or not at all.
+    edited = '{"to": ["b@example.com"], "subject": "Release", "text": "On Monday."}'
+    store.remember(task.memory(content=ORDER, approvals=[decided(1, "Approved", arguments=edited)]))
+    again = await task.run(attempt=2)
+    assert again.message["exitReason"] == "NeedsApproval", again
+    assert "arguments cannot be changed any more" in again.message["action"]["why"]
+    assert list(outside.effects.values()) == [1]
+    store.remember(task.memory(content=ORDER, approvals=[decided(2, "Approved")]))
+    ended = await task.run(attempt=3)
+    assert ended.message["exitReason"] == "Answered", ended
+    assert list(outside.effects.values()) == [1, 1]
+    assert [one["to"] for one in outside.arguments.values()] == [["a@example.com"]] * 2
     [result] = store.all("task_results", _id=task.uid)
     assert result["action"] is None
 

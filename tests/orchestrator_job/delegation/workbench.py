@@ -12,9 +12,9 @@ import httpx
 from aiohttp import web
 
 from crds import errors as base
-from crds import pendingtask, scope
+from crds import pendingtask, scope, spans
 from crds.priority import Priority
-from orchestrator_job import artifacts, fence, ledger, memory, mongo, patience, standing
+from orchestrator_job import artifacts, fence, ledger, memory, mongo, patience, standing, telemetry
 from orchestrator_job.delegation import asking, budget, executor, journal, metrics, models, provenance, registry
 from orchestrator_job.delegation.tools import port
 from router import client as router_client
@@ -220,6 +220,7 @@ class Bench:
             book=self.book,
             counts=metrics.Metrics(self.database, self.guard, VIEWER, lambda: NOW),
             insistence=insistence,
+            recorder=telemetry.Recorder(spans.Off()),
             viewer=VIEWER,
             model=job.MODEL,
             urgency=Priority.P0,
@@ -234,12 +235,13 @@ class Bench:
         *,
         held: standing.Standing | None = None,
         retrieved: tuple[str, ...] = (),
+        earlier: tuple[models.AgentOutput, ...] = (),
     ) -> models.AgentOutput | executor.Waiting:
-        """Claim the task and carry one delegation out."""
+        """Claim the task and carry one delegation out, behind those that handed back `earlier`."""
         if not self.guard.epoch:
             await self.guard.claim(NOW)
         known = provenance.Known.of(self.task, self.task.content or "").more(retrieved)
-        return await executor.Executor(self.means, held or standing.Standing(), known).work(message)
+        return await executor.Executor(self.means, held or standing.Standing(), known, earlier).work(message)
 
 
 def task(uid: str, content: str = "When is the release?", **fields: Any) -> memory.TaskMemory:

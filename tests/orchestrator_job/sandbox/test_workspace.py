@@ -96,6 +96,29 @@ def test_what_leaves_the_workspace_is_not_unpacked(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_links_to_elsewhere_are_left_out_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    packed = tmp_path / "workspace.tar.gz"
+    with tarfile.open(packed, "w:gz") as made:
+        for name, to in (("out", "../elsewhere"), ("etc", "/etc/passwd"), ("in", "src/app.py")):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, to
+            made.addfile(link)
+        for name in ("src/app.py", "out/file", "run.sh"):
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = 1, 0o755 if name == "run.sh" else 0o644
+            made.addfile(member, io.BytesIO(b"x"))
+    target = tmp_path / "in"
+    target.mkdir()
+    workspace.unpack(packed, target)
+    assert not list((tmp_path / "elsewhere").iterdir())
+    assert sorted(str(one.relative_to(target)) for one in target.rglob("*")) == [
+        "in", "out", "out/file", "run.sh", "src", "src/app.py",
+    ]  # fmt: skip
+    assert (target / "in").read_bytes() == b"x"
+    assert [bool((target / name).stat().st_mode & 0o100) for name in ("run.sh", "src/app.py")] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "said"),
     [

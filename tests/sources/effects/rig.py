@@ -12,11 +12,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
+import prometheus_client
 from kubernetes import client as kubernetes
 
 import kube
-from controllers.sources import mongo
+from controllers.sources import metrics, mongo
+from controllers.sources.ci import serving as ci
 from controllers.sources.effects import ledger, performer, pushes, targets, tools, wire
+from controllers.sources.http import routes
 from crds import runtoken, scope
 from kb import client as kb
 from tests.sources.api import serving
@@ -38,6 +41,11 @@ class Rig:
         self._means = tools.Means(load=knowledge.fetch, tls=tls, plain=True, wall=self.wall, monotonic=lambda: 0.0)
         self._targets = targets.Targets(api)
         self.does = performer.Performer(self.entries, self._targets, self._means, seconds=30, wall=self.wall)
+
+    def checks(self) -> list[routes.Served]:
+        """The route of checks of commits."""
+        means = ci.Means(self._means.tls, True, self.wall, lambda: 0.0)
+        return ci.Ci(self._targets, means, metrics.Metrics(prometheus_client.CollectorRegistry())).served
 
     def push_by(self, shared: pushes.Pushes) -> None:
         """Of a process that has clones."""

@@ -45,6 +45,8 @@ class World:
         self.now = datetime(2026, 11, 26, 12, 0, 0, tzinfo=UTC)
         self.rows: dict[str, list[dict[str, Any]]] = {}
         """Of a Git host, by path: issues and comments."""
+        self.answers: dict[str, Any] = {}
+        """What else it answers, by path."""
         self.calls: list[tuple[str, str, Any]] = []
         """Method, path and body of what was asked to change something."""
         self.headers: list[Mapping[str, str]] = []
@@ -138,6 +140,8 @@ class World:
         return web.json_response(found, status=status, headers=headers)
 
     def _read(self, path: str, query: Mapping[str, str]) -> Any:
+        if path in self.answers:
+            return self.answers[path]
         if path in self.rows:
             size = int(query.get("per_page", query.get("limit", "50")))
             start = (int(query.get("page", "1")) - 1) * size

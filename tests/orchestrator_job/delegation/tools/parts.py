@@ -28,6 +28,7 @@ from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import memory, world
 from tests.kb.http import whole
+from tests.kb.ingest import trees
 from tests.orchestrator_job import job
 from tests.sources.api import serving
 
@@ -108,14 +109,15 @@ async def parts(
     """Without a sources process."""
     content = memory.Content()
     verifier = runtoken.Verifier(lambda: serving.KEYS, lambda: serving.NOW, runtoken.KNOWLEDGE_BASE)
-    async with world.opened(folder / "kb", router, clock, meters, memory.Vectors(), content) as known:
+    async with (
+        world.opened(folder / "kb", router, clock, meters, memory.Vectors(), content) as known,
+        contextlib.AsyncExitStack() as stack,
+    ):
         gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, known.shut, verifier)
         looking = exploring.Exploring(known.finder(search.Breadth()), known.graph, known.vectors, known.aliases)
+        more = [*looking.routes(), *trees.routes(known, meters, clock, database, stack)]
         async with (
-            whole.over(known, meters, clock, database=database, gate=gate, ingests=True, more=looking.routes()) as (
-                _,
-                raw,
-            ),
+            whole.over(known, meters, clock, database=database, gate=gate, ingests=True, more=more) as (_, raw),
             httpx.AsyncClient(trust_env=False, timeout=60) as http,
         ):
             token = serving.run_token(uid=uid)

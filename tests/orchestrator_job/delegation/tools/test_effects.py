@@ -86,6 +86,22 @@ async def test_a_comment_is_written_once_by_however_many_processes(run: Run) -> 
     assert len(run.rig.world.rows[f"{ISSUES}/1/comments"]) == 2
 
 
+async def test_an_issue_is_changed_in_what_was_given_and_once(run: Run) -> None:
+    [issue] = run.rig.world.rows[ISSUES]
+    issue |= {"title": "Old", "body": "Text.", "state": "open", "labels": [], "html_url": "https://git.example/1"}
+    run.rig.world.rows["/api/v1/repos/o/r/labels"] = [{"id": 7, "name": "bug"}]
+    given = {"connection": "tracker", "issue": "1", "title": "Better", "state": "closed", "labels": ["bug"]}
+    first = await run.does("update_issue", given)
+    assert first["text"].startswith("Done: updateIssue.")
+    assert first["result"] == {"issue": "1", "url": "https://git.example/1"}
+    assert (issue["title"], issue["state"], issue["body"]) == ("Better", "closed", "Text.")
+    assert [one["name"] for one in issue["labels"]] == ["bug"]
+    made = len(run.rig.world.calls)
+    run.made.store.database["orchestrator_ledger"].delete_many({})
+    assert await run.does("update_issue", given) == first
+    assert len(run.rig.world.calls) == made
+
+
 async def test_a_refusal_is_an_answer_and_nothing_happened(run: Run) -> None:
     given = {"connection": "tracker", "issue": "1", "text": "T", "repository": "o/other"}
     refused = await run.does("add_comment", given)

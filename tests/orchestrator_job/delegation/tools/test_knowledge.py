@@ -9,12 +9,14 @@ import pytest
 
 from crds import errors
 from kb import api, metrics
+from kb import client as kb_client
 from kb import mongo as kb_mongo
 from orchestrator_job import ledger
 from orchestrator_job.delegation.tools import bounds, knowledge, port
 from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import world
+from tests.kb.ingest import trees
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation.tools import parts
 
@@ -53,7 +55,9 @@ async def test_evidence_is_found_read_and_kept_back_by_rules(made: parts.Parts) 
     assert rest.text.endswith(text[-20:])
     assert (await parts.called(tools, "read_source", sourceUrn="email::none")).failed
     related = await parts.called(tools, "related", keys=["file::module3.py"], hops=1)
-    assert not related.failed
+    assert (related.text, related.data) == ("email::m1@acme.com mentions file:module3.py", {"edges": 1})
+    alone = await parts.called(tools, "related", keys=["file::none.py"])
+    assert (alone.text, alone.data) == ("The graph relates nothing to these keys.", {"edges": 0})
     for rule in ("enforce: never-use-kind email", "enforce: never-use-source email::*"):
         made.rules = rule
         tools, _ = await made.box()
@@ -139,3 +143,55 @@ def test_what_is_left_out_of_an_answer_is_said() -> None:
 
     assert knowledge.joined([piece(6, "cdef"), piece(0, "abcd")]) == "abcd\n\ncdef"
     assert knowledge.joined([piece(2, "cdef"), piece(0, "abcd")]) == "abcdef"
+
+
+async def test_code_is_asked_about_with_places_and_the_commit_they_are_of(made: parts.Parts) -> None:
+    tests = {
+        "tests/test_square.py": "from app.square import side\n\n\ndef test_side() -> None:\n    assert side() == 1.0\n"
+    }
+    owner = kb_client.Client(made.kb_url, made.http, attempts=1)
+    sent = trees.tree({**trees.FILES, **tests}, scope=parts.SCOPE)
+    reply = await owner.code.structure(sent)
+    assert (reply.state, reply.stored) == ("Done", len(sent.files))
+    tools, _ = await made.box()
+    head = f"acme/shop main at {'a' * 12}"
+    side = "app/square.py:9 function app.square.side"
+
+    where = await parts.called(tools, "code_where", text="the area of a Square is wrong")
+    assert where.text.splitlines()[:2] == [head, "Files:"]
+    assert where.text.splitlines()[2].endswith(" app/square.py")
+    assert "app/square.py:5 method app.square.Square.area" in where.text.partition("Functions:")[2]
+    assert where.data == {"repository": "acme/shop", "branch": "main", "commit": "a" * 40}
+    assert where.sources == ("git_branch::acme/shop@main",)
+
+    callers = await parts.called(tools, "code_callers", symbol="side")
+    assert callers.text.splitlines()[:2] == [head, side]
+    assert {one.partition(" calls ")[0].partition(": ")[2] for one in callers.text.splitlines()[2:]} == {
+        "app/square.py:5 method app.square.Square.area", "tests/test_square.py:4 function tests.test_square.test_side",
+    }  # fmt: skip
+    page = await parts.called(tools, "code_callers", symbol="side", limit=1)
+    assert page.text.splitlines()[-1] == "[2 in all. Go on with after=1.]"
+
+    callees = await parts.called(tools, "code_callees", symbol="Square.area")
+    assert callees.text.splitlines()[1:] == [
+        "app/square.py:5 method app.square.Square.area",
+        f"line 6: app/square.py:5 method app.square.Square.area calls {side}",
+    ]
+    assert "No calls are known." in (await parts.called(tools, "code_callees", symbol="side")).text
+
+    impact = await parts.called(tools, "code_impact", symbol="side", depth=1)
+    lines = impact.text.splitlines()
+    assert lines[1] == side
+    assert lines[lines.index("Tests to run:") + 1 :] == ["tests/test_square.py"]
+    assert any(one.startswith("1 steps") and "Square.area" in one for one in lines)
+
+    outline = await parts.called(tools, "code_outline", near=["app/square.py"], tokens=200)
+    assert outline.text.startswith(head)
+    assert "side" in outline.text
+
+    for name, given in (("code_callers", {"symbol": "nothing.at.all"}), ("code_outline", {"branch": "gone"})):
+        assert (await parts.called(tools, name, **given)).failed, name
+    made.rules = "enforce: never-use-source git_branch::acme/shop@main"
+    tools, _ = await made.box()
+    kept = await parts.called(tools, "code_where", text="area")
+    assert (kept.text, kept.failed, kept.sources) == ("A hard rule keeps this branch back.", True, ())

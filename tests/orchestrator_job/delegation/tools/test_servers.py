@@ -12,9 +12,10 @@ import pytest
 from aiohttp import web
 
 from crds import scope
+from crds import tools as run_tools
 from kb import metrics
 from kb import mongo as kb_mongo
-from orchestrator_job.delegation.tools import mcp, port, settings
+from orchestrator_job.delegation.tools import mcp, port
 from router import client as router_client
 from tests.kb import clock as clocks
 from tests.orchestrator_job import job
@@ -66,12 +67,12 @@ async def test_listed_tools_are_offered_by_their_servers_schema_and_called(made:
 
 async def test_no_other_client_and_no_server_that_is_away() -> None:
     here = scope.Scope(client_id="acme")
-    away = settings.Server.model_validate(server("http://127.0.0.1:9/mcp"))
+    away = run_tools.Server.model_validate(server("http://127.0.0.1:9/mcp"))
     tools, problems = await mcp.listed([away], here)
     assert (tools, len(problems)) == ([], 1)
     assert problems[0].startswith("The server wiki does not answer")
     for clients in (["other"], ["acme-2"], []):
-        closed = settings.Server.model_validate(server("http://127.0.0.1:9/mcp", clients=clients))
+        closed = run_tools.Server.model_validate(server("http://127.0.0.1:9/mcp", clients=clients))
         assert await mcp.listed([closed], here) == ([], [])
 
 
@@ -83,7 +84,7 @@ async def test_a_server_that_breaks_the_rules_is_away(status: int) -> None:
     application = web.Application()
     application.router.add_route("*", "/mcp", answer)
     async with serving.listening(application) as base:
-        broken = settings.Server.model_validate(server(f"{base}/mcp", seconds=2))
+        broken = run_tools.Server.model_validate(server(f"{base}/mcp", seconds=2))
         tools, problems = await mcp.listed([broken], scope.Scope(client_id="acme"))
     assert (tools, len(problems)) == ([], 1)
 
@@ -94,7 +95,7 @@ async def test_a_server_that_breaks_the_rules_is_away(status: int) -> None:
 )
 def test_what_is_no_server_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        settings.Server.model_validate({**server("http://h/mcp"), **wrong})
+        run_tools.Server.model_validate({**server("http://h/mcp"), **wrong})
 
 
 def test_what_few_runs_need_is_not_imported_with_the_box() -> None:

@@ -1,0 +1,77 @@
+"""How far the tools of a run's agents reach: what the chart's `job.tools` says, as the operator checks it and the run
+reads it (docs/tools.md)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel, to_snake
+
+_Pattern = Annotated[str, Field(min_length=1, max_length=320)]
+_Patterns = Annotated[tuple[_Pattern, ...], Field(max_length=1000)]
+_Connection = Annotated[str, Field(max_length=253, pattern=r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$")]
+
+
+class Server(BaseModel):
+    """A server of the Model Context Protocol (streamable HTTP). `clients` and `tools` are allow-lists, in which `*`
+    stands for any text; `readOnly`: its tools change nothing outside, and calls need no approval."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+    url: Annotated[str, Field(pattern=r"^https?://[^/\s@]+(/\S*)?$", max_length=2000)]
+    clients: _Patterns
+    tools: _Patterns
+    read_only: bool = False
+    seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
+
+
+class Tools(BaseModel):
+    """A list of patterns that is empty allows all, but for `fetch_hosts`: without one, no page is fetched."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fetch_hosts: _Patterns = ()
+    """Hosts whose pages may be fetched, as in `*.example.com`; `*`: any."""
+    mail_recipients: _Patterns = ()
+    """Addresses that mails may go to, as in `*@example.com`."""
+    tracker_repositories: _Patterns = ()
+    """CONNECTION/REPOSITORY (CONNECTION/ where a call names none) of issues, as in `team-issues/*`."""
+    wiki_pages: _Patterns = ()
+    """CONNECTION/PAGE of pages that may be edited."""
+    push_branches: _Patterns = ()
+    """CONNECTION/BRANCH that may be pushed, as in `storage-commits/jervis/*`."""
+    mail_connection: _Connection = ""
+    """The Connection that is used where a call names none; empty: a call names one."""
+    tracker_connection: _Connection = ""
+    wiki_connection: _Connection = ""
+    git_connection: _Connection = ""
+    ci_connection: _Connection = ""
+    """Of checks; empty: `tracker_connection`."""
+    clone_bytes: Annotated[int, Field(ge=1 << 20)] = 512 << 20
+    """Largest clone with its files."""
+    change_bytes: Annotated[int, Field(ge=1 << 10, le=12 << 20)] = 4 << 20
+    """Largest bundle of a workspace's changes; they are kept in one document of MongoDB."""
+    vulnerabilities: Annotated[Path | None, BeforeValidator(lambda given: given or None)] = None
+    """A file of OSV records (JSON, JSON lines, or a ZIP of JSON files); None: dependencies are listed, not judged."""
+    mcp_servers: Annotated[tuple[Server, ...], Field(max_length=20)] = ()
+
+    def variables(self) -> dict[str, str]:
+        """What differs from the defaults as variables of a run, `JERVIS_<FIELD>`; lists as JSON."""
+        chosen = self.model_dump_json(exclude_defaults=True, by_alias=True)
+        found: dict[str, Any] = json.loads(chosen)
+        return {
+            f"JERVIS_{name.upper()}": value if isinstance(value, str) else json.dumps(value)
+            for name, value in found.items()
+        }
+
+
+def _snake(given: Any) -> Any:
+    return {to_snake(name): value for name, value in given.items()} if isinstance(given, dict) else given
+
+
+Chosen = Annotated[Tools, BeforeValidator(_snake)]
+"""With fields named as in the chart."""

@@ -1,0 +1,208 @@
+"""The state of the task's namespace of the cluster, as the operator shows it to the run's token: read-only.
+
+The run itself has no access to the Kubernetes API. What a namespace holds was written by others, so all of it is data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any
+
+import httpx
+import pydantic
+from pydantic import Field
+
+from controllers.sources import client as sources_client
+from crds import addresses, clusterstate, errors, provisions
+from crds.clusterstate import Part
+from orchestrator_job.delegation.tools import bounds, port
+
+KIND = "cluster"
+_BUSY = frozenset({408, 425, 429, 502, 503, 504})
+_NAME = r"^([a-z0-9.-]{1,253})?$"
+
+
+class Away(errors.Operational):
+    """The operator does not answer, or asks for a pause."""
+
+
+class ClusterState(port.Arguments):
+    """`what` are parts of the namespace, `name` a part of the names of objects. With `log`, the name of a pod, the last
+    `lines` of its log are read instead; `previous`: of the container before its last restart."""
+
+    what: Annotated[tuple[Part, ...], Field(max_length=len(Part))] = (Part.PODS, Part.WORKLOADS, Part.EVENTS)
+    name: Annotated[str, Field(pattern=_NAME)] = ""
+    limit: Annotated[int, Field(ge=1, le=clusterstate.MOST)] = clusterstate.USUAL
+    log: Annotated[str, Field(pattern=_NAME)] = ""
+    container: Annotated[str, Field(pattern=_NAME)] = ""
+    previous: bool = False
+    lines: Annotated[int, Field(ge=1, le=clusterstate.LOG_LINES)] = 100
+
+
+class Cluster:
+    """The tool. `logs`: whether the namespace allows its logs to be read."""
+
+    name = "cluster_state"
+    arguments = ClusterState
+
+    def __init__(
+        self,
+        url: str,
+        http: httpx.AsyncClient,
+        token: sources_client.Token,
+        namespace: str,
+        rules: provisions.Provisions,
+        *,
+        logs: bool,
+    ) -> None:
+        self._base, self._http, self._token = url.rstrip("/"), http, token
+        self._source, self._rules = f"cluster::{namespace}", rules
+        more = "; log: the end of a pod's log" if logs else "; logs cannot be read"
+        self.description = f"State of the task's namespace of the cluster: {', '.join(Part)}{more}. Read-only."
+
+    async def read(self, given: ClusterState, place: port.Place) -> port.Result:
+        """What is asked for. Raises `Away`."""
+        if not self._rules.shows(self._source, KIND):
+            return bounds.failed("A hard rule keeps this back.")
+        if given.log:
+            asked = {"container": given.container, "previous": str(given.previous).lower(), "lines": str(given.lines)}
+            answer = await self._ask(f"/logs/{given.log}", {name: value for name, value in asked.items() if value})
+        else:
+            asked = {"parts": ",".join(given.what), "name": given.name, "limit": str(given.limit)}
+            answer = await self._ask("", {name: value for name, value in asked.items() if value})
+        if not answer.is_success:
+            return _refused(answer)
+        try:
+            if given.log:
+                shown = log_text(clusterstate.Log.model_validate_json(answer.content))
+            else:
+                shown = text(clusterstate.State.model_validate_json(answer.content))
+        except pydantic.ValidationError:
+            return bounds.failed("The operator's answer is no state of a namespace.")
+        rest = "Give `name`, fewer parts, or a smaller limit."
+        return port.Result(bounds.cut(shown, rest=rest), data={"provenance": "retrieved"}, sources=(self._source,))
+
+    async def _ask(self, path: str, query: Mapping[str, str]) -> httpx.Response:
+        url = f"{self._base}/api/v1/cluster-state{path}"
+        try:
+            answer = await self._http.get(url, params=query, headers={"Authorization": f"Bearer {self._token()}"})
+        except httpx.HTTPError as error:
+            where = addresses.shown(self._base)
+            raise Away(f"the operator at {where} did not answer: {type(error).__name__}") from error
+        if answer.status_code in _BUSY:
+            pause = answer.headers.get("Retry-After", "")
+            raise Away(_said(answer)[0], retry_after=float(pause) if pause.isdigit() else None)
+        return answer
+
+
+def _said(answer: httpx.Response) -> tuple[str, str]:
+    """Message and remedy of an error."""
+    try:
+        problem = answer.json()["error"]
+        return str(problem["message"]), str(problem.get("remedy") or "")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"HTTP {answer.status_code}", ""
+
+
+def _refused(answer: httpx.Response) -> port.Result:
+    message, remedy = _said(answer)
+    return bounds.failed(errors.Permanent(message, remedy=remedy or None))
+
+
+def text(state: clusterstate.State) -> str:
+    """For the model: a line for each thing, what is empty is left out. Pure."""
+    lines = [f"Namespace {state.namespace}"]
+    for part in Part:
+        listed: Any = getattr(state, part.value)
+        if listed is None:
+            continue
+        lines.append(f"{part.value}:" if listed.items else f"{part.value}: none")
+        for one in listed.items:
+            lines += _WRITTEN[part](one)
+        lines += [f"  [{listed.left_out} more are left out]"] if listed.left_out else []
+        lines += [f"  [not read: {listed.unread}]"] if listed.unread else []
+    return "\n".join(lines)
+
+
+def log_text(log: clusterstate.Log) -> str:
+    """For the model. Pure."""
+    named = f", container {log.container}" if log.container else ""
+    before = ", before its last restart" if log.previous else ""
+    begun = ["[lines at the beginning are left out]"] if log.cut else []
+    return "\n".join([f"Log of pod {log.pod}{named}{before}:", *begun, log.text.strip("\n") or "(empty)"])
+
+
+def _pod(one: clusterstate.Pod) -> Iterable[str]:
+    yield f"- {one.name}: {_told(one.phase, one.reason)}, {one.ready} ready" + _rest(
+        {"owner": one.owner, "node": one.node, "created": one.created_at, "deleting": one.deleting and "yes",
+         "message": one.message}
+    )  # fmt: skip
+    yield from _conditions(one.conditions)
+    for each in one.containers:
+        since = {"since": each.since, "image": each.image, "limits": _pairs(each.limits), "message": each.message}
+        state = _told(each.state or "not started", each.reason)
+        yield f"    {each.kind} {each.name}: {state}, {each.restarts} restarts{_rest(since)}"
+        for name, ended in (("ended", each.ended), ("before the last restart", each.last)):
+            if ended is not None:
+                code = {"exit code": ended.exit_code, "signal": ended.signal, "at": ended.finished_at}
+                yield f"      {name}: {ended.reason or 'ended'}{_rest({**code, 'message': ended.message})}"
+
+
+def _workload(one: clusterstate.Workload) -> Iterable[str]:
+    numbers = {
+        "desired": one.desired, "ready": one.ready, "updated": one.updated, "available": one.available,
+        "active": one.active, "failed": one.failed, "suspended": one.suspended and "yes",
+        "latest version seen": "" if one.observed else "no", "schedule": one.schedule,
+        "last scheduled": one.last_scheduled_at, "last success": one.last_success_at, "started": one.started_at,
+        "ended": one.ended_at, "created": one.created_at, "images": " ".join(one.images),
+    }  # fmt: skip
+    yield f"- {one.kind} {one.name}{_rest(numbers)}"
+    yield from _conditions(one.conditions)
+
+
+def _event(one: clusterstate.Event) -> Iterable[str]:
+    yield f"- {one.last_at} {one.type} {one.reason} {one.about} (x{one.count}, {one.source}): {one.message}"
+
+
+def _service(one: clusterstate.Service) -> Iterable[str]:
+    ends = "endpoints not read" if one.ready is None else f"{one.ready} endpoints ready, {one.not_ready} not"
+    yield f"- {one.name}: {one.type} {' '.join(one.ports)}, {ends}"
+
+
+def _volume(one: clusterstate.Volume) -> Iterable[str]:
+    sizes = {"requested": one.requested, "capacity": one.capacity, "class": one.storage_class}
+    yield f"- {one.name}: {one.phase}{_rest(sizes)}"
+    yield from _conditions(one.conditions)
+
+
+def _quota(one: clusterstate.Quota) -> Iterable[str]:
+    yield f"- {one.name}: " + ", ".join(f"{name} {one.used.get(name, '?')}/{most}" for name, most in one.hard.items())
+
+
+def _conditions(found: Iterable[clusterstate.Condition]) -> Iterable[str]:
+    for one in found:
+        yield f"    {one.type} {one.status}{_rest({'reason': one.reason, 'since': one.since, 'message': one.message})}"
+
+
+def _told(state: str, reason: str) -> str:
+    return f"{state} ({reason})" if reason else state
+
+
+def _rest(values: Mapping[str, object]) -> str:
+    # A number of none is said: 0 equals False.
+    shown = {name: value for name, value in values.items() if value is not None and value is not False and value != ""}
+    return "".join(f", {name}: {_line(value)}" for name, value in shown.items())
+
+
+def _line(value: object) -> str:
+    return " ".join(str(value).split())
+
+
+def _pairs(values: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+_WRITTEN: Mapping[Part, Callable[[Any], Iterable[str]]] = {
+    Part.PODS: _pod, Part.WORKLOADS: _workload, Part.EVENTS: _event, Part.SERVICES: _service, Part.VOLUMES: _volume,
+    Part.QUOTAS: _quota,
+}  # fmt: skip

@@ -1,0 +1,153 @@
+"""Who may ask, what may be asked, and how much: over an apiserver that answers by path."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controllers.clusterstate import http, reading
+from crds import clusterstate, runtoken
+from tests.controllers.clusterstate.wire import NAMESPACE, OWN, TEAM, Apiserver, Place, apiserver, opened, token
+
+
+@pytest.fixture
+async def server() -> Apiserver:
+    return Apiserver()
+
+
+@pytest.fixture
+async def place(server: Apiserver) -> AsyncIterator[Place]:
+    async with apiserver(server) as api, opened(api, logs=(NAMESPACE,)) as made:
+        yield made
+
+
+async def test_only_a_run_that_acts_for_its_whole_scope_is_answered(place: Place, server: Apiserver) -> None:
+    old = tuple(one for one in runtoken.AUDIENCE if one != runtoken.OPERATOR)
+    refused = [
+        ("none", 401), ("a.b.c", 401), (token(audience=old), 401), (token(OWN), 403),
+        (token(principals=("user:ann",)), 403), (token(repository="o/r"), 403), (token(sandbox=True), 403),
+    ]  # fmt: skip
+    for given, status in refused:
+        for path in ("", "/logs/router-1"):
+            answer = await place.ask(path, given)
+            assert answer.status_code == status, (given, answer.text)
+            assert answer.json()["error"]["field"] == "Authorization"
+    assert server.asked == []
+    assert place.counted() == {("state", "refused"): 7, ("log", "refused"): 7}
+    assert (await place.ask()).status_code == 200
+    # The namespace is the token's, and of no argument.
+    assert {path.split("/namespaces/")[1].split("/")[0] for path, _ in server.asked} == {NAMESPACE}
+
+
+async def test_the_release_s_own_namespace_is_shown_where_it_is_named(server: Apiserver) -> None:
+    async with apiserver(server) as api, opened(api, namespaces=(OWN,), logs=(reading.EVERYWHERE,)) as place:
+        assert (await place.ask(given=token(OWN))).status_code == 200
+        assert (await place.ask()).status_code == 403
+        assert (await place.ask("/logs/x")).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "field"),
+    [
+        ("", {"parts": "pods,secrets"}, "parts"),
+        ("", {"parts": "configmaps"}, "parts"),
+        ("", {"limit": "0"}, "limit"),
+        ("", {"limit": "101"}, "limit"),
+        ("", {"name": "a/../b"}, "name"),
+        ("", {"namespace": "team-b"}, "namespace"),
+        ("/logs/router-1", {"lines": "501"}, "lines"),
+        ("/logs/router-1", {"previous": "yes"}, "previous"),
+        ("/logs/router-1", {"container": "../x"}, "container"),
+        ("/logs/Router", {}, "pod"),
+        ("/logs/..%2Fsecrets", {}, "pod"),
+    ],
+)
+async def test_a_wrong_parameter_reaches_no_apiserver(
+    place: Place, server: Apiserver, path: str, query: dict[str, str], field: str
+) -> None:
+    answer = await place.ask(path, **query)
+    assert (answer.status_code, answer.json()["error"]["field"], server.asked) == (400, field, [])
+
+
+async def test_what_is_read_and_shown_is_bounded(place: Place, server: Apiserver) -> None:
+    pods = [{"metadata": {"name": f"router-{at:04}"}, "spec": {}} for at in range(reading.LOOKED_AT)]
+    server.lists[f"{TEAM}/pods"], server.left = pods, 70
+    found = clusterstate.State.model_validate((await place.ask(parts="pods,events", limit="100")).json())
+    assert found.pods is not None
+    assert found.events is not None
+    assert (len(found.pods.items), found.pods.left_out) == (100, 400 + 70)
+    assert found.pods.unread == "only 500 pods were looked at"
+    asked = [path.rpartition("/")[2] for path, _ in server.asked]
+    assert (asked.count("pods"), asked.count("events")) == (1, reading.EVENT_PAGES)
+    assert {query["limit"] for _, query in server.asked} == {"500"}
+    named = clusterstate.State.model_validate((await place.ask(parts="pods", name="r-000")).json())
+    assert named.pods is not None
+    # Of those that were not looked at it is not known which have the name.
+    assert ([one.name for one in named.pods.items][:2], named.pods.left_out) == (["router-0000", "router-0001"], 0)
+    assert named.workloads is None
+
+
+async def test_a_right_that_is_missing_leaves_out_its_part_alone(place: Place, server: Apiserver) -> None:
+    server.refuses[f"{TEAM}/events"] = 403
+    server.refuses[f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"] = 403
+    server.lists[f"{TEAM}/services"] = [{"metadata": {"name": "router"}, "spec": {"ports": [{"port": 80}]}}]
+    found = clusterstate.State.model_validate((await place.ask(parts="pods,events,services")).json())
+    assert found.pods is not None
+    assert found.events is not None
+    assert found.services is not None
+    assert [one.name for one in found.pods.items] == ["router-1"]
+    assert found.events.unread.startswith("events: GET ")
+    assert (found.services.items[0].ready, found.services.items[0].ports) == (None, ("80/TCP",))
+    server.refuses[f"{TEAM}/pods"] = 503
+    away = await place.ask()
+    assert (away.status_code, away.headers["Retry-After"]) == (503, "5")
+
+
+async def test_the_end_of_a_log_is_shown_without_what_is_hidden(place: Place, server: Apiserver) -> None:
+    server.log = [*(f"line {at}" for at in range(1000)), "uses value-of-key", "password=hunter2"]
+    answer = await place.ask("/logs/router-1", container="router", previous="true", lines="4")
+    assert answer.json() == {
+        "namespace": NAMESPACE, "pod": "router-1", "container": "router", "previous": True, "cut": False,
+        "text": "line 998\nline 999\nuses ***\npassword=***\n",
+    }  # fmt: skip
+    [(_, query)] = [one for one in server.asked if one[0].endswith("/log")]
+    assert (query["previous"], query["container"], query["tailLines"]) == ("true", "router", "4")
+    assert place.counted() == {("log", "ok"): 1}
+
+
+async def test_a_log_of_long_lines_ends_where_it_ends(place: Place, server: Apiserver) -> None:
+    server.log = [f"{at} {'x' * 3000}" for at in range(200)]
+    shown = clusterstate.Log.model_validate((await place.ask("/logs/router-1", lines="200")).json())
+    assert shown.cut
+    assert len(shown.text) == clusterstate.LOG_CHARS
+    assert shown.text.rstrip().rpartition("\n")[2].startswith("199 ")
+    sizes = [query["tailLines"] for path, query in server.asked if path.endswith("/log")]
+    assert sizes == ["200", "50"]
+
+
+async def test_there_are_logs_only_where_the_namespace_allows_them(server: Apiserver) -> None:
+    async with apiserver(server) as api, opened(api, logs=("team-b",)) as place:
+        answer = await place.ask("/logs/router-1")
+        assert (answer.status_code, server.asked) == (403, [])
+        assert "logNamespaces" in answer.json()["error"]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("status", "answered", "code"),
+    [(400, 404, "not_found"), (404, 404, "not_found"), (403, 403, "forbidden"), (500, 503, "unavailable")],
+)
+async def test_a_log_that_there_is_not_is_said(
+    place: Place, server: Apiserver, status: int, answered: int, code: str
+) -> None:
+    server.refuses[f"{TEAM}/pods/router-1/log"] = status
+    answer = await place.ask("/logs/router-1")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (answered, code)
+
+
+async def test_the_runs_of_a_namespace_have_a_rate(place: Place, server: Apiserver) -> None:
+    statuses = [(await place.ask(parts="quotas")).status_code for _ in range(http.REQUESTS_AT_ONCE + 2)]
+    assert statuses == [200] * http.REQUESTS_AT_ONCE + [429, 429]
+    assert (await place.ask(given=token("team-b"), parts="quotas")).status_code == 200
+    place.clock += 1.0
+    assert (await place.ask(parts="quotas")).status_code == 200

@@ -1,0 +1,128 @@
+"""The two paths on a port, before any apiserver, with tokens of runs; and an apiserver that answers by path."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import prometheus_client
+from aiohttp import web
+from kubernetes import client as kubernetes
+
+import kube
+from controllers import metrics
+from controllers.clusterstate import http, reading
+from crds import runtoken, scope
+from crds.pendingtask import Mode
+from crds.priority import Priority
+
+NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
+KEYS = runtoken.ring([b"a key of the tests of cluster state, 32"])
+NAMESPACE, OWN = "team-a", "jervis"
+TEAM = f"/api/v1/namespaces/{NAMESPACE}"
+POD = {
+    "metadata": {"name": "router-1"},
+    "spec": {"containers": [{"name": "router", "env": [{"name": "KEY", "value": "value-of-key"}]}]},
+}
+
+
+def token(namespace: str = NAMESPACE, *, audience: tuple[str, ...] = runtoken.AUDIENCE, **more: Any) -> str:
+    """Of a run whose task is in `namespace`."""
+    run = runtoken.Run(
+        task_uid="0b7f",
+        namespace=namespace,
+        attempt=1,
+        scope=scope.Scope(client_id="acme"),
+        mode=Mode.BACKGROUND,
+        ceiling=Priority.P1,
+        **more,
+    )
+    return runtoken.Signer(lambda: KEYS, lambda: NOW).sign(run, timedelta(hours=1), audience)
+
+
+class Apiserver:
+    """`lists` by path; `log` are the lines of every log. `asked` has each path with its query."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[Any]] = {f"{TEAM}/pods": [POD]}
+        self.log: list[str] = []
+        self.left = 0
+        self.refuses: dict[str, int] = {}
+        self.asked: list[tuple[str, dict[str, str]]] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append((request.path, dict(request.query)))
+        if status := self.refuses.get(request.path):
+            return web.json_response({"kind": "Status", "code": status, "message": "no"}, status=status)
+        if request.path.endswith("/log"):
+            lines = "".join(f"{one}\n" for one in self.log[-int(request.query["tailLines"]) :])
+            return web.Response(body=lines.encode()[: int(request.query["limitBytes"])])
+        found = self.lists.get(request.path, [])
+        metadata = {"continue": "more", "remainingItemCount": self.left} if self.left else {}
+        return web.json_response({"items": found, "metadata": metadata})
+
+
+@contextlib.asynccontextmanager
+async def apiserver(made: Apiserver) -> AsyncIterator[kube.Kube]:
+    application = web.Application()
+    application.router.add_get("/{path:.*}", made.answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    loaded: Any = kubernetes.Configuration()
+    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    session = kube.session(loaded)
+    try:
+        yield kube.Kube(loaded, session, fence=lambda: None)
+    finally:
+        await session.close()
+        await runner.cleanup()
+
+
+class Place:
+    """`clock` is the monotonic time of the port."""
+
+    def __init__(self) -> None:
+        self.clock, self.url = 0.0, ""
+        self.measured = metrics.Metrics(prometheus_client.CollectorRegistry())
+        self.client: httpx.AsyncClient
+
+    async def ask(self, path: str = "", given: str | None = None, **query: str) -> httpx.Response:
+        """GET of a path below /api/v1/cluster-state."""
+        headers = {"Authorization": f"Bearer {token() if given is None else given}"}
+        return await self.client.get(f"/api/v1/cluster-state{path}", params=query, headers=headers)
+
+    def counted(self) -> dict[tuple[str, str], float]:
+        [family] = self.measured.cluster_reads.collect()
+        found = (one for one in family.samples if one.name.endswith("_total"))
+        return {(one.labels["what"], one.labels["outcome"]): one.value for one in found}
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    api: kube.Kube,
+    *,
+    namespaces: tuple[str, ...] = (),
+    logs: tuple[str, ...] = (),
+    keys: runtoken.Ring = KEYS,
+) -> AsyncIterator[Place]:
+    """Over an apiserver, for tokens that are signed with `keys`."""
+    place, application = Place(), web.Application()
+    allowed = reading.Allowed(OWN, frozenset(namespaces), frozenset(logs))
+    verifier = runtoken.Verifier(lambda: keys, lambda: NOW, runtoken.OPERATOR)
+    served = http.ClusterStateHttp(
+        reading.Reading(api, allowed), verifier, place.measured, monotonic=lambda: place.clock
+    )
+    served.serve(application)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    place.url = base = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=30) as place.client:
+            yield place
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,87 @@
+"""The route of checks in front of an apiserver with Connections, and hosts that answer by path."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import prometheus_client
+from aiohttp import web
+from kubernetes import client as kubernetes
+
+import kube
+from controllers.sources import client, metrics
+from controllers.sources.ci import serving
+from controllers.sources.effects import targets
+from tests.sources.api import serving as api
+from tests.sources.effects.world import World
+
+SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
+
+
+class Pages(list[Any]):
+    """The answers to a path, one for each page."""
+
+
+class Hosts(World):
+    """`answers` may be `Pages`; `refuses` has the status of a path that is refused. `asked` is what was asked, with its
+    query."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses: dict[str, int] = {}
+        self.asked: list[tuple[str, dict[str, str]]] = []
+
+    def _read(self, path: str, query: Mapping[str, str]) -> Any:
+        self.asked.append((path, dict(query)))
+        found = super()._read(path, query)
+        return found[int(query.get("page", "1")) - 1] if isinstance(found, Pages) else found
+
+    async def _host(self, request: web.Request) -> web.Response:
+        path = request.raw_path.partition("?")[0]
+        if path in self.refuses:
+            return web.json_response({"message": "no"}, status=self.refuses[path])
+        answer = await super()._host(request)
+        found, page = self.answers.get(path), int(request.query.get("page", "1"))
+        if isinstance(found, Pages) and page < len(found):
+            # Of another host, as behind a proxy.
+            answer.headers["Link"] = f'<https://other.example{path}?page={page + 1}>; rel="next"'
+        return answer
+
+
+def counted(measured: metrics.Metrics) -> dict[tuple[str, str], float]:
+    """Requests by type of Connection and outcome."""
+    [family] = measured.ci_reads.collect()
+    return {(one.labels["type"], one.labels["outcome"]): one.value for one in family.samples if "total" in one.name}
+
+
+class Place:
+    """`ask` is a run's client."""
+
+    def __init__(self, world: Hosts, measured: metrics.Metrics, base: str, http: httpx.AsyncClient) -> None:
+        self.world, self.measured, self.base, self.http = world, measured, base, http
+
+    def ask(self, **token: Any) -> client.Client:
+        return client.Client(self.base, self.http, lambda: api.run_token(**token))
+
+
+@contextlib.asynccontextmanager
+async def opened() -> AsyncIterator[Place]:
+    loaded: Any = kubernetes.Configuration()
+    async with Hosts().serving() as world, httpx.AsyncClient(trust_env=False, timeout=30) as http:
+        assert isinstance(world, Hosts)
+        loaded.host = world.url
+        session = kube.session(loaded)
+        try:
+            finds = targets.Targets(kube.Kube(loaded, session, fence=lambda: None))
+            wall = lambda: datetime(2026, 11, 26, 12, tzinfo=UTC)  # noqa: E731
+            means = serving.Means(ssl.create_default_context(), True, wall, lambda: 0.0)
+            measured = metrics.Metrics(prometheus_client.CollectorRegistry())
+            async with api.serving(serving.Ci(finds, means, measured).served) as served:
+                yield Place(world, measured, str(served.base_url).rstrip("/"), http)
+        finally:
+            await session.close()
