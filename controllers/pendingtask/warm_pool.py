@@ -214,6 +214,10 @@ class WarmPool:
                 made = await self._api.merge(kube.PODS, self._template.namespace, name, patch)
             except (kube.NotFound, kube.Conflict):
                 continue  # it is gone; its successor is marked in its turn
+            except kube.Forbidden as error:
+                # A release whose pool has been switched off may not change pods any more; the run works without.
+                log.warning("a pod does not get the labels of its run", pod=name, reason=error.message)
+                continue
             self.observe_pod(made)
 
     async def _delete(self, raw: Raw) -> None:
