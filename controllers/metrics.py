@@ -15,7 +15,7 @@ _KINDS = ("pendingtasks", "connections", "gpubackends")
 
 
 class Metrics:
-    """One attribute per metric family; all names start with jervis_operator_."""
+    """One attribute per metric family; names start with jervis_operator_, those of the pool with jervis_warm_pool_."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
@@ -146,6 +146,11 @@ class Metrics:
             registry=registry,
         )
         self.jobs_created = Counter(f"{_PREFIX}_jobs_created", "Jobs created", registry=registry)
+        self.warm_idle = Gauge("jervis_warm_pool_idle", "Pods that wait for a task", registry=registry)
+        self.warm_claimed = Counter("jervis_warm_pool_claimed", "Runs that got a waiting pod", registry=registry)
+        self.warm_misses = Counter(
+            "jervis_warm_pool_misses", "Runs that found no waiting pod in a pool with a size above 0", registry=registry
+        )
         self.events_dropped = Counter(
             f"{_PREFIX}_events_dropped",
             "Transitions without an Event: refused, or the apiserver was unavailable for a minute",

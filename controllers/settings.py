@@ -214,6 +214,10 @@ class Settings(BaseSettings):
     job_extra_volume_mounts: list[Shape] = Field(default_factory=list)
     job_deadline_seconds: Annotated[int, Field(ge=1)] = 3600
     """Of a task without activeDeadlineSeconds."""
+    warm_pool: Annotated[int, Field(ge=0, le=100)] = 0
+    """Pods that have started and wait for a run; 0: none."""
+    handover_url: str = "http://jervis-operator:9091"
+    """Where those pods ask this operator for their task: the address of `history_port`."""
     job_ttl_seconds: Annotated[int, Field(ge=0)] = 600
     """How long a Job stays after its result is recorded."""
     job_grace_seconds: Annotated[int, Field(ge=30)] = 60

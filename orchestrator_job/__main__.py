@@ -2,6 +2,8 @@
 
 Exit status: 0 finished (answered, or asks the user), 42 drained (to be resumed), 1 failed. A termination message is
 written in every case. The signal handlers are installed before slow imports, hence the imports inside functions.
+
+A pod of the warm pool imports everything first and then waits for its task (`warmth`).
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ def main() -> int:
     from crds import spans
     from orchestrator_job import errors, logs, outcome, settings
 
-    reporting = settings.Reporting()
+    reporting, waiting = settings.Reporting(), settings.Handover()
     try:
-        configured = settings.Settings()
+        configured = _handed(waiting, request) if waiting.url else settings.Settings()
+    except drain.Drained as error:
+        return _report(outcome.drained(error.reason), reporting, "", 0)
     except pydantic.ValidationError as error:
         logs.configure("info")
         problems = "; ".join(
@@ -47,6 +51,30 @@ def main() -> int:
     # Last: an unavailable collector must not delay the message to the operator.
     traced.close()
     return status
+
+
+def _handed(waiting: settings.Handover, request: drain.Request) -> settings.Settings:
+    """The settings of a run whose task comes later, once it is there."""
+    import asyncio
+
+    import httpx
+    import structlog
+
+    from orchestrator_job import logs, settings, warmth
+    from router import client
+
+    logs.configure("info")
+    warmth.imports()
+    structlog.get_logger("orchestrator_job").info("waiting for a task")
+
+    async def wait() -> settings.Settings:
+        request.attach(asyncio.get_running_loop())
+        async with httpx.AsyncClient(transport=client.few()) as http:
+            given = await warmth.task(waiting.url, client.token_file(waiting.token_file), request, http=http)
+        settings.adopt(given.environment, warmth.keep(given.token, waiting.keep))
+        return settings.Settings()
+
+    return asyncio.run(wait())
 
 
 def _run(

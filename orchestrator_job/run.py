@@ -33,6 +33,7 @@ from orchestrator_job import (
     patience,
     plan,
     planning,
+    reservation,
     rounds,
     standing,
     state,
@@ -87,12 +88,18 @@ class Run:
         self._kb = kb_client.Client(
             settings.kb_url, http, kb_client.token_file(settings.run_token_file), patient=True, attempts=1
         )
+        token = router_client.token_file(settings.run_token_file)
+        self._gpu: reservation.Reservation | None = None
+        if settings.priority is Priority.P0:  # others may not reserve
+            announced = router_client.Client(settings.router_url, http, token=token)
+            self._gpu = reservation.Reservation(announced, owner=f"run-{settings.task_uid}", model=settings.model)
         self._router = telemetry.Router(
             self._recorder,
             settings.router_url,
             http,
             mode=settings.mode.value,
-            token=router_client.token_file(settings.run_token_file),
+            token=token,
+            before=self._gpu.hold if self._gpu is not None else None,
         )
         self._guard = fence.Fence(database, settings.task_uid, settings.attempt, holder)
         self._store = artifacts.Artifacts(database, self._guard, now)
@@ -130,7 +137,12 @@ class Run:
         except crds.errors.JervisError as error:
             return outcome.of_error(error)
         finally:
-            await self._steps.flush()
+            try:
+                await self._steps.flush()
+            finally:
+                # Answered, failed, drained, or waiting for a person: nothing of this process asks a model any more.
+                if self._gpu is not None:
+                    await self._gpu.release()
 
     async def _work(self, request: drain.Request) -> outcome.Outcome:
         # The slow import runs beside the first requests, and the loop stays free to receive a signal.

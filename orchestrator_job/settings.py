@@ -5,6 +5,8 @@ The operator sets the first group on every Job; the second has defaults that a c
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +26,25 @@ class Reporting(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="JERVIS_", extra="ignore")
 
     termination_log: Path = Path("/dev/termination-log")
+
+
+class Handover(BaseSettings):
+    """Of a pod that was started before there was a task for it; without a URL the task is in the environment."""
+
+    model_config = SettingsConfigDict(env_prefix="JERVIS_HANDOVER_", extra="ignore")
+
+    url: str = ""
+    """Where the operator answers."""
+    token_file: str = ""
+    """The token by which the pod shows which one it is."""
+    keep: Path = Path("/var/run/jervis/token")
+    """Where the run's own token is written to."""
+
+
+def adopt(environment: Mapping[str, str], run_token_file: str) -> None:
+    """Make the variables of a task that came later those of this process, as if its Job had been made for the task."""
+    own = {name: value for name, value in environment.items() if name.startswith("JERVIS_")}
+    os.environ.update({**own, "JERVIS_RUN_TOKEN_FILE": run_token_file})
 
 
 class Settings(BaseSettings):

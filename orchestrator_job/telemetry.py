@@ -12,7 +12,7 @@ Source: https://github.com/open-telemetry/semantic-conventions-genai, v0.1.0 (`g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -124,9 +124,16 @@ class Router(router_client.Client):
     """The router's client whose model calls are spans; each retry is one of its own."""
 
     def __init__(
-        self, recorder: Recorder, base_url: str, http: httpx.AsyncClient, *, mode: str, token: Callable[[], str | None]
+        self,
+        recorder: Recorder,
+        base_url: str,
+        http: httpx.AsyncClient,
+        *,
+        mode: str,
+        token: Callable[[], str | None],
+        before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        super().__init__(base_url, http, mode=mode, token=token)
+        super().__init__(base_url, http, mode=mode, token=token, before=before)
         self._recorder = recorder
 
     async def converse(

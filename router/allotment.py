@@ -210,9 +210,10 @@ class Allotment:
     # Reservations.
 
     def announced(
-        self, owner: str, model: str, lease_id: str, fresh_id: str, now: float
+        self, owner: str, model: str, lease_id: str, fresh_id: str, now: float, *, spare_only: bool = False
     ) -> tuple[Answer, list[Effect]]:
-        """Reserve a GPU, or renew. `model` (normalised, may be empty) says what it is for."""
+        """Reserve a GPU, or renew. `model` (normalised, may be empty) says what it is for. With `spare_only` a new one
+        is made only where another backend is there for other models and no announcement keeps a GPU for this one."""
         for host in self._fleet.hosts.values():
             reservation = host.reservation
             if reservation is None or not reservation.meant(owner, lease_id):
@@ -236,7 +237,18 @@ class Allotment:
             reservation.model_set = host.residency.holding(model)[0] if host.residency.holding(model) else ""
             reservation.until, reservation.active = now + host.backend.durations.longest, now
             return Answer(Verdict.HELD, reservation), self._prepare(host, reservation, now)
+        if spare_only and (why := self._in_the_way(model)):
+            return Answer(Verdict.TAKEN, None, why), []
         return self._reserve(owner, model, fresh_id, now)
+
+    def _in_the_way(self, model: str) -> str:
+        """Why one more reservation for the model would be of no use, or do harm; "" if it would not. While a GPU is
+        reserved by an announcement its models are not changed: on the only backend all others would wait."""
+        hosts = [h for h in self._fleet.hosts.values() if h.backend.available]
+        kept = [h.reservation for h in hosts if not model or model in (h.backend.models or ())]
+        if any(one is not None and not one.implicit for one in kept):
+            return "a GPU is reserved for the model already"
+        return "" if len(hosts) > 1 else "no other backend is there for other models"
 
     def _reserve(self, owner: str, model: str, fresh_id: str, now: float) -> tuple[Answer, list[Effect]]:
         able = [

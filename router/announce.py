@@ -54,10 +54,10 @@ def routes(
     def moment(held: Reservation) -> datetime:
         return (wall() + timedelta(seconds=held.until - now())).astimezone(UTC)
 
-    def taken(held: Reservation | None) -> refusal.Refusal:
+    def taken(held: Reservation | None, why: str = "") -> refusal.Refusal:
         # Not by whom: with that name a stranger could pretend to be the owner.
         if held is None:
-            text = "every GPU that may be reserved is"
+            text = why or "every GPU that may be reserved is"
             return refusal.Refusal(409, text, retry_after=_RETRY, reason=Cause.RESERVED)
         left = max(1, round(held.until - now()))
         text = f"backend {held.backend!r} is reserved by another owner until {moment(held):%FT%TZ} at most"
@@ -75,7 +75,10 @@ def routes(
             permit.model_of(rights, request, body.model, model)
         try:
             async with asyncio.timeout(patience):
-                answer, error = await dispatcher.announce(owner, model, body.lease_id, ids())
+                # A run is in nothing's way, whatever it asks for: what it shows may be in the wrong hands.
+                answer, error = await dispatcher.announce(
+                    owner, model, body.lease_id, ids(), spare_only=body.spare_only or bool(request.identity.run)
+                )
         except TimeoutError as late:
             raise refusal.Refusal(
                 503,
@@ -84,7 +87,7 @@ def routes(
                 reason=Cause.NOT_READY,
             ) from late
         if answer.verdict is Verdict.TAKEN:
-            raise taken(answer.reservation)
+            raise taken(answer.reservation, answer.reason)
         if answer.reservation is None or error:
             raise refusal.Refusal(503, error or answer.reason, retry_after=_RETRY, reason=Cause.NOT_READY)
         held = answer.reservation
@@ -155,8 +158,10 @@ def _read(request: Request, shape: type[_Body]) -> _Body:
 
 
 def _owner(request: Request, owner: str) -> str:
-    """The reservation's owner: the caller's identity and the name that it chose. Raises Refusal."""
-    name = request.identity.name
+    """The reservation's owner: the caller's identity, for a run its own one, and the name that it chose. Raises
+    Refusal."""
+    identity = request.identity
+    name = f"{identity.name}/{identity.run}" if identity.run else identity.name
     if not name and "/" in owner:
         raise refusal.Refusal(400, "owner: the part before a slash is the name of a caller with a token")
     whole = f"{name}/{owner}" if name else owner

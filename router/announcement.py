@@ -26,6 +26,13 @@ class Announce(_Wire):
     owner: Owner
     model: Annotated[str, Field(max_length=256, description="what it is for; empty: the orchestrator's set")] = ""
     lease_id: LeaseId = ""
+    spare_only: Annotated[
+        bool,
+        Field(
+            description="only where another backend is there for other models, and no announcement keeps a GPU for this"
+            " one already: 409 otherwise"
+        ),
+    ] = False
 
 
 class Release(_Wire):

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,6 +143,7 @@ class Client:
     `silence` bounds the wait for the next byte in seconds (None: by priority, `SILENCE`); there is no total timeout.
     `token` is asked before each call for the bearer token of a router that wants one; those of accounts change.
     `mode` goes into every inference call: for a Background run no person waits, whatever its priority.
+    `before` is awaited before each inference call: a caller that reserves a GPU announces itself there.
     """
 
     def __init__(
@@ -153,8 +154,10 @@ class Client:
         silence: float | None = None,
         mode: str | None = None,
         token: Callable[[], str | None] = lambda: None,
+        before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._base_url = base_url.rstrip("/")
+        self._before = before
         self._shown = addresses.shown(self._base_url)
         self._http = http
         self._token = token
@@ -249,11 +252,13 @@ class Client:
         async with self._guarded("GET", "/router/status", None, {}, None) as response:
             return Status.model_validate_json(await response.aread())
 
-    async def announce(self, owner: str, model: str = "", lease_id: str = "") -> announcement.Ready:
+    async def announce(
+        self, owner: str, model: str = "", lease_id: str = "", *, spare_only: bool = False
+    ) -> announcement.Ready:
         """Reserve a GPU for `owner` and wait until `model` (empty: the orchestrator's set) is in its memory. Again, by
-        the same owner or with the lease's id, renews it. A caller that stops waiting keeps the reservation. Raises
-        Taken."""
-        body = announcement.Announce(owner=owner, model=model, lease_id=lease_id)
+        the same owner or with the lease's id, renews it. A caller that stops waiting keeps the reservation. With
+        `spare_only` there is none where it would keep others from their models, or adds nothing. Raises Taken."""
+        body = announcement.Announce(owner=owner, model=model, lease_id=lease_id, spare_only=spare_only)
         async with self._guarded("POST", "/router/announce", None, _JSON, _written(body)) as response:
             return announcement.Ready.model_validate_json(await response.aread())
 
@@ -270,6 +275,8 @@ class Client:
     ) -> AsyncIterator[httpx.Response]:
         headers = {priority.HEADER: str(int(priority_)), **_JSON, **self._mode}
         content = json.dumps(body).encode()
+        if self._before is not None:
+            await self._before()
         async with self._guarded("POST", path, model, headers, content, SILENCE[priority_]) as response:
             yield response
 
@@ -307,7 +314,9 @@ class Client:
 
 
 def _written(body: BaseModel) -> bytes:
-    return body.model_dump_json(by_alias=True).encode()
+    # A router that is older does not know the field.
+    older = {"spare_only"} if not getattr(body, "spare_only", False) else set()
+    return body.model_dump_json(by_alias=True, exclude=older).encode()
 
 
 def _record(text: str | bytes, model: str) -> dict[str, Any]:

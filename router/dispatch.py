@@ -153,10 +153,12 @@ class Dispatcher:
 
     # Reservations.
 
-    async def announce(self, owner: str, model: str, lease_id: str, fresh_id: str) -> tuple[reservation.Answer, str]:
+    async def announce(
+        self, owner: str, model: str, lease_id: str, fresh_id: str, *, spare_only: bool = False
+    ) -> tuple[reservation.Answer, str]:
         """Reserve a GPU and wait until it is ready; (answer, why it will not be). Cancelling the wait leaves the
         reservation in force."""
-        answer, caused = self._plan.announced(owner, model, lease_id, fresh_id, self._now())
+        answer, caused = self._plan.announced(owner, model, lease_id, fresh_id, self._now(), spare_only=spare_only)
         held = answer.reservation
         if answer.verdict is not reservation.Verdict.HELD or held is None:
             self._apply(caused)

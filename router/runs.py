@@ -16,6 +16,8 @@ from router.proxy.message import Identity
 from router.proxy.refusal import Refusal
 
 _OWN = "/router/"
+_RESERVES = frozenset({"/router/announce", "/router/release"})
+"""A run keeps a GPU for itself, under its own name, and gives it back."""
 
 
 class Runs:
@@ -33,7 +35,7 @@ class Runs:
             claims = self._verifier.verify(token)
         except runtoken.Refused as error:
             raise auth.unauthorized(f"{error.message}. {error.remedy}") from error
-        if path.startswith(_OWN):
+        if path.startswith(_OWN) and path not in _RESERVES:
             raise Refusal(403, f"{path} is not for runs: a run token opens the models' API alone (docs/tokens.md)")
         return Identity(
             claims.scope.client_id,

@@ -146,11 +146,12 @@ class Scheduler:
     # Reservations.
 
     def announced(
-        self, owner: str, model: str, lease_id: str, fresh_id: str, now: float
+        self, owner: str, model: str, lease_id: str, fresh_id: str, now: float, *, spare_only: bool = False
     ) -> tuple[Answer, list[Effect]]:
         """An orchestrator wants a GPU. `model` is a normalised name or empty, `lease_id` renews, `fresh_id` is the id
-        of a new reservation. One that is not ready yet is followed by an Announced."""
-        answer, effects = self._allotment.announced(owner, model, lease_id, fresh_id, now)
+        of a new reservation, which a `spare_only` one gets only where it is in nothing's way. One that is not ready yet
+        is followed by an Announced."""
+        answer, effects = self._allotment.announced(owner, model, lease_id, fresh_id, now, spare_only=spare_only)
         if answer.reservation is not None:
             answer = answer._replace(idle=self._fleet.hosts[answer.reservation.backend].backend.durations.idle)
         return answer, effects + self._fill_all(now)

@@ -33,6 +33,7 @@ QUEUE_LABEL = names.QUEUE
 OPERATOR = "operator"
 """Value of the suspension annotation."""
 CONTAINER = names.CONTAINER
+COMMON_LABELS = {"app.kubernetes.io/name": "jervis", "app.kubernetes.io/component": "orchestrator-job"}
 MONGODB_VARIABLE = "JERVIS_MONGODB_URI"
 SCRATCH = "1Gi"
 """Of the directory in which a run clones repositories: a clone with its files is bounded by half of it."""
@@ -44,7 +45,8 @@ _UNREACHABLE = [
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 15}
     for key in ("not-ready", "unreachable")
 ]
-_RUN_TOKEN = "/var/run/jervis"  # noqa: S105  # a mount path, no password
+RUN_TOKEN = "/var/run/jervis"  # noqa: S105  # a mount path, no password
+TOKEN_VARIABLE = "JERVIS_RUN_TOKEN_FILE"  # noqa: S105  # the name of a variable, no password
 TOKEN_KEY = "token"  # noqa: S105  # the name of a key, no password
 
 
@@ -94,6 +96,33 @@ class Template:
     volume_mounts: Sequence[Mapping[str, Any]] = ()
 
 
+# The operator owns retries. The Job itself only replaces pods that were disrupted (eviction, node drain) or have
+# drained, once they have ended. A suspended Job must not fail because of the exit code of the pod that drained on
+# request.
+ONCE: Mapping[str, Any] = MappingProxyType(
+    {
+        "parallelism": 1,
+        "completions": 1,
+        "backoffLimit": 0,
+        "podReplacementPolicy": "Failed",
+        "podFailurePolicy": {
+            "rules": [
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                {
+                    "action": "Ignore",
+                    "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": [exits.DRAINED]},
+                },
+                {
+                    "action": "FailJob",
+                    "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": [exits.FAILED]},
+                },
+            ]
+        },
+    }
+)
+"""Of the spec of each Job of runs."""
+
+
 def name(task_name: str, uid: str, attempt: int) -> str:
     """`<task>-<uid8>-<attempt>`, at most 57 characters, a DNS label."""
     suffix = f"-{uid.replace('-', '')[:8]}-{attempt}"
@@ -108,8 +137,7 @@ def labels(task: pendingtask.PendingTask, attempt: int) -> dict[str, str]:
         TASK_LABEL: task.metadata.name[:63].strip("-."),
         TASK_NAMESPACE_LABEL: task.metadata.namespace,
         ATTEMPT_LABEL: str(attempt),
-        "app.kubernetes.io/name": "jervis",
-        "app.kubernetes.io/component": "orchestrator-job",
+        **COMMON_LABELS,
     }
 
 
@@ -139,34 +167,17 @@ def manifest(
             "name": job_name,
             "namespace": template.namespace,
             "labels": job_labels,
-            "annotations": {**booked, TASK_NAME_ANNOTATION: task.metadata.name, **_fence(token)},
+            "annotations": {**booked, TASK_NAME_ANNOTATION: task.metadata.name, **fence(token)},
         },
         "spec": {
             **({"suspend": True} if queued else {}),
-            "parallelism": 1,
-            "completions": 1,
-            # The operator owns retries. The Job itself only replaces pods that were disrupted (eviction, node drain)
-            # or have drained, once they have ended. A suspended Job must not fail because of the exit code of the pod
-            # that drained on request.
-            "backoffLimit": 0,
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {
-                "rules": [
-                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-                    {
-                        "action": "Ignore",
-                        "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": [exits.DRAINED]},
-                    },
-                    {
-                        "action": "FailJob",
-                        "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": [exits.FAILED]},
-                    },
-                ]
-            },
+            **ONCE,
             "activeDeadlineSeconds": deadline(task, template),
             "template": {
                 "metadata": {"labels": pod_labels, "annotations": booked},
-                "spec": _pod(task, attempt, job_name, template, chosen),
+                "spec": _with_token(
+                    pod(template, {**shared(template), **own(task, attempt, template, chosen)}), job_name, template
+                ),
             },
         },
     }
@@ -179,30 +190,30 @@ def deadline(task: pendingtask.PendingTask, template: Template) -> int:
 
 def suspension(suspend: bool, token: lease.FencingToken) -> dict[str, Any]:
     """The merge patch by which the leader with that `token` suspends a Job, with an annotation, or undoes both."""
-    annotations = {**_fence(token), SUSPENDED_ANNOTATION: OPERATOR if suspend else None}
+    annotations = {**fence(token), SUSPENDED_ANNOTATION: OPERATOR if suspend else None}
     return {"metadata": {"annotations": annotations}, "spec": {"suspend": suspend}}
 
 
 def expiry(ttl_seconds: int, token: lease.FencingToken) -> dict[str, Any]:
     """The merge patch by which the leader with that `token` has a finished Job deleted after `ttl_seconds`."""
-    return {"metadata": {"annotations": _fence(token)}, "spec": {"ttlSecondsAfterFinished": ttl_seconds}}
+    return {"metadata": {"annotations": fence(token)}, "spec": {"ttlSecondsAfterFinished": ttl_seconds}}
 
 
-def _fence(token: lease.FencingToken) -> dict[str, str]:
+def fence(token: lease.FencingToken) -> dict[str, str]:
+    """The annotations by which an admission policy refuses the writes of a former leader."""
     return {EPOCH_ANNOTATION: str(token.epoch), LEASE_ANNOTATION: token.lease_created}
 
 
-def _pod(
-    task: pendingtask.PendingTask, attempt: int, job_name: str, template: Template, chosen: Mapping[flags.Flag, bool]
-) -> dict[str, Any]:
-    pod: dict[str, Any] = {
+def pod(template: Template, values: Mapping[str, str]) -> dict[str, Any]:
+    """The PodSpec of a run with the environment `values`, which override the template's."""
+    return {
         **template.pod,
         **confined.pod(template.service_account, template.run_as_user, template.grace_seconds),
         "containers": [
             {
                 **confined.container(CONTAINER, template.image, template.image_pull_policy),
                 "command": ["python", "-m", "orchestrator_job"],
-                "env": _environment(task, attempt, template, chosen),
+                "env": _environment(template, values),
                 "resources": dict(template.resources),
                 "terminationMessagePath": "/dev/termination-log",
                 "terminationMessagePolicy": "File",
@@ -212,19 +223,29 @@ def _pod(
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": SCRATCH}}, *map(dict, template.volumes)],
         "tolerations": [*_UNREACHABLE, *map(dict, template.tolerations)],
     }
-    if template.run_tokens:
-        _mount_token(pod, job_name)
-    return pod
 
 
-def _mount_token(pod: dict[str, Any], secret: str) -> None:
-    """Mount the Secret as a directory: the kubelet does not update a single mounted file."""
-    items = [{"key": TOKEN_KEY, "path": TOKEN_KEY}]
-    source = {"secretName": secret, "items": items, "defaultMode": 0o440}
-    pod["volumes"].append({"name": "run-token", "secret": source})
+def mount(pod: dict[str, Any], volume: Mapping[str, Any], path: str, *, read_only: bool = True) -> None:
+    """Add a volume to the only container of a pod."""
+    pod["volumes"].append(dict(volume))
     (container,) = pod["containers"]
-    container["volumeMounts"].append({"name": "run-token", "mountPath": _RUN_TOKEN, "readOnly": True})
-    container["env"].append({"name": "JERVIS_RUN_TOKEN_FILE", "value": f"{_RUN_TOKEN}/{TOKEN_KEY}"})
+    container["volumeMounts"].append({"name": volume["name"], "mountPath": path, "readOnly": read_only})
+
+
+def set_variable(pod: dict[str, Any], name: str, value: str) -> None:
+    """Add a variable to the only container of a pod."""
+    (container,) = pod["containers"]
+    container["env"].append({"name": name, "value": value})
+
+
+def _with_token(pod: dict[str, Any], secret: str, template: Template) -> dict[str, Any]:
+    """The Secret is mounted as a directory: the kubelet does not update a single mounted file."""
+    if template.run_tokens:
+        items = [{"key": TOKEN_KEY, "path": TOKEN_KEY}]
+        source = {"secretName": secret, "items": items, "defaultMode": 0o440}
+        mount(pod, {"name": "run-token", "secret": source}, RUN_TOKEN)
+        set_variable(pod, TOKEN_VARIABLE, f"{RUN_TOKEN}/{TOKEN_KEY}")
+    return pod
 
 
 def _cluster_state(namespace: str, template: Template) -> dict[str, str]:
@@ -236,34 +257,44 @@ def _cluster_state(namespace: str, template: Template) -> dict[str, str]:
     return {**found, "JERVIS_CLUSTER_STATE_LOGS": str(allowed.log(namespace)).lower()}
 
 
-def _environment(
-    task: pendingtask.PendingTask, attempt: int, template: Template, chosen: Mapping[flags.Flag, bool]
-) -> list[dict[str, Any]]:
-    """EnvVars, each name once; the values set here override the template's `environment` and `extra_env`."""
-    features = {**template.features, **chosen}
-    values = {
+def shared(template: Template) -> dict[str, str]:
+    """The variables that all runs have alike."""
+    return {
         **template.environment,
-        "JERVIS_TASK_UID": task.metadata.uid,
-        "JERVIS_TASK_NAME": task.metadata.name,
-        "JERVIS_TASK_NAMESPACE": task.metadata.namespace,
-        "JERVIS_ATTEMPT": str(attempt),
-        "JERVIS_MODE": order.mode(task.spec).value,
         "JERVIS_KB_URL": template.kb_url,
         "JERVIS_ROUTER_URL": template.router_url,
         **({"JERVIS_SOURCES_URL": template.sources_url} if template.sources_url else {}),
-        **_cluster_state(task.metadata.namespace, template),
         MONGODB_VARIABLE: template.mongodb_uri,
         "JERVIS_DATABASE": template.mongodb_database,
         "JERVIS_MODEL": template.model,
         **({"JERVIS_NUM_CTX": str(template.num_ctx)} if template.num_ctx else {}),
         **({"JERVIS_PLANNER_MODEL": template.planner_model} if template.planner_model else {}),
         **({"JERVIS_PLANNER_NUM_CTX": str(template.planner_num_ctx)} if template.planner_num_ctx else {}),
-        **{flag.variable: str(features.get(flag, False)).lower() for flag in flags.Flag},
         "JERVIS_PRIORITY": str(template.priority),
+    }
+
+
+def own(
+    task: pendingtask.PendingTask, attempt: int, template: Template, chosen: Mapping[flags.Flag, bool]
+) -> dict[str, str]:
+    """The variables of one run of one task."""
+    features = {**template.features, **chosen}
+    return {
+        "JERVIS_TASK_UID": task.metadata.uid,
+        "JERVIS_TASK_NAME": task.metadata.name,
+        "JERVIS_TASK_NAMESPACE": task.metadata.namespace,
+        "JERVIS_ATTEMPT": str(attempt),
+        "JERVIS_MODE": order.mode(task.spec).value,
+        **{flag.variable: str(features.get(flag, False)).lower() for flag in flags.Flag},
+        **_cluster_state(task.metadata.namespace, template),
         # The run ends itself shortly before the Job controller would, and reports the reason.
         "JERVIS_WALL_CLOCK_SECONDS": str(deadline(task, template)),
         **({trace.VARIABLE: trace.parent(task.metadata.uid)} if task.status.trace_id else {}),
     }
+
+
+def _environment(template: Template, values: Mapping[str, str]) -> list[dict[str, Any]]:
+    """EnvVars, each name once; `values` override the template's `extra_env`."""
     variables: list[dict[str, Any]] = [{"name": key, "value": value} for key, value in values.items()]
     if template.mongodb_secret:
         reference = {"name": template.mongodb_secret, "key": template.mongodb_secret_key}

@@ -61,6 +61,7 @@ class JobView:
     marked   has the operator's suspension annotation, suspended or not
     queued   Kueue decides when it runs
     task     (uid, namespace, name) of its task
+    warm     it was created before there was a task for it
     """
 
     name: str
@@ -75,6 +76,7 @@ class JobView:
     message: str = ""
     attempt: int = 0
     task: tuple[str, str, str] = ("", "", "")
+    warm: bool = False
 
 
 @dataclass(frozen=True, slots=True)

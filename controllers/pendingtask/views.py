@@ -1,7 +1,7 @@
 """Jobs and pods as served by the API -> the few facts that decisions need. Pure.
 
 Labels are not trusted: any writer can set them. A Job is accepted only in the release's namespace and under the name
-that its task and attempt determine; a pod only if a Job of that name controls it there.
+that its task and attempt determine, or that warm Jobs have; a pod only if a Job of that name controls it there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from controllers.pendingtask import job
+from controllers.pendingtask import job, warm
 from controllers.pendingtask.decision import clip
 from controllers.pendingtask.observed import JobState, JobView, Outcome, PodView
 from crds import approvals
@@ -35,7 +35,7 @@ OVERDUE = timedelta(seconds=10)
 def believed(raw: Raw, namespace: str) -> bool:
     """Whether a Job is the run that its labels name. `namespace` is the release's."""
     meta = raw["metadata"]
-    return bool(meta["namespace"] == namespace and meta["name"] == _run_name(raw))
+    return bool(meta["namespace"] == namespace and _fits(raw, meta["name"]))
 
 
 def owner_uid(raw: Raw) -> str:
@@ -46,7 +46,7 @@ def owner_uid(raw: Raw) -> str:
 def controlling_job(raw: Raw, namespace: str) -> str:
     """Uid of the Job that controls a run's pod; "" for a pod that is not accepted."""
     owner = _owner(raw)
-    run = raw["metadata"]["namespace"] == namespace and owner.get("kind") == "Job" and owner["name"] == _run_name(raw)
+    run = raw["metadata"]["namespace"] == namespace and owner.get("kind") == "Job" and _fits(raw, owner["name"])
     return str(owner["uid"]) if run else ""
 
 
@@ -55,8 +55,14 @@ def _owner(raw: Raw) -> Raw:
     return next((one for one in owners if one.get("controller")), {})
 
 
-def _run_name(raw: Raw) -> str:
-    """Name of the Job of the run that the labels name; "" if they name none."""
+def _fits(raw: Raw, name: str) -> bool:
+    """Whether the Job of the run that the labels name may be called so."""
+    run = run_name(raw)
+    return bool(run) and (name == run or (warm.is_warm(raw) and warm.named(name)))
+
+
+def run_name(raw: Raw) -> str:
+    """Name of a Job made for the run that the labels name; "" if they name none."""
     uid, task = task_uid(raw), str((raw["metadata"].get("labels") or {}).get(job.TASK_LABEL, ""))
     return job.name(task, uid, attempt(raw)) if uid and task and attempt(raw) else ""
 
@@ -103,6 +109,7 @@ def job_view(raw: Raw) -> JobView:
         message=message,
         attempt=attempt(raw),
         task=_task(meta),
+        warm=warm.is_warm(raw),
     )
 
 

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 
 import kube
 from controllers.memory import mongo
-from controllers.pendingtask import job, task_index, views
+from controllers.pendingtask import job, task_index, views, warm
 from controllers.pendingtask import job as job_names
 from controllers.pendingtask.observed import JobState, JobView, Outcome, PodView, last_word
+from crds import labels as marks
 from crds import pendingtask
 from crds.phases import HOLDS_SLOT, Phase
 
@@ -39,12 +40,17 @@ class _Pod(NamedTuple):
 
 
 class Workloads:
-    """Jobs by name, pods by the uid of their task. `namespace` is the release's."""
+    """Jobs by name, pods by the uid of their task. `namespace` is the release's.
+
+    A warm Job is known by its own name and by that which a Job made for its run would have. Of two Jobs of one run, as
+    after a claim that arrived late, the one made for it counts, else the first by name; the others are strays.
+    """
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
         self._jobs: dict[str, tuple[int, JobView]] = {}
         self._names: dict[str, set[str]] = {}
+        self._warm: dict[str, set[str]] = {}  # names of warm Jobs by the name of their run
         self._job_uids: dict[str, set[str]] = {}
         self._pods: dict[str, dict[str, _Pod]] = {}
         self._live: dict[str, tuple[PodView, ...]] = {}
@@ -63,6 +69,8 @@ class Workloads:
             return False
         task = views.task_uid(raw)
         self._jobs[name] = (task_index.version(raw), views.job_view(raw))
+        if warm.is_warm(raw):
+            self._warm.setdefault(views.run_name(raw), set()).add(name)
         self._names.setdefault(task, set()).add(name)
         self._job_uids.setdefault(task, set()).add(uid)
         return True
@@ -72,7 +80,11 @@ class Workloads:
         names = self._names.get(uid, set())
         if name in names:
             names.discard(name)
-            del self._jobs[name]
+            if self._jobs.pop(name)[1].warm:
+                for run, found in list(self._warm.items()):
+                    found.discard(name)
+                    if not found:
+                        del self._warm[run]
         self._prune(uid)
 
     def known_jobs(self, namespace: str) -> Iterator[Raw]:
@@ -91,8 +103,8 @@ class Workloads:
         return uid in self._names or uid in self._live
 
     def job(self, name: str) -> JobView | None:
-        """The Job as last seen; None means "not seen", not "does not exist"."""
-        known = self._jobs.get(name)
+        """The Job as last seen, by its name or its run's; None means "not seen", not "does not exist"."""
+        known = self._jobs.get(name) or self._jobs.get(min(self._warm.get(name, ()), default=""))
         return None if known is None else known[1]
 
     def jobs(self) -> Iterator[tuple[str, tuple[JobView, ...]]]:
@@ -102,10 +114,9 @@ class Workloads:
 
     def strays(self, task: pendingtask.PendingTask) -> tuple[str, ...]:
         """Jobs of the task that have not ended, except the one that its dispatch names."""
-        dispatch = task.status.dispatch
+        current = None if task.status.dispatch is None else self.job(task.status.dispatch.job_name)
         views_ = (self._jobs[name][1] for name in self._names.get(task.metadata.uid, ()))
-        found = (view.name for view in views_ if view.state in MAY_RUN)
-        return tuple(sorted(name for name in found if dispatch is None or name != dispatch.job_name))
+        return tuple(sorted(one.name for one in views_ if one.state in MAY_RUN and one != current))
 
     def observe_pod(self, raw: Raw) -> bool:
         """Store a version; False if it is older than the stored one, or not accepted by `views`."""
@@ -238,7 +249,11 @@ class WorkloadReader:
             raw = await self._api.get(kube.JOBS, self._workloads.namespace, name)
         except kube.NotFound:
             self._workloads.forget_job(uid, name)
-            return None
+            found = await claimed(self._api, self._workloads.namespace, uid, task.status.attempt)
+            if found is None:
+                return None
+            raw = found
+            name = raw["metadata"]["name"]
         if not views.believed(raw, self._workloads.namespace) or views.task_uid(raw) != uid:
             return None
         self._workloads.observe_job(raw)
@@ -248,3 +263,11 @@ class WorkloadReader:
         labels = f"{job_names.UID_LABEL}={task.metadata.uid}"
         found = [raw async for raw in self._api.each(kube.PODS, self._workloads.namespace, labels)]
         self._workloads.replace_pods(task.metadata.uid, found)
+
+
+async def claimed(api: kube.Kube, namespace: str, uid: str, attempt: int) -> kube.Object | None:
+    """The warm Job that was claimed for the run, as the API has it now; None without one."""
+    labels = f"{job_names.UID_LABEL}={uid},{job_names.ATTEMPT_LABEL}={attempt},{marks.WARM}"
+    found = [raw async for raw in api.each(kube.JOBS, namespace, labels)]
+    believed = (raw for raw in found if views.believed(raw, namespace))
+    return min(believed, key=lambda raw: str(raw["metadata"]["name"]), default=None)

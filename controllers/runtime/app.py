@@ -86,6 +86,7 @@ class Runtime:
         )
         queue_http.QueueHttp(state, access, monotonic=time.monotonic).serve(application)
         self._show_clusters(application)
+        self._wiring.handover.serve(application)
         self._history = web.AppRunner(application, access_log=None)
         self._known = False
         self._supervisor = supervisor.Supervisor(clients.die)
@@ -173,6 +174,7 @@ class Runtime:
         if config.reserve_gpu:
             start(acting.reservation.run(), "reservation")
         start(acting.orphans.run(), "orphans")
+        start(acting.pool.run(), "warm pool")
         start(acting.wait_conditions.run(), "wait conditions")
         start(self._resync.run(), "resync")
         for one in (*self._runs, *((self._namespace_watch,) if self._namespace_watch else ())):

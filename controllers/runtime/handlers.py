@@ -8,6 +8,7 @@ import structlog
 
 import kube
 from controllers import namespaces
+from controllers.pendingtask import warm
 from controllers.runtime import clients, wiring
 from kube import lease
 
@@ -23,7 +24,7 @@ class Handlers:
     def __init__(self, to: clients.Clients, acting: wiring.Wiring, members: namespaces.Namespaces) -> None:
         self._heed, self._metrics, self._members = to.lease.heed, to.metrics, members
         self._tasks, self._backends, self._connections = acting.tasks.handlers, acting.backends, acting.connections
-        self._projects = acting.projects
+        self._projects, self._pool = acting.projects, acting.pool
 
     def task(self, kind: str | None, raw: kube.Object) -> None:
         """An event of a PendingTask."""
@@ -41,12 +42,12 @@ class Handlers:
             self._take(self._backends.observe, kind, raw)
 
     def job(self, kind: str | None, raw: kube.Object) -> None:
-        """An event of a run's Job."""
-        self._take(self._tasks.observe_job, kind, raw)
+        """An event of a run's Job, or of one of the warm pool."""
+        self._take(self._job, kind, raw)
 
     def pod(self, kind: str | None, raw: kube.Object) -> None:
-        """An event of a run's pod."""
-        self._take(self._tasks.observe_pod, kind, raw)
+        """An event of a run's pod, or of one of the warm pool."""
+        self._take(self._pod, kind, raw)
 
     def _task(self, raw: kube.Object, *, deleted: bool) -> None:
         self._tasks.observe_task(raw, deleted=deleted)
@@ -57,6 +58,16 @@ class Handlers:
         self._connections.observe(raw, deleted=deleted)
         if not deleted:
             self._projects.connection(raw)
+
+    def _job(self, raw: kube.Object, *, deleted: bool) -> None:
+        self._pool.observe_job(raw, deleted=deleted)
+        if warm.is_claimed(raw):
+            self._tasks.observe_job(raw, deleted=deleted)
+
+    def _pod(self, raw: kube.Object, *, deleted: bool) -> None:
+        self._pool.observe_pod(raw, deleted=deleted)
+        if warm.is_claimed(raw):
+            self._tasks.observe_pod(raw, deleted=deleted)
 
     def _take(self, observe: Observe, kind: str | None, raw: kube.Object) -> None:
         try:

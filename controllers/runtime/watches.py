@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import kube
 from controllers import namespaces, resync, settings
 from controllers.namespaces import Change
-from controllers.pendingtask import job as jobs
 from controllers.runtime import clients, handlers, wiring
-from crds import phases
+from crds import labels, phases
 from kube import beats, stream
 
 DEAD = 0.9
@@ -46,19 +46,23 @@ def runs(
     acting: wiring.Wiring,
     answers: beats.Beats,
 ) -> list[stream.Stream]:
-    """The streams of Jobs and pods, none of them read yet."""
+    """The streams of Jobs and pods, warm ones included, none of them read yet."""
 
-    def nothing(_: str) -> Iterator[Mapping[str, Any]]:
-        """A pod that went away unseen and held a slot is found by `orphans`, and by each reconciliation of its task."""
-        return iter(())
+    def known_jobs(namespace: str) -> Iterator[Mapping[str, Any]]:
+        return itertools.chain(acting.workloads.known_jobs(namespace), acting.pool.known_jobs())
 
-    both = ((kube.JOBS, takes.job, acting.workloads.known_jobs), (kube.PODS, takes.pod, nothing))
+    def known_pods(_: str) -> Iterator[Mapping[str, Any]]:
+        """A run's pod that went away unseen and held a slot is found by `orphans`, and by each reconciliation of its
+        task."""
+        return acting.pool.known_pods()
+
+    both = ((kube.JOBS, takes.job, known_jobs), (kube.PODS, takes.pod, known_pods))
     return [
         _stream(
             config,
             to,
             answers,
-            stream.Source(resource, config.namespace, jobs.UID_LABEL),
+            stream.Source(resource, config.namespace, labels.TASK_UID),
             feed,
             functools.partial(known, config.namespace),
         )

@@ -23,7 +23,17 @@ from controllers.namespaces import State
 from controllers.notices import mailer, sender
 from controllers.notices import reconcile as notifier
 from controllers.outcomes import reconcile as reporter
-from controllers.pendingtask import cache, failures, reconcile, status_writer, task_index, transitions, workloads
+from controllers.pendingtask import (
+    cache,
+    failures,
+    handover,
+    reconcile,
+    status_writer,
+    task_index,
+    transitions,
+    warm_pool,
+    workloads,
+)
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.effects import executor, ingest, orphans, readings, run_token
 from controllers.pendingtask.slots import router_use, scheduler, wait_conditions
@@ -63,6 +73,7 @@ class Wiring:
             self.backends,
             self.connections,
             self.orphans,
+            self.pool,
             self.archivist,
             self.reporter,
             self.counting,
@@ -80,6 +91,7 @@ class Wiring:
         self.tasks.gauges()
         self.backends.gauges()
         self.connections.gauges()
+        self.pool.gauges()
 
     async def report_namespace(self, name: str, state: namespaces.State, why: str) -> bool:
         """Post an Event on the operator's Lease: the namespace may accept none. False from a replica that stands by.
@@ -250,6 +262,25 @@ class Wiring:
             wall=wall,
             monotonic=self._monotonic,
         )
+        self.pool = warm_pool.WarmPool(
+            to.api,
+            config.template(),
+            size=config.warm_pool,
+            url=config.handover_url,
+            token=lambda: to.lease.token,
+            measured=to.metrics,
+            wall=wall,
+            monotonic=self._monotonic,
+        )
+        self.handover = handover.Handover(
+            to.api,
+            self.pool,
+            config.template(),
+            account=config.job_service_account,
+            signer=self._signer(),
+            admitted=self.admission,
+            monotonic=self._monotonic,
+        )
         on_cluster = executor.ClusterEffects(
             to.api,
             to.memory,
@@ -259,6 +290,7 @@ class Wiring:
             clock=wall,
             created=to.metrics.jobs_created.inc,
             token=lambda: to.lease.token,
+            pool=self.pool,
             admitted=self.admission,
         )
         written = status_writer.Writer(

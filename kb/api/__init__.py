@@ -2,237 +2,247 @@
 
 Requests refuse unknown fields, replies ignore them; every list has a limit. Callers import `kb.api` and name what it
 lists, not its modules.
+
+A module is imported when a name of it is used first: a run needs few of them, and each costs the construction of its
+models. What type checkers read and what is looked up at run time is compared by a test.
 """
 
-from kb.api.aliases import Alias, Aliases, Candidate, Candidates, Merge, MergeReply
-from kb.api.analyze import (
-    RESULT_CHARS,
-    CodeAnswer,
-    CodeQuery,
-    QueryClaim,
-    QueryClaims,
-    QueryFailure,
-    QueryMade,
-    QueryResult,
-    QueryState,
-    QueryWork,
-)
-from kb.api.code import (
-    ENDINGS,
-    GIT_BRANCH,
-    GIT_FILE,
-    MOST_SOURCES,
-    SOURCE_BYTES,
-    FileOutcome,
-    GitStructure,
-    GitStructureReply,
-    SkippedFile,
-    SourceFile,
-    is_code,
-    is_project_file,
-    is_source,
-)
-from kb.api.codeviews import (
-    Affected,
-    Callers,
-    CallsReply,
-    CodeCall,
-    CodeChange,
-    CodeHistory,
-    CodeMap,
-    CodeNeighbourhood,
-    CodePath,
-    CodePlace,
-    CodeQuestion,
-    CodeSymbol,
-    CodeWhere,
-    Coverage,
-    FileRename,
-    HistoryReply,
-    Impact,
-    ImpactReply,
-    MapReply,
-    Neighbour,
-    NeighbourCalls,
-    NeighbourhoodReply,
-    PathReply,
-    RankedFile,
-    RankedPlace,
-    WhereReply,
-)
-from kb.api.commits import (
-    GIT_COMMIT,
-    MOST_COMMITS,
-    STRUCTURED,
-    Author,
-    Commit,
-    CommitFile,
-    CommitOutcome,
-    CommitResult,
-    GitCommits,
-    GitCommitsReply,
-    Repository,
-)
-from kb.api.cpg import MOST_CPG, Cpg, CpgExport, CpgMethod, CpgMissing, CpgReply, CpgType
-from kb.api.crawl import Crawl, CrawlReply, Page
-from kb.api.directive import DirectiveAction, QualifierDirective
-from kb.api.documents import Document, Documents, DocumentVersion, State
-from kb.api.entitytypes import EntityType, EntityTypeDraft, EntityTypes, EntityTypesDraft
-from kb.api.erasure import Erasure, ErasureDraft, Erasures, Place, PlaceDraft, Places
-from kb.api.exploring import (
-    ByKindRequest,
-    Chunk,
-    ChunkReply,
-    ChunksReply,
-    ConsistencyReply,
-    EdgeType,
-    Finding,
-    FindingKind,
-    Hit,
-    HybridReply,
-    HybridRequest,
-    Mention,
-    Node,
-    NodeKey,
-    NodesReply,
-    Pass,
-    PassKind,
-    Related,
-    Relationship,
-    RelationshipsReply,
-    Statement,
-    TraverseReply,
-    TraverseRequest,
-    Visit,
-)
-from kb.api.files import (
-    ATTACHMENT,
-    AttachmentDraft,
-    FileReply,
-    attached_to,
-    attachment_sources,
-    attachment_urn,
-    came_with,
-)
-from kb.api.ingest import (
-    METADATA_BYTES,
-    Answered,
-    ContentRef,
-    Duplicate,
-    File,
-    GivenNode,
-    GivenRelationship,
-    HiddenText,
-    Hints,
-    IndexReply,
-    IngestReply,
-    IngestRequest,
-    InnerImage,
-    Metadata,
-    Properties,
-    PropertyName,
-    Repeat,
-    RuleActed,
-    Superseded,
-    TaskOrigin,
-)
-from kb.api.knowledge import Category, Knowledge, UserContext
-from kb.api.linking import LinkAnswer, LinkRequest
-from kb.api.links import (
-    LINK_URN,
-    Link,
-    LinkList,
-    LinkOutcome,
-    LinkPattern,
-    LinkPatternDraft,
-    LinkPatterns,
-    LinkReport,
-    LinkSource,
-)
-from kb.api.memory import (
-    SUMMARY_CHARS,
-    Findings,
-    Procedure,
-    ProcedureDraft,
-    Procedures,
-    Session,
-    SessionDraft,
-    SessionEntry,
-    Step,
-    TaskMemories,
-    TaskMemory,
-    Use,
-)
-from kb.api.message import VERSION, ErrorReply, Key, Kind, Problem, Reply, Request, Urgency, Urn
-from kb.api.observations import OBSERVATION, Observation, Observed
-from kb.api.outcome import Outcome, OutcomeReply, StepResult, TaskCategory
-from kb.api.qualification import (
-    AttachmentAnalysis,
-    ConfluenceExtraction,
-    ContentType,
-    EmailClassification,
-    EmailExtraction,
-    GenericExtraction,
-    JiraExtraction,
-    LogSummarization,
-    PhaseMetrics,
-    ProcessingMetrics,
-    Qualification,
-    QualifierPhase,
-    RoutingDecision,
-    TypedExtraction,
-    VisionContext,
-)
-from kb.api.queue import Failure, Job, Move, Prioritize, Queue, Retried, Retry
-from kb.api.regroup import Regroup, Regrouped
-from kb.api.reindex import Reindex, ReindexDrop, Reindexes, ReindexState
-from kb.api.retrieve import (
-    Crossed,
-    EdgeRef,
-    EvidenceItem,
-    Explanation,
-    Label,
-    Narrowed,
-    Provenance,
-    RetrieveEvent,
-    RetrieveReply,
-    RetrieveRequest,
-)
-from kb.api.rules import Rule, RuleDraft, Rules, RuleType
-from kb.api.tools import (
-    AGENT_DOCUMENT,
-    AskResult,
-    AskUserQuestions,
-    ClassificationResult,
-    ClassifyJiraTicket,
-    CreateNodeRequest,
-    CreateNodeWithRagLinks,
-    CreateRelationship,
-    CreateRelationshipRequest,
-    CreateUserTaskFromJira,
-    DeferPendingTask,
-    DeferResult,
-    FailResult,
-    FailToUserTask,
-    Found,
-    IndexDocument,
-    IndexDocumentRequest,
-    JiraClassification,
-    NodeStored,
-    RelationshipStored,
-    RouteResult,
-    RouteTask,
-    Routing,
-    SearchHybrid,
-    SearchHybridRequest,
-    SearchResult,
-    StoreChunk,
-    StoreChunkRequest,
-    Stored,
-    TaskCreationResult,
-    TaskPriority,
-)
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from kb.sourcetext import decode as source_text
+
+if TYPE_CHECKING:
+    from kb.api.aliases import Alias, Aliases, Candidate, Candidates, Merge, MergeReply
+    from kb.api.analyze import (
+        RESULT_CHARS,
+        CodeAnswer,
+        CodeQuery,
+        QueryClaim,
+        QueryClaims,
+        QueryFailure,
+        QueryMade,
+        QueryResult,
+        QueryState,
+        QueryWork,
+    )
+    from kb.api.code import (
+        ENDINGS,
+        GIT_BRANCH,
+        GIT_FILE,
+        MOST_SOURCES,
+        SOURCE_BYTES,
+        FileOutcome,
+        GitStructure,
+        GitStructureReply,
+        SkippedFile,
+        SourceFile,
+        is_code,
+        is_project_file,
+        is_source,
+    )
+    from kb.api.codeviews import (
+        Affected,
+        Callers,
+        CallsReply,
+        CodeCall,
+        CodeChange,
+        CodeHistory,
+        CodeMap,
+        CodeNeighbourhood,
+        CodePath,
+        CodePlace,
+        CodeQuestion,
+        CodeSymbol,
+        CodeWhere,
+        Coverage,
+        FileRename,
+        HistoryReply,
+        Impact,
+        ImpactReply,
+        MapReply,
+        Neighbour,
+        NeighbourCalls,
+        NeighbourhoodReply,
+        PathReply,
+        RankedFile,
+        RankedPlace,
+        WhereReply,
+    )
+    from kb.api.commits import (
+        GIT_COMMIT,
+        MOST_COMMITS,
+        STRUCTURED,
+        Author,
+        Commit,
+        CommitFile,
+        CommitOutcome,
+        CommitResult,
+        GitCommits,
+        GitCommitsReply,
+        Repository,
+    )
+    from kb.api.cpg import MOST_CPG, Cpg, CpgExport, CpgMethod, CpgMissing, CpgReply, CpgType
+    from kb.api.crawl import Crawl, CrawlReply, Page
+    from kb.api.directive import DirectiveAction, QualifierDirective
+    from kb.api.documents import Document, Documents, DocumentVersion, State
+    from kb.api.entitytypes import EntityType, EntityTypeDraft, EntityTypes, EntityTypesDraft
+    from kb.api.erasure import Erasure, ErasureDraft, Erasures, Place, PlaceDraft, Places
+    from kb.api.exploring import (
+        ByKindRequest,
+        Chunk,
+        ChunkReply,
+        ChunksReply,
+        ConsistencyReply,
+        EdgeType,
+        Finding,
+        FindingKind,
+        Hit,
+        HybridReply,
+        HybridRequest,
+        Mention,
+        Node,
+        NodeKey,
+        NodesReply,
+        Pass,
+        PassKind,
+        Related,
+        Relationship,
+        RelationshipsReply,
+        Statement,
+        TraverseReply,
+        TraverseRequest,
+        Visit,
+    )
+    from kb.api.files import (
+        ATTACHMENT,
+        AttachmentDraft,
+        FileReply,
+        attached_to,
+        attachment_sources,
+        attachment_urn,
+        came_with,
+    )
+    from kb.api.ingest import (
+        METADATA_BYTES,
+        Answered,
+        ContentRef,
+        Duplicate,
+        File,
+        GivenNode,
+        GivenRelationship,
+        HiddenText,
+        Hints,
+        IndexReply,
+        IngestReply,
+        IngestRequest,
+        InnerImage,
+        Metadata,
+        Properties,
+        PropertyName,
+        Repeat,
+        RuleActed,
+        Superseded,
+        TaskOrigin,
+    )
+    from kb.api.knowledge import Category, Knowledge, UserContext
+    from kb.api.linking import LinkAnswer, LinkRequest
+    from kb.api.links import (
+        LINK_URN,
+        Link,
+        LinkList,
+        LinkOutcome,
+        LinkPattern,
+        LinkPatternDraft,
+        LinkPatterns,
+        LinkReport,
+        LinkSource,
+    )
+    from kb.api.memory import (
+        SUMMARY_CHARS,
+        Findings,
+        Procedure,
+        ProcedureDraft,
+        Procedures,
+        Session,
+        SessionDraft,
+        SessionEntry,
+        Step,
+        TaskMemories,
+        TaskMemory,
+        Use,
+    )
+    from kb.api.message import VERSION, ErrorReply, Key, Kind, Problem, Reply, Request, Urgency, Urn
+    from kb.api.observations import OBSERVATION, Observation, Observed
+    from kb.api.outcome import Outcome, OutcomeReply, StepResult, TaskCategory
+    from kb.api.qualification import (
+        AttachmentAnalysis,
+        ConfluenceExtraction,
+        ContentType,
+        EmailClassification,
+        EmailExtraction,
+        GenericExtraction,
+        JiraExtraction,
+        LogSummarization,
+        PhaseMetrics,
+        ProcessingMetrics,
+        Qualification,
+        QualifierPhase,
+        RoutingDecision,
+        TypedExtraction,
+        VisionContext,
+    )
+    from kb.api.queue import Failure, Job, Move, Prioritize, Queue, Retried, Retry
+    from kb.api.regroup import Regroup, Regrouped
+    from kb.api.reindex import Reindex, ReindexDrop, Reindexes, ReindexState
+    from kb.api.retrieve import (
+        Crossed,
+        EdgeRef,
+        EvidenceItem,
+        Explanation,
+        Label,
+        Narrowed,
+        Provenance,
+        RetrieveEvent,
+        RetrieveReply,
+        RetrieveRequest,
+    )
+    from kb.api.rules import Rule, RuleDraft, Rules, RuleType
+    from kb.api.tools import (
+        AGENT_DOCUMENT,
+        AskResult,
+        AskUserQuestions,
+        ClassificationResult,
+        ClassifyJiraTicket,
+        CreateNodeRequest,
+        CreateNodeWithRagLinks,
+        CreateRelationship,
+        CreateRelationshipRequest,
+        CreateUserTaskFromJira,
+        DeferPendingTask,
+        DeferResult,
+        FailResult,
+        FailToUserTask,
+        Found,
+        IndexDocument,
+        IndexDocumentRequest,
+        JiraClassification,
+        NodeStored,
+        RelationshipStored,
+        RouteResult,
+        RouteTask,
+        Routing,
+        SearchHybrid,
+        SearchHybridRequest,
+        SearchResult,
+        StoreChunk,
+        StoreChunkRequest,
+        Stored,
+        TaskCreationResult,
+        TaskPriority,
+    )
 
 __all__ = [
     "CodeChange",
@@ -495,3 +505,83 @@ __all__ = [
     "came_with",
     "source_text",
 ]
+
+_NAMES: dict[str, str] = {
+    "aliases": "Alias Aliases Candidate Candidates Merge MergeReply",
+    "analyze": (
+        "RESULT_CHARS CodeAnswer CodeQuery QueryClaim QueryClaims QueryFailure QueryMade QueryResult "
+        "QueryState QueryWork"
+    ),
+    "code": (
+        "ENDINGS GIT_BRANCH GIT_FILE MOST_SOURCES SOURCE_BYTES FileOutcome GitStructure GitStructureReply "
+        "SkippedFile SourceFile is_code is_project_file is_source"
+    ),
+    "codeviews": (
+        "Affected Callers CallsReply CodeCall CodeChange CodeHistory CodeMap CodeNeighbourhood CodePath "
+        "CodePlace CodeQuestion CodeSymbol CodeWhere Coverage FileRename HistoryReply Impact ImpactReply "
+        "MapReply Neighbour NeighbourCalls NeighbourhoodReply PathReply RankedFile RankedPlace WhereReply"
+    ),
+    "commits": (
+        "GIT_COMMIT MOST_COMMITS STRUCTURED Author Commit CommitFile CommitOutcome CommitResult GitCommits "
+        "GitCommitsReply Repository"
+    ),
+    "cpg": "MOST_CPG Cpg CpgExport CpgMethod CpgMissing CpgReply CpgType",
+    "crawl": "Crawl CrawlReply Page",
+    "directive": "DirectiveAction QualifierDirective",
+    "documents": "Document Documents DocumentVersion State",
+    "entitytypes": "EntityType EntityTypeDraft EntityTypes EntityTypesDraft",
+    "erasure": "Erasure ErasureDraft Erasures Place PlaceDraft Places",
+    "exploring": (
+        "ByKindRequest Chunk ChunkReply ChunksReply ConsistencyReply EdgeType Finding FindingKind Hit "
+        "HybridReply HybridRequest Mention Node NodeKey NodesReply Pass PassKind Related Relationship "
+        "RelationshipsReply Statement TraverseReply TraverseRequest Visit"
+    ),
+    "files": "ATTACHMENT AttachmentDraft FileReply attached_to attachment_sources attachment_urn came_with",
+    "ingest": (
+        "METADATA_BYTES Answered ContentRef Duplicate File GivenNode GivenRelationship HiddenText Hints "
+        "IndexReply IngestReply IngestRequest InnerImage Metadata Properties PropertyName Repeat RuleActed "
+        "Superseded TaskOrigin"
+    ),
+    "knowledge": "Category Knowledge UserContext",
+    "linking": "LinkAnswer LinkRequest",
+    "links": "LINK_URN Link LinkList LinkOutcome LinkPattern LinkPatternDraft LinkPatterns LinkReport LinkSource",
+    "memory": (
+        "SUMMARY_CHARS Findings Procedure ProcedureDraft Procedures Session SessionDraft SessionEntry Step "
+        "TaskMemories TaskMemory Use"
+    ),
+    "message": "VERSION ErrorReply Key Kind Problem Reply Request Urgency Urn",
+    "observations": "OBSERVATION Observation Observed",
+    "outcome": "Outcome OutcomeReply StepResult TaskCategory",
+    "qualification": (
+        "AttachmentAnalysis ConfluenceExtraction ContentType EmailClassification EmailExtraction "
+        "GenericExtraction JiraExtraction LogSummarization PhaseMetrics ProcessingMetrics Qualification "
+        "QualifierPhase RoutingDecision TypedExtraction VisionContext"
+    ),
+    "queue": "Failure Job Move Prioritize Queue Retried Retry",
+    "regroup": "Regroup Regrouped",
+    "reindex": "Reindex ReindexDrop Reindexes ReindexState",
+    "retrieve": (
+        "Crossed EdgeRef EvidenceItem Explanation Label Narrowed Provenance RetrieveEvent RetrieveReply RetrieveRequest"
+    ),
+    "rules": "Rule RuleDraft Rules RuleType",
+    "tools": (
+        "AGENT_DOCUMENT AskResult AskUserQuestions ClassificationResult ClassifyJiraTicket CreateNodeRequest "
+        "CreateNodeWithRagLinks CreateRelationship CreateRelationshipRequest CreateUserTaskFromJira "
+        "DeferPendingTask DeferResult FailResult FailToUserTask Found IndexDocument IndexDocumentRequest "
+        "JiraClassification NodeStored RelationshipStored RouteResult RouteTask Routing SearchHybrid "
+        "SearchHybridRequest SearchResult StoreChunk StoreChunkRequest Stored TaskCreationResult TaskPriority"
+    ),
+}
+MODULES = {module: tuple(names.split()) for module, names in _NAMES.items()}
+"""Module -> the names of it that callers may use."""
+
+if not TYPE_CHECKING:
+    _MODULE_OF = {name: module for module, names in MODULES.items() for name in names}
+
+    def __getattr__(name: str) -> Any:
+        """Import what is used first (PEP 562)."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        globals()[name] = found
+        return found

@@ -30,6 +30,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "--set", "caBundle.name=authorities", "--set", "kb.read.autoscaling.enabled=true",
     ),
     "everything": (
+        "--set", "job.warmPool.size=2",
         "--set", "simulator.enabled=true", "--set", "watchNamespaces={team-a,team-b}", "--set", "operator.replicas=2",
         "--set", "operator.strategy=RollingUpdate", "--set", "monitoring.serviceMonitor.enabled=true",
         "--set", "monitoring.prometheusRule.enabled=true", "--set", "monitoring.dashboard.enabled=true",

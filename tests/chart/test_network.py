@@ -73,6 +73,17 @@ def test_analyses_reach_the_sources_process_and_the_knowledge_base_alone(chart: 
         assert not policies.allows(rules, job, OUTSIDE, port)
 
 
+def test_pods_that_wait_for_a_run_reach_what_runs_reach_and_the_operator(chart: Chart) -> None:
+    labels = {"jervis.dev/task-uid": "warm", "jervis.dev/warm": "0123456789abcdef"}
+    for size in (0, 1):
+        rendered = chart.render(*LOCAL, "--set", f"job.warmPool.size={size}")
+        rules, waiting = network_policies(rendered), End("jervis", labels)
+        for one, port in (("router", 11430), ("kb", 8080)):
+            assert policies.allows(rules, waiting, end(rendered, one), port), one
+        assert policies.allows(rules, waiting, end(rendered, "operator"), 9091) == (size > 0)
+        assert not policies.allows(rules, waiting, OUTSIDE, 443)
+
+
 def test_commands_of_agents_reach_the_knowledge_base_alone(chart: Chart) -> None:
     tokens = "kb.tokens.existingSecret.name=tokens,kb.tokens.clientSecret.name=token"
     rendered = chart.render(*LOCAL, "--set", f"sources.enabled=true,sandbox.enabled=true,{tokens}")

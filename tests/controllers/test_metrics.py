@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from controllers import metrics
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
-ROW = re.compile(r"^\| `(jervis_operator_\w+)` \| (\w+) \| ([^|]*) \| (.*\S) \|$", re.M)
+ROW = re.compile(r"^\| `(jervis_(?:operator|warm_pool)_\w+)` \| (\w+) \| ([^|]*) \| (.*\S) \|$", re.M)
 
 
 def test_the_page_lists_every_metric() -> None:

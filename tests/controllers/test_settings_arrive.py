@@ -50,6 +50,8 @@ VALUES: dict[str, Any] = {
     "kb_read_url": "http://kb-read.test:1",
     "kb_token": "token-of-the-test",
     "router_url": "http://router.test:1",
+    "warm_pool": 89,
+    "handover_url": "http://handover.test:1",
     "sources_url": "http://sources.test:1",
     "cluster_state_url": "http://operator.test:1",
     "cluster_state_namespaces": ["shown-of-the-test"],

@@ -1,5 +1,7 @@
 """A fake kubelet and Job controller: plays the nodes' part through the API, which is the outside of the operator.
 
+A Job without a task, of the warm pool, gets a pod that runs until the Job is claimed, fails or goes.
+
 For every Job it creates a pod, lets it run, ends it with a termination message, and sets the Job's conditions as the
 real controller does (SuccessCriteriaMet before Complete). What a run says is decided by `says(attempt, task)`. It
 collects garbage as well: pods whose Job is gone. The Jobs of tasks that are gone are the operator's to delete.
@@ -16,7 +18,7 @@ from typing import Any
 from kubernetes import client
 
 from controllers.pendingtask import job
-from crds import exits
+from crds import exits, labels
 
 Object = dict[str, Any]
 Says = Callable[[str, int], dict[str, Any] | int | None]
@@ -41,6 +43,8 @@ class Kubelet:
         """Names of tasks whose pods ignore that they are to end."""
         self.late: set[str] = set()
         """Names of Jobs whose deadline is over."""
+        self.killed: set[str] = set()
+        """Names of Jobs whose container gets SIGKILL."""
         self.absent = False
         """No node takes a pod: they stay Pending."""
         self.drained: list[str] = []
@@ -63,7 +67,7 @@ class Kubelet:
         return sorted({pair for pair in pairs if pairs.count(pair) > 1})
 
     def pods(self) -> list[Any]:
-        """Pods that are there and have not ended, or have and stay for their Job."""
+        """Pods of tasks that are there and have not ended, or have and stay for their Job."""
         return list(self._core.list_namespaced_pod(self._namespace, label_selector=job.UID_LABEL).items)
 
     def _listed(self, listing: Callable[..., Any], **selected: Any) -> list[Object]:
@@ -75,7 +79,7 @@ class Kubelet:
     def _expire(self, one: Object, pods: list[Object]) -> None:
         """What the Job controller does at the deadline: the pod is asked to end, the Job has failed."""
         for each in pods:
-            if each["metadata"]["labels"][job.UID_LABEL] == one["metadata"]["labels"][job.UID_LABEL]:
+            if each["metadata"]["name"] == _pod_name(one):
                 self._end_early(each)
         over = {"active": 0, "ready": 0, "failed": 1}
         self._status(one, {**over, **_over("FailureTarget", reason="DeadlineExceeded")})
@@ -101,8 +105,9 @@ class Kubelet:
     def _tend(self, one: Object, pods: list[Object]) -> None:
         """`pods` are all that there were after the Jobs were listed."""
         meta, status = one["metadata"], one.get("status", {})
-        uid, attempt = meta["labels"][job.UID_LABEL], meta["labels"][job.ATTEMPT_LABEL]
-        if meta["uid"] not in self.seen:
+        uid, attempt = meta["labels"][job.UID_LABEL], meta["labels"].get(job.ATTEMPT_LABEL, "0")
+        claimed = uid != labels.NO_TASK
+        if claimed and meta["uid"] not in self.seen:
             self.seen[meta["uid"]] = (uid, attempt)
             self.order.append(meta["labels"][job.TASK_LABEL])
         if any(c["type"] in ("Complete", "Failed") for c in status.get("conditions", ())):
@@ -129,13 +134,18 @@ class Kubelet:
                 self._status(one, {"active": 1, "ready": 1})
                 self._pod(name, "Running", {"running": {"startedAt": _now()}})
             return
+        if meta["name"] in self.killed:
+            self._end(one, name, 137)
+            return
+        if not claimed:
+            return
         said = self.says(meta["labels"][job.TASK_LABEL], int(attempt))
         if said is not None:
             self._end(one, name, said)
 
     def _end_early(self, pod: Object) -> None:
         """SIGTERM: it drains at once, and is gone; unless it lingers."""
-        name, task = pod["metadata"]["name"], pod["metadata"]["labels"][job.TASK_LABEL]
+        name, task = pod["metadata"]["name"], pod["metadata"]["labels"].get(job.TASK_LABEL, "")
         if task in self.lingering:
             return
         if pod["status"]["phase"] == "Running":

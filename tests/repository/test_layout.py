@@ -69,6 +69,8 @@ def test_drivers_stay_in_their_modules() -> None:
 
 # A program by itself, in an image that has nothing else of ours.
 ALONE = {"orchestrator_job/analyze/joern/analyze.py"}
+# Reads nothing: the variables of a task that came later become those of the process, for every settings module.
+WRITES = {"orchestrator_job/settings.py"}
 
 
 def test_only_settings_read_the_environment() -> None:
@@ -77,7 +79,7 @@ def test_only_settings_read_the_environment() -> None:
         for path in sources()
         if re.search(r"\bos\.(environ|getenv)\b", path.read_text())
     ]
-    assert set(readers) == ALONE
+    assert set(readers) == ALONE | WRITES
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda path: path.stem)

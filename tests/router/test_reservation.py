@@ -367,3 +367,19 @@ def test_a_gpu_without_sets_can_be_announced_for_a_model() -> None:
     assert (moves(effects), _ready(effects)) == ([("load", "m:latest")], [])
     assert moves(_announce(cold, 1, lease="lease-0")) == []  # it is being loaded
     assert _ready(cold.loaded("gpu", "m:latest", 5)) == ["lease-0"]
+
+
+def test_a_spare_one_is_in_nothings_way() -> None:
+    alone = plan(owned(loaded=frozenset({"big"})))
+    answer, effects = alone.announced("run", "big", "", "id", 5, spare_only=True)
+    assert (answer.verdict, effects) == (Verdict.TAKEN, [])
+    assert "no other backend" in answer.reason
+    made = plan(owned(loaded=frozenset({"big"})), cpu())
+    answer, _ = made.announced("run", "big", "", "id", 5, spare_only=True)
+    assert answer.verdict is Verdict.HELD
+    again, _ = made.announced("run", "big", "id", "other", 10, spare_only=True)
+    assert again.reservation is answer.reservation, "its own is renewed"
+    other, _ = made.announced("another run", "big", "", "other", 15, spare_only=True)
+    assert (other.verdict, other.reservation) == (Verdict.TAKEN, None)
+    assert "already" in other.reason
+    assert made.unreserved("run", "id", 20)[0].verdict is Verdict.RELEASED

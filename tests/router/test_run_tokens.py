@@ -166,22 +166,37 @@ async def test_it_counts_for_its_client(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tokens", [True, False], ids=["tokens", "open"])
-async def test_it_administers_and_reserves_nothing(tmp_path: Path, tokens: bool) -> None:
+async def test_it_administers_nothing(tmp_path: Path, tokens: bool) -> None:
     settings = {"tokens_file": _tokens(tmp_path)} if tokens else {}
     async with _site(tmp_path, None, **settings) as site:
         run = _bearer(_signed())
         backend = ("X-Ollama-Router-Backend", "raw")
         answers = [
             await wire.ask(site.router.port, wire.post("/api/pull", {"model": "new"}, [*run, backend])),
-            await wire.ask(site.router.port, wire.post("/router/announce", {"owner": "acme"}, run)),
-            await wire.ask(site.router.port, wire.post("/router/release", {"owner": "acme"}, run)),
             await wire.ask(site.router.port, wire.request("GET", _STATUS, headers=run)),
             await wire.ask(site.router.port, wire.request("GET", "/router/explain?model=m", headers=run)),
         ]
-        assert [answer.status for answer in answers] == [403] * 5
+        assert [answer.status for answer in answers] == [403] * 3
         assert "docs/tokens.md" in answers[1].json()["error"]
         assert (await wire.ask(site.router.port, wire.request("GET", "/api/tags", headers=run))).status == 200
         assert not site.backend.requests
+
+
+async def test_it_reserves_for_its_run_alone_and_keeps_no_model_from_others(tmp_path: Path) -> None:
+    async with _site(tmp_path, tokens_file=_tokens(tmp_path)) as site:
+        run, person = _bearer(_signed()), _bearer(_PERSON)
+
+        async def ask(path: str, who: list[tuple[str, str]], **body: Any) -> wire.Message:
+            return await wire.ask(site.router.port, wire.post(f"/router/{path}", {"owner": "o", **body}, who))
+
+        alone = await ask("announce", run)
+        assert alone.status == 409, "the only backend serves all other models as well"
+        assert "no other backend" in alone.json()["error"]
+        held = await ask("announce", person)
+        assert held.status == 200
+        assert (await ask("release", run, leaseId=held.json()["leaseId"])).status == 409, "it is another owner's"
+        assert (await ask("release", person)).json()["released"]
+        assert (await ask("announce", _bearer(_signed(ceiling=Priority.P1)))).status == 403
 
 
 async def test_a_key_is_rotated_while_the_router_runs(tmp_path: Path) -> None:

@@ -423,3 +423,10 @@ Values that no schema can judge alone.
 {{- end -}}
 {{- end -}}
 {{- end }}
+
+{{/*
+How many pods wait for a run. Values that were kept from an older release (--reuse-values) do not say it.
+*/}}
+{{- define "jervis.warmPool" -}}
+{{- (.Values.job.warmPool | default dict).size | default 0 | int64 -}}
+{{- end }}

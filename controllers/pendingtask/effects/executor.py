@@ -16,7 +16,7 @@ import structlog
 import kube
 from controllers import admission, metrics
 from controllers.memory import document, mongo
-from controllers.pendingtask import cache, decision, job, views
+from controllers.pendingtask import cache, decision, job, views, warm_pool
 from controllers.pendingtask import workloads as loads
 from controllers.pendingtask.effects import copies, ingest, run_token
 from controllers.pendingtask.observed import Ingested, JobView, Observation, TokenNotWritten, Trouble, trouble
@@ -46,21 +46,29 @@ class ClusterEffects:
         clock: Callable[[], datetime],
         created: Callable[[], None],
         token: Callable[[], lease.FencingToken],
+        pool: warm_pool.WarmPool | None = None,
         admitted: admission.Admission | None = None,
     ) -> None:
+        self._pool = pool
         self._api, self._memory, self._workloads, self._template = api, memory, workloads, template
         self._namespace, self._tokens = workloads.namespace, tokens
         self._clock, self._created, self._token = clock, created, token
         self._admission = admitted
 
-    async def launch(self, whole: pendingtask.PendingTask, wanted: decision.Launch) -> Trouble | TokenNotWritten | None:
+    async def launch(
+        self, whole: pendingtask.PendingTask, wanted: decision.Launch, *, again: bool = True
+    ) -> Trouble | TokenNotWritten | None:
         """Memory first, then the Job, then its token: the Job owns the Secret, and the pod waits for it.
 
-        An existing Job of this run is success; if the operator has suspended it, it is resumed. `whole` is the task as
-        the API has just served it, content included. Raises `OutcomeUnknown`, and errors of MongoDB and the API before
-        the Job exists.
+        The Job is that of a warm pod if there is one, which asks for its token itself; else it is created. An existing
+        Job of this run is success; if the operator has suspended it, it is resumed. `whole` is the task as the API has
+        just served it, content included. `again`: it may have been launched before. Raises `OutcomeUnknown`, and errors
+        of MongoDB and the API before the Job exists.
         """
         await self._memory.write(whole.metadata.uid, document.of_task(whole, wanted.attempt, self._clock()))
+        run = await self._warm(whole, wanted, again=again)
+        if run is not None:
+            return await self._take_up(whole, wanted, run)
         chosen = admission.flags_of(self._admission, whole).values
         body = job.manifest(whole, wanted.attempt, wanted.job_name, self._template, token=self._token(), chosen=chosen)
         try:
@@ -70,6 +78,33 @@ class ClusterEffects:
         self._created()
         self._workloads.observe_job(made)
         return await self.equip(whole, views.job_view(made))
+
+    async def _warm(self, task: pendingtask.PendingTask, wanted: decision.Launch, *, again: bool) -> kube.Object | None:
+        """The warm Job that this run has, or gets now; None: one is created for it."""
+        known = self._workloads.job(wanted.job_name)
+        if known is not None:
+            # One that was created for it is found by its name.
+            return await self._read(known.name) if known.warm else None
+        if self._pool is None or not self._pool.size:
+            return None
+        try:
+            if again:
+                # A claim may have been answered to a former leader, or not at all.
+                claimed = await loads.claimed(self._api, self._namespace, task.metadata.uid, wanted.attempt)
+                if claimed is not None or await self._read(wanted.job_name) is not None:
+                    return claimed
+            return await self._pool.claim(task, wanted.attempt)
+        except kube.Forbidden:
+            raise
+        except kube.Unavailable as error:
+            message = f"whether a warm pod has run {wanted.attempt} is not known: {error.message}"
+            raise OutcomeUnknown(message) from error
+
+    async def _read(self, name: str) -> kube.Object | None:
+        try:
+            return await self._api.get(kube.JOBS, self._namespace, name)
+        except kube.NotFound:
+            return None
 
     def lacks_token(self, task: pendingtask.PendingTask, run: JobView) -> bool:
         """Whether the token of that run is to be written now."""
@@ -135,10 +170,10 @@ class ClusterEffects:
         if foreign is not None:
             return foreign
         if made["metadata"].get("deletionTimestamp"):
-            return Trouble(f"Job {wanted.job_name} is still being deleted", operational=True)
+            return Trouble(f"Job {made['metadata']['name']} is still being deleted", operational=True)
         lacking = await self.equip(task, views.job_view(made))
         if views.job_view(made).marked:
-            made = await self._suspend(wanted.job_name, suspend=False)
+            made = await self._resume(task, views.job_view(made))
         self._workloads.observe_job(made)
         return lacking
 
@@ -153,9 +188,11 @@ class ClusterEffects:
         """Resume the Job, with a new token for its new deadline."""
         try:
             known = self._workloads.job(wanted.job_name)
-            if known is not None:
-                await self.equip(task, known)
-            self._workloads.observe_job(await self._suspend(wanted.job_name, suspend=False))
+            if known is None:
+                self._workloads.observe_job(await self._suspend(wanted.job_name, suspend=False))
+                return
+            await self.equip(task, known)
+            self._workloads.observe_job(await self._resume(task, known))
         except kube.NotFound:
             self._workloads.forget_job(task.metadata.uid, wanted.job_name)
 
@@ -181,6 +218,13 @@ class ClusterEffects:
     async def recall(self, task: pendingtask.PendingTask, wanted: decision.Recall) -> Observation:
         """The execution copy of a recurring task's latest run that has one."""
         return await copies.latest(self._api, task, wanted.most)
+
+    async def _resume(self, task: pendingtask.PendingTask, run: JobView) -> kube.Object:
+        """Kubernetes counts the deadline anew: that of a warm Job no longer has the time that it waited."""
+        patch = job.suspension(False, self._token())
+        if run.warm:
+            patch["spec"]["activeDeadlineSeconds"] = job.deadline(task, self._template)
+        return await self._api.merge(kube.JOBS, self._namespace, run.name, patch)
 
     async def _suspend(self, name: str, *, suspend: bool) -> kube.Object:
         return await self._api.merge(kube.JOBS, self._namespace, name, job.suspension(suspend, self._token()))
@@ -288,7 +332,8 @@ class EffectExecutor:
         breaker.started(self._monotonic())
         found: Trouble | TokenNotWritten | None
         try:
-            found = await self._effects.launch(whole, wanted)
+            # An attempt that the intent has just begun was launched by no process before.
+            found = await self._effects.launch(whole, wanted, again=task.status.attempt >= wanted.attempt)
         except lease.Fenced:
             raise
         except OutcomeUnknown as error:

@@ -2,7 +2,8 @@
 
 The Job is created first: the Secret needs its uid as owner, and a pod without its Secret waits. After a crash between
 the two, the first reconciliation of the running task writes the Secret. A run that resumes after a suspension gets a
-new token, because the deadline of its Job starts again.
+new token, because the deadline of its Job starts again. The pod of a warm Job mounts no Secret: it asks for its token
+(`handover`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class RunTokens:
 
     def lacks(self, run: JobView) -> bool:
         """Whether the Job runs without a token that this process has written for it."""
-        return self._signer is not None and run.state is JobState.ACTIVE and run.uid not in self._issued
+        wanted = self._signer is not None and not run.warm
+        return wanted and run.state is JobState.ACTIVE and run.uid not in self._issued
 
     async def issue(self, task: pendingtask.PendingTask, run: JobView) -> None:
         """Write a new token, whether or not one exists.
@@ -40,14 +42,12 @@ class RunTokens:
         Raises `kube.Unavailable`, `kube.Refused`, `runtoken.Unusable`; `lacks` is then true.
         """
         self._issued.discard(run.uid)
-        if self._signer is None:
+        if self._signer is None or run.warm:
             return
-        template = self._template
-        lifetime = timedelta(seconds=job.deadline(task, template) + template.grace_seconds) + MARGIN
-        token = self._signer.sign(_run(task, run.attempt, priority.Priority(template.priority)), lifetime)
-        body = _secret(task, run, template.namespace, token)
+        namespace = self._template.namespace
+        body = _secret(task, run, namespace, sign(self._signer, self._template, task, run.attempt))
         try:
-            await self._api.create(kube.SECRETS, template.namespace, body)
+            await self._api.create(kube.SECRETS, namespace, body)
         except (kube.AlreadyExists, kube.Forbidden) as error:
             await self._replace(body, error)
         self._remember(run.uid)
@@ -67,6 +67,12 @@ class RunTokens:
         if len(self._issued) >= 10_000:
             self._issued &= {view.uid for _, views in self._known.jobs() for view in views}
         self._issued.add(uid)
+
+
+def sign(signer: runtoken.Signer, template: job.Template, task: pendingtask.PendingTask, attempt: int) -> str:
+    """The token of one run, valid for its deadline from now. Raises `runtoken.Unusable`."""
+    lifetime = timedelta(seconds=job.deadline(task, template) + template.grace_seconds) + MARGIN
+    return signer.sign(_run(task, attempt, priority.Priority(template.priority)), lifetime)
 
 
 def _run(task: pendingtask.PendingTask, attempt: int, ceiling: priority.Priority) -> runtoken.Run:

@@ -105,6 +105,9 @@ def started(view: View) -> Decision | None:
     if job.state not in ENDED and (job.suspended or not running):
         return None
     cleared: dict[str, Field] = {"retry": None} if failing(view) else {}
+    dispatch = view.task.status.dispatch
+    if dispatch is not None and job.name != dispatch.job_name:
+        cleared["dispatch"] = dispatch.model_copy(update={"job_name": job.name})  # it was claimed, not made for the run
     fine = condition(view, "Dispatched", True, "Running", f"Job {job.name} runs.")
     return to(view, Phase.ORCHESTRATING, "Running", f"Job {job.name} runs.", fine, fields=cleared)
 

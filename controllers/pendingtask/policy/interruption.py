@@ -141,7 +141,9 @@ def stop_unbooked(view: View) -> Decision | None:
 def has_job_to_resume(view: View) -> bool:
     """Whether the Job of the run that resumes next exists."""
     job, dispatch = view.state.job, view.task.status.dispatch
-    return job is not None and dispatch is not None and job.name == dispatch.job_name
+    if job is None or dispatch is None:
+        return False
+    return job.name == dispatch.job_name or (job.warm and job.attempt == view.task.status.attempt)
 
 
 def job_to_resume_runs(view: View) -> bool:

@@ -130,7 +130,7 @@ A variable: the labels of a run that this write sets or changes: (dict "name" "o
 - name: {{ .name }}
   expression: >-
     ['jervis.dev/task-uid', 'jervis.dev/task', 'jervis.dev/task-namespace', 'jervis.dev/attempt', 'jervis.dev/meeting',
-    'jervis.dev/code-analysis', 'jervis.dev/sandbox'].filter(label,
+    'jervis.dev/code-analysis', 'jervis.dev/sandbox', 'jervis.dev/warm'].filter(label,
     object.{{ .path }}.?labels[?label].orValue('')
     != (oldObject == null ? '' : oldObject.{{ .path }}.?labels[?label].orValue('')))
 {{- end }}

@@ -1,0 +1,276 @@
+"""The warm pool: Jobs whose pods have started and wait for a task, so that a run begins at once.
+
+Every replica knows the pool from events; the leader alone changes it. `WarmPool.run` keeps it at its size: missing Jobs
+are created, those that ended or have an older template are deleted, with the resourceVersion that was seen, so that a
+Job which is claimed meanwhile stays. `claim` makes a Job that of a run. An unclaimed Job is no run: it has no label of
+a task, takes no slot, and is unknown to `workloads`.
+
+What is lost in a crash is found again from the labels: a Job is claimed or it is not. Size 0 deletes what an earlier
+size left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+import kube
+from controllers import metrics
+from controllers.pendingtask import job, task_index, views, warm
+from controllers.pendingtask.observed import JobState, PodView
+from crds import errors, pendingtask
+from kube import lease
+
+log = structlog.get_logger(__name__)
+
+Raw = Mapping[str, Any]
+
+EVERY_SECONDS = 30.0
+"""In case an event was missed."""
+AGAIN_SECONDS = 5.0
+"""After a failure; doubled with each Job in a row that ends before it is claimed, up to LONGEST_SECONDS."""
+LONGEST_SECONDS = 300.0
+
+
+def suffix() -> str:
+    """Of the name of a new Job: ten characters that no other one has."""
+    return secrets.token_hex(5)
+
+
+class WarmPool:
+    """The pool of the release's namespace. `size` pods wait; `url` is where they ask for their task.
+
+    `token` is that of the present lease, `suffix` makes names. A template with a Kueue queue has no pool: Kueue would
+    count waiting pods as work.
+    """
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        template: job.Template,
+        *,
+        size: int,
+        url: str,
+        token: Callable[[], lease.FencingToken],
+        measured: metrics.Metrics,
+        wall: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        suffix: Callable[[], str] = suffix,
+    ) -> None:
+        self._api, self._template, self._url = api, template, url
+        self._token, self._metrics, self._wall, self._monotonic = token, measured, wall, monotonic
+        self._suffix = suffix
+        self.size = 0 if job.QUEUE_LABEL in template.labels else size
+        self._digest = warm.digest(template, url)
+        self._jobs: dict[str, Raw] = {}
+        self._pods: dict[str, Raw] = {}
+        self._claiming: set[str] = set()  # names: no two workers of this process try one Job
+        self._ended: set[str] = set()  # uids of Jobs that ended unclaimed and are counted in _failures
+        self._failures, self._failed_at, self._not_before = 0, -math.inf, -math.inf
+        self._due = asyncio.Event()
+        self._news = asyncio.Event()
+        self.may_act = asyncio.Event()
+        """Set once the lease is held; losing it ends the process."""
+
+    # -- what is known ---------------------------------------------------------------------------------------------
+
+    def observe_job(self, raw: Raw, *, deleted: bool = False) -> None:
+        """An event of a Job; one that is not warm is ignored."""
+        self._observe(self._jobs, raw, deleted)
+
+    def observe_pod(self, raw: Raw, *, deleted: bool = False) -> None:
+        """An event of a pod."""
+        self._observe(self._pods, raw, deleted)
+
+    def known_jobs(self) -> Iterator[Raw]:
+        """The unclaimed Jobs, with the fields that a deletion event needs."""
+        return (raw for raw in list(self._jobs.values()) if not warm.is_claimed(raw))
+
+    def known_pods(self) -> Iterator[Raw]:
+        """The pods that no run has, alike."""
+        return (raw for raw in list(self._pods.values()) if not warm.is_claimed(raw))
+
+    def job(self, name: str) -> Raw | None:
+        """A warm Job as last seen, claimed or not."""
+        return self._jobs.get(name)
+
+    async def changed(self, seconds: float) -> None:
+        """Return when a Job or pod of the pool has changed, at the latest after `seconds`."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    def idle(self) -> list[Raw]:
+        """Jobs of the present template whose pod runs and has no task; the one that waits for longest comes first."""
+        ready = {views.owner_uid(one) for one in self._pods.values() if _waits(views.pod_view(one))}
+        found = [one for one in self._open() if one["metadata"]["uid"] in ready and self._current(one)]
+        return sorted(found, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
+
+    def gauges(self) -> None:
+        """Update the gauges; called before each scrape."""
+        self._metrics.warm_idle.set(len(self.idle()))
+
+    # -- the claim -------------------------------------------------------------------------------------------------
+
+    async def claim(self, task: pendingtask.PendingTask, attempt: int) -> kube.Object | None:
+        """The Job of a waiting pod, now that of the run; None if no pod waits.
+
+        Raises `kube.Unavailable` if the API does not answer: whether the Job is claimed is not known then.
+        """
+        if not self.size:
+            return None
+        for raw in self.idle():
+            name = raw["metadata"]["name"]
+            if name in self._claiming:
+                continue
+            self._claiming.add(name)
+            try:
+                token, now = self._token(), self._wall()
+                patch = warm.claim(raw, task, attempt, self._template, token=token, now=now)
+                made = await self._api.merge(kube.JOBS, self._template.namespace, name, patch)
+            except (kube.Conflict, kube.NotFound):
+                continue
+            except kube.Forbidden as error:
+                log.warning("a warm pod is not claimed", job=name, reason=error.message)
+                break
+            finally:
+                self._claiming.discard(name)
+            self.observe_job(made)
+            self._failures = 0
+            self._metrics.warm_claimed.inc()
+            log.info("a warm pod is claimed", job=name, attempt=attempt)
+            return made
+        self._metrics.warm_misses.inc()
+        return None
+
+    # -- upkeep ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Keep the pool at its size; never returns."""
+        await self.may_act.wait()
+        while True:
+            self._due.clear()
+            try:
+                await self.tend()
+            except lease.Fenced:
+                raise
+            except errors.JervisError as error:
+                log.warning("the warm pool is not complete", reason=error.message)
+                self._not_before = self._monotonic() + AGAIN_SECONDS
+            early = self._not_before - self._monotonic()
+            try:
+                async with asyncio.timeout(min(early, EVERY_SECONDS) if early > 0 else EVERY_SECONDS):
+                    await self._due.wait()
+            except TimeoutError:
+                continue
+
+    async def tend(self) -> None:
+        """Mark the pods of claimed Jobs, delete Jobs that are of no use, create those that are missing.
+
+        Raises the errors of the API.
+        """
+        await self._mark()
+        good = 0
+        for one in self._open():
+            if one["metadata"]["name"] in self._claiming:
+                good += 1
+                continue
+            state = views.job_view(one).state
+            if state is JobState.DELETING:
+                continue
+            over = state in (JobState.COMPLETE, JobState.FAILED)
+            if over:
+                self._count_failure(one)
+            if over or not self._current(one) or good >= self.size:
+                await self._delete(one)
+            else:
+                good += 1
+        if self._monotonic() < self._not_before:
+            return
+        for _ in range(self.size - good):
+            body = warm.manifest(self._suffix(), self._template, self._url, self._token())
+            self.observe_job(await self._api.create(kube.JOBS, self._template.namespace, body))
+
+    async def _mark(self) -> None:
+        """Give the pods of claimed Jobs the labels of their run."""
+        claimed = {one["metadata"]["uid"]: one for one in self._jobs.values() if warm.is_claimed(one)}
+        for name, pod in list(self._pods.items()):
+            if warm.is_claimed(pod) and views.owner_uid(pod) not in claimed:
+                del self._pods[name]  # its Job is gone; the end of a run's pod may have been in no event
+                continue
+            owner = claimed.get(views.owner_uid(pod))
+            patch = None if owner is None else warm.marks(owner, pod)
+            if patch is None:
+                continue
+            try:
+                made = await self._api.merge(kube.PODS, self._template.namespace, name, patch)
+            except (kube.NotFound, kube.Conflict):
+                continue  # it is gone; its successor is marked in its turn
+            except kube.Forbidden as error:
+                # A release whose pool has been switched off may not change pods any more; the run works without.
+                log.warning("a pod does not get the labels of its run", pod=name, reason=error.message)
+                continue
+            self.observe_pod(made)
+
+    async def _delete(self, raw: Raw) -> None:
+        meta = raw["metadata"]
+        try:
+            await self._api.delete(
+                kube.JOBS,
+                self._template.namespace,
+                meta["name"],
+                uid=meta["uid"],
+                version=meta["resourceVersion"],
+            )
+        except kube.Conflict:
+            return  # it has changed; its event comes, and it is judged anew
+        self._jobs.pop(meta["name"], None)
+        log.info("a warm Job is deleted", job=meta["name"])
+
+    def _count_failure(self, raw: Raw) -> None:
+        """A Job that ends before it is claimed is replaced later each time: its image may be broken."""
+        uid, now = raw["metadata"]["uid"], self._monotonic()
+        if uid in self._ended:
+            return
+        self._ended = {one["metadata"]["uid"] for one in self._jobs.values()} & self._ended | {uid}
+        if now - self._failed_at > LONGEST_SECONDS:
+            self._failures = 0
+        # The first one at once: a pod may be killed by anything.
+        pause = min(AGAIN_SECONDS * 2**self._failures, LONGEST_SECONDS) if self._failures else 0.0
+        self._failures, self._failed_at, self._not_before = self._failures + 1, now, now + pause
+
+    def _open(self) -> list[Raw]:
+        """The Jobs that no run has, the oldest first."""
+        found = [one for one in self._jobs.values() if not warm.is_claimed(one)]
+        return sorted(found, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
+
+    def _current(self, raw: Raw) -> bool:
+        return bool(raw["metadata"]["labels"][warm.LABEL] == self._digest)
+
+    def _observe(self, known: dict[str, Raw], raw: Raw, deleted: bool) -> None:
+        meta = raw["metadata"]
+        if meta["namespace"] != self._template.namespace or not (warm.is_warm(raw) or meta["name"] in known):
+            return
+        before = known.get(meta["name"])
+        if not deleted and before is not None and task_index.version(raw) < task_index.version(before):
+            return
+        if deleted:
+            known.pop(meta["name"], None)
+        else:
+            known[meta["name"]] = raw
+        self._due.set()
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+
+def _waits(pod: PodView) -> bool:
+    """The pod runs and is not asked to end."""
+    return pod.live and pod.started and pod.exit_code is None and pod.given_up_at is None

@@ -1,0 +1,118 @@
+"""The warm pool on a real kubelet: a pod that waits gets a question, and dies before and after it has one.
+
+The release of the other tests gets a pool for these and loses it again. A gate in the simulator holds the model's
+answers back where a pod is to be killed at work; nothing here waits for a clock.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crds import labels
+from crds.phases import Phase
+from hack.cluster import progress
+from hack.demo import kubectl, settings
+from tests.e2e import processes
+from tests.e2e.simulator import GATE, Simulator
+from tests.e2e.site import UID_LABEL, Document, Site
+from tests.e2e.waiting import until
+
+_CHART = Path(__file__).resolve().parents[2] / "charts" / "jervis"
+_STALLED = {"match": {"tag": "job.respond/v1"}, "times": 1, "stall": {"afterBytes": 0, "gate": GATE}}
+
+
+def _upgrade(site: Site, *values: str) -> None:
+    """The release with other values, once its operator has them."""
+    helm = str(kubectl.helm(progress.Progress()))
+    command = [helm, "upgrade", settings.RELEASE, str(_CHART), "--reuse-values", "--namespace", site.kubectl.namespace]
+    given = [word for value in values for word in ("--set", value)]
+    subprocess.run([*command, *given, "--wait", "--timeout=180s"], env=site.kubectl.environment, check=True)
+
+
+@pytest.fixture(scope="module")
+def pool(site: Site) -> Iterator[Site]:
+    """The release with a pool of one pod."""
+    _upgrade(site, "job.warmPool.size=1")
+    yield site
+    _upgrade(site, "job.warmPool.size=0")
+    until("the pool is gone", lambda: not _pods(site))
+
+
+def _question(number: int) -> dict[str, str]:
+    content = f"Who took the GPU node gpu-{number} into service?"
+    return {"type": "UserInputProcessing", "mode": "Foreground", "content": content}
+
+
+def _pods(site: Site) -> list[Document]:
+    """Pods without a task."""
+    return site.pods(f"{labels.TASK_UID}={labels.NO_TASK}")
+
+
+def _waiting(site: Site, but: str = "") -> Document:
+    """The pod that asks for a task, another one than that of the uid `but`."""
+
+    def look() -> list[Document]:
+        running = [pod for pod in _pods(site) if pod["status"].get("phase") == "Running"]
+        return [pod for pod in running if pod["metadata"]["uid"] != but and _asks(site, pod)]
+
+    (pod,) = until("a pod waits for a task", look, seconds=180)
+    return pod
+
+
+def _asks(site: Site, pod: Document) -> bool:
+    return "waiting for a task" in site.kubectl.run("logs", pod["metadata"]["name"])
+
+
+def _job(pod: Document) -> str:
+    return str(pod["metadata"]["ownerReferences"][0]["name"])
+
+
+def test_a_question_is_answered_by_the_pod_that_waited(pool: Site, owner: str, gpu: Simulator) -> None:
+    before = _waiting(pool)
+    pool.apply("warm-ask", {"warm-ask": _question(3)}, owner)
+    ended = pool.ends("warm-ask", {"warm-ask": Phase.COMPLETED})["warm-ask"]
+    (pod,) = pool.pods(f"{UID_LABEL}={ended.metadata.uid}")
+    assert pod["metadata"]["uid"] == before["metadata"]["uid"]
+    assert pool.jobs([ended]) == {(ended.metadata.uid, 1): 1}
+    (run,) = pool.kubectl.items("jobs", "-l", f"{UID_LABEL}={ended.metadata.uid}")
+    assert run["metadata"]["name"] == _job(before)
+    assert len(pool.results(ended)) == 1
+    assert _waiting(pool)["metadata"]["uid"] != before["metadata"]["uid"], "a pod is used once"
+
+
+def test_a_pod_that_is_killed_while_it_waits_is_replaced(pool: Site) -> None:
+    if not pool.wanted.local:
+        pytest.skip("the processes of your cluster are not on this machine")
+    before = _waiting(pool)
+    processes.kill(before)
+    after = _waiting(pool, but=before["metadata"]["uid"])
+    assert _job(after) != _job(before)
+    until("the dead one is deleted", lambda: _job(before) not in _jobs(pool))
+
+
+def test_a_pod_that_is_killed_at_work_is_a_lost_run(pool: Site, owner: str, gpu: Simulator) -> None:
+    before = _waiting(pool)
+    gpu.faults(_STALLED)
+    pool.apply("warm-kill", {"warm-kill": _question(4)}, owner)
+    until("the run asks the model", lambda: gpu.waiting() == 1)
+    pool.kubectl.run("delete", "pod", before["metadata"]["name"], "--grace-period=0", "--force", "--wait=false")
+    ended = pool.ends("warm-kill", {"warm-kill": Phase.COMPLETED}, seconds=180)["warm-kill"]
+    attempts = range(1, ended.status.attempt + 1)
+    assert pool.jobs([ended]) == {(ended.metadata.uid, attempt): 1 for attempt in attempts}
+    assert len(pool.results(ended)) == 1
+
+
+def test_another_template_replaces_the_pod_that_waits(pool: Site) -> None:
+    before = _waiting(pool)
+    _upgrade(pool, "job.annotations.example\\.com/changed=yes")
+    after = _waiting(pool, but=before["metadata"]["uid"])
+    assert after["metadata"]["annotations"]["example.com/changed"] == "yes"
+    until("the older one is gone", lambda: _job(before) not in _jobs(pool))
+
+
+def _jobs(site: Site) -> set[str]:
+    return {job["metadata"]["name"] for job in site.kubectl.items("jobs", "-l", labels.WARM)}
