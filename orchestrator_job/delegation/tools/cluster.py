@@ -133,14 +133,14 @@ def log_text(log: clusterstate.Log) -> str:
 
 
 def _pod(one: clusterstate.Pod) -> Iterable[str]:
-    yield f"- {one.name}: {_told(one.phase, one.reason)}, {one.ready} ready" + _rest(
+    yield f"- {one.name}: {_stated(one.phase, one.reason)}, {one.ready} ready" + _rest(
         {"owner": one.owner, "node": one.node, "created": one.created_at, "deleting": one.deleting and "yes",
          "message": one.message}
     )  # fmt: skip
     yield from _conditions(one.conditions)
     for each in one.containers:
         since = {"since": each.since, "image": each.image, "limits": _pairs(each.limits), "message": each.message}
-        state = _told(each.state or "not started", each.reason)
+        state = _stated(each.state or "not started", each.reason)
         yield f"    {each.kind} {each.name}: {state}, {each.restarts} restarts{_rest(since)}"
         for name, ended in (("ended", each.ended), ("before the last restart", each.last)):
             if ended is not None:
@@ -184,7 +184,7 @@ def _conditions(found: Iterable[clusterstate.Condition]) -> Iterable[str]:
         yield f"    {one.type} {one.status}{_rest({'reason': one.reason, 'since': one.since, 'message': one.message})}"
 
 
-def _told(state: str, reason: str) -> str:
+def _stated(state: str, reason: str) -> str:
     return f"{state} ({reason})" if reason else state
 
 

@@ -118,8 +118,8 @@ async def test_a_doubtful_report_is_asked_for_again_then_another_agent_does_it(
     output = ended(await workbench.Bench(store, router, workbench.task(uid)).work(message()))
     assert (output.success, output.delegation_id, output.agent_name) == (True, "r1.d1", "LegacyAgent")
     assert output.sub_delegations == ("r1.d1.1",)
-    told = fake.requests(path="/api/chat")[2]["body"]["messages"][1]["content"]
-    assert '<document source="r1.d1 Research">\nPerhaps Friday.\n</document>' in told
+    opening = fake.requests(path="/api/chat")[2]["body"]["messages"][1]["content"]
+    assert '<document source="r1.d1 Research">\nPerhaps Friday.\n</document>' in opening
     recorded = {one["delegationId"]: one for one in store.all("delegation_metrics")}
     went = {name: (one["retries"], one["escalated"], one["stopped"]) for name, one in recorded.items()}
     assert went == {"r1.d1": (1, True, False), "r1.d1.1": (0, False, False)}
@@ -277,13 +277,13 @@ async def test_what_was_handed_back_before_is_whole_or_read_in_parts(
     message_ = message(delegation_id="r1.d3")
     ended(await workbench.Bench(store, router, task).work(message_, earlier=(first, second)))
     asked = fake.requests(tag=RESEARCH)
-    told = asked[0]["body"]["messages"][1]["content"]
-    assert '<document source="r1.d2 Coding">\nIt is in clock.py.\n</document>' in told
+    opening = asked[0]["body"]["messages"][1]["content"]
+    assert '<document source="r1.d2 Coding">\nIt is in clock.py.\n</document>' in opening
     assert (
         '<document source="r1.d1 Legal">\nLegal handed this back. It has 48000 characters, for which there is no room'
         " here. Read all of it with read_result, delegation"
-    ) in told
-    assert LONG[:100] not in told
+    ) in opening
+    assert LONG[:100] not in opening
     assert "read_result" in [one["function"]["name"] for one in asked[0]["body"]["tools"]]
     assert pieces(fake, RESEARCH) == LONG
     count = fake.count(path="/api/chat")

@@ -63,7 +63,7 @@ async def run(
         yield Run(made, rig, server, shown)
 
 
-async def test_checks_are_told_with_what_they_say_and_where_it_is_from(run: Run) -> None:
+async def test_checks_are_shown_with_what_they_say_and_where_it_is_from(run: Run) -> None:
     said = {
         "context": "unit",
         "status": "failure",
@@ -106,7 +106,7 @@ async def test_the_connection_of_checks_is_a_setting_and_refusals_are_answers(ru
         await run.call("ci_status", connection="tracker")
 
 
-async def test_a_namespace_is_told_in_lines(run: Run) -> None:
+async def test_a_namespace_is_shown_in_lines(run: Run) -> None:
     waiting = {"reason": "CrashLoopBackOff", "message": "back-off with value-of-key"}
     last = {"reason": "OOMKilled", "exitCode": 137, "finishedAt": "2026-11-26T10:00:00Z"}
     run.server.lists[f"{wire.TEAM}/pods"] = [
@@ -180,7 +180,7 @@ async def test_every_part_has_its_lines(run: Run) -> None:
     assert "  [32 more are left out]\n  [not read: only 3 resourcequotas were looked at]" in bounded
 
 
-async def test_a_log_is_told_and_a_refusal_is_an_answer(run: Run) -> None:
+async def test_a_log_is_shown_and_a_refusal_is_an_answer(run: Run) -> None:
     run.server.log = ["starts", "fails with value-of-key"]
     found = await run.call("cluster_state", log="router-1", container="router", previous=True)
     assert found.text == ("Log of pod router-1, container router, before its last restart:\nstarts\nfails with ***")
