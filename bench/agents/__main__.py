@@ -35,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="of the first run or tree; the next ones follow it")
     parser.add_argument("--lost", type=float, default=crashes.LOST, help="share of lost acknowledgements, for crashes")
     parser.add_argument("--at-once", type=int, default=2, help="runs at once, for crashes")
+    parser.add_argument("--minutes", type=float, default=24 * 60, help="no run is begun later, for crashes")
     parser.add_argument("--alone", action="store_true", help="crashes without the plain graph")
     parser.add_argument("--grace", help="JERVIS_DRAIN_GRACE_SECONDS, for preempt; default: that of the settings")
     parser.add_argument("--forked", action="store_true", help="resume with an interpreter that has its imports")
@@ -45,7 +46,12 @@ async def _run(options: argparse.Namespace) -> Report:
     match options.case:
         case "crashes":
             return await crashes.run(
-                options.runs, options.seed, options.lost, options.at_once, reference=not options.alone
+                options.runs,
+                options.seed,
+                options.lost,
+                options.at_once,
+                reference=not options.alone,
+                minutes=options.minutes,
             )
         case "trees":
             return await trees.run(options.trees, options.seed)

@@ -35,7 +35,7 @@ KINDS = (*WINDOWS, "checkpoint", "node result", "journal", "prepared", "result",
 _PLAIN_KINDS = ("sent", "performed", "checkpoint", "node result")
 _AGAIN = 0.25
 _MOST_PROCESSES = 12
-_WAVE = 16
+_WAVE = 24
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -90,8 +90,10 @@ Starter = Callable[[str, int], children.Process]
 """Starts a process of a task, with the address of its database and the number of the process."""
 
 
-async def run(runs: int, seed: int, lost: float = LOST, at_once: int = 2, reference: bool = True) -> Report:
-    """Figures of both sides; the checks are those of the delegating run alone."""
+async def run(
+    runs: int, seed: int, lost: float = LOST, at_once: int = 2, reference: bool = True, minutes: float = 24 * 60
+) -> Report:
+    """Figures of both sides; the checks are those of the delegating run alone. No run is begun after `minutes`."""
     ours: list[tuple[shapes.Shape, Pair]] = []
     plains: list[Pair] = []
     began = time.monotonic()
@@ -101,12 +103,14 @@ async def run(runs: int, seed: int, lost: float = LOST, at_once: int = 2, refere
         async def one(number: int) -> None:
             async with slots:
                 shape = shapes.shape(seed + number)
-                ours.append((shape, await _ours(site, shape, KINDS[number % len(KINDS)], lost)))
+                ours.append((shape, await delegating(site, shape, KINDS[number % len(KINDS)], lost)))
                 if reference:
                     kind = _PLAIN_KINDS[number % len(_PLAIN_KINDS)]
-                    plains.append(await _plain(site, shape, kind, lost))
+                    plains.append(await plainly(site, shape, kind, lost))
 
         for first in range(0, runs, _WAVE):
+            if time.monotonic() - began > minutes * 60:
+                break
             wave = range(first, min(runs, first + _WAVE))
             prepare(site, [shapes.shape(seed + number) for number in wave])
             async with asyncio.TaskGroup() as group:
@@ -165,7 +169,8 @@ def chosen(kind: str, counts: Counter[str], chance: random.Random) -> Point | No
     return Point(own, chance.randint(1, counts[own]), reached.get(kind, chance.random() < 0.5))
 
 
-async def _ours(site: Site, shape: shapes.Shape, kind: str, lost: float) -> Pair:
+async def delegating(site: Site, shape: shapes.Shape, kind: str, lost: float) -> Pair:
+    """The run of a shape that `prepare` was given, undisturbed and killed at a point of this kind."""
     prompts: set[str] = set()
 
     async def ended(name: str, points: Callable[[int], Point | None], share: float) -> Ended:
@@ -173,7 +178,7 @@ async def _ours(site: Site, shape: shapes.Shape, kind: str, lost: float) -> Pair
         task = site.task(shape.content, f"{shape.name}-{name}")
 
         def start(url: str, number: int) -> children.Process:
-            return task.start(JERVIS_MONGODB_URI=url).process
+            return task.start(JERVIS_MONGODB_URI=url, JERVIS_LOG_LEVEL="error").process
 
         came = await _to_end(site, task.uid, start, points, losses)
         results = site.store.all(outcome.RESULTS, _id=task.uid)
@@ -200,7 +205,8 @@ async def _ours(site: Site, shape: shapes.Shape, kind: str, lost: float) -> Pair
     return Pair(Counter(shape.wanted()), clean, killed)
 
 
-async def _plain(site: Site, shape: shapes.Shape, kind: str, lost: float) -> Pair:
+async def plainly(site: Site, shape: shapes.Shape, kind: str, lost: float) -> Pair:
+    """The same as a plain graph."""
     async def ended(name: str, points: Callable[[int], Point | None], share: float) -> Ended:
         # The driver of a plain graph would hide lost answers of MongoDB by retryable writes, which the server under
         # test may not have.

@@ -1,7 +1,8 @@
 """A proxy on MongoDB's wire that knows each write by collection and can do something at exactly that point.
 
 The Job is not touched: it dies, or loses its server, between two of its own messages. Source of the format: MongoDB
-"Wire Protocol", OP_MSG (header of 16 bytes, flags of 4, a section of kind 0 with the command).
+"Wire Protocol", OP_MSG (header of 16 bytes, flags of 4, a section of kind 0 with the command, sections of
+kind 1 with documents).
 """
 
 from __future__ import annotations
@@ -98,10 +99,19 @@ async def _message(reader: asyncio.StreamReader) -> bytes:
 
 
 def _change(request: bytes) -> Mapping[str, Any]:
-    """The command, if it changes documents; else nothing."""
+    """The command with the documents that follow it, if it changes any; else nothing."""
     (_, _, _, code) = struct.unpack_from("<iiii", request)
     if code != _OP_MSG or request[20] != 0:
         return {}
     (size,) = struct.unpack_from("<i", request, 21)
     command = bson.decode(request[21 : 21 + size])
-    return command if next(iter(command)) in _CHANGES else {}
+    if next(iter(command)) not in _CHANGES:
+        return {}
+    place = 21 + size
+    # The driver leaves no checksum at the end.
+    while place < len(request) and request[place] == 1:
+        (size,) = struct.unpack_from("<i", request, place + 1)
+        name, _, documents = request[place + 5 : place + 1 + size].partition(b"\0")
+        command[name.decode()] = bson.decode_all(documents)
+        place += 1 + size
+    return command
