@@ -93,8 +93,11 @@ class Run:
         self._delegates = False
 
     async def to_end(self, request: drain.Request) -> outcome.Outcome:
-        """Work until there is an outcome. After a stop request the running node has the grace period to end, delegations
-        a shorter one: their journal has all but the calls in flight, and side by side the slowest would be waited for."""
+        """Work until there is an outcome. After a stop request the running node has the grace period to end.
+
+        Delegations have a shorter one: side by side the slowest would be waited for, and the journal has all but the
+        calls in flight.
+        """
         loop = asyncio.get_running_loop()
         self._ends = loop.time() + self._settings.working_seconds
         work = asyncio.ensure_future(self._work(request))

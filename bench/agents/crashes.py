@@ -207,6 +207,7 @@ async def delegating(site: Site, shape: shapes.Shape, kind: str, lost: float) ->
 
 async def plainly(site: Site, shape: shapes.Shape, kind: str, lost: float) -> Pair:
     """The same as a plain graph."""
+
     async def ended(name: str, points: Callable[[int], Point | None], share: float) -> Ended:
         # The driver of a plain graph would hide lost answers of MongoDB by retryable writes, which the server under
         # test may not have.
@@ -223,9 +224,9 @@ async def plainly(site: Site, shape: shapes.Shape, kind: str, lost: float) -> Pa
             return nursery.start(environment, site.folder / f"log-{thread}-{number}")
 
         came = await _to_end(site, thread, start, points, losses)
-        [result] = site.store.all(plain.RESULTS, _id=thread) or [None]
-        came.answered = came.answered and result is not None
-        came.said = result and (result["answer"], result["results"])
+        results = site.store.all(plain.RESULTS, _id=thread)
+        came.answered = came.answered and bool(results)
+        came.said = [(one["answer"], one["results"]) for one in results]
         return came
 
     clean = await ended("clean", lambda _: None, 0.0)
@@ -269,4 +270,3 @@ def _count(came: Ended, watch: Watch, point: Point | None) -> None:
     came.counts += watch.counts
     if watch.died and point is not None:
         came.points.append(point.name)
-

@@ -73,7 +73,13 @@ async def run(runs: int, seed: int) -> Report:
         await asyncio.sleep(0)
     print(f"{runs} scripts", file=sys.stderr, flush=True)
     report = Report(
-        {"scripts": runs, "sameCallMost": most, "worst": worst, "turnsMost": turns, "withoutDetectionSameCallMost": without}
+        {
+            "scripts": runs,
+            "sameCallMost": most,
+            "worst": worst,
+            "turnsMost": turns,
+            "withoutDetectionSameCallMost": without,
+        }
     )
     report.checks["the same call"] = (most, REPEATS)
     return report

@@ -91,7 +91,8 @@ class Shape:
         people = ", ".join(sorted({one.arguments["to"][0] for one in self.effects() if one.tool == "send_mail"}))
         return (
             f"Order {self.name}x: Find out what is open, check the contract, and then send it to"
-            f" {people or 'me'} by mail; create issues in {REPOSITORY}, comment on issue {ISSUE} and add it to page {PAGE}."
+            f" {people or 'me'} by mail; create issues in {REPOSITORY}, comment on issue {ISSUE} and add it to page"
+            f" {PAGE}."
         )
 
     def all(self) -> Iterator[Part]:
@@ -110,7 +111,13 @@ class Shape:
     def plan(self) -> dict[str, Any]:
         """The answer of the planning model."""
         drafts = [
-            {"agent": one.agent, "task": one.task, "expectedOutput": "", "constraints": [], "dependsOn": list(one.needs)}
+            {
+                "agent": one.agent,
+                "task": one.task,
+                "expectedOutput": "",
+                "constraints": [],
+                "dependsOn": list(one.needs),
+            }
             for one in self.parts
         ]
         return {"domain": "COMMUNICATION", "delegations": drafts}

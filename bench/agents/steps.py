@@ -1,8 +1,9 @@
-"""What a step costs beside its work: a megabyte of evidence behind references, beside the plain saver with it in state.
+"""What a step costs beside its work: a megabyte of evidence behind references, beside the plain saver with it in the
+state.
 
-Both graphs have the same nodes, which do nothing but change a number, on the same MongoDB. A step's overhead is the time
-from the end of a node to the beginning of the next one: with durability "sync" all of it is written by then. `reading` is
-what a node adds that reads the evidence by its reference.
+Both graphs have the same nodes, which do nothing but change a number, on the same MongoDB. A step's overhead is the
+time from the end of a node to the beginning of the next one: with durability "sync" all of it is written by then.
+`reading` is what a node adds that reads the evidence by its reference.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Moments:
         return [after - before for before, after in zip(self.ended, self.began[1:], strict=False)]
 
 
-def evidence() -> list[dict[str, Any]]:
+def evidence() -> list[Any]:
     """A megabyte of it, in ten items."""
     return [{"source": f"wiki::{number}", "content": "x" * (EVIDENCE_BYTES // _ITEMS)} for number in range(_ITEMS)]
 

@@ -33,7 +33,13 @@ _RESEARCH, _PLAN, _PLAIN = "job.agent.Research/v1", "job.plan_delegations/v1", "
 
 def _plan(parts: int) -> dict[str, Any]:
     drafts = [
-        {"agent": "Research", "task": f"Find out part{number}.", "expectedOutput": "", "constraints": [], "dependsOn": []}
+        {
+            "agent": "Research",
+            "task": f"Find out part{number}.",
+            "expectedOutput": "",
+            "constraints": [],
+            "dependsOn": [],
+        }
         for number in range(parts)
     ]
     return {"domain": "RESEARCH", "delegations": drafts}
@@ -66,13 +72,15 @@ class Plain:
 
     def __init__(self, site: Site, name: str) -> None:
         self._site, self._name, self._starts = site, name, 0
+
     def start(self, *, forked: bool, uri: str = "") -> children.Process:
         """From nothing, or with its imports."""
         self._starts += 1
         site, log = self._site, self._site.folder / f"log-{self._name}-{self._starts}"
         given = {
             "uri": uri or site.uri, "database": site.store.name, "thread": self._name, "content": ORDER,
-            "model": site.fake.url, "kb": site.known.url, "sources": site.outside.url, "token": self._name, "at_once": str(BRANCHES),
+            "model": site.fake.url, "kb": site.known.url, "sources": site.outside.url, "token": self._name,
+            "at_once": str(BRANCHES),
         }  # fmt: skip
         environment = {**os.environ, "PYTHONPATH": str(_ROOT), "BENCH_PLAIN": json.dumps(given)}
         if forked:
@@ -217,7 +225,9 @@ async def _importing() -> float:
     return time.monotonic() - began
 
 
-async def _next(site: Site, tag: str, running: children.Process, start: Callable[[], children.Process]) -> tuple[float, float]:
+async def _next(
+    site: Site, tag: str, running: children.Process, start: Callable[[], children.Process]
+) -> tuple[float, float]:
     """Kill it, start the next one, and wait for its first call: seconds, and those of CPU that the process had by then.
     It is killed as well."""
     before = site.fake.count(tag=tag)
@@ -227,9 +237,13 @@ async def _next(site: Site, tag: str, running: children.Process, start: Callable
     try:
         await _asked(site, tag, before + 1, following)
         took = time.monotonic() - began
-        # proc(5), stat: utime and stime are the 12th and the 13th field behind the name.
-        fields = Path(f"/proc/{following.pid}/stat").read_text().rpartition(")")[2].split()
-        return took, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return took, _cpu(following.pid)
     finally:
         following.kill()
         await asyncio.to_thread(following.wait, CALL_SECONDS)
+
+
+def _cpu(pid: int) -> float:
+    """Seconds of CPU of a process: proc(5), stat, utime and stime, the 12th and the 13th field behind the name."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

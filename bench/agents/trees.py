@@ -1,9 +1,9 @@
 """Random trees of delegations on one budget, branches side by side, beside a counter that is read before each call.
 
 The pool is that of the program, in MongoDB. A call takes a turn or more of the event loop, and as many tokens as its
-answer has; the simulated backend cuts an answer at the bound that it is given. Of a branch, calls are overspent that end
-with more than the bound used. A third of the trees is stopped in the middle, as by kill -9, and gone through again; they
-are counted apart, because each of their two processes may have a call in flight in each branch.
+answer has; the simulated backend cuts an answer at the bound that it is given. Of a branch, calls are overspent that
+end with more than the bound used. A third of the trees is stopped in the middle, as by kill -9, and gone through again;
+they are counted apart, because each of their two processes may have a call in flight in each branch.
 
 The reference reads what was spent, makes the call, and adds what it took.
 """
@@ -18,7 +18,7 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -170,15 +170,20 @@ class _Walk:
         self._left = stop_after
         self._stopped = asyncio.Event()
         branches = [asyncio.ensure_future(self._agent(f"r1.d{n + 1}", n + 1, 1)) for n in range(self._tree.groups)]
-        working = asyncio.gather(*branches, return_exceptions=True)
+        ended = asyncio.ensure_future(self._all_of(branches))
         stopping = asyncio.ensure_future(self._stopped.wait())
-        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         for one in branches:
             one.cancel()
-        for found in await working:
+        for found in await asyncio.gather(*branches, return_exceptions=True):
             if isinstance(found, BaseException) and not isinstance(found, asyncio.CancelledError):
                 raise found
+        await ended
+
+    async def _all_of(self, branches: Sequence[asyncio.Future[None]]) -> bool:
+        await asyncio.wait(branches)
+        return True
 
     async def _agent(self, name: str, branch: int, depth: int) -> None:
         shape, spent = self._tree, self._spent
