@@ -21,7 +21,12 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 
 RESULTS = "plain_results"
-_EFFECTS = {"send_mail": "sendMail", "create_issue": "createIssue", "add_comment": "addComment", "edit_page": "editPage"}
+_EFFECTS = {
+    "send_mail": "sendMail",
+    "create_issue": "createIssue",
+    "add_comment": "addComment",
+    "edit_page": "editPage",
+}
 _MODEL = "qwen3-coder-tool:30b"
 
 
@@ -157,7 +162,11 @@ async def _run(given: dict[str, str]) -> None:
     )
     async with httpx.AsyncClient(timeout=90, trust_env=False) as http:
         compiled = graph(Steps(given, http), MongoDBSaver(client, given["database"]))
-        config: Any = {"configurable": {"thread_id": given["thread"]}, "recursion_limit": 100, "max_concurrency": int(given.get("at_once", "4"))}
+        config: Any = {
+            "configurable": {"thread_id": given["thread"]},
+            "recursion_limit": 100,
+            "max_concurrency": int(given.get("at_once", "4")),
+        }
         found = await compiled.aget_state(config)
         begin = None if found.values.get("content") else {"content": given["content"]}
         final = await compiled.ainvoke(begin, config, durability="sync")
