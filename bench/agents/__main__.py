@@ -2,6 +2,7 @@
 
     eval "$(python -m hack.cluster env)"          # MongoDB's wire; `make services-up` starts it
     python -m bench.agents crashes --runs 1000    # kill -9 at each kind of boundary, beside plain LangGraph
+    python -m bench.agents crashes --every --runs 300    # at every point of the first seeds, one after another
     python -m bench.agents trees --trees 10000    # overspend of one budget, beside a counter read before each call
     python -m bench.agents preempt --runs 20      # SIGTERM with eight calls of sixty seconds in flight
     python -m bench.agents steps --runs 10        # overhead of a step with 1 MB of evidence
@@ -36,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lost", type=float, default=crashes.LOST, help="share of lost acknowledgements, for crashes")
     parser.add_argument("--at-once", type=int, default=2, help="runs at once, for crashes")
     parser.add_argument("--minutes", type=float, default=24 * 60, help="no run is begun later, for crashes")
+    parser.add_argument("--every", action="store_true", help="crashes at every point of each seed, without plain graph")
     parser.add_argument("--alone", action="store_true", help="crashes without the plain graph")
     parser.add_argument("--grace", help="JERVIS_DRAIN_GRACE_SECONDS, for preempt; default: that of the settings")
     parser.add_argument("--forked", action="store_true", help="resume with an interpreter that has its imports")
@@ -44,6 +46,8 @@ def _parser() -> argparse.ArgumentParser:
 
 async def _run(options: argparse.Namespace) -> Report:
     match options.case:
+        case "crashes" if options.every:
+            return await crashes.run_enumerated(options.runs, options.seed, options.lost, options.at_once)
         case "crashes":
             return await crashes.run(
                 options.runs,

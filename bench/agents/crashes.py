@@ -90,6 +90,23 @@ Starter = Callable[[str, int], children.Process]
 """Starts a process of a task, with the address of its database and the number of the process."""
 
 
+async def run_enumerated(runs: int, seed: int, lost: float = LOST, at_once: int = 2) -> Report:
+    """Every point of the shapes of these seeds, until there are so many runs; the figures of the delegating run."""
+    found: list[tuple[shapes.Shape, Pair]] = []
+    began, slots = time.monotonic(), asyncio.Semaphore(at_once)
+    async with opened() as site:
+        while len(found) < runs:
+            shape = shapes.shape(seed)
+            prepare(site, [shape])
+            found += await enumerated(site, shape, lost, slots, runs - len(found))
+            seed += 1
+            spent = round(time.monotonic() - began)
+            print(f"{len(found)} of {runs} runs, {spent} s", file=sys.stderr, flush=True)
+    report = summed(found, [], time.monotonic() - began)
+    report.figures["shapes"] = len({shape.seed for shape, _ in found})
+    return report
+
+
 async def run(
     runs: int, seed: int, lost: float = LOST, at_once: int = 2, reference: bool = True, minutes: float = 24 * 60
 ) -> Report:
@@ -171,38 +188,70 @@ def chosen(kind: str, counts: Counter[str], chance: random.Random) -> Point | No
 
 async def delegating(site: Site, shape: shapes.Shape, kind: str, lost: float) -> Pair:
     """The run of a shape that `prepare` was given, undisturbed and killed at a point of this kind."""
-    prompts: set[str] = set()
-
-    async def ended(name: str, points: Callable[[int], Point | None], share: float) -> Ended:
-        losses = Losses(f"{shape.seed} {name}", share, share)
-        task = site.task(shape.content, f"{shape.name}-{name}")
-
-        def start(url: str, number: int) -> children.Process:
-            return task.start(JERVIS_MONGODB_URI=url, JERVIS_LOG_LEVEL="error").process
-
-        came = await _to_end(site, task.uid, start, points, losses)
-        results = site.store.all(outcome.RESULTS, _id=task.uid)
-        entries = site.store.all("orchestrator_ledger", taskUid=task.uid)
-        came.unsettled = sum(one["state"] != "done" for one in entries)
-        if came.answered and results:
-            [result] = results
-            sessions = len(site.store.all("session_memory", taskId=task.uid))
-            came.said = (result["exitReason"], result["answer"], result["delegations"], sessions)
-            came.answered = result["exitReason"] == "Answered"
-        else:
-            came.answered = False
-        return came
-
-    clean = await ended("clean", lambda _: None, 0.0)
+    clean = await _run_of(site, shape, "clean", lambda _: None, 0.0)
     points = _points(kind, clean.counts, random.Random(f"point {shape.seed}"))
-    killed = await ended("killed", points, lost)
-    # What the answer was written from: the same texts, however often it was asked for.
-    for asked in await asyncio.to_thread(site.fake.requests, tag=shapes.SYNTHESIS):
-        if f"{shape.name}x" in asked["body"]["messages"][1]["content"]:
-            prompts.add(asked["body"]["messages"][1]["content"])
-    if len(prompts) > 1:
-        killed.said = (killed.said, sorted(prompts))
+    killed = await _run_of(site, shape, "killed", points, lost)
+    await _compare_prompts(site, shape, killed)
     return Pair(Counter(shape.wanted()), clean, killed)
+
+
+async def enumerated(
+    site: Site, shape: shapes.Shape, lost: float, slots: asyncio.Semaphore, most: int
+) -> list[tuple[shapes.Shape, Pair]]:
+    """The same, killed at each point of the undisturbed run, each in a run of its own; at `most` so many."""
+    clean = await _run_of(site, shape, "clean", lambda _: None, 0.0)
+
+    async def one(point: Point) -> Pair:
+        async with slots:
+            name = f"{point.name} {point.number} {point.reached}"
+            killed = await _run_of(site, shape, name, lambda number: None if number else point, lost)
+            return Pair(Counter(shape.wanted()), clean, killed)
+
+    pairs = await asyncio.gather(*(one(point) for point in every(clean.counts)[:most]))
+    for pair in pairs[-1:]:
+        await _compare_prompts(site, shape, pair.killed)
+    return [(shape, pair) for pair in pairs]
+
+
+def every(counts: Counter[str]) -> list[Point]:
+    """All points of a run with these events: before and after each change, at each request of an effect and behind
+    it."""
+    found = []
+    for kind in sorted(counts):
+        sides = {"sent": (False,), "performed": (True,)}.get(kind, (False, True))
+        found += [Point(kind, number, side) for number in range(1, counts[kind] + 1) for side in sides]
+    return found
+
+
+async def _run_of(
+    site: Site, shape: shapes.Shape, name: str, points: Callable[[int], Point | None], lost: float
+) -> Ended:
+    task = site.task(shape.content, f"{shape.name}-{name.replace(' ', '-')}")
+
+    def start(url: str, number: int) -> children.Process:
+        return task.start(JERVIS_MONGODB_URI=url, JERVIS_LOG_LEVEL="error").process
+
+    came = await _to_end(site, task.uid, start, points, Losses(f"{shape.seed} {name}", lost, lost))
+    results = site.store.all(outcome.RESULTS, _id=task.uid)
+    entries = site.store.all("orchestrator_ledger", taskUid=task.uid)
+    came.unsettled = sum(one["state"] != "done" for one in entries)
+    if came.answered and results:
+        [result] = results
+        sessions = len(site.store.all("session_memory", taskId=task.uid))
+        came.said = (result["exitReason"], result["answer"], result["delegations"], sessions)
+        came.answered = result["exitReason"] == "Answered"
+    else:
+        came.answered = False
+    return came
+
+
+async def _compare_prompts(site: Site, shape: shapes.Shape, killed: Ended) -> None:
+    """What the answers were written from must be the same texts, however often they were asked for."""
+    asked = await asyncio.to_thread(site.fake.requests, tag=shapes.SYNTHESIS)
+    prompts = {one["body"]["messages"][1]["content"] for one in asked}
+    own = sorted(one for one in prompts if f"{shape.name}x" in one)
+    if len(own) > 1:
+        killed.said = (killed.said, own)
 
 
 async def plainly(site: Site, shape: shapes.Shape, kind: str, lost: float) -> Pair:

@@ -51,6 +51,20 @@ def test_what_is_missed() -> None:
     assert spread([0.1, 0.3]) == {"count": 2, "p50_ms": 100, "p95_ms": 300, "max_ms": 300}
 
 
+def test_every_point_of_a_run() -> None:
+    found = crashes.every(Counter({"checkpoint": 2, "sent": 1, "performed": 1, "done": 1}))
+    assert [(one.name, one.number, one.reached) for one in found] == [
+        ("checkpoint", 1, False),
+        ("checkpoint", 1, True),
+        ("checkpoint", 2, False),
+        ("checkpoint", 2, True),
+        ("acknowledged", 1, False),
+        ("done", 1, True),
+        ("performed", 1, True),
+        ("sent", 1, False),
+    ]
+
+
 async def test_a_script_that_repeats_itself_is_ended_at_the_third_of_the_same() -> None:
     report = await runaway.run(thorough.examples(1200), 1)
     assert (report.missed(), report.figures["sameCallMost"]) == ([], 3)
