@@ -22,6 +22,7 @@ import pymongo
 from aiohttp import web
 
 from bench.agents import shapes
+from controllers.archive import mongo as archives
 from controllers.sources.effects import wire
 from tests.fakes.ollama import process
 from tests.nursery import children
@@ -257,9 +258,17 @@ async def opened(folder: Path | None = None, **flags: Any) -> AsyncIterator[Site
         directory = folder or Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="bench-agents-")))
         closing.callback(client.close)
         closing.callback(client.drop_database, name)
+        await _indexed(uri, name)
         fake = closing.enter_context(process.running(**{"num_parallel": 16, **flags}))
         async with knowledge.serving() as known, _listening() as outside:
             yield Site(directory, uri, job.Store(client, name), fake, known, outside)
+
+
+async def _indexed(uri: str, name: str) -> None:
+    """The indexes of what runs write are the operator's."""
+    archive = archives.Archive(uri, name, fence=lambda: None, timeout=60, absent=60)
+    await archive.prepare()
+    archive.close()
 
 
 @contextlib.asynccontextmanager

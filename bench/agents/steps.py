@@ -111,6 +111,8 @@ async def run(runs: int) -> Report:
             reading += [after - before for before, after in zip(read.began, read.ended, strict=True)]
             found["plainInState"] += (await plainly(database.client, database.name, large=True)).between()
             found["plainEmpty"] += (await plainly(database.client, database.name, large=False)).between()
+            for name in ("checkpoints", "checkpoint_writes"):
+                database.client[database.name][name].delete_many({})
             print(f"{number + 1} of {runs}: {spread(found['references'])}", file=sys.stderr, flush=True)
     report = Report({name: spread(values) for name, values in found.items()} | {"reading": spread(reading)})
     report.checks["a step's overhead, p50 in ms"] = (report.figures["references"]["p50_ms"], 5)
