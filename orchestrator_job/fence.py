@@ -1,7 +1,7 @@
 """One writer per task: every process that takes a task draws the next epoch, and an older epoch must not write.
 
 `orchestrator_fences`: {_id: task uid, attempt, epoch, holder, claimedAt, spent: {"r<round>": {llmCalls, tokens,
-delegations: [id]}}}.
+delegations: [id], givenBack: [which, of tokens]}}}.
 The attempt comes from the Job and only rises; the epoch also distinguishes two pods of one attempt (a Job that was
 suspended and resumed keeps its attempt).
 
@@ -11,10 +11,10 @@ outlived is removed with the rest, and one that it did not outlive is undone by 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from orchestrator_job import errors, mongo
 
@@ -39,6 +39,7 @@ class Fence:
         self.task_uid = task_uid
         self.attempt = attempt
         self._holder = holder
+        self._settled = 0
         self.epoch = 0
 
     async def claim(self, now: datetime) -> int:
@@ -90,32 +91,47 @@ class Fence:
         """Book one model call of this round, and `tokens` for its prompt, before it is made.
 
         Stored here and not in the state, so that a call counts even if the process dies in it. A booking whose response
-        is lost may count twice, never zero times. A refused call is subtracted again, so that a raised budget is fully
+        is lost may count twice, never zero times; a refused call is not counted, so that a raised budget is fully
         usable. Raises Fenced or BudgetExhausted.
         """
-        spent = await self._add(round_number, 1, tokens)
-        if spent.calls > limit:
-            await self._add(round_number, -1, -tokens)
-            raise errors.BudgetExhausted(
-                f"This round has used all of its {limit} model calls.",
-                field="spec.budget.maxLlmCalls",
-                remedy="Raise spec.budget.maxLlmCalls and try again, or add a message that narrows the task.",
-            )
-        # At least one token must be left for the answer.
-        if token_limit is not None and spent.tokens >= token_limit:
-            await self._add(round_number, -1, -tokens)
-            raise errors.BudgetExhausted(
-                f"This round has used {spent.tokens - tokens} of its {token_limit} tokens;"
-                f" the next model call takes about {tokens} for its prompt alone.",
-                field="spec.budget.maxTokens",
-                remedy="Raise spec.budget.maxTokens and try again, or add a message that narrows the task.",
-            )
-        return spent
+        counted = f"spent.r{round_number}"
+        free: dict[str, Any] = {f"{counted}.llmCalls": {"$not": {"$gte": limit}}}
+        if token_limit is not None:
+            # At least one token must be left for the answer.
+            free[f"{counted}.tokens"] = {"$not": {"$gte": token_limit - tokens}}
+        while True:
+            # A bound of nothing fits a round that has no count yet.
+            if limit > 0 and (token_limit is None or tokens < token_limit):
+                spent = await self._add(round_number, 1, tokens, free)
+                if spent is not None:
+                    return spent
+            spent = await self._spent(round_number)
+            if spent.calls >= limit:
+                raise errors.BudgetExhausted(
+                    f"This round has used all of its {limit} model calls.",
+                    field="spec.budget.maxLlmCalls",
+                    remedy="Raise spec.budget.maxLlmCalls and try again, or add a message that narrows the task.",
+                )
+            if token_limit is not None and spent.tokens + tokens >= token_limit:
+                raise errors.BudgetExhausted(
+                    f"This round has used {spent.tokens} of its {token_limit} tokens;"
+                    f" the next model call takes about {tokens} for its prompt alone.",
+                    field="spec.budget.maxTokens",
+                    remedy="Raise spec.budget.maxTokens and try again, or add a message that narrows the task.",
+                )
 
     async def settle_call(self, round_number: int, booked: int, used: int) -> None:
         """Count the tokens that a call has really taken in place of those that were booked for it. Raises Fenced."""
-        if used != booked:
-            await self._add(round_number, 0, used - booked)
+        if used == booked:
+            return
+        if used > booked:
+            await self._add(round_number, 0, used - booked, {})
+            return
+        # What is given back is given back once, also when the answer is lost and it is asked for again.
+        self._settled += 1
+        given = f"{self.epoch}.{self._settled}"
+        field = f"spent.r{round_number}.givenBack"
+        await self._add(round_number, 0, used - booked, {field: {"$ne": given}}, {"$addToSet": {field: given}})
 
     async def reserve_delegation(self, round_number: int, delegation_id: str, limit: int) -> None:
         """Count a delegation of this round before it begins; one that is counted already costs nothing more.
@@ -135,20 +151,41 @@ class Fence:
             remedy="Raise spec.budget.maxDelegations and try again, or narrow the task.",
         )
 
-    async def _add(self, round_number: int, calls: int, tokens: int) -> Booking:
-        counter = f"r{round_number}"
+    async def _add(
+        self,
+        round_number: int,
+        calls: int,
+        tokens: int,
+        unless: Mapping[str, Any],
+        more: Mapping[str, Any] | None = None,
+    ) -> Booking | None:
+        """What is counted afterwards; None: the document does not match `unless`. Raises Fenced or Forgotten."""
+        counted = f"spent.r{round_number}"
         document = await self._database.update(
             COLLECTION,
-            {"_id": self.task_uid, "epoch": self.epoch},
-            {"$inc": {f"spent.{counter}.llmCalls": calls, f"spent.{counter}.tokens": tokens}},
+            {"_id": self.task_uid, "epoch": self.epoch, **unless},
+            {"$inc": {f"{counted}.llmCalls": calls, f"{counted}.tokens": tokens}, **(more or {})},
         )
-        if document is None:
+        if document is None and not unless:
             raise self._lost()
-        # A round that an earlier version began has no tokens yet.
-        spent = document["spent"][counter]
-        return Booking(int(spent["llmCalls"]), int(spent.get("tokens", 0)))
+        if document is None:
+            await self.check()
+            return None
+        return _booking(document, round_number)
+
+    async def _spent(self, round_number: int) -> Booking:
+        found = await self._database.find_one(COLLECTION, {"_id": self.task_uid, "epoch": self.epoch})
+        if found is None:
+            raise self._lost()
+        return _booking(found, round_number)
 
     def _lost(self) -> errors.Fenced:
         return errors.Fenced(
             f"A newer run of task {self.task_uid} has taken over from attempt {self.attempt}; this one stops."
         )
+
+
+def _booking(document: Mapping[str, Any], round_number: int) -> Booking:
+    """What a round has used. One that an earlier version began has no tokens yet."""
+    spent = document.get("spent", {}).get(f"r{round_number}", {})
+    return Booking(int(spent.get("llmCalls", 0)), int(spent.get("tokens", 0)))

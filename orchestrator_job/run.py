@@ -105,16 +105,24 @@ class Run:
         self._store = artifacts.Artifacts(database, self._guard, now)
         self._steps = steps.Steps(database, self._guard, now)
         self._ends = 0.0
+        self._delegates = False
 
     async def to_end(self, request: drain.Request) -> outcome.Outcome:
-        """Work until there is an outcome. After a stop request the running node has the grace period to end."""
+        """Work until there is an outcome. After a stop request the running node has the grace period to end.
+
+        Delegations have a shorter one: side by side the slowest would be waited for, and the journal has all but the
+        calls in flight.
+        """
         loop = asyncio.get_running_loop()
         self._ends = loop.time() + self._settings.working_seconds
         work = asyncio.ensure_future(self._work(request))
 
         def limit(reason: str) -> None:
-            _log.info("draining", reason=reason, grace_seconds=self._settings.drain_grace_seconds)
-            loop.call_later(self._settings.drain_grace_seconds, work.cancel)
+            grace = self._settings.drain_grace_seconds
+            if self._delegates:
+                grace = min(grace, self._settings.delegation_grace_seconds)
+            _log.info("draining", reason=reason, grace_seconds=grace)
+            loop.call_later(grace, work.cancel)
 
         request.listen(limit)
         try:
@@ -184,7 +192,7 @@ class Run:
         """The program of one of the two graphs, on the task's thread."""
         settings = self._settings
         most = _smaller(settings.max_steps, task.budget, "max_steps")
-        delegates = path == state.DELEGATION
+        delegates = self._delegates = path == state.DELEGATION
         found = self._delegating(task) if delegates else self._legacy(task)
         observed = [(name, self._observed(name, node)) for name, node in found]
         if delegates:
@@ -221,6 +229,7 @@ class Run:
             # A run that only answers starts without them.
             from orchestrator_job.legacy import wiring as legacy
 
+            self._delegates = True
             return legacy.nodes(self._parts(task), _beside(self._settings), self._opener(task))
 
         def later(name: str) -> graph.Node:

@@ -121,6 +121,28 @@ def test_stuck_after_three_of_the_same() -> None:
     assert len(trail) < 20
 
 
+def test_a_loop_is_stuck_at_the_third_of_the_same_however_many_others_are_between() -> None:
+    watch = stuck.Watch()
+    for turn in range(2):
+        for number in range(20):
+            watch.call("run_command", {"command": f"check {number}"})
+            watch.found(f"check {number} in turn {turn}", failed=False)
+    with pytest.raises(errors.Stuck):
+        watch.call("run_command", {"command": "check 0"})
+
+
+def test_a_changed_workspace_begins_anew_but_for_the_change_itself() -> None:
+    watch = stuck.Watch()
+    for _ in range(2):
+        watch.call("run_command", {"command": "pytest"})
+        watch.found("failed", failed=False)
+        watch.call("edit_file", {"path": "a.py"})
+        watch.found("changed", failed=False, changed=True)
+    watch.call("run_command", {"command": "pytest"})
+    with pytest.raises(errors.Stuck):
+        watch.call("edit_file", {"path": "a.py"})
+
+
 @given(st.text(max_size=6000), st.lists(st.text(min_size=1, max_size=2048), max_size=16), st.text(max_size=5000))
 def test_the_termination_message_always_fits(summary: str, texts: list[str], remedy: str) -> None:
     questions = tuple(pendingtask.Question(id=f"r1-q{n}", text=text) for n, text in enumerate(texts, 1))

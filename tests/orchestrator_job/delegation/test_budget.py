@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from orchestrator_job import errors, fence, mongo, patience
 from orchestrator_job.delegation import budget
 from tests import thorough
-from tests.orchestrator_job import job
+from tests.orchestrator_job import job, mongowire
 from tests.orchestrator_job.delegation import workbench
 
 pytestmark = pytest.mark.services
@@ -128,3 +128,34 @@ def test_random_trees_overspend_by_one_call_in_each_branch(
                 await pool.reserve(1, shape.prompt, final=True)
 
     asyncio.run(tree())
+
+
+async def test_what_is_refused_or_given_back_is_counted_once_though_answers_are_lost(
+    shared: job.Store, mongodb_uri: str
+) -> None:
+    async with mongowire.proxying(mongodb_uri) as proxy:
+        database = mongo.Database(mongo.connect(proxy.url), shared.name, patience.Patience(30))
+        guard = fence.Fence(database, uuid.uuid4().hex, 1, "tree")
+        await guard.claim(workbench.NOW)
+        first = await guard.reserve_call(1, 2, 100, 1000)
+        await guard.reserve_call(1, 2, 100, 1000)
+        cut: list[int] = []
+
+        def once(collection: str, number: int) -> bool:
+            """The first answer to each change that gives something back is lost."""
+            if min(proxy.command["update"]["$inc"].values()) >= 0:
+                return False
+            cut.append(number)
+            return len(cut) % 2 == 1
+
+        proxy.after = once
+        await guard.settle_call(1, 100, 40)
+        await guard.settle_call(1, 100, 40)
+        for limit, tokens in ((2, 1), (9, 900)):
+            for _ in range(3):
+                with pytest.raises(errors.BudgetExhausted):
+                    await guard.reserve_call(1, limit, tokens, 900)
+        database.client.close()
+    assert (first.calls, first.tokens) == (1, 100)
+    [kept] = shared.all("orchestrator_fences", _id=guard.task_uid)
+    assert (kept["spent"]["r1"]["llmCalls"], kept["spent"]["r1"]["tokens"]) == (2, 80)

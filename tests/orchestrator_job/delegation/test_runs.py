@@ -389,3 +389,21 @@ async def test_a_run_that_dies_before_its_first_step_begins_again(
         assert (await task.end(running)).status == -9
     assert (await task.run()).message["exitReason"] == "Answered"
     assert list(outside.effects.values()) == [1]
+
+
+async def test_a_stop_does_not_wait_for_eight_calls_that_take_a_minute(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    # What ends within the grace period is kept; a call that was in flight is asked again, one in each branch.
+    stalled: list[Any] = [{"fault": {"stall": {"afterBytes": 0, "seconds": 60}}}] * 8
+    eight = planned(*(("Legal", f"Read contract {number}.", []) for number in range(8)))
+    fake.set_script({PLAN: [eight], LEGAL: [*stalled, *[report("It is allowed.")] * 8], SYNTHESIS: [job.reply()]})
+    store.remember(task.memory(content=ORDER))
+    running = delegating(task, outside, JERVIS_DELEGATIONS_AT_ONCE="8").start()
+    await job.until(lambda: fake.count(tag=LEGAL) == 8)
+    running.process.terminate()
+    drained = await task.end(running)
+    assert drained.status == 42
+    assert [one["grace_seconds"] for one in drained.lines if one["event"] == "draining"] == [0.5]
+    assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
+    assert (fake.count(tag=PLAN), fake.count(tag=LEGAL)) == (1, 16)
