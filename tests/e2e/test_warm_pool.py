@@ -1,4 +1,4 @@
-"""The warm pool on a real kubelet: a pod that waits gets a question, and dies before and after it has one.
+"""The warm pool on a real kubelet: a pod that waits gets a task, and dies before and after it has one.
 
 The release of the other tests gets a pool for these and loses it again. A gate in the simulator holds the model's
 answers back where a pod is to be killed at work; nothing here waits for a clock.
@@ -19,6 +19,7 @@ from hack.demo import kubectl, settings
 from tests.e2e import processes
 from tests.e2e.simulator import GATE, Simulator
 from tests.e2e.site import UID_LABEL, Document, Site
+from tests.e2e.test_kill import work
 from tests.e2e.waiting import until
 
 _CHART = Path(__file__).resolve().parents[2] / "charts" / "jervis"
@@ -40,11 +41,6 @@ def pool(site: Site) -> Iterator[Site]:
     yield site
     _upgrade(site, "job.warmPool.size=0")
     until("the pool is gone", lambda: not _pods(site))
-
-
-def _question(number: int) -> dict[str, str]:
-    content = f"Who took the GPU node gpu-{number} into service?"
-    return {"type": "UserInputProcessing", "mode": "Foreground", "content": content}
 
 
 def _pods(site: Site) -> list[Document]:
@@ -71,10 +67,11 @@ def _job(pod: Document) -> str:
     return str(pod["metadata"]["ownerReferences"][0]["name"])
 
 
-def test_a_question_is_answered_by_the_pod_that_waited(pool: Site, owner: str, gpu: Simulator) -> None:
+def test_a_task_is_done_by_the_pod_that_waited(pool: Site, owner: str, gpu: Simulator) -> None:
     before = _waiting(pool)
-    pool.apply("warm-ask", {"warm-ask": _question(3)}, owner)
-    ended = pool.ends("warm-ask", {"warm-ask": Phase.COMPLETED})["warm-ask"]
+    tasks = work("warm-ask", 1)
+    pool.apply("warm-ask", tasks, owner)
+    (ended,) = pool.ends("warm-ask", dict.fromkeys(tasks, Phase.COMPLETED)).values()
     (pod,) = pool.pods(f"{UID_LABEL}={ended.metadata.uid}")
     assert pod["metadata"]["uid"] == before["metadata"]["uid"]
     assert pool.jobs([ended]) == {(ended.metadata.uid, 1): 1}
@@ -97,10 +94,11 @@ def test_a_pod_that_is_killed_while_it_waits_is_replaced(pool: Site) -> None:
 def test_a_pod_that_is_killed_at_work_is_a_lost_run(pool: Site, owner: str, gpu: Simulator) -> None:
     before = _waiting(pool)
     gpu.faults(_STALLED)
-    pool.apply("warm-kill", {"warm-kill": _question(4)}, owner)
+    tasks = work("warm-kill", 1)
+    pool.apply("warm-kill", tasks, owner)
     until("the run asks the model", lambda: gpu.waiting() == 1)
     pool.kubectl.run("delete", "pod", before["metadata"]["name"], "--grace-period=0", "--force", "--wait=false")
-    ended = pool.ends("warm-kill", {"warm-kill": Phase.COMPLETED}, seconds=180)["warm-kill"]
+    (ended,) = pool.ends("warm-kill", dict.fromkeys(tasks, Phase.COMPLETED), seconds=180).values()
     attempts = range(1, ended.status.attempt + 1)
     assert pool.jobs([ended]) == {(ended.metadata.uid, attempt): 1 for attempt in attempts}
     assert len(pool.results(ended)) == 1
