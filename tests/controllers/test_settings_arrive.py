@@ -35,7 +35,7 @@ from controllers.gpubackend.probe import Probe
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import ObservedState
 from controllers.runtime import app
-from crds import approvals, flags, keyring, scope
+from crds import approvals, flags, keyring, scope, tools
 from crds.phases import Phase
 from crds.priority import SILENCE, Priority
 from kb import api, client
@@ -94,6 +94,7 @@ VALUES: dict[str, Any] = {
     "job_resources": {"limits": {"memory": "1013Mi"}},
     "job_environment": {"VARIABLE_OF_THE_TEST": "yes"},
     "job_flags": {flags.Flag.DAG_EXECUTION: True},
+    "job_tools": tools.Tools(fetch_hosts=("tools.test",)),
     "job_labels": {"label.test/one": "yes"},
     "job_annotations": {"annotation.test/one": "yes"},
     "job_run_as_user": 1009,
@@ -191,6 +192,7 @@ SOUGHT: dict[str, object] = {
     "clients": timedelta(days=1109),
     "unserved_days": timedelta(days=1279),
     "job_flags": "useDagExecution",
+    "job_tools": "tools.test",
     "sandbox_images": "image.test/sandbox:1",
     "approval_expire_after": timedelta(seconds=1291),
 }
