@@ -252,7 +252,10 @@ class Run:
     def _recognized(self, task: memory.TaskMemory, document: str) -> Mapping[str, str]:
         """Category and action of the task's text; a task without delegations has an answer alone."""
         settings = self._settings
-        if not _smaller(settings.max_delegations, task.budget, "max_delegations"):
+        if not (
+            _smaller(settings.max_delegations, task.budget, "max_delegations")
+            and _smaller(settings.max_depth, task.budget, "max_depth")
+        ):
             return {"category": "", "action": category.Action.RESPOND}
         spoken = language.of([document])
         kind, action = category.path(task, document, spoken, outside=bool(settings.sources_url))

@@ -98,7 +98,7 @@ class Settings(BaseSettings):
     delegations_at_once: Annotated[int, Field(ge=1, le=40)] = 4
     """Delegations of one group that run side by side."""
     use_delegation_graph: bool = False
-    """Delegate to agents and merge what they hand back, in place of one answer."""
+    """Delegate to agents and merge what they hand back, in place of answers and orders in steps."""
     use_specialist_agents: bool = False
     """Delegate to the specialists; without it every delegation is the LegacyAgent's."""
     use_dag_execution: bool = False

@@ -19,7 +19,10 @@ import crds.errors
 from orchestrator_job import errors, fence, mongo, telemetry
 
 NOTED = frozenset(
-    ("intake", "evidence", "plan", "plan_delegations", "follow", "respond", "synthesize", "approve", "finalize")
+    (
+        *("intake", "evidence", "plan", "plan_delegations", "follow", "design", "goals", "plan_steps", "evaluate"),
+        *("respond", "synthesize", "approve", "finalize"),
+    )
 )
 """The nodes; a delegation has metrics of its own."""
 SECONDS = 2.0

@@ -80,7 +80,7 @@ def document() -> dict[str, Any]:
     """OpenAPI 3.1."""
     page = "Finished tasks, the latest first"
     result = "What the last run of a task stored; of one that lives as well"
-    trace = "What the runs of a task did, as a tree of delegations; of one that runs up to now"
+    trace = "What the runs of a task did, as a tree of nodes and delegations; of one that runs up to now"
     made_too = "What the result of a task has beside its answer: artifacts and changed files"
     queue = "What waits, for what, and since when"
     changes = "The same as server-sent events: `event: queue` with the document as `data` whenever it changes"

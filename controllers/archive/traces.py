@@ -30,6 +30,10 @@ _NODES = {
     "plan": "plan",
     "plan_delegations": "plan",
     "follow": "follow",
+    "design": "design",
+    "goals": "goals",
+    "plan_steps": "plan_steps",
+    "evaluate": "evaluate",
     "respond": "respond",
     "synthesize": "synthesis",
     "approve": "approve",
@@ -37,7 +41,7 @@ _NODES = {
 }
 """Nodes of the graph in their order -> the last part of their steps' ids."""
 _PARTS = tuple(dict.fromkeys(_NODES.values()))
-_DELEGATED = _PARTS.index("respond")
+_DELEGATED = _PARTS.index("evaluate") - 0.5
 """The place of delegations among them."""
 _ANSWERED = ("respond", "synthesis")
 _ID = re.compile(rf"r(\d+)\.({'|'.join(_PARTS)}|d\d+(\.\d+)*)")
@@ -224,7 +228,7 @@ def _delegates(name: str) -> bool:
     return re.fullmatch(r"r\d+\.d\d+(\.\d+)*", name) is not None
 
 
-def _place(step: Step) -> tuple[int, int, tuple[int, ...]]:
+def _place(step: Step) -> tuple[int, float, tuple[int, ...]]:
     """By round; the nodes in their order, the delegations by number with each below its parent."""
     kind = step.id.partition(".")[2]
     if kind in _PARTS:

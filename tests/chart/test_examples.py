@@ -65,13 +65,18 @@ def test_what_agents_use_stands_in_the_examples(chart: Chart) -> None:
     used = {name: types[tools[name]] for name in tools if name.endswith("Connection")}
     assert used == {
         "gitConnection": "Git", "mailConnection": "Email", "trackerConnection": "Jira", "wikiConnection": "Confluence",
+        "ciConnection": "GitHub",
     }  # fmt: skip
     roles = [one for one in rendered(chart, "agents") if one["kind"] == "Role"]
     readable = {name for one in roles for rule in one["rules"] if "secrets" in rule["resources"]
                 for name in rule.get("resourceNames", ())}  # fmt: skip
-    shown = {one["spec"].get("secretRef", {"name": "storage-key"})["name"] for one in documents
-             if one["metadata"]["name"] in {tools[name] for name in used}}  # fmt: skip
-    assert shown <= readable
+    specs = {one["metadata"]["name"]: one["spec"] for one in documents if one["kind"] == "Connection"}
+    assert {specs[tools[name]]["secretRef"]["name"] for name in used} <= readable
+    # The task beside them may use each.
+    task = yaml.safe_load((ROOT / "examples" / "pendingtasks" / "agents.yaml").read_text())["spec"]
+    for name in used:
+        for field in ("clientId", "projectId", "groupId"):
+            assert specs[tools[name]].get(field) in (None, task[field]), (name, field)
 
 
 def test_the_data_services_are_where_production_looks(chart: Chart) -> None:

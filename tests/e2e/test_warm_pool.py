@@ -99,8 +99,7 @@ def test_a_pod_that_is_killed_at_work_is_a_lost_run(pool: Site, owner: str, gpu:
     until("the run asks the model", lambda: gpu.waiting() == 1)
     pool.kubectl.run("delete", "pod", before["metadata"]["name"], "--grace-period=0", "--force", "--wait=false")
     (ended,) = pool.ends("warm-kill", dict.fromkeys(tasks, Phase.COMPLETED), seconds=180).values()
-    attempts = range(1, ended.status.attempt + 1)
-    assert pool.jobs([ended]) == {(ended.metadata.uid, attempt): 1 for attempt in attempts}
+    assert pool.jobs([ended]) == {(ended.metadata.uid, attempt): 1 for attempt in (1, 2)}
     assert len(pool.results(ended)) == 1
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.archive import traces
+from orchestrator_job import steps as run_steps
 
 AT = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
 OWNER = {"namespace": "team", "name": "mail-1"}
@@ -122,6 +123,16 @@ def test_the_nodes_stand_around_the_delegations_in_the_order_of_the_graph() -> N
     assert (by["r2.plan"].llm_calls, by["r2.plan"].tokens) == (2, 300)
     assert [by[name].confidence for name in ("r1.respond", "r2.synthesis", "r2.finalize")] == [None, 0.7, None]
     assert by["r2.finalize"].ended_at == ""
+
+
+def test_the_nodes_of_an_order_stand_around_its_steps() -> None:
+    nodes = ("intake", "evidence", "design", "goals", "plan_steps", "evaluate", "respond", "finalize")
+    fence = {"steps": {"r1": {name: noted(at, at + 1) for at, name in enumerate(nodes)}}}
+    found = traces.of("u", OWNER, traces.Stored(fence=fence, metrics=[measured("r1.d2"), measured("r1.d1")]))
+    assert [one.id for one in found.steps] == [
+        *(f"r1.{name}" for name in nodes[:5]), "r1.d1", "r1.d2", *(f"r1.{name}" for name in nodes[5:]),
+    ]  # fmt: skip
+    assert set(nodes) <= run_steps.NOTED
 
 
 def test_notes_that_are_none_are_left_out() -> None:

@@ -76,18 +76,16 @@ async def test_more_than_one_batch(database: Any, monkeypatch: pytest.MonkeyPatc
     assert (await one.store.stored()).number == 3
 
 
-@pytest.mark.parametrize("dies", range(1, 8))
+@pytest.mark.parametrize("dies", range(1, 6))
 async def test_a_leader_that_dies_before_any_write(database: Any, monkeypatch: pytest.MonkeyPatch, dies: int) -> None:
-    """Two batches are seven writes at most: their totals, their marks, and the marks of a leader before."""
+    """Two batches are five writes: their totals, their marks, and the marks of the batch before."""
     monkeypatch.setattr(store, "AT_ONCE", 2)
     await written(database, range(2))
     await Process(database).counting.once()
     await written(database, range(2, 5))
     first = Process(database, dies)
-    try:
+    with pytest.raises(errors.Operational):
         await first.counting.once()
-    except errors.Operational:
-        assert first.writes == dies
     second = Process(database)
     await second.counting.once()
     assert second.exported() == 5

@@ -156,6 +156,7 @@ async def test_what_is_refused_or_given_back_is_counted_once_though_answers_are_
                 with pytest.raises(errors.BudgetExhausted):
                     await guard.reserve_call(1, limit, tokens, 900)
         database.client.close()
+    assert len(cut) >= 4, "each of the two settlements was asked twice"
     assert (first.calls, first.tokens) == (1, 100)
     [kept] = shared.all("orchestrator_fences", _id=guard.task_uid)
     assert (kept["spent"]["r1"]["llmCalls"], kept["spent"]["r1"]["tokens"]) == (2, 80)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from crds import pendingtask
 from kb import api
 from orchestrator_job.delegation import category
+from tests.conftest import ROOT
 from tests.orchestrator_job.delegation import workbench
 
 Type = pendingtask.Type
@@ -125,6 +127,17 @@ PATHS = [
 @pytest.mark.parametrize(("text", "language", "kind", "expected"), PATHS)
 def test_the_path_of_a_task(text: str, language: str, kind: Type, expected: tuple[str, str]) -> None:
     assert category.path(task(text, type=kind), text, language, outside=True) == expected
+
+
+def test_the_examples_of_the_page_take_the_paths_that_it_says() -> None:
+    table = (ROOT / "docs" / "runs.md").read_text().partition("## What a user orders")[2].partition("| step |")[0]
+    rows = re.findall(r"^\| `(\w+)`(?:: ([a-z ]+?))? \| ([^|]+?) \| [^|]*\|$", table, re.MULTILINE)
+    actions = {"": "respond", "code": "code", "trackers": "tracker_ops", "a mix": "mixed"}
+    assert len(rows) == 7
+    for kind, action, example in rows:
+        text = example.partition(";")[0]
+        found = category.path(task(text), text, "en", outside=True)
+        assert found == (kind, actions[action]), example
 
 
 def test_without_the_sources_process_nothing_is_coded_or_tracked() -> None:

@@ -104,7 +104,7 @@ async def test_advice_and_an_answer_cost_one_call_and_five_steps(
     assert kept(store, worked) == {}
     [fence] = store.all("orchestrator_fences", _id=worked.uid)
     assert fence["spent"]["r1"]["llmCalls"] == 1
-    # No agent, tool or prompt of the other paths was loaded.
+    # Nothing but the answer went through the ledger.
     assert not [one for one in store.all("orchestrator_ledger", taskUid=worked.uid) if "finalize" not in one["step"]]
 
 
