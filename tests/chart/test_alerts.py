@@ -61,6 +61,7 @@ _QUEUE = 'jervis_router_queue_seconds_bucket{priority="P0",le="%s"}'
 _JOBS, _REQUESTS = 'jervis_kb_queue_jobs_total{outcome="%s"}', 'jervis_kb_requests_total{route="/retrieve",status="%s"}'
 _ANSWERS = 'jervis_kb_model_answers_total{prompt="extract",origin="%s"}'
 _CORRECTIONS = 'jervis_operator_corrections_total{kind="connections",what="missed"}'
+_DELEGATIONS = 'jervis_operator_delegations_total{agent="Coding",outcome="%s"}'
 _SWEEPS = 'jervis_sources_sweeps_total{type="Email",outcome="%s"}'
 _SOURCES = 'jervis_operator_connections{type="Email",ready="%s",reason="%s"}'
 
@@ -146,6 +147,19 @@ CASES: dict[str, list[Case]] = {
     ],
     "JervisClockSkew": [
         Case({"jervis_operator_clock_skew_seconds": always(-400)}, {"jervis_operator_clock_skew_seconds": always(200)})
+    ],
+    "JervisDelegationsFail": [
+        Case(
+            {_DELEGATIONS % "failed": counting(0.2), _DELEGATIONS % "completed": counting(0.1)},
+            {_DELEGATIONS % "failed": counting(0.1), _DELEGATIONS % "completed": counting(0.2)},
+            'agent="Coding"',
+        ),
+        # Few: a single one is a large share.
+        Case(
+            {_DELEGATIONS % "failed": counting(1), _DELEGATIONS % "completed": always(0)},
+            {_DELEGATIONS % "failed": counting(0.05), _DELEGATIONS % "completed": always(0)},
+            'agent="Coding"',
+        ),
     ],
     "JervisNoBackend": [
         Case({_GPU_0: always(0), _GPU_1: always(0)}, {_GPU_0: always(0), _GPU_1: always(1)}),
