@@ -2,72 +2,46 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
+import functools
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from aiohttp import web
-from kubernetes import client
-from structlog.testing import capture_logs
 
 import kube
 from controllers import settings
-from controllers.pendingtask import decision, job, observed, warm, warm_pool, workloads
-from controllers.pendingtask import handover as handing
-from controllers.pendingtask.effects import executor, run_token
+from controllers.pendingtask import job
 from controllers.runtime import clients
-from crds import handover, keyring, labels, pendingtask, runtoken
+from crds import handover, keyring, labels, runtoken
 from tests.controllers import build
-from tests.operator import accounts
 from tests.operator.conftest import Space, until
-from tests.operator.kubelet import Kubelet, answered
+from tests.operator.kubelet import Kubelet
+from tests.operator.pods import (
+    CHAT,
+    Asking,
+    Start,
+    Work,
+    ask,
+    bound,
+    claimed,
+    pool_of,
+    reachable,
+    ready,
+    running,
+    waiting,
+)
 from tests.operator.process import Operator
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
-CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}
-
-
-class Work:
-    """What runs say: nothing, until their task is let go."""
-
-    def __init__(self) -> None:
-        self.done: set[str] = set()
-
-    def __call__(self, task: str, attempt: int) -> dict[str, Any] | None:
-        return answered(task, attempt) if task in self.done else None
 
 
 @pytest.fixture
 def work() -> Work:
     return Work()
-
-
-class Asking:
-    """Asks for the task of each pod, as the program in it does; `mute` pods ask once, and those of `cut` never."""
-
-    def __init__(self, space: Space) -> None:
-        self._space, self._tokens = space, dict[str, str]()
-        self.port, self.mute, self.cut = 0, False, False
-
-    def __call__(self, pod: dict[str, Any]) -> None:
-        asked = labels.HANDOVER in pod["metadata"].get("annotations", {})
-        if not self.port or self.cut or (asked and self.mute):
-            return
-        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        if uid not in self._tokens:
-            self._tokens[uid] = bound(self._space, name, uid)
-        with contextlib.suppress(httpx.HTTPError):  # an operator that is gone: it asks again
-            ask(self.port, self._tokens[uid])
 
 
 @pytest.fixture
@@ -78,49 +52,7 @@ def asking(space: Space) -> Asking:
 @pytest.fixture
 def start(start: Start, asking: Asking) -> Start:
     """The operator, which the pods ask."""
-
-    @contextlib.contextmanager
-    def begin(**own: object) -> Iterator[Operator]:
-        with start(**{"JOB_SERVICE_ACCOUNT": "default", **own}) as operator:
-            asking.port = operator.history_port
-            yield operator
-
-    return begin
-
-
-def bound(space: Space, name: str, uid: str) -> str:
-    """A token for the handover that is bound to a pod, as the kubelet gets one."""
-    pod = client.V1BoundObjectReference(kind="Pod", api_version="v1", name=name, uid=uid)
-    wanted = client.V1TokenRequestSpec(audiences=[handover.AUDIENCE], bound_object_ref=pod)
-    made: Any = space.core.create_namespaced_service_account_token(
-        "default", space.name, client.AuthenticationV1TokenRequest(spec=wanted)
-    )
-    return str(made.status.token)
-
-
-def ask(port: int, token: str, wait: int = 0) -> httpx.Response:
-    """One request of a pod."""
-    url, headers = f"http://127.0.0.1:{port}{handover.PATH}", {"Authorization": f"Bearer {token}"}
-    return httpx.get(url, headers=headers, params={"wait": wait}, timeout=120, verify=False)
-
-
-def waiting(space: Space) -> list[Any]:
-    """Jobs that no run has."""
-    return [one for one in space.jobs() if one.metadata.labels[labels.TASK_UID] == labels.NO_TASK]
-
-
-def claimed(space: Space) -> list[Any]:
-    """Warm Jobs that a run has."""
-    return [
-        one
-        for one in space.jobs()
-        if warm.named(one.metadata.name) and one.metadata.labels[labels.TASK_UID] != labels.NO_TASK
-    ]
-
-
-def ready(operator: Operator, size: int) -> None:
-    """Return once so many pods wait."""
-    until(lambda: operator.metric("jervis_warm_pool_idle") == size, f"{size} pods wait")
+    return functools.partial(reachable, start, asking)
 
 
 def test_a_run_gets_a_waiting_pod_and_is_a_run_as_any(
@@ -290,7 +222,7 @@ async def test_of_two_claims_of_one_job_one_alone_succeeds(space: Space, local: 
         (made,) = [raw async for raw in to.api.each(kube.JOBS, space.name)]
         for pool in pools:
             pool.observe_job(made)
-            pool.observe_pod(_running(made))
+            pool.observe_pod(running(made))
         assert [len(pool.idle()) for pool in pools] == [1, 1]
         first = await pools[0].claim(build.task(name="one", namespace=space.name, uid="u-1"), 1)
         second = await pools[1].claim(build.task(name="two", namespace=space.name, uid="u-2"), 1)
@@ -304,218 +236,6 @@ async def test_of_two_claims_of_one_job_one_alone_succeeds(space: Space, local: 
         assert [raw async for raw in to.api.each(kube.JOBS, space.name)]
     finally:
         await to.close()
-
-
-def pool_of(
-    to: clients.Clients, template: job.Template, monotonic: Callable[[], float] = lambda: 0.0
-) -> warm_pool.WarmPool:
-    """A pool of one pod."""
-    return warm_pool.WarmPool(
-        to.api,
-        template,
-        size=1,
-        url="http://operator",
-        token=lambda: to.lease.token,
-        measured=to.metrics,
-        wall=lambda: datetime.now(UTC),
-        monotonic=monotonic,
-    )
-
-
-def _pod_of(made: dict[str, Any]) -> dict[str, Any]:
-    """The pod of a warm Job as the Job controller creates it."""
-    meta = made["metadata"]
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
-    return {
-        "metadata": {
-            "name": f"{meta['name']}-abcde",
-            "labels": made["spec"]["template"]["metadata"]["labels"],
-            "ownerReferences": [owner],
-        },
-        "spec": {"containers": [{"name": job.CONTAINER, "image": "fake"}], "nodeName": "fake-node"},
-    }
-
-
-def _running(made: dict[str, Any], pod: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The pod of a warm Job as the kubelet reports it, once it has asked."""
-    meta = made["metadata"]
-    new = {
-        "namespace": meta["namespace"],
-        "uid": "pod",
-        "resourceVersion": "1",
-        "creationTimestamp": meta["creationTimestamp"],
-    }
-    known = pod or {"metadata": {**_pod_of(made)["metadata"], **new}}
-    return {
-        "metadata": {**known["metadata"], "annotations": {labels.HANDOVER: warm.ASKED}},
-        "status": {"phase": "Running", "containerStatuses": [{"name": job.CONTAINER, "state": {"running": {}}}]},
-    }
-
-
-def test_a_pod_that_never_reached_the_operator_gets_no_run(
-    space: Space, start: Start, work: Work, asking: Asking
-) -> None:
-    work.done.add("ask")
-    asking.cut = True
-    with Kubelet(space.api, space.name, work, asking) as kubelet, start(WARM_POOL=1) as operator:
-        until(lambda: [one.status.phase for one in kubelet.pods()] == ["Running"], "its container runs")
-        space.submit("ask", **CHAT)
-        until(lambda: space.phase("ask") == "Completed", "it ran without the pool")
-        assert claimed(space) == []
-        assert operator.metric("jervis_warm_pool_misses_total") == 1
-        assert operator.metric("jervis_warm_pool_idle") == 0
-        asking.cut = False
-        ready(operator, 1)
-
-
-def test_a_run_whose_pod_does_not_take_it_is_launched_without_the_pool(
-    space: Space, start: Start, work: Work, asking: Asking
-) -> None:
-    work.done |= {"ask", "next"}
-    asking.mute = True  # it has reached the operator once
-    with (
-        Kubelet(space.api, space.name, work, asking) as kubelet,
-        start(WARM_POOL=2, HANDOVER_SECONDS=0.5) as operator,
-    ):
-        ready(operator, 2)
-        space.submit("ask", **CHAT)
-        until(lambda: space.phase("ask") == "Completed", "another Job ran it")
-        assert space.status("ask")["attempt"] == 1, "no run was lost"
-        assert claimed(space) == []
-        assert operator.metric("jervis_warm_pool_untaken_total") == 1
-        space.submit("next", **CHAT)
-        until(lambda: space.phase("next") == "Completed", "the pool gives nothing for a while")
-        assert operator.metric("jervis_warm_pool_claimed_total") == 1
-        assert kubelet.order.count("next") == 1
-
-
-def _no_keys() -> runtoken.Ring:
-    raise runtoken.Unusable("there is no key")
-
-
-async def test_keys_that_sign_nothing_claim_no_pod_and_are_no_error_of_the_server(
-    space: Space, local: dict[str, Any]
-) -> None:
-    config = settings.Settings(namespace=space.name, warm_pool=1, run_token_keys="unused", **local)
-    template, signer = config.template(), runtoken.Signer(_no_keys, lambda: datetime.now(UTC))
-    to = clients.Clients(config)
-    to.lease.start()
-    await to.acquired.wait()
-    runner = web.AppRunner(web.Application())
-    try:
-        pool = pool_of(to, template)
-        known = workloads.Workloads(space.name)
-        effects = executor.ClusterEffects(
-            to.api,
-            to.memory,
-            known,
-            template,
-            tokens=run_token.RunTokens(to.api, known, template, signer),
-            clock=lambda: datetime.now(UTC),
-            created=lambda: None,
-            token=lambda: to.lease.token,
-            pool=pool,
-        )
-        await pool.tend()
-        (made,) = [raw async for raw in to.api.each(kube.JOBS, space.name)]
-        pod = await to.api.create(kube.PODS, space.name, _pod_of(made))
-        pool.observe_job(made)
-        pool.observe_pod(_running(made, pod))
-        assert len(pool.idle()) == 1
-        name = space.submit("ask", **CHAT)["metadata"]["name"]
-        space.edit_status(name, {"phase": "DispatchedGpu", "attempt": 1, "dispatch": {"jobName": "", "backend": ""}})
-        task = pendingtask.PendingTask.model_validate(space.get(name))
-        named = job.name(name, task.metadata.uid, 1)
-        found = await effects.launch(task, decision.Launch(1, named), again=False)
-        assert isinstance(found, observed.TokenNotWritten), "the task says why"
-        assert {one.metadata.name for one in space.jobs()} == {made["metadata"]["name"], named}
-        assert [one.metadata.name for one in waiting(space)] == [made["metadata"]["name"]]
-        await to.api.delete(kube.JOBS, space.name, named)
-        # Keys that become unusable after the claim.
-        run = await pool.claim(task, 1)
-        assert run is not None
-        space.edit_status(name, {"dispatch": {"jobName": run["metadata"]["name"]}})
-        asked = handing.Handover(
-            to.api, pool, template, account="default", signer=signer, admitted=None, monotonic=time.monotonic
-        )
-        asked.serve(runner.app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        token = bound(space, pod["metadata"]["name"], pod["metadata"]["uid"])
-        answer = await asyncio.to_thread(ask, runner.addresses[0][1], token)
-        assert answer.status_code == 503
-        assert answer.json()["error"]["message"] == "there is no key"
-        seen = await to.api.get(kube.PODS, space.name, pod["metadata"]["name"])
-        assert seen["metadata"]["annotations"][labels.HANDOVER] == warm.ASKED, "it has no task"
-    finally:
-        await runner.cleanup()
-        await to.close()
-
-
-async def test_a_refused_object_is_logged_and_pauses_grow(
-    space: Space, local: dict[str, Any], kubeconfig: Path, tmp_path: Path
-) -> None:
-    account = accounts.Account(space.api, space.name)
-    kept = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch", "create", "patch"]}
-    account.allow(space.name, [one for one in accounts.RULES if one["apiGroups"] != ["batch"]] + [kept])
-    local["kubeconfig"] = str(account.kubeconfig(kubeconfig, tmp_path / "limited"))
-    config = settings.Settings(namespace=space.name, warm_pool=1, **local)
-    to = clients.Clients(config)
-    to.lease.start()
-    await to.acquired.wait()
-    now = 0.0
-    try:
-        refused = replace(config.template(), labels={"team": "no label value"})
-        pool = pool_of(to, refused, monotonic=lambda: now)
-        tries = list[float]()
-        for second in range(400):
-            now = float(second)
-            with capture_logs() as logs:
-                await pool.tend()
-            tries += [now] if [one for one in logs if "not complete" in one["event"]] else []
-        assert tries == [0, 5, 15, 35, 75, 155, 315]
-        # What cannot be marked or deleted keeps nothing from being created.
-        pool = pool_of(to, config.template(), monotonic=lambda: now)
-        other = warm.manifest("0" * 10, config.template(), "http://another", to.lease.token)
-        old = await to.api.create(kube.JOBS, space.name, other)
-        pod = await to.api.create(kube.PODS, space.name, _pod_of(old))
-        claimed_ = {
-            **old,
-            "metadata": {**old["metadata"], "name": "claimed", "labels": dict(old["metadata"]["labels"])},
-        }
-        claimed_["metadata"]["labels"] |= {job.UID_LABEL: "u-1", job.TASK_LABEL: "no label value"}
-        pool.observe_job(claimed_)
-        pool.observe_pod(pod)
-        pool.observe_job(old)
-        with capture_logs() as logs:
-            await pool.tend()
-        assert [one["event"] for one in logs if one["log_level"] == "warning"] == [
-            "a pod does not get the labels of its run",
-            "a warm Job is not deleted",
-        ]
-        assert len(space.jobs()) == 2, "one is created"
-    finally:
-        await to.close()
-
-
-def test_a_suspended_run_goes_on_without_the_pool_that_is_gone(
-    space: Space, start: Start, work: Work, asking: Asking
-) -> None:
-    with Kubelet(space.api, space.name, work, asking) as kubelet:
-        with start(WARM_POOL=1, IDENTITY="operator-0") as operator:
-            ready(operator, 1)
-            space.submit("ask", **CHAT)
-            until(lambda: space.phase("ask") == "Orchestrating", "it runs")
-            space.edit("ask", {"suspend": True})
-            until(lambda: space.phase("ask") == "ReadyForGpu", "it is suspended")
-        work.done.add("ask")
-        asking.cut = True  # the NetworkPolicy of the pool is gone, too
-        with start(IDENTITY="operator-0"):
-            space.edit("ask", {"suspend": False})
-            until(lambda: space.phase("ask") == "Completed", "it goes on")
-            assert space.status("ask")["attempt"] == 1
-            assert [one for one in space.jobs() if warm.named(one.metadata.name)] == []
-        assert len(kubelet.seen) == 2
 
 
 class Asks:
