@@ -148,6 +148,9 @@ class Metrics:
         self.jobs_created = Counter(f"{_PREFIX}_jobs_created", "Jobs created", registry=registry)
         self.warm_idle = Gauge("jervis_warm_pool_idle", "Pods that wait for a task", registry=registry)
         self.warm_claimed = Counter("jervis_warm_pool_claimed", "Runs that got a waiting pod", registry=registry)
+        self.warm_untaken = Counter(
+            "jervis_warm_pool_untaken", "Waiting pods that did not take the run that they got", registry=registry
+        )
         self.warm_misses = Counter(
             "jervis_warm_pool_misses", "Runs that found no waiting pod in a pool with a size above 0", registry=registry
         )

@@ -218,6 +218,8 @@ class Settings(BaseSettings):
     """Pods that have started and wait for a run; 0: none."""
     handover_url: str = "http://jervis-operator:9091"
     """Where those pods ask this operator for their task: the address of `history_port`."""
+    handover_seconds: Annotated[float, Field(gt=0)] = 30
+    """How long such a pod may take to get the task of a run; then the run starts without it."""
     job_ttl_seconds: Annotated[int, Field(ge=0)] = 600
     """How long a Job stays after its result is recorded."""
     job_grace_seconds: Annotated[int, Field(ge=30)] = 60

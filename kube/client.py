@@ -178,10 +178,20 @@ class Kube:
         return await self._send("POST", resource.path(namespace), body=body)
 
     async def merge(
-        self, resource: Resource, namespace: str, name: str, patch: Mapping[str, Any], subresource: str = ""
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Mapping[str, Any],
+        subresource: str = "",
+        *,
+        fenced: bool = True,
     ) -> Object:
-        """JSON merge patch (RFC 7396). With metadata.resourceVersion in it, a changed object raises `Conflict`."""
-        return await self._send("PATCH", resource.path(namespace, name, subresource), body=patch)
+        """JSON merge patch (RFC 7396). With metadata.resourceVersion in it, a changed object raises `Conflict`.
+
+        `fenced`: only the leader may write it.
+        """
+        return await self._send("PATCH", resource.path(namespace, name, subresource), body=patch, fenced=fenced)
 
     async def replace(self, resource: Resource, body: Mapping[str, Any], subresource: str = "") -> Object:
         """The object as `body` has it; with metadata.resourceVersion in it, a changed object raises `Conflict`."""

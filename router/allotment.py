@@ -18,6 +18,7 @@ from router.reservation import IMPLICIT, Answer, Reservation, Verdict
 from router.residency import Residency
 from router.swaps import Cost, Demand, Standing
 
+_ALONE = "no other backend is there for other models"
 _STALE = 0.2
 """The share of the longest time by which a reservation is extended before its status is written again."""
 
@@ -213,13 +214,16 @@ class Allotment:
         self, owner: str, model: str, lease_id: str, fresh_id: str, now: float, *, spare_only: bool = False
     ) -> tuple[Answer, list[Effect]]:
         """Reserve a GPU, or renew. `model` (normalised, may be empty) says what it is for. With `spare_only` a new one
-        is made only where another backend is there for other models and no announcement keeps a GPU for this one."""
+        is made only where another backend is there for other models and no announcement keeps a GPU for this one. Each
+        renewal says it again: one whose backend has become the only one is ended."""
         for host in self._fleet.hosts.values():
             reservation = host.reservation
             if reservation is None or not reservation.meant(owner, lease_id):
                 continue
             if reservation.owner != owner:
                 return Answer(Verdict.TAKEN, reservation, f"the lease belongs to {reservation.owner!r}"), []
+            if spare_only and (why := self._renewal_in_the_way(host, model)):
+                return Answer(Verdict.TAKEN, None, why), self._end(host, now)
             if not host.backend.available:  # it is carried over to another GPU
                 host.reservation = None
                 answer, effects = self._reserve(owner, model, reservation.id, now)
@@ -248,7 +252,14 @@ class Allotment:
         kept = [h.reservation for h in hosts if not model or model in (h.backend.models or ())]
         if any(one is not None and not one.implicit for one in kept):
             return "a GPU is reserved for the model already"
-        return "" if len(hosts) > 1 else "no other backend is there for other models"
+        return "" if len(hosts) > 1 else _ALONE
+
+    def _renewal_in_the_way(self, host: Host, model: str) -> str:
+        """The same for the reservation of `host`: one that moves to another GPU is judged as a new one is."""
+        if not host.backend.available:
+            return self._in_the_way(model)
+        others = (h for h in self._fleet.hosts.values() if h is not host and h.backend.available)
+        return "" if any(others) else _ALONE
 
     def _reserve(self, owner: str, model: str, fresh_id: str, now: float) -> tuple[Answer, list[Effect]]:
         able = [

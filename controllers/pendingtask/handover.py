@@ -2,7 +2,10 @@
 
 A pod proves which one it is by a token that the kubelet has bound to it. Its Job is read from its owner, the run from
 the labels of the Job, and the task from the API: so an answer is for the pod of the one Job that runs the attempt now,
-whatever a cache holds. Any replica answers; nothing is written.
+whatever a cache holds. Any replica answers.
+
+The pod is annotated when it has asked, which the pool waits for, and before it gets its task: a run whose pod does not
+get so far in time is started without the pool (`warm_pool`).
 
 Of two Jobs of one attempt, as after a claim that arrived late, `workloads` counts one; the other gets no answer.
 """
@@ -23,8 +26,8 @@ from controllers.archive import http, tickets
 from controllers.pendingtask import job, views, warm, warm_pool
 from controllers.pendingtask.effects import run_token
 from controllers.pendingtask.observed import JobState
+from crds import errors, pendingtask, runtoken
 from crds import handover as wire
-from crds import pendingtask, runtoken
 from crds.phases import HOLDS_SLOT
 
 log = structlog.get_logger(__name__)
@@ -75,7 +78,14 @@ class Handover:
 
     async def _answer(self, request: web.Request) -> web.Response:
         pod = await self._pod(http.ticket(request))
-        given = await self.given(pod, _seconds(request.query.get("wait", "")))
+        try:
+            given = await self.given(pod, _seconds(request.query.get("wait", "")))
+        except tickets.Denied:
+            raise
+        except errors.Permanent as error:
+            # Unusable keys, or a refused write: nothing that the pod could change. It asks again.
+            log.warning("a warm pod gets no task", pod=pod.name, reason=error.message)
+            return http.failure(503, "unavailable", error.message)
         if given is None:
             return web.Response(status=204)
         headers = {"Cache-Control": "no-store"}
@@ -84,7 +94,9 @@ class Handover:
     async def given(self, pod: Pod, seconds: float) -> wire.Given | None:
         """What the pod is to do; None if its Job has no task within `seconds`. Raises `tickets.Denied` for a pod that
         belongs to no warm Job, and the errors of the API."""
-        owner = await self._owner(pod)
+        found, owner = await self._owner(pod)
+        if not warm.has_asked(found):
+            await self._write(pod, warm.asks(found))
         ends = self._monotonic() + seconds
         while True:
             raw = self._pool.job(owner[0]) or await self._job(owner)
@@ -93,8 +105,12 @@ class Handover:
             claimed = warm.is_claimed(raw)
             if claimed:
                 # The cache may be behind what the leader has written meanwhile.
-                given = await self._of(await self._job(owner))
+                run = await self._job(owner)
+                given = await self._of(run)
                 if given is not None:
+                    patch = warm.gives(run, found)
+                    if patch is not None:
+                        await self._write(pod, patch)
                     return given
             left = ends - self._monotonic()
             if left <= 0 or self._closing:
@@ -131,8 +147,16 @@ class Handover:
         found = [one["metadata"]["name"] async for one in self._api.each(kube.JOBS, self._template.namespace, labels)]
         return bool(named == views.run_name(raw) and named not in found and name == min(filter(warm.named, found)))
 
-    async def _owner(self, pod: Pod) -> tuple[str, str]:
-        """Name and uid of the warm Job that controls the pod."""
+    async def _write(self, pod: Pod, patch: Mapping[str, Any]) -> None:
+        """Each of these writes is true whoever makes it and whenever it arrives: any replica may."""
+        try:
+            made = await self._api.merge(kube.PODS, self._template.namespace, pod.name, patch, fenced=False)
+        except (kube.NotFound, kube.Conflict) as error:
+            raise _denied("its pod is gone") from error
+        self._pool.observe_pod(made)
+
+    async def _owner(self, pod: Pod) -> tuple[kube.Object, tuple[str, str]]:
+        """The pod, and name and uid of the warm Job that controls it."""
         try:
             raw = await self._api.get(kube.PODS, self._template.namespace, pod.name)
         except kube.NotFound as error:
@@ -141,7 +165,7 @@ class Handover:
         owner: Mapping[str, Any] = next((one for one in owners if one.get("controller")), {})
         if raw["metadata"]["uid"] != pod.uid or not warm.is_warm(raw) or owner.get("kind") != "Job":
             raise _denied("its pod was not started in advance")
-        return owner["name"], owner["uid"]
+        return raw, (owner["name"], owner["uid"])
 
     async def _job(self, owner: tuple[str, str]) -> kube.Object:
         try:

@@ -111,7 +111,7 @@ class PodView:
     """One pod of the task.
 
     live         not all containers have ended
-    started      the container has run
+    started      the container has run, and a pod of the warm pool has its task
     waiting_*    the kubelet's reason and message before that (ImagePullBackOff ...)
     exit_code    None while the container runs
     backend      the backend whose slot is booked for the pod

@@ -119,6 +119,12 @@ def _task(meta: Raw) -> tuple[str, str, str]:
     return marks.get(job.UID_LABEL, ""), marks.get(job.TASK_NAMESPACE_LABEL, ""), name
 
 
+def running(raw: Raw) -> bool:
+    """Whether the container of a pod runs."""
+    listed = (raw.get("status") or {}).get("containerStatuses") or ()
+    return any(one["name"] == job.CONTAINER and (one.get("state") or {}).get("running") is not None for one in listed)
+
+
 def pod_view(raw: Raw) -> PodView:
     """One pod. In phase Succeeded or Failed it is not live, with or without a deletionTimestamp."""
     status = raw.get("status") or {}
@@ -138,7 +144,7 @@ def pod_view(raw: Raw) -> PodView:
         name=meta["name"],
         attempt=attempt(raw),
         live=live,
-        started=state.get("running") is not None or ended is not None,
+        started=ended is not None or (running(raw) and warm.has_task(raw)),
         waiting_reason=why if _REASON.fullmatch(why) else "Waiting",
         waiting_message=message,
         exit_code=exit_code,

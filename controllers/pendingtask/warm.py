@@ -23,6 +23,8 @@ from kube import lease
 Raw = Mapping[str, Any]
 
 LABEL = names.WARM
+ASKED, GIVEN = "asked", "given"
+"""Values of the annotation `crds.labels.HANDOVER`."""
 PREFIX = "jervis-warm-"
 """Of the names of warm Jobs; no run made for a task is called so, as its name ends with a number."""
 _IDENTITY = "/var/run/jervis-identity"
@@ -99,6 +101,31 @@ def marks(claimed: Raw, pod: Raw) -> dict[str, Any] | None:
     backend = {job.BACKEND_ANNOTATION: notes.get(job.BACKEND_ANNOTATION, "")}
     # The uid is a precondition: another pod of that name is another object.
     return {"metadata": {"uid": pod["metadata"]["uid"], "labels": run, "annotations": backend}}
+
+
+def asks(pod: Raw) -> dict[str, Any]:
+    """The merge patch that records that the pod has reached the operator."""
+    return {"metadata": {"uid": pod["metadata"]["uid"], "annotations": {names.HANDOVER: ASKED}}}
+
+
+def gives(claimed: Raw, pod: Raw) -> dict[str, Any] | None:
+    """The merge patch that records that the pod gets the task of its Job, with the labels of the run; None if it has
+    been written."""
+    if has_task(pod):
+        return marks(claimed, pod)
+    patch: dict[str, Any] = marks(claimed, pod) or {"metadata": {"uid": pod["metadata"]["uid"]}}
+    patch["metadata"]["annotations"] = {**patch["metadata"].get("annotations", {}), names.HANDOVER: GIVEN}
+    return patch
+
+
+def has_asked(pod: Raw) -> bool:
+    """Whether the pod has reached the operator: its network, its token and the operator's rights are as they should."""
+    return names.HANDOVER in (pod["metadata"].get("annotations") or {})
+
+
+def has_task(pod: Raw) -> bool:
+    """Whether the pod works: one that was not started in advance does from the start."""
+    return not is_warm(pod) or (pod["metadata"].get("annotations") or {}).get(names.HANDOVER) == GIVEN
 
 
 def is_warm(raw: Raw) -> bool:

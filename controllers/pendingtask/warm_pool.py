@@ -5,6 +5,9 @@ are created, those that ended or have an older template are deleted, with the re
 Job which is claimed meanwhile stays. `claim` makes a Job that of a run. An unclaimed Job is no run: it has no label of
 a task, takes no slot, and is unknown to `workloads`.
 
+Only a pod that has asked the operator is given a run (`handover`). If it does not take its task in time all the same,
+its Job is deleted: the attempt is launched again, and the pool gives no pods for a while.
+
 What is lost in a crash is found again from the labels: a Job is claimed or it is not. Size 0 deletes what an earlier
 size left.
 """
@@ -23,7 +26,7 @@ import structlog
 import kube
 from controllers import metrics
 from controllers.pendingtask import job, task_index, views, warm
-from controllers.pendingtask.observed import JobState, PodView
+from controllers.pendingtask.observed import JobState
 from crds import errors, pendingtask
 from kube import lease
 
@@ -34,8 +37,13 @@ Raw = Mapping[str, Any]
 EVERY_SECONDS = 30.0
 """In case an event was missed."""
 AGAIN_SECONDS = 5.0
-"""After a failure; doubled with each Job in a row that ends before it is claimed, up to LONGEST_SECONDS."""
+"""After a failure; doubled with each Job in a row that is refused or ends before it is claimed, up to
+LONGEST_SECONDS."""
 LONGEST_SECONDS = 300.0
+"""Also how long no pod is given after one that did not take its task."""
+START = 4
+"""How much longer the pod of a claimed Job may take if it has never asked: it replaces one, and imports everything
+first."""
 
 
 def suffix() -> str:
@@ -46,7 +54,8 @@ def suffix() -> str:
 class WarmPool:
     """The pool of the release's namespace. `size` pods wait; `url` is where they ask for their task.
 
-    `token` is that of the present lease, `suffix` makes names. A template with a Kueue queue has no pool: Kueue would
+    `token` is that of the present lease, `suffix` makes names, `patience` is how many seconds the pod of a claimed Job
+    may take to get its task. A template with a Kueue queue has no pool: Kueue would
     count waiting pods as work.
     """
 
@@ -61,6 +70,7 @@ class WarmPool:
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
+        patience: float = 30.0,
         suffix: Callable[[], str] = suffix,
     ) -> None:
         self._api, self._template, self._url = api, template, url
@@ -73,6 +83,10 @@ class WarmPool:
         self._claiming: set[str] = set()  # names: no two workers of this process try one Job
         self._ended: set[str] = set()  # uids of Jobs that ended unclaimed and are counted in _failures
         self._failures, self._failed_at, self._not_before = 0, -math.inf, -math.inf
+        self._refused = 0  # tries in a row to create a Job
+        self._patience = patience
+        self._without: dict[str, float] = {}  # uid of each pod whose Job has a task and that has none -> since when
+        self._next, self._closed_until = math.inf, -math.inf
         self._due = asyncio.Event()
         self._news = asyncio.Event()
         self.may_act = asyncio.Event()
@@ -109,8 +123,9 @@ class WarmPool:
             return
 
     def idle(self) -> list[Raw]:
-        """Jobs of the present template whose pod runs and has no task; the one that waits for longest comes first."""
-        ready = {views.owner_uid(one) for one in self._pods.values() if _waits(views.pod_view(one))}
+        """Jobs of the present template whose pod runs, has asked and has no task; the one that waits for longest comes
+        first."""
+        ready = {views.owner_uid(one) for one in self._pods.values() if _waits(one) and warm.has_asked(one)}
         found = [one for one in self._open() if one["metadata"]["uid"] in ready and self._current(one)]
         return sorted(found, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
 
@@ -127,7 +142,8 @@ class WarmPool:
         """
         if not self.size:
             return None
-        for raw in self.idle():
+        open_ = self._monotonic() >= self._closed_until
+        for raw in self.idle() if open_ else ():
             name = raw["metadata"]["name"]
             if name in self._claiming:
                 continue
@@ -165,9 +181,10 @@ class WarmPool:
             except errors.JervisError as error:
                 log.warning("the warm pool is not complete", reason=error.message)
                 self._not_before = self._monotonic() + AGAIN_SECONDS
-            early = self._not_before - self._monotonic()
+            now = self._monotonic()
+            pauses = [at - now for at in (self._not_before, self._next) if at > now]
             try:
-                async with asyncio.timeout(min(early, EVERY_SECONDS) if early > 0 else EVERY_SECONDS):
+                async with asyncio.timeout(min([EVERY_SECONDS, *pauses])):
                     await self._due.wait()
             except TimeoutError:
                 continue
@@ -175,9 +192,10 @@ class WarmPool:
     async def tend(self) -> None:
         """Mark the pods of claimed Jobs, delete Jobs that are of no use, create those that are missing.
 
-        Raises the errors of the API.
+        An error of the API ends none of this but the creation, which is tried again after a pause.
         """
         await self._mark()
+        await self._give_up()
         good = 0
         for one in self._open():
             if one["metadata"]["name"] in self._claiming:
@@ -195,9 +213,18 @@ class WarmPool:
                 good += 1
         if self._monotonic() < self._not_before:
             return
-        for _ in range(self.size - good):
-            body = warm.manifest(self._suffix(), self._template, self._url, self._token())
-            self.observe_job(await self._api.create(kube.JOBS, self._template.namespace, body))
+        try:
+            for _ in range(self.size - good):
+                body = warm.manifest(self._suffix(), self._template, self._url, self._token())
+                self.observe_job(await self._api.create(kube.JOBS, self._template.namespace, body))
+        except lease.Fenced:
+            raise
+        except errors.JervisError as error:
+            pause = min(AGAIN_SECONDS * 2 ** min(self._refused, 10), LONGEST_SECONDS)
+            self._refused, self._not_before = self._refused + 1, self._monotonic() + pause
+            log.warning("the warm pool is not complete", reason=error.message, again_in=pause)
+        else:
+            self._refused = 0
 
     async def _mark(self) -> None:
         """Give the pods of claimed Jobs the labels of their run."""
@@ -214,11 +241,35 @@ class WarmPool:
                 made = await self._api.merge(kube.PODS, self._template.namespace, name, patch)
             except (kube.NotFound, kube.Conflict):
                 continue  # it is gone; its successor is marked in its turn
-            except kube.Forbidden as error:
-                # A release whose pool has been switched off may not change pods any more; the run works without.
+            except lease.Fenced:
+                raise
+            except errors.JervisError as error:
                 log.warning("a pod does not get the labels of its run", pod=name, reason=error.message)
                 continue
             self.observe_pod(made)
+
+    async def _give_up(self) -> None:
+        """Delete claimed Jobs whose pod has run for too long without its task: the run is launched again, as any whose
+        Job is gone, but not from the pool."""
+        claimed = {one["metadata"]["uid"]: one for one in self._jobs.values() if warm.is_claimed(one)}
+        now, without = self._monotonic(), dict[str, float]()
+        self._next = math.inf
+        for name, pod in list(self._pods.items()):
+            owner, uid = claimed.get(views.owner_uid(pod)), pod["metadata"]["uid"]
+            if owner is None or warm.has_task(pod) or not _waits(pod):
+                continue
+            if views.job_view(owner).state is not JobState.ACTIVE:
+                continue
+            without[uid] = self._without.get(uid, now)
+            ends = without[uid] + self._patience * (1 if warm.has_asked(pod) else START)
+            if now < ends:
+                self._next = min(self._next, ends)
+                continue
+            self._closed_until = now + LONGEST_SECONDS
+            log.warning("a warm pod does not take its task; its run starts without the pool", pod=name)
+            self._metrics.warm_untaken.inc()
+            await self._delete(owner)
+        self._without = without
 
     async def _delete(self, raw: Raw) -> None:
         meta = raw["metadata"]
@@ -232,6 +283,11 @@ class WarmPool:
             )
         except kube.Conflict:
             return  # it has changed; its event comes, and it is judged anew
+        except lease.Fenced:
+            raise
+        except errors.JervisError as error:
+            log.warning("a warm Job is not deleted", job=meta["name"], reason=error.message)
+            return
         self._jobs.pop(meta["name"], None)
         log.info("a warm Job is deleted", job=meta["name"])
 
@@ -271,6 +327,6 @@ class WarmPool:
         news.set()
 
 
-def _waits(pod: PodView) -> bool:
+def _waits(pod: Raw) -> bool:
     """The pod runs and is not asked to end."""
-    return pod.live and pod.started and pod.exit_code is None and pod.given_up_at is None
+    return views.running(pod) and views.pod_view(pod).live and not pod["metadata"].get("deletionTimestamp")

@@ -271,6 +271,7 @@ class Wiring:
             measured=to.metrics,
             wall=wall,
             monotonic=self._monotonic,
+            patience=config.handover_seconds,
         )
         self.handover = handover.Handover(
             to.api,

@@ -52,6 +52,7 @@ VALUES: dict[str, Any] = {
     "router_url": "http://router.test:1",
     "warm_pool": 89,
     "handover_url": "http://handover.test:1",
+    "handover_seconds": 877,
     "sources_url": "http://sources.test:1",
     "cluster_state_url": "http://operator.test:1",
     "cluster_state_namespaces": ["shown-of-the-test"],

@@ -49,18 +49,18 @@ def _pods(site: Site) -> list[Document]:
 
 
 def _waiting(site: Site, but: str = "") -> Document:
-    """The pod that asks for a task, another one than that of the uid `but`."""
+    """The pod that has asked for a task, another one than that of the uid `but`."""
 
     def look() -> list[Document]:
         running = [pod for pod in _pods(site) if pod["status"].get("phase") == "Running"]
-        return [pod for pod in running if pod["metadata"]["uid"] != but and _asks(site, pod)]
+        return [pod for pod in running if pod["metadata"]["uid"] != but and _has_asked(pod)]
 
     (pod,) = until("a pod waits for a task", look, seconds=180)
     return pod
 
 
-def _asks(site: Site, pod: Document) -> bool:
-    return "waiting for a task" in site.kubectl.run("logs", pod["metadata"]["name"])
+def _has_asked(pod: Document) -> bool:
+    return labels.HANDOVER in (pod["metadata"].get("annotations") or {})
 
 
 def _job(pod: Document) -> str:

@@ -1,6 +1,7 @@
 """A fake kubelet and Job controller: plays the nodes' part through the API, which is the outside of the operator.
 
-A Job without a task, of the warm pool, gets a pod that runs until the Job is claimed, fails or goes.
+A Job without a task, of the warm pool, gets a pod that runs until the Job is claimed, fails or goes. It `asks` for its
+task, as the program in it does, and works once it has it.
 
 For every Job it creates a pod, lets it run, ends it with a termination message, and sets the Job's conditions as the
 real controller does (SuccessCriteriaMet before Complete). What a run says is decided by `says(attempt, task)`. It
@@ -17,7 +18,7 @@ from typing import Any
 
 from kubernetes import client
 
-from controllers.pendingtask import job
+from controllers.pendingtask import job, warm
 from crds import exits, labels
 
 Object = dict[str, Any]
@@ -32,10 +33,12 @@ def answered(_: str, __: int) -> dict[str, Any]:
 class Kubelet:
     """Polls the Jobs of one namespace in a thread. `seen`: (task uid, attempt) of each Job by its uid."""
 
-    def __init__(self, api: Any, namespace: str, says: Says = answered) -> None:
+    def __init__(
+        self, api: Any, namespace: str, says: Says = answered, asks: Callable[[Object], None] = lambda _: None
+    ) -> None:
         self._batch: Any = client.BatchV1Api(api)
         self._core: Any = client.CoreV1Api(api)
-        self._namespace, self.says = namespace, says
+        self._namespace, self.says, self._asks = namespace, says, asks
         self.seen: dict[str, tuple[str, str]] = {}
         self.order: list[str] = []
         self._stop = threading.Event()
@@ -137,7 +140,8 @@ class Kubelet:
         if meta["name"] in self.killed:
             self._end(one, name, 137)
             return
-        if not claimed:
+        if not warm.has_task(own[0]):
+            self._asks(own[0])
             return
         said = self.says(meta["labels"][job.TASK_LABEL], int(attempt))
         if said is not None:

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from kubernetes import client
 
 import kube
 from controllers import settings
-from controllers.pendingtask import job, warm, warm_pool
+from controllers.pendingtask import job
 from controllers.runtime import clients
 from crds import handover, keyring, labels, runtoken
 from tests.controllers import build
 from tests.operator.conftest import Space, until
-from tests.operator.kubelet import Kubelet, answered
+from tests.operator.kubelet import Kubelet
+from tests.operator.pods import (
+    CHAT,
+    Asking,
+    Start,
+    Work,
+    ask,
+    bound,
+    claimed,
+    pool_of,
+    reachable,
+    ready,
+    running,
+    waiting,
+)
 from tests.operator.process import Operator
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
-CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}
-
-
-class Work:
-    """What runs say: nothing, until their task is let go."""
-
-    def __init__(self) -> None:
-        self.done: set[str] = set()
-
-    def __call__(self, task: str, attempt: int) -> dict[str, Any] | None:
-        return answered(task, attempt) if task in self.done else None
 
 
 @pytest.fixture
@@ -44,27 +44,21 @@ def work() -> Work:
     return Work()
 
 
-def waiting(space: Space) -> list[Any]:
-    """Jobs that no run has."""
-    return [one for one in space.jobs() if one.metadata.labels[labels.TASK_UID] == labels.NO_TASK]
+@pytest.fixture
+def asking(space: Space) -> Asking:
+    return Asking(space)
 
 
-def claimed(space: Space) -> list[Any]:
-    """Warm Jobs that a run has."""
-    return [
-        one
-        for one in space.jobs()
-        if warm.named(one.metadata.name) and one.metadata.labels[labels.TASK_UID] != labels.NO_TASK
-    ]
+@pytest.fixture
+def start(start: Start, asking: Asking) -> Start:
+    """The operator, which the pods ask."""
+    return functools.partial(reachable, start, asking)
 
 
-def ready(operator: Operator, size: int) -> None:
-    """Return once so many pods wait."""
-    until(lambda: operator.metric("jervis_warm_pool_idle") == size, f"{size} pods wait")
-
-
-def test_a_run_gets_a_waiting_pod_and_is_a_run_as_any(space: Space, start: Start, gpu: str, work: Work) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet, start(WARM_POOL=2) as operator:
+def test_a_run_gets_a_waiting_pod_and_is_a_run_as_any(
+    space: Space, start: Start, gpu: str, work: Work, asking: Asking
+) -> None:
+    with Kubelet(space.api, space.name, work, asking) as kubelet, start(WARM_POOL=2) as operator:
         space.backend(gpu, slots=1)
         ready(operator, 2)
         assert operator.metric('jervis_operator_gpu_slots{state="free"}') == 1, "a waiting pod takes no slot"
@@ -94,9 +88,9 @@ def test_a_run_gets_a_waiting_pod_and_is_a_run_as_any(space: Space, start: Start
         assert len(kubelet.seen) == 1
 
 
-def test_without_a_waiting_pod_a_job_is_created(space: Space, start: Start, work: Work) -> None:
+def test_without_a_waiting_pod_a_job_is_created(space: Space, start: Start, work: Work, asking: Asking) -> None:
     work.done |= {"a", "b", "c"}
-    with Kubelet(space.api, space.name, work) as kubelet:
+    with Kubelet(space.api, space.name, work, asking) as kubelet:
         kubelet.absent = True  # no node takes a pod: those of the pool do not wait for a task yet
         with start(WARM_POOL=1) as operator:
             until(lambda: len(waiting(space)) == 1, "the Job of the pool is there")
@@ -108,8 +102,10 @@ def test_without_a_waiting_pod_a_job_is_created(space: Space, start: Start, work
         assert kubelet.duplicates() == []
 
 
-def test_no_size_has_no_pool_and_removes_what_another_size_left(space: Space, start: Start, work: Work) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet:
+def test_no_size_has_no_pool_and_removes_what_another_size_left(
+    space: Space, start: Start, work: Work, asking: Asking
+) -> None:
+    with Kubelet(space.api, space.name, work, asking) as kubelet:
         with start(WARM_POOL=2, IDENTITY="operator-0") as operator:
             ready(operator, 2)
             space.submit("ask", **CHAT)
@@ -124,8 +120,10 @@ def test_no_size_has_no_pool_and_removes_what_another_size_left(space: Space, st
         assert len(kubelet.seen) == 1
 
 
-def test_a_change_of_the_template_replaces_those_that_wait(space: Space, start: Start, work: Work) -> None:
-    with Kubelet(space.api, space.name, work):
+def test_a_change_of_the_template_replaces_those_that_wait(
+    space: Space, start: Start, work: Work, asking: Asking
+) -> None:
+    with Kubelet(space.api, space.name, work, asking):
         with start(WARM_POOL=2, IMAGE="localhost/jervis:1", IDENTITY="operator-0") as operator:
             ready(operator, 2)
             space.submit("ask", **CHAT)
@@ -144,8 +142,10 @@ def test_a_change_of_the_template_replaces_those_that_wait(space: Space, start: 
             until(lambda: space.phase("ask") == "Completed", "it ends as any")
 
 
-def test_a_pod_that_dies_is_replaced_and_one_with_a_task_is_a_lost_run(space: Space, start: Start, work: Work) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet, start(WARM_POOL=1) as operator:
+def test_a_pod_that_dies_is_replaced_and_one_with_a_task_is_a_lost_run(
+    space: Space, start: Start, work: Work, asking: Asking
+) -> None:
+    with Kubelet(space.api, space.name, work, asking) as kubelet, start(WARM_POOL=1) as operator:
         ready(operator, 1)
         (first,) = waiting(space)
         kubelet.killed.add(first.metadata.name)
@@ -161,8 +161,10 @@ def test_a_pod_that_dies_is_replaced_and_one_with_a_task_is_a_lost_run(space: Sp
         assert kubelet.duplicates() == []
 
 
-def test_a_run_that_is_suspended_goes_on_in_the_same_job(space: Space, start: Start, work: Work) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet, start(WARM_POOL=1) as operator:
+def test_a_run_that_is_suspended_goes_on_in_the_same_job(
+    space: Space, start: Start, work: Work, asking: Asking
+) -> None:
+    with Kubelet(space.api, space.name, work, asking) as kubelet, start(WARM_POOL=1) as operator:
         ready(operator, 1)
         space.submit("ask", **CHAT, activeDeadlineSeconds=100)
         until(lambda: space.phase("ask") == "Orchestrating", "it runs")
@@ -181,8 +183,8 @@ def test_a_run_that_is_suspended_goes_on_in_the_same_job(space: Space, start: St
         assert len(kubelet.seen) == 1
 
 
-def test_the_job_of_a_task_that_is_deleted_goes(space: Space, start: Start, work: Work) -> None:
-    with Kubelet(space.api, space.name, work), start(WARM_POOL=1) as operator:
+def test_the_job_of_a_task_that_is_deleted_goes(space: Space, start: Start, work: Work, asking: Asking) -> None:
+    with Kubelet(space.api, space.name, work, asking), start(WARM_POOL=1) as operator:
         ready(operator, 1)
         space.submit("ask", **CHAT)
         until(lambda: space.phase("ask") == "Orchestrating", "it runs")
@@ -191,8 +193,8 @@ def test_the_job_of_a_task_that_is_deleted_goes(space: Space, start: Start, work
         ready(operator, 1)
 
 
-def test_kill_9_claims_no_two_jobs_for_one_attempt(space: Space, start: Start) -> None:
-    with Kubelet(space.api, space.name) as kubelet:
+def test_kill_9_claims_no_two_jobs_for_one_attempt(space: Space, start: Start, asking: Asking) -> None:
+    with Kubelet(space.api, space.name, asks=asking) as kubelet:
         with start(WARM_POOL=6, IDENTITY="operator-0") as operator:
             ready(operator, 6)
         for number in range(12):
@@ -215,24 +217,12 @@ async def test_of_two_claims_of_one_job_one_alone_succeeds(space: Space, local: 
     to.lease.start()
     await to.acquired.wait()
     try:
-        pools = [
-            warm_pool.WarmPool(
-                to.api,
-                config.template(),
-                size=1,
-                url="http://operator",
-                token=lambda: to.lease.token,
-                measured=to.metrics,
-                wall=lambda: datetime.now(UTC),
-                monotonic=lambda: 0.0,
-            )
-            for _ in range(2)
-        ]
+        pools = [pool_of(to, config.template()) for _ in range(2)]
         await pools[0].tend()
         (made,) = [raw async for raw in to.api.each(kube.JOBS, space.name)]
         for pool in pools:
             pool.observe_job(made)
-            pool.observe_pod(_running(made))
+            pool.observe_pod(running(made))
         assert [len(pool.idle()) for pool in pools] == [1, 1]
         first = await pools[0].claim(build.task(name="one", namespace=space.name, uid="u-1"), 1)
         second = await pools[1].claim(build.task(name="two", namespace=space.name, uid="u-2"), 1)
@@ -248,38 +238,13 @@ async def test_of_two_claims_of_one_job_one_alone_succeeds(space: Space, local: 
         await to.close()
 
 
-def _running(made: dict[str, Any]) -> dict[str, Any]:
-    """The pod of a warm Job as the kubelet reports it."""
-    meta = made["metadata"]
-    owner = {"kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
-    return {
-        "metadata": {
-            "name": f"{meta['name']}-abcde",
-            "namespace": meta["namespace"],
-            "uid": "pod",
-            "resourceVersion": "1",
-            "creationTimestamp": meta["creationTimestamp"],
-            "labels": made["spec"]["template"]["metadata"]["labels"],
-            "ownerReferences": [owner],
-        },
-        "status": {"phase": "Running", "containerStatuses": [{"name": job.CONTAINER, "state": {"running": {}}}]},
-    }
-
-
 class Asks:
     """A pod that asks the operator for its task, as the program in it does."""
 
     def __init__(self, space: Space, operator: Operator, pod: Any) -> None:
         self.pod = pod
-        bound = client.V1BoundObjectReference(
-            kind="Pod", api_version="v1", name=pod.metadata.name, uid=pod.metadata.uid
-        )
-        wanted = client.V1TokenRequestSpec(audiences=[handover.AUDIENCE], bound_object_ref=bound)
-        made: Any = space.core.create_namespaced_service_account_token(
-            "default", space.name, client.AuthenticationV1TokenRequest(spec=wanted)
-        )
-        self._url = f"http://127.0.0.1:{operator.history_port}{handover.PATH}"
-        self._token = made.status.token
+        self._port = operator.history_port
+        self._token = bound(space, pod.metadata.name, pod.metadata.uid)
         self.answer: httpx.Response | None = None
         self._thread = threading.Thread(target=self._ask)
 
@@ -293,8 +258,7 @@ class Asks:
         return self.answer
 
     def ask(self, token: str = "", wait: int = 0) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {token or self._token}"}
-        return httpx.get(self._url, headers=headers, params={"wait": wait}, timeout=120, verify=False)
+        return ask(self._port, token or self._token, wait)
 
     def _ask(self) -> None:
         self.answer = self.ask(wait=20)
@@ -302,12 +266,14 @@ class Asks:
             self.answer = self.ask(wait=20)
 
 
-def test_the_pod_of_a_claimed_job_alone_gets_the_task(space: Space, start: Start, work: Work, tmp_path: Path) -> None:
+def test_the_pod_of_a_claimed_job_alone_gets_the_task(
+    space: Space, start: Start, work: Work, tmp_path: Path, asking: Asking
+) -> None:
     keys = tmp_path / "keys"
     keys.mkdir()
     (keys / "signing").write_text("signing-" * 8)
     own = {"WARM_POOL": 2, "JOB_SERVICE_ACCOUNT": "default", "RUN_TOKEN_KEYS": keys}
-    with Kubelet(space.api, space.name, work) as kubelet, start(**own) as operator:
+    with Kubelet(space.api, space.name, work, asking) as kubelet, start(**own) as operator:
         ready(operator, 2)
         first, second = (Asks(space, operator, pod).begin() for pod in kubelet.pods())
         space.submit("ask", **CHAT, activeDeadlineSeconds=100)

@@ -383,3 +383,39 @@ def test_a_spare_one_is_in_nothings_way() -> None:
     assert (other.verdict, other.reservation) == (Verdict.TAKEN, None)
     assert "already" in other.reason
     assert made.unreserved("run", "id", 20)[0].verdict is Verdict.RELEASED
+
+
+def test_a_spare_one_ends_when_its_backend_becomes_the_only_one() -> None:
+    big = frozenset({"big"})
+    made = plan(owned("a", loaded=big), owned("b", loaded=_BOTH))
+    first, _ = made.announced("run", "big", "", "id", 0, spare_only=True)
+    assert first.reservation is not None
+    assert first.reservation.backend == "a"
+    made.reconfigured([owned("a", loaded=big), owned("b", available=False)], 1)
+    kept, _ = made.announced("operator", "big", "id-of-another", "x", 2)
+    assert kept.verdict is Verdict.TAKEN
+    answer, effects = made.announced("run", "big", "id", "other", 60, spare_only=True)
+    assert (answer.verdict, answer.reservation) == (Verdict.TAKEN, None)
+    assert "no other backend" in answer.reason
+    assert [(one.backend, one.held) for one in written(effects)][-1] == ("a", None)
+    made.reconfigured([owned("a", loaded=big), owned("b", loaded=_BOTH)], 61)
+    again, _ = made.announced("run", "big", "", "new", 75, spare_only=True)
+    assert again.verdict is Verdict.HELD, "the other one is back"
+
+
+def test_a_spare_one_is_not_carried_over_to_the_only_backend() -> None:
+    made = plan(owned("a", loaded=frozenset({"big"})), owned("b", loaded=_BOTH))
+    assert made.announced("run", "big", "", "id", 0, spare_only=True)[0].verdict is Verdict.HELD
+    made.reconfigured([owned("a", available=False), owned("b", loaded=_BOTH)], 1)
+    answer, effects = made.announced("run", "big", "id", "other", 60, spare_only=True)
+    assert (answer.verdict, answer.reservation) == (Verdict.TAKEN, None)
+    assert moves(effects) == [], "the models of the other one stay"
+    assert made.unreserved("run", "id", 61)[0].verdict is Verdict.NOTHING
+
+
+def test_a_spare_one_of_before_a_restart_ends_on_the_only_backend() -> None:
+    made = Scheduler()
+    made.restored("gpu", Held("run", "kept", 900, "orchestrator"))
+    made.reconfigured([owned(loaded=frozenset({"big"}))], 0, lambda model: True)
+    assert made.announced("run", "big", "kept", "x", 3, spare_only=True)[0].verdict is Verdict.TAKEN
+    assert made.unreserved("run", "kept", 4)[0].verdict is Verdict.NOTHING

@@ -84,7 +84,12 @@ class ClusterEffects:
         known = self._workloads.job(wanted.job_name)
         if known is not None:
             # One that was created for it is found by its name.
-            return await self._read(known.name) if known.warm else None
+            if not known.warm:
+                return None
+            if not self._unreachable(known):
+                return await self._read(known.name)
+            await self._discard(task, known)
+            return None
         if self._pool is None or not self._pool.size:
             return None
         try:
@@ -93,12 +98,23 @@ class ClusterEffects:
                 claimed = await loads.claimed(self._api, self._namespace, task.metadata.uid, wanted.attempt)
                 if claimed is not None or await self._read(wanted.job_name) is not None:
                     return claimed
+            if not self._tokens.usable(task, wanted.attempt):
+                return None  # a created Job says so (`equip`), and starts once the keys are usable
             return await self._pool.claim(task, wanted.attempt)
         except kube.Forbidden:
             raise
         except kube.Unavailable as error:
             message = f"whether a warm pod has run {wanted.attempt} is not known: {error.message}"
             raise OutcomeUnknown(message) from error
+
+    def _unreachable(self, run: JobView) -> bool:
+        """Whether the next pod of a suspended warm Job would ask in vain: without a pool, its NetworkPolicy and the
+        right to annotate it are gone, too."""
+        return run.warm and run.marked and run.suspended and (self._pool is None or not self._pool.size)
+
+    async def _discard(self, task: pendingtask.PendingTask, run: JobView) -> None:
+        await self._api.delete(kube.JOBS, self._namespace, run.name, uid=run.uid)
+        self._workloads.forget_job(task.metadata.uid, run.name)
 
     async def _read(self, name: str) -> kube.Object | None:
         try:
@@ -190,6 +206,9 @@ class ClusterEffects:
             known = self._workloads.job(wanted.job_name)
             if known is None:
                 self._workloads.observe_job(await self._suspend(wanted.job_name, suspend=False))
+                return
+            if self._unreachable(known):
+                await self._discard(task, known)  # the next attempt goes on from the checkpoint
                 return
             await self.equip(task, known)
             self._workloads.observe_job(await self._resume(task, known))

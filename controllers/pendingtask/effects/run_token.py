@@ -36,6 +36,15 @@ class RunTokens:
         wanted = self._signer is not None and not run.warm
         return wanted and run.state is JobState.ACTIVE and run.uid not in self._issued
 
+    def usable(self, task: pendingtask.PendingTask, attempt: int) -> bool:
+        """Whether the keys can sign the token of that run."""
+        try:
+            if self._signer is not None:
+                sign(self._signer, self._template, task, attempt)
+        except runtoken.Unusable:
+            return False
+        return True
+
     async def issue(self, task: pendingtask.PendingTask, run: JobView) -> None:
         """Write a new token, whether or not one exists.
 
