@@ -86,7 +86,7 @@ async def test_two_side_by_side_then_an_effect_then_one_answer(
 ) -> None:
     fake.set_script(script())
     store.remember(task.memory(content=ORDER))
-    ended = await delegating(task, outside).run()
+    ended = await delegating(task, outside, JERVIS_RELEASE="jervis/jervis-operator").run()
     assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
     assert ended.message["summary"].startswith("It is on Friday, the contract allows it")
     assert list(outside.effects.values()) == [1]
@@ -103,6 +103,7 @@ async def test_two_side_by_side_then_an_effect_then_one_answer(
         "r1.d2": ("Legal", "COMPLETED"),
         "r1.d3": ("Email", "COMPLETED"),
     }
+    assert {one["release"] for one in metrics.values()} == {"jervis/jervis-operator"}
     [result] = store.all("task_results", _id=task.uid)
     assert [one["delegationId"] for one in result["delegations"]] == ["r1.d1", "r1.d2", "r1.d3"]
     [fence] = store.all("orchestrator_fences", _id=task.uid)
