@@ -440,6 +440,11 @@ class Settings(BaseSettings):
         own = {name: one.limits() for name, one in self.admission.namespaces.items()}
         return Admission(annotations, self.admission.limits.limits(), own)
 
+    @property
+    def release(self) -> str:
+        """The name of this release among those that share a database."""
+        return f"{self.namespace}/{self.lease_name}"
+
     def client_terms(self) -> own.Clients:
         """What differs from client to client."""
         default = own.Terms(timedelta(days=self.schedule_lead_days), self.team)
@@ -579,6 +584,7 @@ class Settings(BaseSettings):
             service_account=self.job_service_account,
             kb_url=self.kb_read_url or self.kb_url,
             router_url=self.router_url,
+            release=self.release,
             sources_url=self.sources_url,
             cluster_state_url=self.cluster_state_url,
             cluster_state=self.cluster_state(),

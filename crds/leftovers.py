@@ -7,6 +7,9 @@ is erased.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+from crds import scope
 
 ARCHIVE = "task_archive"
 """Finished tasks: {_id: uid, clientId, object: {spec: {projectId?, groupId?}}, ...} (`controllers.archive.record`)."""
@@ -30,6 +33,9 @@ CHAT, CHAT_SUMMARIES = "chat_history", "chat_summaries"
 CONTEXT = "orchestrator_context"
 """What steps and goals of runs came to: {_id, clientId, projectId, groupId, taskUid, ...}
 (`orchestrator_job.context.entries`). They outlive their tasks."""
+SESSIONS = "session_memory"
+"""What happened lately: {_id, clientId, projectId, groupId, summary, ...} (`orchestrator_job.results`,
+`kb.memory.session`). They outlive their tasks."""
 EFFECTS = "source_effects"
 """What runs did at Connections: {_id, taskUid, scope: {...}, ...} (`controllers.sources.effects.ledger`)."""
 OF_RUNS: Mapping[str, str] = {
@@ -51,3 +57,16 @@ OF_RUNS: Mapping[str, str] = {
 }
 """Collections of `orchestrator_job`, the notices and the effects, in the order of removal: collection -> the field that
 holds the task's uid."""
+
+
+def session_owner(where: scope.Scope) -> dict[str, str]:
+    """Fields of an entry of `SESSIONS`. An entry of a project names no group, because the project may change it."""
+    group = "" if where.project_id else where.group_id
+    return {"clientId": where.client_id, "projectId": where.project_id, "groupId": group}
+
+
+def sessions_of(where: scope.Scope) -> dict[str, Any]:
+    """Filter for the entries of exactly this owner. Entries of an earlier release have no groupId: without a project
+    they count as the client's own, and never as a group's."""
+    owner = session_owner(where)
+    return {**owner, "groupId": owner["groupId"] or {"$in": ["", None]}}

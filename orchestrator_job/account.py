@@ -17,6 +17,8 @@ from typing import Any
 from crds import pendingtask
 from kb import api
 from orchestrator_job import memory, pack
+from orchestrator_job.context import retention
+from orchestrator_job.delegation.models import DelegationStatus
 
 ACTION = "respond"
 # Tools as the ledger has them: the names that the sources process gives to effects.
@@ -33,12 +35,13 @@ _NAMED = 300
 @dataclass(frozen=True, slots=True)
 class Delegated:
     """What the delegations of a round were and did. `tasks`: id -> what it was to do; `outputs` as the run stores them;
-    `effects`: entries of the ledger that are done."""
+    `effects`: entries of the ledger that are done; `states`: how each ended, as the state of the graph has it."""
 
     category: api.TaskCategory
     tasks: Mapping[str, str]
     outputs: Sequence[Mapping[str, Any]]
     effects: Sequence[Mapping[str, Any]]
+    states: Mapping[str, Mapping[str, Any]]
 
 
 def of(
@@ -46,14 +49,14 @@ def of(
 ) -> Mapping[str, Any]:
     """The fields taskCategory, taskAction and stepResults of the stored result."""
     if delegated is None:
-        kind, action, steps = category(task.type), ACTION, []
+        kind, did, steps = category(task.type), ACTION, []
     else:
-        done = [one for one in delegated.effects if _happened(one)]
-        kind, action = delegated.category, _action(delegated.outputs, done)
-        steps = [*_reports(delegated), *map(_effect, done)]
+        kind, did = delegated.category, action(delegated.outputs, delegated.effects)
+        reports = _reports(delegated, private=bool(task.on_behalf_of))
+        steps = [*reports, *(_effect(one) for one in delegated.effects if _happened(one))]
     return {
         "taskCategory": kind.value,
-        "taskAction": action,
+        "taskAction": did,
         "stepResults": [*steps, *_evidence(items, cited), *_talk(task)],
     }
 
@@ -63,10 +66,10 @@ def category(kind: pendingtask.Type) -> api.TaskCategory:
     return api.TaskCategory.ADVICE if kind is pendingtask.Type.USER_INPUT else api.TaskCategory.SINGLE_TASK
 
 
-def _action(outputs: Sequence[Mapping[str, Any]], done: Sequence[Mapping[str, Any]]) -> str:
+def action(outputs: Sequence[Mapping[str, Any]], effects: Sequence[Mapping[str, Any]]) -> str:
     """`code`, `tracker_ops`, or `mixed` where one of them is not all that was done; `respond` where neither was: a mail
-    or a page is an answer too."""
-    tools = {str(one["intent"]["tool"]) for one in done}
+    or a page is an answer too. `effects` as in `Delegated`."""
+    tools = {str(one["intent"]["tool"]) for one in effects if _happened(one)}
     code = bool(tools & CODE) or any(one.get("changedFiles") for one in outputs)
     tracker = bool(tools & TRACKER)
     if code + tracker + bool(tools & OTHERS) > 1:
@@ -79,15 +82,25 @@ def _happened(entry: Mapping[str, Any]) -> bool:
     return not (receipt.get("skipped") or receipt.get("failed"))
 
 
-def _reports(delegated: Delegated) -> list[dict[str, str]]:
-    """A step for each delegation that handed something back."""
+def taught(state: Mapping[str, Any], *, private: bool) -> bool:
+    """Whether the knowledge base is given what a delegation handed back. `state`: how it ended; `private`: the task is
+    done on behalf of a user."""
+    done = state.get("status") == DelegationStatus.COMPLETED.value
+    doubted = bool(state.get("verify"))
+    return retention.decide(
+        retention.Made(retention.Level.STEP, done=done, doubted=doubted, alone=True, private=private)
+    ).knowledge
+
+
+def _reports(delegated: Delegated, *, private: bool) -> list[dict[str, str]]:
+    """A step for each delegation that handed something back which the knowledge base is given."""
     steps = []
     for one in delegated.outputs:
-        text = str(one.get("result") or "").strip()
-        if text:
-            asked = " ".join(delegated.tasks.get(str(one["delegationId"]), "").split())[:_NAMED]
-            failed = "" if one.get("success") else " (not done, or not whole)"
-            steps.append({"action": f"{one['agentName']}{failed}: {asked}", "result": text[:_REPORTED]})
+        name, text = str(one["delegationId"]), str(one.get("result") or "").strip()
+        if text and taught(delegated.states.get(name) or {}, private=private):
+            asked = " ".join(delegated.tasks.get(name, "").split())[:_NAMED]
+            partly = "" if one.get("success") else " (not whole)"
+            steps.append({"action": f"{one['agentName']}{partly}: {asked}", "result": text[:_REPORTED]})
     return steps
 
 

@@ -5,7 +5,7 @@ Approval is a separate node: a run that stops there repeats no other step when i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -81,7 +81,7 @@ class Account:
         rejected = reason is exits.ExitReason.REJECTED
         outputs = await self._outputs(state)
         worked = bool(paths.work(state).learned)
-        delegated = await self._delegated(state, outputs) if outputs and not worked else None
+        delegated = await self._delegated(state, outputs, rejected=rejected) if outputs and not worked else None
         found: Mapping[str, Any] = account.of(self._task, items, () if rejected else given.citations, delegated)
         return {
             "exitReason": reason.value,
@@ -102,11 +102,11 @@ class Account:
             "action": None,
             **_handed_back(outputs),
             **found,
-            **({} if rejected else await self._worked(state, found)),
+            **({} if rejected else await self._worked(state, found, outputs)),
             "createdAt": self._now(),
         }
 
-    async def _worked(self, state: State, found: Mapping[str, Any]) -> dict[str, Any]:
+    async def _worked(self, state: State, found: Mapping[str, Any], outputs: list[dict[str, Any]]) -> dict[str, Any]:
         """Category, action, goals and steps of a round that was worked on; nothing for one that was answered."""
         work = paths.work(state)
         if not work.learned:
@@ -116,7 +116,7 @@ class Account:
         ended = [work.ended.get(number, paths.OPEN) for number in range(1, len(goals) + 1)]
         return {
             "taskCategory": state.get("category"),
-            "taskAction": work.action,
+            "taskAction": account.action(outputs, await self._effects(state)),
             "goals": [{"title": one["title"], "state": how} for one, how in zip(goals, ended, strict=True)],
             "stepResults": [*learned, *found["stepResults"]],
         }
@@ -130,14 +130,20 @@ class Account:
                 outputs.append(output)
         return sorted(outputs, key=lambda one: str(one["delegationId"]))
 
-    async def _delegated(self, state: State, outputs: list[dict[str, Any]]) -> account.Delegated:
-        number, document = state["round"], str(await self._store.get(state["document"]))
+    async def _effects(self, state: State) -> Sequence[Mapping[str, Any]]:
+        """Entries of the ledger about effects of this round that are done."""
+        return await self._book.effects(state["round"] + 1, state["round"])
+
+    async def _delegated(self, state: State, outputs: list[dict[str, Any]], *, rejected: bool) -> account.Delegated:
+        document = str(await self._store.get(state["document"]))
         made = models.ExecutionPlan.model_validate(await self._store.get(state["execution_plan"]["key"]))
         return account.Delegated(
             category=category.of(self._task, document, state.get("response_language") or language.DEFAULT),
             tasks={one.delegation_id: one.task_summary for one in made.delegations},
             outputs=outputs,
-            effects=await self._book.effects(number + 1, number),
+            effects=await self._effects(state),
+            # What a rejected answer was written from is withheld with it.
+            states={} if rejected else state["delegation_states"],
         )
 
 

@@ -1,7 +1,8 @@
 """The two effects that end a round: the result of the task, and the entry in the session memory.
 
 `task_results`:   one document per task (_id = task uid); a run of a lower epoch never overwrites that of a later one.
-`session_memory`: seed 000 "SessionEntry" and "MongoDB Collections": seven days, at most 50 per client and project.
+`session_memory`: seed 000 "SessionEntry" and "MongoDB Collections": seven days, at most 50 per client and project, or
+                  per group where there is no project.
 Expired entries are deleted here as well, because not every MongoDB supports TTL indexes.
 """
 
@@ -11,10 +12,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from crds import scope
+from crds import leftovers, scope
 from orchestrator_job import errors, fence, ledger, mongo, outcome
 
-SESSIONS = "session_memory"
+SESSIONS = leftovers.SESSIONS
 SESSION_SUMMARY_CHARS = 200
 SESSION_LIMIT = 50
 SESSION_LIFE = timedelta(days=7)
@@ -55,7 +56,7 @@ class SaveResult:
 
 
 class RememberSession:
-    """Adds one entry to the session memory of the task's client and project, and deletes expired ones."""
+    """Adds one entry to the session memory of the task's scope, and deletes expired ones."""
 
     repeatable = True
 
@@ -70,7 +71,7 @@ class RememberSession:
         details: Mapping[str, Any] | None = None,
     ) -> None:
         self._database = database
-        self._owner = {"clientId": owner.client_id, "projectId": owner.project_id}
+        self._owner, self._others = leftovers.session_owner(owner), leftovers.sessions_of(owner)
         self._task_uid = task_uid
         self._source = source
         self._summary = summary[:SESSION_SUMMARY_CHARS]
@@ -78,7 +79,7 @@ class RememberSession:
         self._details = None if details is None else dict(details)
 
     def intent(self) -> Mapping[str, Any]:
-        """Collection, client and project."""
+        """Collection, client, project and group."""
         return {"collection": SESSIONS, **self._owner}
 
     async def find(self, key: str) -> ledger.Receipt | None:
@@ -101,9 +102,9 @@ class RememberSession:
                 "taskId": self._task_uid,
             },
         )
-        await self._database.delete(SESSIONS, {**self._owner, "expiresAt": {"$lt": self._now}})
+        await self._database.delete(SESSIONS, {**self._others, "expiresAt": {"$lt": self._now}})
         entries = await self._database.find(
-            SESSIONS, self._owner, sort=[("timestamp", -1), ("_id", -1)], fields=["_id"]
+            SESSIONS, self._others, sort=[("timestamp", -1), ("_id", -1)], fields=["_id"]
         )
         over = [entry["_id"] for entry in entries[SESSION_LIMIT:]]
         if over:

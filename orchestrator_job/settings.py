@@ -87,6 +87,8 @@ class Settings(BaseSettings):
     """Where the exporter sends them, which reads it itself. Empty: no spans, in place of a try at localhost."""
 
     database: Annotated[str, Field(min_length=1)] = "jervis"
+    release: str = ""
+    """NAMESPACE/LEASE of the operator that started this run and counts its delegations; empty: none counts them."""
     max_steps: Annotated[int, Field(ge=1, le=500)] = 500
     """Super-steps of the graph per process."""
     max_llm_calls: Annotated[int, Field(ge=1)] = 60

@@ -1,9 +1,10 @@
 """`delegation_metrics` and `delegation_totals`, as the leader counts them.
 
-The one document of `delegation_totals` is {_id, batch, ids, series}: the totals, and the ids of those counted last. It
-changes in one write, which names the batch that it replaces: an answer that is lost, a leader that dies and one that is
-late count nothing twice. Only then those ids get `counted`; this is done again before the next batch. So each
-delegation is in exactly one batch, without a transaction.
+`delegation_totals` has one document per release, {_id, batch, ids, series}: its name, the totals, and the ids of those
+counted last. A release counts what its own runs left, so that several may share a database. The document changes in one
+write, which names the batch that it replaces: an answer that is lost, a leader that dies and one that is late count
+nothing twice. Only then those ids get `counted`; this is done again before the next batch. So each delegation is in
+exactly one batch, without a transaction.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from crds import leftovers
 
 TOTALS = "delegation_totals"
 AT_ONCE = 500
-_ID = "all"
 _FIELDS = (
     *("agentName", "startTime", "endTime", "tokenCount", "llmCalls", "success", "confidence"),
     *("stopped", "escalated", "retries"),
@@ -35,24 +35,26 @@ class Batch:
 
 
 class Store:
-    """Of one database. `fence` is asked before a write and raises where this process does not lead any more."""
+    """Of one database and the `release` with that name. `fence` is asked before a write and raises where this process
+    does not lead any more."""
 
-    def __init__(self, database: Any, *, fence: Callable[[], None]) -> None:
+    def __init__(self, database: Any, *, fence: Callable[[], None], release: str) -> None:
         self._metrics = database[leftovers.METRICS]
         self._totals = database[TOTALS]
-        self._fence = fence
+        self._fence, self._release = fence, release
 
     async def stored(self) -> Batch:
         """The totals; none before the first batch. Raises `mongo.Unavailable`."""
         with mongo.trouble("read the totals of delegations"):
-            found = await self._totals.find_one({"_id": _ID}) or {}
+            found = await self._totals.find_one({"_id": self._release}) or {}
         made = totals.Totals.load(found.get("series") or ())
         return Batch(int(found.get("batch") or 0), tuple(found.get("ids") or ()), made)
 
     async def uncounted(self) -> list[Mapping[str, Any]]:
         """Some that are in no batch. Raises `mongo.Unavailable`."""
         with mongo.trouble("read what delegations took"):
-            found = self._metrics.find({"counted": {"$exists": False}}, list(_FIELDS)).limit(AT_ONCE)
+            wanted = {"release": self._release, "counted": {"$exists": False}}
+            found = self._metrics.find(wanted, list(_FIELDS)).limit(AT_ONCE)
             return [one async for one in found]
 
     async def settle(self, ids: Sequence[str]) -> None:
@@ -69,9 +71,9 @@ class Store:
         with mongo.trouble("store the totals of delegations"):
             if before == 0:
                 try:
-                    await self._totals.insert_one({"_id": _ID, **fields})
+                    await self._totals.insert_one({"_id": self._release, **fields})
                 except mongo.Duplicate:
                     return False
                 return True
-            done = await self._totals.update_one({"_id": _ID, "batch": before}, {"$set": fields})
+            done = await self._totals.update_one({"_id": self._release, "batch": before}, {"$set": fields})
         return bool(done.modified_count)

@@ -181,7 +181,8 @@ class Reporter:
         try:
             outcome = report.of(document)
             if outcome is None:
-                return Result.INSIGNIFICANT, "the task has never run"
+                why = "the task ran on behalf of a user" if report.private(document) else "the task has never run"
+                return Result.INSIGNIFICANT, why
             if self._admission and (
                 refusal := self._admission.refuses_client(document["namespace"], document["clientId"])
             ):

@@ -33,8 +33,10 @@ class UnfitError(ValueError):
 
 
 def of(document: Mapping[str, Any]) -> api.Outcome | None:
-    """`document` is from `task_archive`; None for a task that has never run. Raises `UnfitError`."""
+    """`document` is from `task_archive`; None where it is `private` or has never run. Raises `UnfitError`."""
     raw = document["object"]
+    if private(document):
+        return None
     spec, status, meta = raw["spec"], raw.get("status") or {}, raw["metadata"]
     if document["phase"] not in ENDS or not status.get("attempt"):
         return None
@@ -62,6 +64,12 @@ def of(document: Mapping[str, Any]) -> api.Outcome | None:
         raise UnfitError(".".join(to_camel(str(part)) for part in first["loc"]), first["msg"]) from error
     except ValueError as error:
         raise UnfitError("taskCategory", str(error)) from error
+
+
+def private(document: Mapping[str, Any]) -> bool:
+    """Whether the run read on behalf of a user: an outcome is found by all that see the scope, and the result may hold
+    what they may not see."""
+    return bool(document["object"]["spec"].get("onBehalfOf"))
 
 
 def _step(found: Mapping[str, Any]) -> api.StepResult:

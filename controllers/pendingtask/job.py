@@ -57,6 +57,7 @@ class Template:
     `namespace` is the release's: it holds Jobs, pods and the Secrets that they name. With `mongodb_secret` the address
     comes from that Secret, and `mongodb_uri`, which may hold a password, is not written into Jobs. With `run_tokens` a
     run mounts the Secret with its own token for the services that it calls (`effects.run_token`).
+    `release` is NAMESPACE/LEASE of the operator, which counts what its own runs delegate.
     `cluster_state` says of which namespaces a run may ask for the state, at `cluster_state_url`.
     `pod` holds more fields of the PodSpec, the lists below it more Tolerations, EnvVars, Volumes and VolumeMounts: they
     are added to what every run has, and override none of it. Without `run_as_user` the platform assigns the user.
@@ -73,6 +74,7 @@ class Template:
     num_ctx: int | None = None
     planner_model: str = ""
     planner_num_ctx: int | None = None
+    release: str = ""
     sources_url: str = ""
     cluster_state_url: str = ""
     cluster_state: clusterstate.Allowed | None = None
@@ -266,6 +268,7 @@ def shared(template: Template) -> dict[str, str]:
         **({"JERVIS_SOURCES_URL": template.sources_url} if template.sources_url else {}),
         MONGODB_VARIABLE: template.mongodb_uri,
         "JERVIS_DATABASE": template.mongodb_database,
+        **({"JERVIS_RELEASE": template.release} if template.release else {}),
         "JERVIS_MODEL": template.model,
         **({"JERVIS_NUM_CTX": str(template.num_ctx)} if template.num_ctx else {}),
         **({"JERVIS_PLANNER_MODEL": template.planner_model} if template.planner_model else {}),

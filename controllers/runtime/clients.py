@@ -78,10 +78,12 @@ class Clients:
         self.outbox = notices.Outbox(*store, fence=fence, at_wire=self._still_leading)
         self._sources = sources.client(config.mongodb_uri, listeners=[mongo.AtWire(self._still_leading)])
         self.assignments = assignments.Assignments(
-            self._sources[config.mongodb_database], fence=fence, release=f"{config.namespace}/{config.lease_name}"
+            self._sources[config.mongodb_database], fence=fence, release=config.release
         )
         self.meetings = meetings.Meetings(self._sources[config.mongodb_database])
-        self.delegations = delegations.Store(self._sources[config.mongodb_database], fence=fence)
+        self.delegations = delegations.Store(
+            self._sources[config.mongodb_database], fence=fence, release=config.release
+        )
         self.commands = sandbox_store.Commands(self._sources[config.mongodb_database])
         trusted = authorities.context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(

@@ -37,7 +37,7 @@ class SessionEntry(message.Reply):
 
 
 class Session(message.Reply):
-    """The entries of a client and project, newest first."""
+    """The entries of a client and project, or of a group, newest first."""
 
     entries: list[SessionEntry]
 

@@ -109,7 +109,7 @@ class Memory:
         )
 
     async def session(self, viewer: scope.Scope, *, limit: int | None = None) -> list[api.SessionEntry]:
-        """What happened lately for exactly this client and project, newest first."""
+        """What happened lately for exactly this client and project, or this group, newest first."""
         query = _query(viewer, limit=limit)
         return (await self._way.call("GET", "/api/v1/memory/session", api.Session, params=query)).entries
 

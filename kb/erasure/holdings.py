@@ -61,7 +61,7 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
         "conversations": Collection(database, leftovers.CHAT),
         "conversationSummaries": Collection(database, leftovers.CHAT_SUMMARIES),
         "orchestratorContext": Collection(database, leftovers.CONTEXT),
-        "sessionEntries": Collection(database, session.COLLECTION, _without_group),
+        "sessionEntries": Collection(database, session.COLLECTION, _sessions),
     }
 
 
@@ -70,5 +70,13 @@ def _clients(where: scope.Scope) -> dict[str, Any] | None:
 
 
 def _without_group(where: scope.Scope) -> dict[str, Any] | None:
-    # Entries name a client and a project; a group has none of its own.
+    # They name a client and a project; a group has none of its own.
     return None if where.group_id and not where.project_id else closed.query(where)
+
+
+def _sessions(where: scope.Scope) -> dict[str, Any] | None:
+    query = closed.query(where)
+    if "groupId" in query:
+        # An entry of an earlier release does not say its group, and may be of this one.
+        query["groupId"] = {"$in": [where.group_id, None]}
+    return query

@@ -1,7 +1,8 @@
-"""Session memory: what happened lately for a client and project. Seven days, fifty entries (seed 001 "Session Memory").
+"""Session memory: what happened lately in a scope. Seven days, fifty entries (seed 001 "Session Memory").
 
-The documents of `session_memory` are those that the Job's finalize step writes. What is over is swept at every write
-and never shown, so nothing rests on a TTL index.
+The documents of `session_memory` are those that the Job's finalize step writes. The owner of an entry is its client and
+its project, or, without a project, its group. What is over is swept at every write and never shown, so nothing rests on
+a TTL index.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from crds import scope
+from crds import leftovers, scope
 from kb import api, mongo
 
-COLLECTION = "session_memory"
+COLLECTION = leftovers.SESSIONS
 
 
 class Sessions:
@@ -37,7 +38,7 @@ class Sessions:
 
     async def add(self, draft: api.SessionDraft) -> api.SessionEntry:
         """Remember; an entry of the same id in the same scope stays as it was first written."""
-        now, owner = self._clock(), _owner(draft.scope)
+        now, owner = self._clock(), leftovers.session_owner(draft.scope)
         own = draft.id or self._fresh_id()
         document = {
             "_id": own if draft.id is None else ":".join((*owner.values(), own)),
@@ -55,22 +56,22 @@ class Sessions:
                 await self._entries.insert_one(document)
             except mongo.DuplicateKey:
                 document = await self._entries.find_one({"_id": document["_id"]}) or document
-            await self._sweep(owner, now)
+            await self._sweep(leftovers.sessions_of(draft.scope), now)
         return _entry(document)
 
     async def recent(self, viewer: scope.Scope, *, limit: int) -> list[api.SessionEntry]:
-        """What of exactly this client and project is not over, newest first."""
-        query = {**_owner(viewer), "expiresAt": {"$gt": self._clock()}}
+        """What of exactly this client and project, or group, is not over, newest first."""
+        query = {**leftovers.sessions_of(viewer), "expiresAt": {"$gt": self._clock()}}
         with mongo.translated():
             await self._index()
             order = [("timestamp", -1), ("_id", -1)]
             cursor = self._entries.find(query).sort(order).limit(min(limit, self._most))
             return [_entry(row) async for row in cursor]
 
-    async def _sweep(self, owner: dict[str, str], now: datetime) -> None:
-        await self._entries.delete_many({**owner, "expiresAt": {"$lte": now}})
+    async def _sweep(self, of: dict[str, Any], now: datetime) -> None:
+        await self._entries.delete_many({**of, "expiresAt": {"$lte": now}})
         order = [("timestamp", -1), ("_id", -1)]
-        beyond = self._entries.find(owner, {"_id": 1}).sort(order).skip(self._most)
+        beyond = self._entries.find(of, {"_id": 1}).sort(order).skip(self._most)
         over = [row["_id"] async for row in beyond]
         if over:
             await self._entries.delete_many({"_id": {"$in": over}})
@@ -80,10 +81,6 @@ class Sessions:
             order = [("clientId", 1), ("projectId", 1), ("timestamp", -1)]
             await self._entries.create_index(order)
             self._indexed = True
-
-
-def _owner(where: scope.Scope) -> dict[str, str]:
-    return {"clientId": where.client_id, "projectId": where.project_id}
 
 
 def _entry(row: dict[str, Any]) -> api.SessionEntry:

@@ -1,9 +1,10 @@
 """What delegations took: `delegation_metrics`, kept for ninety days (seed 000 "MongoDB Collections").
 
-{_id: "<task uid>/<delegation>", taskUid, clientId, projectId, round, the fields of DelegationMetrics,
+{_id: "<task uid>/<delegation>", taskUid, release, clientId, projectId, round, the fields of DelegationMetrics,
 parentDelegationId, depth, status, confidence, needsVerification, stopped, escalated, retries, createdAt, expiresAt,
-counted?}. `counted` is the operator's, which counts each once (`controllers.delegations`). Expired ones are deleted at
-the end of a run, because not every MongoDB has TTL indexes; they stay when their task goes, and go with its scope.
+counted?}. `counted` is the operator's, which counts those of its `release` once (`controllers.delegations`). Expired
+ones are deleted at the end of a run, because not every MongoDB has TTL indexes; they stay when their task goes, and go
+with its scope.
 """
 
 from __future__ import annotations
@@ -39,14 +40,20 @@ class End:
 
 
 class Metrics:
-    """Those of the task whose fence it is; `now` is in UTC."""
+    """Those of the task whose fence it is; `release` is that of the operator that started the run, `now` is in UTC."""
 
     def __init__(
-        self, database: mongo.Database, guard: fence.Fence, owner: scope.Scope, now: Callable[[], datetime]
+        self,
+        database: mongo.Database,
+        guard: fence.Fence,
+        owner: scope.Scope,
+        release: str,
+        now: Callable[[], datetime],
     ) -> None:
         self._database = database
         self._guard = guard
         self._owner = {"clientId": owner.client_id, "projectId": owner.project_id}
+        self._release = release
         self._now = now
 
     async def record(self, message: models.DelegationMessage, output: models.AgentOutput, end: End) -> None:
@@ -66,6 +73,7 @@ class Metrics:
         )
         document = {
             "taskUid": self._guard.task_uid,
+            "release": self._release,
             **self._owner,
             "round": progress.round_of(made.delegation_id),
             **models.dump(made),

@@ -116,7 +116,7 @@ class SessionSource(StrEnum):
 
 
 class SessionEntry(_Model):
-    """One entry of the session memory of a client and project. `timestamp` is RFC 3339 in UTC."""
+    """One entry of the session memory of a scope. `timestamp` is RFC 3339 in UTC."""
 
     timestamp: str
     source: SessionSource

@@ -211,7 +211,7 @@ class PlanDelegations:
         return _Planned(Way.FALLBACK, models.DomainType.RESEARCH, (draft,), note[:500])
 
     async def _session(self, state: State) -> list[api.SessionEntry]:
-        """What happened lately for this client and project, newest first; none while the knowledge base is away."""
+        """What happened lately in this scope, newest first; none while the knowledge base is away."""
         means = self._means
         if (stored := state.get("session_memory")) is not None:
             listed = await means.store.get(stored)

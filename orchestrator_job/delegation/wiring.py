@@ -72,7 +72,7 @@ class Parts:
             pool=budget.Budget(self.guard, self.limits(), self.late),
             records=journal.Journal(self.database, self.guard, self.store, self.now),
             book=self.book,
-            counts=metrics.Metrics(self.database, self.guard, self.task.scope, self.now),
+            counts=metrics.Metrics(self.database, self.guard, self.task.scope, self.settings.release, self.now),
             insistence=self.insistence,
             recorder=self.recorder,
             viewer=self.task.scope,

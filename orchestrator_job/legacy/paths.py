@@ -35,7 +35,7 @@ class Work(BaseModel):
     """The state's `work` of `round`. `goals` and `design` are artifact keys, `count` is the number of goals, `goal` the
     one that is worked on (from 1; 0: none), `steps` has the delegations of each goal (0: of a task without goals),
     `ended` how goals ended. `over` says why nothing more is done, `notes` what went wrong, `learned` is the artifact
-    key of what the knowledge base is given, `action` what was done."""
+    key of what the knowledge base is given."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -49,7 +49,6 @@ class Work(BaseModel):
     over: str = ""
     notes: tuple[str, ...] = ()
     learned: str = ""
-    action: str = ""
 
     def but(self, **changes: Any) -> dict[str, Any]:
         """With these changes, for the state. Keys of JSON objects are texts."""

@@ -7,14 +7,14 @@ repeatable effects, the entries of the context. Only `consent` ends a run for a 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from crds import exits
-from orchestrator_job import artifacts
+from orchestrator_job import account, artifacts
 from orchestrator_job.context import entries, retention
 from orchestrator_job.context.retention import Level
-from orchestrator_job.delegation import category, execution, models, progress
+from orchestrator_job.delegation import execution, models, progress
 from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.legacy import goals, paths
 from orchestrator_job.legacy.planning import Means
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from orchestrator_job import graph
 
 _ACTION_CHARS = 500
-_OF_TRACKER = frozenset(("create_issue", "update_issue", "add_comment"))
 
 
 class ExecuteStep:
@@ -142,8 +141,7 @@ class Answer:
             models.AgentOutput.model_validate(await means.store.get(state["delegation_results"][one])) for one in ids
         ]
         learned = await means.store.put(await self._learned(state, here, outputs), state["round"])
-        action = _action(outputs).value if here.count else state.get("action", "")
-        return {**changed, "work": here.but(learned=learned, action=action)}
+        return {**changed, "work": here.but(learned=learned)}
 
     async def _learned(self, state: State, here: paths.Work, outputs: list[models.AgentOutput]) -> Any:
         """The steps that the result names for the knowledge base: what the retention of the context lets through."""
@@ -160,15 +158,7 @@ class Answer:
         return [
             {"action": f"{one.agent_name}: {' '.join(state['question'].split())}"[:_ACTION_CHARS], "result": one.result}
             for one in outputs
-            if retention.decide(
-                retention.Made(
-                    Level.STEP,
-                    done=states[one.delegation_id]["status"] == DelegationStatus.COMPLETED.value,
-                    doubted=_doubted(state, one.delegation_id),
-                    alone=True,
-                    private=private,
-                )
-            ).knowledge
+            if account.taught(states[one.delegation_id], private=private)
         ]
 
 
@@ -216,20 +206,6 @@ def earlier(context: entries.Context, room: int) -> execution.Earlier:
         ]
 
     return given
-
-
-def _action(outputs: list[models.AgentOutput]) -> category.Action:
-    """What was done, by what the agents have changed."""
-    codes = any(one.changed_files for one in outputs)
-    tracks = any(_OF_TRACKER.intersection(_tools(one)) for one in outputs)
-    if codes and tracks:
-        return category.Action.MIXED
-    return category.Action.CODE if codes else category.Action.TRACKER if tracks else category.Action.RESPOND
-
-
-def _tools(output: models.AgentOutput) -> Mapping[str, Any]:
-    found = output.structured_data.get("tools")
-    return found if isinstance(found, dict) else {}
 
 
 def _reported(output: models.AgentOutput) -> str:

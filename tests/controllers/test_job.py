@@ -145,6 +145,11 @@ def test_models_and_their_windows_reach_the_run() -> None:
     assert (env["JERVIS_PLANNER_MODEL"], env["JERVIS_PLANNER_NUM_CTX"]) == ("light", "8192")
 
 
+def test_a_run_knows_the_release_that_counts_its_delegations() -> None:
+    env = {e["name"]: e["value"] for e in made_of(replace(TEMPLATE, release="jervis/jervis-operator"))}
+    assert env["JERVIS_RELEASE"] == "jervis/jervis-operator"
+
+
 def test_a_task_s_flags_stand_above_those_of_the_release() -> None:
     template = replace(TEMPLATE, features={Flag.DELEGATION_GRAPH: True, Flag.DAG_EXECUTION: True})
     chosen = {Flag.DAG_EXECUTION: False, Flag.SPECIALIST_AGENTS: True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from kb import api
 from orchestrator_job import account, memory, pack
 
 
-def task(kind: pendingtask.Type, *answers: str) -> memory.TaskMemory:
+def task(kind: pendingtask.Type, *answers: str, readers: tuple[str, ...] = ()) -> memory.TaskMemory:
     given = tuple(pendingtask.Answer(id=f"q{n}", text=text) for n, text in enumerate(answers, start=1))
-    return memory.TaskMemory(task_uid="u", type=kind, scope=scope.Scope(client_id="acme"), content="x", answers=given)
+    owner = scope.Scope(client_id="acme")
+    return memory.TaskMemory(task_uid="u", type=kind, scope=owner, content="x", answers=given, on_behalf_of=readers)
 
 
 def item(number: int, origin: str, source: str = "wiki::1", content: str = "Rollbacks are by tag.") -> pack.Item:
@@ -38,16 +40,21 @@ def test_an_answer_from_the_tasks_own_text_alone_has_no_steps() -> None:
     assert account.of(task(pendingtask.Type.EMAIL), [item(1, "Task"), item(2, "RAG")], [1])["stepResults"] == []
 
 
+COMPLETED = {"status": "COMPLETED", "agent": "Coding"}
+
+
 def delegated(
     *effects: tuple[str, dict[str, Any]],
     files: tuple[str, ...] = (),
     kind: api.TaskCategory = api.TaskCategory.SINGLE_TASK,
+    first_state: Mapping[str, Any] = COMPLETED,
 ) -> account.Delegated:
     """Two delegations, of which the second found nothing, and these effects with their receipts."""
     first = {"delegationId": "r1.d1", "agentName": "Coding", "success": True, "result": "Fixed.", "changedFiles": files}
     second = {"delegationId": "r1.d2", "agentName": "Legal", "success": False, "result": " ", "changedFiles": ()}
     entries = [{"intent": {"tool": tool, "aims": {"issue": "A-1"}}, "result": receipt} for tool, receipt in effects]
-    return account.Delegated(kind, {"r1.d1": "Fix  the\nretry."}, (first, second), entries)
+    states = {"r1.d1": first_state, "r1.d2": COMPLETED}
+    return account.Delegated(kind, {"r1.d1": "Fix  the\nretry."}, (first, second), entries, states)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +101,24 @@ def test_the_steps_begin_with_what_was_handed_back_and_done() -> None:
         ("found wiki::1", "Rollbacks are by tag."),
         ("asked the user (q1)", "Yes."),
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "readers"),
+    [
+        ({"status": "FAILED"}, ()),
+        ({"status": "COMPLETED", "verify": True}, ()),
+        ({}, ()),
+        (COMPLETED, ("user:alice",)),
+    ],
+    ids=["failed", "doubted", "unknown", "on behalf of a user"],
+)
+def test_what_the_knowledge_base_is_not_given_is_no_step(state: dict[str, Any], readers: tuple[str, ...]) -> None:
+    """What was done outside stays a step: it happened, whatever its agent says of it."""
+    done = delegated(("createIssue", {"text": "Created A-1."}), first_state=state)
+    said = account.of(task(pendingtask.Type.EMAIL, readers=readers), [], [], done)
+    assert [one["action"] for one in said["stepResults"]] == ["createIssue issue A-1"]
+    assert said["taskAction"] == "tracker_ops"
 
 
 def test_the_names_are_those_of_the_effects_that_there_are() -> None:

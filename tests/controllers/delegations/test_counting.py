@@ -30,14 +30,17 @@ async def database() -> AsyncIterator[Any]:
         client.close()
 
 
+RELEASE = "jervis/jervis-operator"
+
+
 class Process:
     """A leader that dies before its write number `dies`; 0: it lives."""
 
-    def __init__(self, database: Any, dies: int = 0) -> None:
+    def __init__(self, database: Any, dies: int = 0, release: str = RELEASE) -> None:
         self.writes = 0
         self._dies = dies
         self.registry = prometheus_client.CollectorRegistry()
-        self.store = store.Store(database, fence=self._fence)
+        self.store = store.Store(database, fence=self._fence, release=release)
         self.counting = reconcile.Counting(self.store, measured=metrics.Metrics(self.registry))
 
     def exported(self, agent: str = "Research") -> float | None:
@@ -50,8 +53,8 @@ class Process:
             raise errors.Operational("it does not lead any more")
 
 
-async def written(database: Any, numbers: range, agent: str = "Research") -> None:
-    documents = [{"_id": f"u/r1.d{number}", **ended(agent)} for number in numbers]
+async def written(database: Any, numbers: range, agent: str = "Research", release: str = RELEASE) -> None:
+    documents = [{"_id": f"u/r1.d{number}", "release": release, **ended(agent)} for number in numbers]
     await database["delegation_metrics"].insert_many(documents)
 
 
@@ -65,6 +68,19 @@ async def test_a_new_leader_goes_on_where_the_last_one_was(database: Any) -> Non
     second = Process(database)
     assert await second.counting.once() == 0
     assert first.exported() == second.exported() == 5
+
+
+async def test_each_release_on_one_database_counts_its_own(database: Any) -> None:
+    await written(database, range(3))
+    await written(database, range(3, 8), release="other/jervis-operator")
+    await database["delegation_metrics"].insert_one({"_id": "u/r1.d9", **ended()})
+    first, second = Process(database), Process(database, release="other/jervis-operator")
+    assert [await first.counting.once(), await second.counting.once(), await first.counting.once()] == [3, 5, 0]
+    assert (first.exported(), second.exported()) == (3, 5)
+    numbers = {each["_id"]: each["batch"] async for each in database["delegation_totals"].find()}
+    assert numbers == {RELEASE: 1, "other/jervis-operator": 1}
+    [left] = [each["_id"] async for each in database["delegation_metrics"].find({"counted": {"$exists": False}})]
+    assert left == "u/r1.d9", "of a run that no operator started"
 
 
 async def test_more_than_one_batch(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,18 @@ def test_what_has_never_run_is_not_told() -> None:
     assert report.of(document(None, "Done")) is None
 
 
+async def test_of_a_run_on_behalf_of_a_user_nothing_is_told() -> None:
+    """An outcome is the whole scope's; the result may hold what others may not see."""
+    private = document()
+    private["object"]["spec"]["onBehalfOf"] = ["user:alice"]
+    assert report.of(private) is None
+    archive, knowledge = Archive(private, {**document(), "_id": "open"}), Knowledge()
+    assert await reporter(archive, knowledge, []).once() == 2
+    assert knowledge.asked == ["open"]
+    noted = archive.documents[build.UID]["outcome"]
+    assert (noted["told"], "on behalf of a user" in noted["reason"]) == ("insignificant", True)
+
+
 @pytest.mark.parametrize(
     ("result", "field"),
     [({**RESULT, "taskCategory": "poem"}, "taskCategory"), ({**RESULT, "taskAction": "dance"}, "taskAction")],
@@ -310,7 +322,8 @@ def delegated(
         "changedFiles": files,
     }
     effects = [{"intent": {"tool": tool}, "result": {"text": "Done."}}] if tool else []
-    what = account.Delegated(api.TaskCategory(kind), {"r1.d1": "Do it."}, [output], effects)
+    states = {"r1.d1": {"status": "COMPLETED"}}
+    what = account.Delegated(api.TaskCategory(kind), {"r1.d1": "Do it."}, [output], effects, states)
     task = memory.TaskMemory(task_uid="u", type="UserInputProcessing", scope=scope.Scope(client_id="acme"), content="x")
     return dict(account.of(task, [], [], what))
 

@@ -43,6 +43,7 @@ async def test_a_loop_calls_tools_and_reports(
     [counted] = store.all("delegation_metrics")
     assert (counted["llmCalls"], counted["success"], counted["agentName"]) == (2, True, "Research")
     assert (counted["expiresAt"] - counted["createdAt"]).days == 90
+    assert counted["release"] == workbench.RELEASE
 
 
 async def test_a_resumed_loop_asks_nothing_twice(

@@ -15,6 +15,7 @@ from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge, mongowire, recording
 from tests.orchestrator_job.delegation import sources
 from tests.orchestrator_job.delegation.workbench import calls, report
+from tests.orchestrator_job.test_standing import rule
 
 pytestmark = pytest.mark.services
 
@@ -85,7 +86,7 @@ async def test_two_side_by_side_then_an_effect_then_one_answer(
 ) -> None:
     fake.set_script(script())
     store.remember(task.memory(content=ORDER))
-    ended = await delegating(task, outside).run()
+    ended = await delegating(task, outside, JERVIS_RELEASE="jervis/jervis-operator").run()
     assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
     assert ended.message["summary"].startswith("It is on Friday, the contract allows it")
     assert list(outside.effects.values()) == [1]
@@ -102,6 +103,7 @@ async def test_two_side_by_side_then_an_effect_then_one_answer(
         "r1.d2": ("Legal", "COMPLETED"),
         "r1.d3": ("Email", "COMPLETED"),
     }
+    assert {one["release"] for one in metrics.values()} == {"jervis/jervis-operator"}
     [result] = store.all("task_results", _id=task.uid)
     assert [one["delegationId"] for one in result["delegations"]] == ["r1.d1", "r1.d2", "r1.d3"]
     [fence] = store.all("orchestrator_fences", _id=task.uid)
@@ -126,6 +128,21 @@ async def test_the_outcome_of_a_run_says_what_was_delegated_and_handed_back(
     ]
     [mail] = [action for action, _ in steps if action.startswith("sendMail ")]
     assert "a@example.com" in mail
+
+
+async def test_what_a_rejected_answer_was_written_from_is_no_step(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, outside: sources.Sources
+) -> None:
+    known.rules = [rule("Jana reads what leaves the house.\nenforce: needs-approval")]
+    fake.set_script({RESEARCH: [report("It is on Friday [email::<plan@example.org>].")]})
+    run = delegating(task, outside)
+    assert (await run.run()).message["exitReason"] == "NeedsApproval"
+    [proposed] = store.all("task_results", _id=task.uid)
+    assert proposed["stepResults"][0]["action"].startswith("Research: ")
+    store.remember(task.memory(approvals=[decided(1, "Rejected")]))
+    assert (await run.run(attempt=2)).message["exitReason"] == "Rejected"
+    [result] = store.all("task_results", _id=task.uid)
+    assert (result["answer"], result["stepResults"]) == ("", [])
 
 
 async def test_a_question_of_one_look_has_what_is_known_and_costs_one_model_call(

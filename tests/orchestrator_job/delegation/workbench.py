@@ -21,6 +21,7 @@ from router import client as router_client
 from tests.orchestrator_job import job
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+RELEASE = "jervis/jervis-operator"
 VIEWER = scope.Scope(client_id="acme", project_id="jervis", group_id="")
 REPORT = """STATUS: 1
 RESULT: {result}
@@ -218,7 +219,7 @@ class Bench:
             pool=self.pool,
             records=journal.Journal(self.database, self.guard, self.store, lambda: NOW),
             book=self.book,
-            counts=metrics.Metrics(self.database, self.guard, VIEWER, lambda: NOW),
+            counts=metrics.Metrics(self.database, self.guard, VIEWER, RELEASE, lambda: NOW),
             insistence=insistence,
             recorder=telemetry.Recorder(spans.Off()),
             viewer=VIEWER,

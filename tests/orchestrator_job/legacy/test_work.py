@@ -21,8 +21,8 @@ from tests.kb.conftest import clock, database, meters
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation import office, workbench
 from tests.orchestrator_job.delegation.conftest import router
-from tests.orchestrator_job.delegation.test_runs import SYNTHESIS
-from tests.orchestrator_job.legacy.test_runs import GOALS, STEPS, goal, steps
+from tests.orchestrator_job.delegation.test_runs import SYNTHESIS, decided
+from tests.orchestrator_job.legacy.test_runs import GOALS, LEGACY, STEPS, goal, steps
 
 __all__ = ["clock", "database", "meters", "router"]
 pytestmark = pytest.mark.services
@@ -154,6 +154,24 @@ async def test_the_second_step_has_the_whole_result_of_the_first(place: office.O
     told = fake.requests(tag="job.agent.IssueTracker/v1")[0]["body"]["messages"][1]["content"]
     assert "The function area multiplies: commit abc." in told
     assert "Constraint: Do the part of the task that concerns issues and comments." in told
+
+
+async def test_a_comment_that_a_person_refused_was_not_done(place: office.Office, fake: process.Fake) -> None:
+    """The text orders work in a tracker, and nothing was done there."""
+    place.task.environment["JERVIS_USE_SPECIALIST_AGENTS"] = "false"
+    said = "Comment on issue #1 of o/r that area multiplies."
+    elsewhere = ("add_comment", {"repository": "o/r", "issue": "2", "text": "area multiplies now."})
+    fake.set_script({LEGACY: [workbench.calls(elsewhere), workbench.report("No comment was written.")]})
+    place.remember(content=said)
+    held = await place.run()
+    assert (held.message["exitReason"], held.message["action"]["tool"]) == ("NeedsApproval", "add_comment"), held
+    place.remember(content=said, approvals=[decided(1, "Rejected")])
+    ended = await place.run()
+    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    assert place.outside() == office.QUIET
+    [result] = place.made.store.all("task_results", _id=place.task.uid)
+    assert (result["taskCategory"], result["taskAction"]) == ("single_task", "respond")
+    assert [one["result"] for one in result["stepResults"]] == ["No comment was written."]
 
 
 async def test_a_mail_that_orders_code_is_answered(place: office.Office, fake: process.Fake) -> None:
