@@ -290,6 +290,9 @@ class Kube:
                 timeout=self._timeout,
             ) as response:
                 payload = await _read(response, verb, path, most)
+        except TooLarge:
+            self._counted(verb, response.status)
+            raise
         except (aiohttp.ClientError, TimeoutError) as error:
             self._counted(verb, 0)
             raise Unavailable(f"the Kubernetes API did not answer {verb} {path}: {error!r}") from error

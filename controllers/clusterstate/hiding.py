@@ -39,9 +39,7 @@ _TOKEN = re.compile(r"(?<![A-Za-z0-9_-])([A-Za-z0-9_-]{11,}+)\.[A-Za-z0-9_-]{8,}
 _PATTERNS = (
     re.compile(r"://([^\s/@:]*+:[^\s/]+)@"),
     re.compile(r"(?i)\b(?:bearer|basic)\s++([A-Za-z0-9._~+/=-]{8,}+)"),
-    re.compile(
-        r"\b((?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}+|glpat-[\w-]{20,}+|xox[abprs]-[\w-]{10,}+)"
-    ),
+    re.compile(r"\b((?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}+|glpat-[\w-]{20,}+|xox[abprs]-[\w-]{10,}+)"),
 )
 _CODES = re.compile(r"\x1b\[[0-9;:?]{0,40}[A-Za-z]")
 _CONTROLS = dict.fromkeys({*range(32), *range(127, 160)} - {ord("\n"), ord("\t")})
@@ -52,7 +50,7 @@ class Hidden:
     """The values of these pods and pod templates, by their specifications. `full`: they are too many to be looked for,
     so no text is shown."""
 
-    def __init__(self, specs: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, specs: Iterable[Mapping[str, Any]], *, full: bool = False) -> None:
         values: set[str] = set()
         shown: set[str] = set()
         for spec in specs:
@@ -61,7 +59,7 @@ class Hidden:
                 # The program is named in messages that say why it does not start.
                 shown |= {str(one.get("name") or ""), str(one.get("image") or ""), *(one.get("command") or ())[:1]}
         kept = {_plain(one) for one in values - shown if _tells(one)}
-        self.full = len(kept) > MOST_VALUES
+        self.full = full or len(kept) > MOST_VALUES
         self._values = [] if self.full else sorted(one for one in kept if len(one) >= _SHORTEST)
         self._margin = max([MARGIN, *map(len, self._values)])
 
@@ -103,6 +101,10 @@ class Hidden:
         # Of a word that began before the part, what it is cannot be seen.
         if cut_before and (begun := _WORD.match(part)):
             yield first, first + begun.end()
+
+
+SILENT = Hidden((), full=True)
+"""Shows no text, and takes no time for it."""
 
 
 def containers(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
