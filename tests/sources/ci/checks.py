@@ -28,8 +28,8 @@ class Pages(list[Any]):
 
 
 class Hosts(World):
-    """`answers` may be `Pages`, or bytes that are no JSON; `refuses` has the status of a path that is refused. `asked` is what was asked, with its
-    query."""
+    """`answers` may be `Pages`, or bytes that are no JSON; `refuses` has the status of a path that is refused. `asked`
+    is what was asked, with its query."""
 
     def __init__(self) -> None:
         super().__init__()

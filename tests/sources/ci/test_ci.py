@@ -248,7 +248,7 @@ async def test_what_is_not_there_and_what_is_away(place: Place) -> None:
     for odd in ({"nothing": 1}, b"<html>Sign in</html>", {"sha": SHA}, [], None):
         place.world.answers[f"{HUB}/commits/heads/odd/status"] = odd
         place.world.answers[f"{HUB}/commits/{SHA}/check-runs"] = {"check_runs": {}}
-        with pytest.raises(Rejected, match="not understood|no such branch") as caught:
+        with pytest.raises(Rejected, match=r"not understood|no such branch") as caught:
             await place.ask().checks("tracker", branch="odd")
         assert caught.value.status == (404 if odd is None else 422)
     assert counted(place.measured) == {("GitHub", "refused"): 3, ("GitHub", "away"): 1, ("GitHub", "failed"): 4}
