@@ -19,7 +19,8 @@ HIDDEN = "***"
 MARGIN = 16 << 10
 """Characters beside what is shown that are looked at: a key of 16,384 bits has fewer."""
 MOST_VALUES = 4000
-"""Different values of specifications; with more of them no text is shown."""
+MOST_CHARS = 4 << 20
+"""Different values of specifications, and characters of all of them; with more no text is shown."""
 _SHORTEST = 4
 _CODED = 4
 """Of so many characters at least one is no control character, as a rule."""
@@ -58,9 +59,10 @@ class Hidden:
                 values |= _values(one)
                 # The program is named in messages that say why it does not start.
                 shown |= {str(one.get("name") or ""), str(one.get("image") or ""), *(one.get("command") or ())[:1]}
-        kept = {_plain(one) for one in values - shown if _tells(one)}
-        self.full = full or len(kept) > MOST_VALUES
-        self._values = [] if self.full else sorted(one for one in kept if len(one) >= _SHORTEST)
+        kept = {one for one in values - shown if _tells(one)}
+        self.full = full or len(kept) > MOST_VALUES or sum(map(len, kept)) > MOST_CHARS
+        plain = () if self.full else {_plain(one) for one in kept}
+        self._values = sorted(one for one in plain if len(one) >= _SHORTEST)
         self._margin = max([MARGIN, *map(len, self._values)])
 
     def text(self, value: object, most: int, *, end: bool = False) -> str:
@@ -127,7 +129,7 @@ def _tells(value: str) -> bool:
 def _plain(text: str) -> str:
     """Without control characters and colours, which may stand between a name and its value."""
     text = _CODES.sub("", text).translate(_CONTROLS)
-    if text.isascii():
+    if text.isascii() or text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(one for one in text if one.isprintable() or one in "\n\t")
 

@@ -274,7 +274,7 @@ async def _shown(
         await asyncio.sleep(0)
     unread = [one.more for one in lists if one.more]
     if hidden.full and texts:
-        unread.append(f"messages are not shown: there are more than {hiding.MOST_VALUES} values to be hidden in them")
+        unread.append("messages are not shown: specifications hold too many values that would be hidden in them")
     elif silent := sum(_is_silent(make) for _, make in wanted[: asked.limit]):
         unread.append(f"messages of {silent} events are not shown: the specifications of their objects were not read")
     # With a name, how many of the others have it is not known.

@@ -94,6 +94,8 @@ def test_more_values_than_can_be_looked_for_show_no_text() -> None:
     assert (most.full, most.text("a value-7 b", 100)) == (False, "a *** b")
     more = made(hiding.MOST_VALUES + 1)
     assert (more.full, more.text("a value-7 b", 100)) == (True, "")
+    env = [{"name": "A", "value": "x" * (hiding.MOST_CHARS + 1)}]
+    assert Hidden([{"containers": [{"name": "a", "env": env}]}]).full
 
 
 HOSTILE = (

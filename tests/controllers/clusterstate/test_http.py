@@ -152,7 +152,9 @@ async def test_where_too_much_is_to_be_hidden_no_message_is_shown(place: Place, 
     found = clusterstate.State.model_validate((await place.ask(parts="pods")).json())
     assert found.pods is not None
     assert (found.pods.items[0].phase, found.pods.items[0].message) == ("Failed", "")
-    assert found.pods.unread == "messages are not shown: there are more than 4000 values to be hidden in them"
+    assert found.pods.unread == (
+        "messages are not shown: specifications hold too many values that would be hidden in them"
+    )
     assert (await place.ask("/logs/router-1")).status_code == 404
 
 

@@ -245,6 +245,7 @@ async def test_what_is_not_there_and_what_is_away(place: Place) -> None:
         await place.ask().checks("tracker", branch="gone")
     place.world.answers[f"{HUB}/commits/heads/odd/status"] = {"nothing": 1}
     # Asking again would give the same answer.
+    odd: Any
     for odd in ({"nothing": 1}, b"<html>Sign in</html>", {"sha": SHA}, [], None):
         place.world.answers[f"{HUB}/commits/heads/odd/status"] = odd
         place.world.answers[f"{HUB}/commits/{SHA}/check-runs"] = {"check_runs": {}}
