@@ -39,8 +39,10 @@ _WORD = re.compile(r"\S++")
 _TOKEN = re.compile(r"(?<![A-Za-z0-9_-])([A-Za-z0-9_-]{11,}+)\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+")
 _PATTERNS = (
     re.compile(r"://([^\s/@:]*+:[^\s/]+)@"),
-    re.compile(r"(?i)\b(?:bearer|basic)\s++([A-Za-z0-9._~+/=-]{8,}+)"),
-    re.compile(r"\b((?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}+|glpat-[\w-]{20,}+|xox[abprs]-[\w-]{10,}+)"),
+    re.compile(r"(?i)(?<![a-z0-9])(?:bearer|basic)\s++([A-Za-z0-9._~+/=-]{8,}+)"),
+    re.compile(
+        r"(?<![A-Za-z0-9])((?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}+|glpat-[\w-]{20,}+|xox[abprs]-[\w-]{10,}+)"
+    ),
 )
 _CODES = re.compile(r"\x1b\[[0-9;:?]{0,40}[A-Za-z]")
 _CONTROLS = dict.fromkeys({*range(32), *range(127, 160)} - {ord("\n"), ord("\t")})

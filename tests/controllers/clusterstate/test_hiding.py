@@ -48,6 +48,7 @@ POD = {
         ('couldn\'t find key DSN in Secret team-a/db', 'couldn\'t find key DSN in Secret team-a/db'),
         ("\x1b[36mdb_password\x1b[0m=\x1b[35mhunter2\x1b[0m next", "db_password=*** next"),
         ("mongodb://user:w@rd@db:27017/x", "mongodb://***@db:27017/x"),
+        ("über/eghp_aaaaaaaaaaaaaaaaaaaaaaaa éghp_aaaaaaaaaaaaaaaaaaaaaaaa", "über/eghp_aaaaaaaaaaaaaaaaaaaaaaaa é***"),
         ('password: "not closed', "password: ***"),
         ("abc\n-----END PRIVATE KEY-----\nafter", "***\nafter"),
         ("x" * 300 + "_password=hunter2", "x" * 300 + "_password=***"),
