@@ -11,7 +11,7 @@ never do: decide, retry, or read the environment.
 
 from kube.access import Unconfigured, authorization, configuration, fenced, session, tls
 from kube.client import Kube
-from kube.errors import AlreadyExists, Conflict, Expired, Forbidden, NotFound, Refused, Unavailable
+from kube.errors import AlreadyExists, Conflict, Expired, Forbidden, NotFound, Refused, TooLarge, Unavailable
 from kube.leases import LeaseStore
 from kube.resources import (
     BACKENDS,
@@ -67,6 +67,7 @@ __all__ = [
     "Object",
     "Refused",
     "Resource",
+    "TooLarge",
     "Unavailable",
     "Unconfigured",
     "authorization",

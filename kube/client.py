@@ -15,7 +15,7 @@ import orjson
 from crds import errors
 from kube.access import authorization
 from kube.clock import ServerClock
-from kube.errors import NotFound, Unavailable, refusal
+from kube.errors import NotFound, TooLarge, Unavailable, refusal
 from kube.resources import PODS, TOKEN_REVIEWS, Object, Resource
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -87,12 +87,20 @@ class Kube:
                 yield found.get("items") or [], found["metadata"].get("resourceVersion", "")
 
     async def page(
-        self, resource: Resource, namespace: str | None, limit: int, *, fields: str = "", following: str = ""
+        self,
+        resource: Resource,
+        namespace: str | None,
+        limit: int,
+        *,
+        fields: str = "",
+        following: str = "",
+        most: int | None = None,
     ) -> Object:
         """One page of a collection as the apiserver has it; its metadata says what follows: `continue`, to be given as
-        `following`, and `remainingItemCount`, where the server counts. Raises `Expired` for an old `following`."""
+        `following`, and `remainingItemCount`, where the server counts. Raises `Expired` for an old `following`, and
+        `TooLarge` for a page of more than `most` bytes, which is not read to its end."""
         params = {"limit": str(limit), **_selectors("", fields), **({"continue": following} if following else {})}
-        return await self._send("GET", resource.path(namespace), params=params)
+        return await self._send("GET", resource.path(namespace), params=params, most=most)
 
     async def log(
         self, namespace: str, pod: str, *, container: str = "", lines: int, most: int, previous: bool = False
@@ -257,8 +265,9 @@ class Kube:
         params: Mapping[str, str] | None = None,
         fenced: bool = True,
         accept: str = "",
+        most: int | None = None,
     ) -> Object:
-        payload = await self._bytes(verb, path, body=body, params=params, fenced=fenced, accept=accept)
+        payload = await self._bytes(verb, path, body=body, params=params, fenced=fenced, accept=accept, most=most)
         try:
             found: Object = orjson.loads(payload)
         except orjson.JSONDecodeError as error:
@@ -274,6 +283,7 @@ class Kube:
         params: Mapping[str, str] | None = None,
         fenced: bool = True,
         accept: str = "",
+        most: int | None = None,
     ) -> bytes:
         if verb != "GET" and fenced:
             self._fence()
@@ -289,7 +299,10 @@ class Kube:
                 headers=headers,
                 timeout=self._timeout,
             ) as response:
-                payload = await response.read()
+                payload = await _read(response, verb, path, most)
+        except TooLarge:
+            self._counted(verb, response.status)
+            raise
         except (aiohttp.ClientError, TimeoutError) as error:
             self._counted(verb, 0)
             raise Unavailable(f"the Kubernetes API did not answer {verb} {path}: {error!r}") from error
@@ -298,6 +311,21 @@ class Kube:
         if response.status >= 300:
             raise self._refused(verb, path, response.status, payload, response.headers.get("Retry-After"))
         return payload
+
+
+async def _read(response: aiohttp.ClientResponse, verb: str, path: str, most: int | None) -> bytes:
+    """The body. Raises `TooLarge` over `most` bytes."""
+    if most is None:
+        return await response.read()
+    parts, size = [], 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > most:
+            # The rest of it is on the connection, which nothing else can use.
+            response.close()
+            raise TooLarge(f"the answer to {verb} {path} has more than {most} bytes")
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ Conflict       Operational  409: the object changed; read it again
 Expired        Operational  410: that place in the history is forgotten; list anew
 NotFound       Permanent    404
 AlreadyExists  Permanent    409 on creation
+TooLarge       Permanent    the answer has more bytes than were asked for
 Refused        Permanent    every other 4xx: the object is invalid; names the field; and what is too large for etcd
 """
 
@@ -43,6 +44,10 @@ class NotFound(errors.Permanent):
 
 class AlreadyExists(errors.Permanent):
     """An object of that name is there already."""
+
+
+class TooLarge(errors.Permanent):
+    """The answer has more bytes than the caller takes; a smaller page may have fewer."""
 
 
 class Refused(errors.Permanent):

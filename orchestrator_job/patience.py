@@ -7,6 +7,7 @@ as Unavailable and the operator's dispatch backoff follows (seed 000 "Orchestrat
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -43,12 +44,12 @@ class Patience:
         self._sleep = sleep
         self._draw = draw
 
-    async def insist(self, what: str, operation: Callable[[], Awaitable[T]]) -> T:
+    async def insist(self, what: str, operation: Callable[[], Awaitable[T]], *, most: float = math.inf) -> T:
         """The value of `operation`, retried while it raises Operational; raises the last one when the time is over.
 
-        `operation` must be safe to repeat. `what` names it in the log.
+        `operation` must be safe to repeat. `what` names it in the log. `most` seconds bound it besides.
         """
-        end = self._clock() + self._seconds
+        end = self._clock() + min(self._seconds, most)
         tries = 0
         while True:
             try:

@@ -10,6 +10,7 @@ the runs of a namespace ask (429 beyond it). Source: docs/decisions/0141.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -20,6 +21,7 @@ import kube
 from controllers import events, metrics
 from controllers.archive import http, openapi, query
 from controllers.clusterstate import reading
+from controllers.sources import limits
 from crds import clusterstate as wire
 from crds import errors, runtoken
 
@@ -29,7 +31,9 @@ REQUESTS_A_SECOND, REQUESTS_AT_ONCE = 1, 10
 MOST_NAMESPACES = 1000
 """Namespaces whose requests are counted; beyond that counting begins anew."""
 AT_ONCE = 4
-"""Requests that are answered at once; each may hold some thousand objects."""
+"""Requests that are answered at once; each may hold some thousand objects. One namespace never has all of them."""
+SECONDS = 30.0
+"""The longest that one may take."""
 _PARAMETERS = frozenset({"parts", "name", "limit"})
 _OF_LOGS = frozenset({"container", "previous", "lines"})
 _USUAL = (wire.Part.PODS, wire.Part.WORKLOADS, wire.Part.EVENTS)
@@ -50,10 +54,12 @@ class ClusterStateHttp:
         measured: metrics.Metrics,
         *,
         monotonic: Callable[[], float],
+        seconds: float = SECONDS,
     ) -> None:
         self._reads, self._verifier, self._metrics, self._monotonic = reads, verifier, measured, monotonic
+        self._seconds = seconds
         self._rates: dict[str, events.TokenBucket] = {}
-        self._busy = 0
+        self._busy: list[str] = []
 
     def serve(self, application: web.Application) -> None:
         """Add the paths."""
@@ -96,13 +102,16 @@ class ClusterStateHttp:
         async def answered(request: web.Request) -> web.StreamResponse:
             run = self._run(request)
             self._count(run.namespace)
-            if self._busy >= AT_ONCE:
-                raise http.TooOften(f"the state of {self._busy} namespaces is read at once already; ask again")
-            self._busy += 1
+            if len(self._busy) >= AT_ONCE or run.namespace in limits.full(self._busy, AT_ONCE):
+                raise http.TooOften(f"{len(self._busy)} requests are answered at once already; ask again")
+            self._busy.append(run.namespace)
             try:
-                return await handler(request, run)
+                async with asyncio.timeout(self._seconds):
+                    return await handler(request, run)
+            except TimeoutError as error:
+                raise kube.Unavailable(f"the Kubernetes API took longer than {self._seconds:g} seconds") from error
             finally:
-                self._busy -= 1
+                self._busy.remove(run.namespace)
 
         inner = http.answering(answered)
 

@@ -1,11 +1,18 @@
-"""Reading a namespace within bounds: at most some hundred objects of a kind are looked at, and what is not is said."""
+"""Reading a namespace within bounds: at most some hundred objects of a kind are looked at, and what is not is said.
+
+An object may have as many bytes as the apiserver takes, so bytes are bounded as well: of an answer, and of what is kept
+of a kind. One kind is read after another, and texts are filtered of those objects alone that are shown.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
+
+import orjson
 
 import kube
 from controllers.clusterstate import hiding, reduce
@@ -13,9 +20,16 @@ from crds import clusterstate as wire
 from crds.clusterstate import Part
 
 LOOKED_AT = 500
-"""Objects of a kind in one list."""
-EVENT_PAGES = 4
-"""Lists of Events: the apiserver has them in the order of their names, so that the latest may stand anywhere."""
+"""Objects of a kind."""
+EVENTS_LOOKED_AT = 2000
+"""The apiserver has Events in the order of their names, so that the latest may stand anywhere."""
+PAGE = 100
+"""Objects that are asked for at once; fewer where these have too many bytes."""
+PAGE_BYTES = 2 << 20
+LIST_BYTES = 4 << 20
+"""Of a kind, without annotations."""
+REQUESTS = 24
+"""For one kind."""
 LOG_BYTES = 256 << 10
 """The most that is asked of a log; then fewer lines are asked for."""
 EVERYWHERE = "*"
@@ -23,7 +37,18 @@ _WORKLOADS = {
     "Deployment": kube.DEPLOYMENTS, "StatefulSet": kube.STATEFUL_SETS, "DaemonSet": kube.DAEMON_SETS,
     "Job": kube.JOBS, "CronJob": kube.CRON_JOBS,
 }  # fmt: skip
+_PLAIN = frozenset(
+    {
+        "Endpoints", "EndpointSlice", "HorizontalPodAutoscaler", "Ingress", "Namespace", "NetworkPolicy", "Node",
+        "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget", "ResourceQuota", "Service",
+        "ServiceAccount",
+    }
+)  # fmt: skip
+"""Kinds without a pod in their specification."""
 _T = TypeVar("_T")
+_Make = Callable[[hiding.Hidden], Any]
+"""Makes what is shown of an object, with its texts."""
+_Order = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +98,11 @@ class Reading:
     async def state(self, asked: Asked) -> wire.State:
         """The parts that are asked for, each as far as it can be read."""
         namespace, logs = asked.namespace, self.allowed.log(asked.namespace)
-        wanted, needs = set(asked.parts), {Part.PODS, Part.EVENTS} & set(asked.parts)
-        # Messages of Events quote what pods have in their specification.
-        pods = await self._list(kube.PODS, namespace) if needs else _Some([])
-        workloads = await self._workloads(namespace) if Part.WORKLOADS in wanted else {}
+        wanted = set(asked.parts)
+        # Messages of Events quote what pods and their templates have in their specification.
+        events = Part.EVENTS in wanted
+        pods = await self._list(kube.PODS, namespace) if events or Part.PODS in wanted else _Some([])
+        workloads = await self._workloads(namespace) if events or Part.WORKLOADS in wanted else {}
         hidden = hiding.Hidden(
             [
                 *(one.get("spec") or {} for one in pods.items),
@@ -84,33 +110,40 @@ class Reading:
             ]
         )
         made: dict[str, Any] = {}
+        every: list[_Make]
         if Part.PODS in wanted:
-            found = [reduce.pod(one, hidden, logs=logs) for one in pods.items]
-            made["pods"] = _shown(wire.Pods, found, [pods], asked, reduce.pods_first)
+            every = [partial(reduce.pod, one, logs=logs) for one in pods.items]
+            made["pods"] = await _shown(wire.Pods, every, [pods], asked, reduce.pods_first, hidden)
         if Part.WORKLOADS in wanted:
-            every = [reduce.workload(one, kind, hidden) for kind, some in workloads.items() for one in some.items]
-            made["workloads"] = _shown(wire.Workloads, every, list(workloads.values()), asked, reduce.workloads_first)
+            every = [partial(reduce.workload, one, kind) for kind, some in workloads.items() for one in some.items]
+            lists = list(workloads.values())
+            made["workloads"] = await _shown(wire.Workloads, every, lists, asked, reduce.workloads_first, hidden)
         if Part.SERVICES in wanted:
             made["services"] = await self._services(asked)
         if Part.VOLUMES in wanted:
             some = await self._list(kube.VOLUME_CLAIMS, namespace)
-            claims = [reduce.volume(one, hidden) for one in some.items]
-            made["volumes"] = _shown(wire.Volumes, claims, [some], asked, lambda one: (one.phase == "Bound", one.name))
+            every = [partial(reduce.volume, one) for one in some.items]
+            made["volumes"] = await _shown(wire.Volumes, every, [some], asked, _unbound_first, hidden)
         if Part.QUOTAS in wanted:
             some = await self._list(kube.QUOTAS, namespace)
-            quotas = [reduce.quota(one) for one in some.items]
-            made["quotas"] = _shown(wire.Quotas, quotas, [some], asked, lambda one: one.name)
-        if Part.EVENTS in wanted:
-            some = await self._list(kube.EVENTS, namespace, pages=EVENT_PAGES)
-            events = [reduce.event(one, hidden) for one in some.items]
-            events.sort(key=lambda one: one.last_at, reverse=True)
-            made["events"] = _shown(wire.Events, events, [some], asked, None)
+            every = [_same(reduce.quota(one)) for one in some.items]
+            made["quotas"] = await _shown(wire.Quotas, every, [some], asked, lambda one: one.name, hidden)
+        if events:
+            known = _known(pods, workloads)
+            some = await self._list(kube.EVENTS, namespace, EVENTS_LOOKED_AT)
+            some.items.sort(key=reduce.happened, reverse=True)
+            every = [partial(reduce.event, one, said=_is_known(one, known)) for one in some.items]
+            made["events"] = await _shown(wire.Events, every, [some], asked, None, hidden)
         return wire.State(namespace=namespace, **made)
 
     async def log(self, namespace: str, pod: str, container: str, lines: int, *, previous: bool) -> wire.Log:
         """The end of a log. Raises `kube.NotFound`, `kube.Refused` where there is none."""
-        found = await self._api.page(kube.PODS, namespace, 1, fields=f"metadata.name={pod}")
-        hidden = hiding.Hidden([one.get("spec") or {} for one in found.get("items") or ()])
+        found = await self._api.page(kube.PODS, namespace, 1, fields=f"metadata.name={pod}", most=PAGE_BYTES)
+        if not found.get("items"):
+            raise kube.NotFound(f"there is no pod {pod}")
+        hidden = hiding.Hidden([one.get("spec") or {} for one in found["items"]])
+        if hidden.full:
+            raise kube.Refused(f"what pod {pod} has in its specification is too much to be hidden in a log")
         wanted = lines
         while True:
             text = await self._api.log(
@@ -131,33 +164,78 @@ class Reading:
         )
 
     async def _workloads(self, namespace: str) -> dict[str, _Some]:
-        found = await asyncio.gather(*(self._list(one, namespace) for one in _WORKLOADS.values()))
-        return dict(zip(_WORKLOADS, found, strict=True))
+        return {kind: await self._list(one, namespace) for kind, one in _WORKLOADS.items()}
 
     async def _services(self, asked: Asked) -> wire.Services:
-        some, slices = await asyncio.gather(
-            self._list(kube.SERVICES, asked.namespace), self._list(kube.ENDPOINT_SLICES, asked.namespace)
-        )
+        some = await self._list(kube.SERVICES, asked.namespace)
+        slices = await self._list(kube.ENDPOINT_SLICES, asked.namespace)
         known = None if slices.more else slices.items
-        found = [reduce.service(one, known) for one in some.items]
-        return _shown(wire.Services, found, [some, slices], asked, lambda one: (bool(one.ready), one.name))
+        every: list[_Make] = [_same(reduce.service(one, known)) for one in some.items]
+        order: _Order = lambda one: (bool(one.ready), one.name)  # noqa: E731
+        return await _shown(wire.Services, every, [some, slices], asked, order, hiding.SILENT, texts=False)
 
-    async def _list(self, resource: kube.Resource, namespace: str, pages: int = 1) -> _Some:
-        """Up to `pages` times `LOOKED_AT` objects. A right that is missing, as before a new one of the chart has
+    async def _list(self, resource: kube.Resource, namespace: str, most: int = LOOKED_AT) -> _Some:
+        """Up to `most` objects, and `LIST_BYTES`. A right that is missing, as before a new one of the chart has
         arrived, leaves out this kind alone."""
         items: list[kube.Object] = []
-        following, left = "", 0
-        for _ in range(pages):
+        following, left, page, held = "", 0, PAGE, 0
+        for _ in range(REQUESTS):
             try:
-                found = await self._api.page(resource, namespace, LOOKED_AT, following=following)
+                found = await self._api.page(
+                    resource, namespace, min(page, most - len(items)), following=following, most=PAGE_BYTES
+                )
+            except kube.TooLarge:
+                if page == 1:
+                    break
+                page = max(1, page // 4)
+                continue
             except (kube.Forbidden, kube.Expired, kube.NotFound) as error:
                 return _Some(items, f"{resource.plural}: {error.message}"[:300], 0)
-            items += found.get("items") or []
+            some = [_kept(one) for one in found.get("items") or ()]
+            items += some
+            held += len(orjson.dumps(some))
             metadata = found.get("metadata") or {}
             following, left = metadata.get("continue") or "", int(metadata.get("remainingItemCount") or 0)
             if not following:
                 return _Some(items)
+            if not some or len(items) >= most or held >= LIST_BYTES:
+                break
         return _Some(items, f"only {len(items)} {resource.plural} were looked at", left)
+
+
+def _kept(one: kube.Object) -> kube.Object:
+    """Without what is long and never shown."""
+    for where in (one, (one.get("spec") or {}).get("template") or {}):
+        for name in ("annotations", "managedFields"):
+            (where.get("metadata") or {}).pop(name, None)
+    return one
+
+
+def _known(pods: _Some, workloads: Mapping[str, _Some]) -> dict[tuple[str, str], str]:
+    """The uid by kind and name of the objects whose specifications were read."""
+    kinds = {"Pod": pods, **workloads}
+    names = {kind: [one.get("metadata") or {} for one in some.items] for kind, some in kinds.items()}
+    return {(kind, one.get("name") or ""): one.get("uid") or "" for kind, found in names.items() for one in found}
+
+
+def _is_known(event: kube.Object, known: Mapping[tuple[str, str], str]) -> bool:
+    """Whether what a message may quote is hidden in it: not of a pod that is gone, or that was not listed."""
+    about = event.get("involvedObject") or {}
+    kind, name, uid = (str(about.get(one) or "") for one in ("kind", "name", "uid"))
+    if kind in _PLAIN:
+        return True
+    if kind == "ReplicaSet":
+        return ("Deployment", name.rpartition("-")[0]) in known
+    return (kind, name) in known and (not uid or known[kind, name] in ("", uid))
+
+
+def _unbound_first(one: wire.Volume) -> tuple[bool, str]:
+    return one.phase == "Bound", one.name
+
+
+def _same(made: Any) -> _Make:
+    """For an object without texts."""
+    return lambda hidden: made
 
 
 def _specs(some: _Some) -> list[kube.Object]:
@@ -169,18 +247,42 @@ def _specs(some: _Some) -> list[kube.Object]:
     return found
 
 
-def _shown(
+async def _shown(
     kind: Callable[..., _T],
-    found: Sequence[Any],
+    every: Sequence[_Make],
     lists: Sequence[_Some],
     asked: Asked,
-    order: Callable[[Any], Any] | None,
+    order: _Order | None,
+    hidden: hiding.Hidden,
+    *,
+    texts: bool = True,
 ) -> _T:
-    """Those that are asked for, in order, with what is left out."""
-    wanted = [one for one in found if asked.name in (one.about if isinstance(one, wire.Event) else one.name)]
+    """Those that are asked for, in order, with what is left out. `texts`: whether the kind has any."""
+    wanted = []
+    for at, make in enumerate(every):
+        one = make(hiding.SILENT)
+        if asked.name in (one.about if isinstance(one, wire.Event) else one.name):
+            wanted.append((one, make))
+        if at % 100 == 99:
+            await asyncio.sleep(0)
     if order is not None:
-        wanted.sort(key=order)
-    unread = "; ".join(one.more for one in lists if one.more)
+        wanted.sort(key=lambda both: order(both[0]))
+    items = []
+    for _, make in wanted[: asked.limit]:
+        items.append(make(hidden))
+        # Filtering a text takes time, in which the loop has other things to do.
+        await asyncio.sleep(0)
+    unread = [one.more for one in lists if one.more]
+    if hidden.full and texts:
+        unread.append("messages are not shown: specifications hold too many values that would be hidden in them")
+    elif silent := sum(_is_silent(make) for _, make in wanted[: asked.limit]):
+        unread.append(f"messages of {silent} events are not shown: the specifications of their objects were not read")
     # With a name, how many of the others have it is not known.
     more = 0 if asked.name else sum(one.count for one in lists)
-    return kind(items=tuple(wanted[: asked.limit]), left_out=max(0, len(wanted) - asked.limit) + more, unread=unread)
+    left_out = max(0, len(wanted) - asked.limit) + more
+    return kind(items=tuple(items), left_out=left_out, unread="; ".join(unread))
+
+
+def _is_silent(make: _Make) -> bool:
+    """Of an event whose message is not shown."""
+    return isinstance(make, partial) and not make.keywords.get("said", True) and bool(make.args[0].get("message"))

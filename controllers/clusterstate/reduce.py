@@ -117,20 +117,25 @@ def quota(raw: Object) -> wire.Quota:
     return wire.Quota(name=_name(raw), used=_amounts(_part(status, "used")), hard=_amounts(hard))
 
 
-def event(raw: Object, hidden: Hidden) -> wire.Event:
-    """An Event of core/v1, also of a series."""
+def event(raw: Object, hidden: Hidden, *, said: bool = True) -> wire.Event:
+    """An Event of core/v1, also of a series. `said`: whether its message is shown."""
     about, series = _part(raw, "involvedObject"), _part(raw, "series")
     source = raw.get("reportingComponent") or _part(raw, "source").get("component")
-    last = series.get("lastObservedTime") or raw.get("lastTimestamp") or raw.get("eventTime") or _created(raw)
     return wire.Event(
         type=_word(raw.get("type")),
         reason=_word(raw.get("reason")),
         about=f"{_word(about.get('kind'))}/{_word(about.get('name'))}",
-        message=hidden.text(raw.get("message"), _MESSAGE),
+        message=hidden.text(raw.get("message"), _MESSAGE) if said else "",
         count=int(series.get("count") or raw.get("count") or 1),
-        last_at=_word(last),
+        last_at=happened(raw),
         source=_word(source),
     )
+
+
+def happened(raw: Object) -> str:
+    """When an Event happened last."""
+    last = _part(raw, "series").get("lastObservedTime") or raw.get("lastTimestamp") or raw.get("eventTime")
+    return _word(last or _created(raw))
 
 
 def pods_first(one: wire.Pod) -> tuple[bool, int, str]:
@@ -232,4 +237,6 @@ def _amounts(raw: Object) -> dict[str, str]:
 
 
 def _word(value: object) -> str:
-    return "".join(one for one in value if one.isprintable())[:_WORD] if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return "".join(one for one in value[: 4 * _WORD] if one.isprintable())[:_WORD]

@@ -4,10 +4,11 @@
     404, 410                         Absent (a Misconfigured): the caller knows what is not there
     other 4xx                        Misconfigured with what the server says
     500                              Broken (an Unreachable): of a batch, perhaps one thing is the cause
-    429, 5xx, silence, no JSON       Unreachable with the pause that was asked for (RFC 9110 10.2.3); Untouched, a kind
+    no JSON                          Garbled (an Unreachable): a proxy's page, for example
+    429, 5xx, silence                Unreachable with the pause that was asked for (RFC 9110 10.2.3); Untouched, a kind
                                      of it, where the server certainly did nothing
 
-An answer is read up to `LARGEST` bytes. Redirects are followed within the host that was asked; `download` follows those
+An answer is read up to `largest` bytes. Redirects are followed within the host that was asked; `download` follows those
 to other hosts without the credentials, where `hosts` allows them. What a server repeats of the credentials is in no
 message. The time is a parameter.
 """
@@ -35,7 +36,7 @@ from crds import addresses
 SECONDS = 60.0
 """The longest silence of a server."""
 LARGEST = 32 << 20
-"""Bytes of an answer."""
+"""Bytes of an answer, unless a caller says less."""
 _REDIRECTS = 5
 _SAID_CHARS = 300
 _LOOKED_AT = 16 << 10
@@ -64,6 +65,10 @@ class Broken(port.Unreachable):
     """500: the server fails at this request; it may answer another one."""
 
 
+class Garbled(port.Unreachable):
+    """The answer is no JSON."""
+
+
 class TooLarge(port.Misconfigured):
     """The body has more bytes than were asked for."""
 
@@ -83,7 +88,9 @@ class Rest:
         wall: Callable[[], datetime],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         reached: hosts.Hosts = hosts.LOCAL,
+        largest: int = LARGEST,
     ) -> None:
+        self._largest = largest
         self._base = base.rstrip("/") + "/"
         self._headers, self._bucket = dict(headers), bucket
         self._monotonic, self._wall, self._sleep = monotonic, wall, sleep
@@ -136,7 +143,7 @@ class Rest:
                 if response.has_redirect_location and method == "GET":
                     url, params = self.url(urljoin(url, response.headers["Location"])), None
                     continue
-                body = await _read(response, LARGEST)
+                body = await _read(response, self._largest)
                 self._judge(response, body)
                 self.date = dated(response.headers) or self.date
                 return Answer(response.status_code, response.headers, self._parsed(response, body))
@@ -213,7 +220,7 @@ class Rest:
                 return orjson.loads(json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8", "replace"))
         except (ValueError, RecursionError) as error:
             where = addresses.shown(str(response.request.url))[:200]
-            raise port.Unreachable(f"{where} answered no JSON: {self._said(body)}") from error
+            raise Garbled(f"{where} answered no JSON: {self._said(body)}") from error
 
     def _pause(self, response: httpx.Response) -> float | None:
         """Seconds by Retry-After, or by the reset of an exhausted limit as GitHub, GitLab and Atlassian tell it."""

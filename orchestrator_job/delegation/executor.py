@@ -10,6 +10,7 @@ without success, with what was found and what is missing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -390,9 +391,14 @@ class _Loop:
             if isinstance(tool, port.Acting):
                 return await self._acted(tool, given, place)
             assert isinstance(tool, port.Reading), tool.name
-            return await self._means.insistence.insist(f"call {tool.name}", lambda: tool.read(given, place))
+            most = tool.away_seconds if isinstance(tool, port.Dispensable) else math.inf
+            return await self._means.insistence.insist(f"call {tool.name}", lambda: tool.read(given, place), most=most)
         except port.Misused:
             raise
+        except crds.errors.Operational as error:
+            if not isinstance(tool, port.Dispensable):
+                raise
+            return port.Result(f"{error.message.rstrip('.')}. Report that this was not read.", failed=True)
         except crds.errors.Permanent as error:
             if isinstance(error, errors.Failure) or outcome.unauthorized(error) is not None:
                 raise

@@ -15,12 +15,25 @@ from controllers.sources import port, rest
 from controllers.sources.ci import wire
 from controllers.sources.http import problems
 from controllers.sources.protocols import forge
+from crds import errors
 
 PAGES = 3
 PAGE = 100
 """Of each list."""
+LARGEST = 8 << 20
+"""Bytes of an answer: GitHub writes up to 128 KiB about a check run, and a page has a hundred of them."""
 _CUT = "…"
 Row = Mapping[str, Any]
+
+
+class Odd(errors.Permanent):
+    """An answer is not as the API says. Asking again gives the same one."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the host answered something that is not understood: {what}",
+            remedy="Ask what the host is, and whether spec.url of the Connection is the address of its API.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +60,11 @@ class Host(Protocol):
 
     async def read(self, api: rest.Rest, asked: Asked) -> Found:
         """All checks of the commit, within `PAGES` of each list. Raises what `controllers.sources.rest` raises, and
-        KeyError, TypeError or ValueError for an answer that is not as the API says."""
+        `Odd`, or one of `ODD`, for an answer that is not as the API says."""
         ...
+
+
+ODD = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def ref(name: str) -> str:
@@ -72,8 +88,11 @@ async def listed(
             return made
         page = rows(answer.json)
         if not isinstance(page, list):
-            raise port.Unreachable(f"The host's answer about {what} is no list.")
-        made += page
+            raise Odd(f"{what} are no list")
+        made += page[:PAGE]
+        if len(page) > PAGE:
+            found.unread.append(f"{what}: only the first {PAGE} of a page of {len(page)}")
+            return made
         asked = _following(answer, asked or {}, len(page))
         if asked is None:
             return made
@@ -115,8 +134,9 @@ def text(value: object, most: int) -> str:
     """Of others: without control characters but line breaks, and its beginning where it is long."""
     if not isinstance(value, str):
         return ""
-    plain = "".join(one for one in value if one.isprintable() or one == "\n").strip()
-    return plain if len(plain) <= most else plain[: most - 1] + _CUT
+    plain = "".join(one for one in value[: 4 * most] if one.isprintable() or one == "\n").strip()
+    cut = len(plain) > most or len(value) > 4 * most
+    return plain[: most - 1] + _CUT if cut else plain
 
 
 def link(value: object) -> str:

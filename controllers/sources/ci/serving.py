@@ -81,12 +81,13 @@ class Ci:
         except TimeoutError as error:
             outcome = "away"
             raise port.Unreachable(f"the host took longer than {SECONDS:.0f} seconds") from error
+        except hosts.Odd as error:
+            error.message = self._targets.hidden(error.message)
+            raise
         except errors.JervisError as error:
             outcome = "refused" if isinstance(error, errors.Permanent) else "away"
             error.message = self._targets.hidden(error.message)
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise port.Unreachable("the host answered something that is not understood") from error
         finally:
             self._metrics.ci_reads.labels(kind, outcome).inc()
 
@@ -97,7 +98,7 @@ class Ci:
         api = rest.Rest(
             place.api, place.headers, target.bucket,
             reaching.trusted(means.tls, target.credentials.get("ca.crt", "")),
-            monotonic=means.monotonic, wall=means.wall, reached=means.reached,
+            monotonic=means.monotonic, wall=means.wall, reached=means.reached, largest=hosts.LARGEST,
         )  # fmt: skip
         try:
             found = await HOSTS[spec.type].read(api, hosts.Asked(repository, asked.branch, asked.commit))
@@ -110,6 +111,10 @@ class Ci:
                 field="commit" if asked.commit else "branch",
                 remedy="Push it first, or name one that the repository has.",
             ) from error
+        except rest.Garbled as error:
+            raise hosts.Odd(error.message) from error
+        except hosts.ODD as error:
+            raise hosts.Odd(f"{type(error).__name__} in it") from error
         finally:
             await api.close()
         checks = wire.ordered(found.checks)

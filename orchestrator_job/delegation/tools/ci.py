@@ -40,6 +40,7 @@ class Checks:
     name = "ci_status"
     description = "What the checks (CI) of a branch or commit say: overall, and of each its state, times and summary."
     arguments = CiStatus
+    away_seconds = port.DISPENSABLE_SECONDS
 
     def __init__(self, client: sources_client.Client, allowed: settings.Settings, rules: provisions.Provisions) -> None:
         self._client, self._rules = client, rules

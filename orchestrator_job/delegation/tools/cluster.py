@@ -44,6 +44,7 @@ class Cluster:
 
     name = "cluster_state"
     arguments = ClusterState
+    away_seconds = port.DISPENSABLE_SECONDS
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class Cluster:
         self.description = f"State of the task's namespace of the cluster: {', '.join(Part)}{more}. Read-only."
 
     async def read(self, given: ClusterState, place: port.Place) -> port.Result:
-        """What is asked for. Raises `Away`."""
+        """What is asked for. Raises `Away`, and `errors.Permanent` where there is no operator to be asked."""
         if not self._rules.shows(self._source, KIND):
             return bounds.failed("A hard rule keeps this back.")
         if given.log:
@@ -86,6 +87,8 @@ class Cluster:
         url = f"{self._base}/api/v1/cluster-state{path}"
         try:
             answer = await self._http.get(url, params=query, headers={"Authorization": f"Bearer {self._token()}"})
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+            raise errors.Permanent(f"{addresses.shown(self._base)!r} is no address of the operator: {error}") from error
         except httpx.HTTPError as error:
             where = addresses.shown(self._base)
             raise Away(f"the operator at {where} did not answer: {type(error).__name__}") from error

@@ -18,6 +18,9 @@ from pydantic.alias_generators import to_camel
 from crds import errors, scope
 from orchestrator_job import ledger
 
+DISPENSABLE_SECONDS = 30.0
+"""See `Dispensable`."""
+
 
 class Tier(IntEnum):
     """What has to hold before a call is carried out. A higher one includes the lower ones.
@@ -99,8 +102,19 @@ class Reading(Tool, Protocol):
     """A tool of tier FREE."""
 
     async def read(self, given: Any, place: Place) -> Result:
-        """The answer. Raises `crds.errors.Operational` when what it asks is away (it is asked again), else returns a
-        failed Result."""
+        """The answer. Raises `crds.errors.Operational` when what it asks is away: it is asked again, then the run ends
+        and is resumed, unless the tool is `Dispensable`. Else returns a failed Result."""
+        ...
+
+
+@runtime_checkable
+class Dispensable(Reading, Protocol):
+    """One that the run can do without: where what it asks stays away, the call has failed and the run goes on. Else a
+    host that is down, or slower than its limit, would end each run of the task, and keep its GPU slot meanwhile."""
+
+    @property
+    def away_seconds(self) -> float:
+        """For so long it is asked again."""
         ...
 
 

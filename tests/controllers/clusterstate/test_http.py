@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from controllers.clusterstate import http, reading
+from controllers.clusterstate import hiding, http, reading
 from crds import clusterstate, runtoken
-from tests.controllers.clusterstate.wire import NAMESPACE, OWN, TEAM, Apiserver, Place, apiserver, opened, token
+from tests.controllers.clusterstate.wire import NAMESPACE, OWN, POD, TEAM, Apiserver, Place, apiserver, opened, token
 
 
 @pytest.fixture
@@ -73,19 +74,110 @@ async def test_a_wrong_parameter_reaches_no_apiserver(
 async def test_what_is_read_and_shown_is_bounded(place: Place, server: Apiserver) -> None:
     pods = [{"metadata": {"name": f"router-{at:04}"}, "spec": {}} for at in range(reading.LOOKED_AT)]
     server.lists[f"{TEAM}/pods"], server.left = pods, 70
+    server.lists[f"{TEAM}/events"] = [{"metadata": {"name": f"e{at}"}} for at in range(2300)]
     found = clusterstate.State.model_validate((await place.ask(parts="pods,events", limit="100")).json())
     assert found.pods is not None
     assert found.events is not None
     assert (len(found.pods.items), found.pods.left_out) == (100, 400 + 70)
     assert found.pods.unread == "only 500 pods were looked at"
     asked = [path.rpartition("/")[2] for path, _ in server.asked]
-    assert (asked.count("pods"), asked.count("events")) == (1, reading.EVENT_PAGES)
-    assert {query["limit"] for _, query in server.asked} == {"500"}
+    assert (asked.count("pods"), asked.count("events")) == (5, 20)
+    assert {query["limit"] for _, query in server.asked} == {"100"}
+    assert (found.events.left_out, found.events.unread) == (1900 + 370, "only 2000 events were looked at")
     named = clusterstate.State.model_validate((await place.ask(parts="pods", name="r-000")).json())
     assert named.pods is not None
     # Of those that were not looked at it is not known which have the name.
     assert ([one.name for one in named.pods.items][:2], named.pods.left_out) == (["router-0000", "router-0001"], 0)
     assert named.workloads is None
+
+
+async def test_objects_of_any_size_are_read_within_a_number_of_bytes(place: Place, server: Apiserver) -> None:
+    long = {"annotations": {"note": "x" * (256 << 10)}}
+    jobs = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+    server.lists[jobs] = [{"metadata": {"name": f"j{at:03}", **long}, "spec": {}} for at in range(60)]
+    found = clusterstate.State.model_validate((await place.ask(parts="workloads", limit="100")).json())
+    assert found.workloads is not None
+    assert (len(found.workloads.items), found.workloads.unread) == (60, "")
+    sizes = [int(query["limit"]) for path, query in server.asked if path == jobs]
+    assert sizes == [100, 25, *[6] * 10]
+    # What is kept is bounded besides, and how often is asked.
+    server.lists[jobs] = [
+        {"metadata": {"name": f"j{at:03}"}, "status": {"conditions": [{"message": "x" * (400 << 10)}]}}
+        for at in range(60)
+    ]  # fmt: skip
+    server.asked.clear()
+    found = clusterstate.State.model_validate((await place.ask(parts="workloads", limit="100")).json())
+    assert found.workloads is not None
+    assert (found.workloads.unread, found.workloads.left_out) == ("only 11 jobs were looked at", 49)
+    server.lists[jobs] = [{"metadata": {"name": "j"}, "spec": {"x": "x" * (3 << 20)}}]
+    found = clusterstate.State.model_validate((await place.ask(parts="workloads", limit="100")).json())
+    assert found.workloads is not None
+    assert (found.workloads.unread, found.workloads.items) == ("only 0 jobs were looked at", ())
+
+
+async def test_kinds_are_read_one_after_another(place: Place, server: Apiserver) -> None:
+    server.open.clear()
+    asked = asyncio.create_task(place.ask(parts=",".join(clusterstate.Part)))
+    await asyncio.sleep(0.5)
+    assert [path for path, _ in server.asked] == [f"{TEAM}/pods"]
+    server.open.set()
+    assert (await asked).status_code == 200
+
+
+async def test_a_message_is_shown_where_what_it_may_quote_is_known(place: Place, server: Apiserver) -> None:
+    def event(kind: str, name: str, uid: str = "") -> dict[str, object]:
+        about = {"kind": kind, "name": name, **({"uid": uid} if uid else {})}
+        return {"metadata": {"name": "e"}, "involvedObject": about, "message": "ran value-of-key"}
+
+    server.lists[f"{TEAM}/pods"] = [{**POD, "metadata": {"name": "router-1", "uid": "u1"}}]
+    deployments = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+    server.lists[deployments] = [{"metadata": {"name": "router", "uid": "u2"}, "spec": {}}]
+    server.lists[f"{TEAM}/events"] = [
+        event("Pod", "router-1"), event("Pod", "router-1", "u1"), event("Deployment", "router", "u2"),
+        event("ReplicaSet", "router-5d9c"), event("PersistentVolumeClaim", "data"),
+        event("Pod", "router-1", "u0"), event("Pod", "gone"), event("Job", "gone"), event("ReplicaSet", "gone-5d9c"),
+        event("Rollout", "router"),
+    ]  # fmt: skip
+    found = clusterstate.State.model_validate((await place.ask(parts="events")).json())
+    assert found.events is not None
+    assert [one.message for one in found.events.items] == ["ran ***"] * 5 + [""] * 5
+    said = "messages of 5 events are not shown: the specifications of their objects were not read"
+    assert found.events.unread == said
+
+
+async def test_where_too_much_is_to_be_hidden_no_message_is_shown(place: Place, server: Apiserver) -> None:
+    env = [{"name": "A", "value": f"value-{at}"} for at in range(hiding.MOST_VALUES + 1)]
+    pod = {"metadata": {"name": "router-1"}, "spec": {"containers": [{"name": "router", "env": env}]}}
+    server.lists[f"{TEAM}/pods"] = [{**pod, "status": {"phase": "Failed", "message": "ran value-7"}}]
+    found = clusterstate.State.model_validate((await place.ask(parts="pods")).json())
+    assert found.pods is not None
+    assert (found.pods.items[0].phase, found.pods.items[0].message) == ("Failed", "")
+    assert found.pods.unread == (
+        "messages are not shown: specifications hold too many values that would be hidden in them"
+    )
+    assert (await place.ask("/logs/router-1")).status_code == 404
+
+
+async def test_one_namespace_leaves_a_place_to_another(place: Place, server: Apiserver) -> None:
+    server.open.clear()
+    asked = [asyncio.create_task(place.ask(parts="quotas")) for _ in range(http.AT_ONCE)]
+    done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+    assert [one.result().status_code for one in done] == [429]
+    other = asyncio.create_task(place.ask(given=token("team-b"), parts="quotas"))
+    await asyncio.sleep(0.2)
+    assert not other.done()
+    server.open.set()
+    statuses = [one.status_code for one in await asyncio.gather(*asked, other)]
+    assert (sorted(statuses[:-1]), statuses[-1]) == ([200, 200, 200, 429], 200)
+
+
+async def test_a_request_ends_though_the_apiserver_does_not_answer(server: Apiserver) -> None:
+    async with apiserver(server) as api, opened(api, seconds=0.1) as place:
+        server.open.clear()
+        answer = await place.ask()
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+        server.open.set()
+        assert (await place.ask()).status_code == 200
 
 
 async def test_a_right_that_is_missing_leaves_out_its_part_alone(place: Place, server: Apiserver) -> None:

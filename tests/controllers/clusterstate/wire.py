@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -44,7 +46,8 @@ def token(namespace: str = NAMESPACE, *, audience: tuple[str, ...] = runtoken.AU
 
 
 class Apiserver:
-    """`lists` by path; `log` are the lines of every log. `asked` has each path with its query."""
+    """`lists` by path, of which there are `left` more than these; `log` are the lines of every log. It answers while it
+    is `open`. `asked` has each path with its query."""
 
     def __init__(self) -> None:
         self.lists: dict[str, list[Any]] = {f"{TEAM}/pods": [POD]}
@@ -52,17 +55,23 @@ class Apiserver:
         self.left = 0
         self.refuses: dict[str, int] = {}
         self.asked: list[tuple[str, dict[str, str]]] = []
+        self.open = asyncio.Event()
+        self.open.set()
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append((request.path, dict(request.query)))
+        await self.open.wait()
         if status := self.refuses.get(request.path):
             return web.json_response({"kind": "Status", "code": status, "message": "no"}, status=status)
         if request.path.endswith("/log"):
             lines = "".join(f"{one}\n" for one in self.log[-int(request.query["tailLines"]) :])
             return web.Response(body=lines.encode()[: int(request.query["limitBytes"])])
-        found = self.lists.get(request.path, [])
-        metadata = {"continue": "more", "remainingItemCount": self.left} if self.left else {}
-        return web.json_response({"items": found, "metadata": metadata})
+        found, first = self.lists.get(request.path, []), int(request.query.get("continue", "0"))
+        last = min(len(found), first + int(request.query["limit"]))
+        left = len(found) - last + self.left
+        metadata = {"continue": str(last), "remainingItemCount": left} if left else {}
+        body = json.dumps({"items": found[first:last], "metadata": metadata}).encode()
+        return web.Response(body=body, content_type="application/json")
 
 
 @contextlib.asynccontextmanager
@@ -108,13 +117,14 @@ async def opened(
     namespaces: tuple[str, ...] = (),
     logs: tuple[str, ...] = (),
     keys: runtoken.Ring = KEYS,
+    seconds: float = http.SECONDS,
 ) -> AsyncIterator[Place]:
     """Over an apiserver, for tokens that are signed with `keys`."""
     place, application = Place(), web.Application()
     allowed = reading.Allowed(OWN, frozenset(namespaces), frozenset(logs))
     verifier = runtoken.Verifier(lambda: keys, lambda: NOW, runtoken.OPERATOR)
     served = http.ClusterStateHttp(
-        reading.Reading(api, allowed), verifier, place.measured, monotonic=lambda: place.clock
+        reading.Reading(api, allowed), verifier, place.measured, monotonic=lambda: place.clock, seconds=seconds
     )
     served.serve(application)
     runner = web.AppRunner(application)

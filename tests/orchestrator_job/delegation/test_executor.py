@@ -83,6 +83,27 @@ async def test_what_cannot_be_called_is_an_answer(
     assert lookup.asked == ["release"]
 
 
+async def test_a_host_that_stays_away_ends_the_call_and_not_the_run(
+    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
+) -> None:
+    fake.set_script({RESEARCH: [calls(("search_knowledge", {"query": "release"})), report()]})
+    gone, spared = workbench.Gone(), workbench.Spared()
+    with pytest.raises(workbench.Away):
+        await workbench.Bench(store, router, workbench.task(uid), gone).work(message())
+    fake.set_script({RESEARCH: [report()]})
+    output = ended(await workbench.Bench(store, router, workbench.task(uid), spared, attempt=2).work(message()))
+    assert output.success
+    [answer] = [
+        one["content"] for one in fake.requests(path="/api/chat")[-1]["body"]["messages"] if one["role"] == "tool"
+    ]
+    assert "The host did not answer. Report that this was not read." in answer
+    # It is asked again for a shorter time than what the run needs.
+    assert 1 < len(spared.asked) < len(gone.asked)
+    # The failed call is in the journal as any other one.
+    again = ended(await workbench.Bench(store, router, workbench.task(uid), spared, attempt=3).work(message()))
+    assert (again, len(spared.asked)) == (output, len(spared.asked))
+
+
 async def test_repeating_a_call_ends_the_loop_with_what_it_has(
     store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
 ) -> None:

@@ -127,6 +127,21 @@ class Away(base.Operational):
     """The target did not answer."""
 
 
+class Gone(Lookup):
+    """What it asks stays away."""
+
+    async def read(self, given: Query, place: port.Place) -> port.Result:
+        """Raises `Away`."""
+        self.asked.append(given.query)
+        raise Away("The host did not answer.")
+
+
+class Spared(Gone):
+    """The run can do without it."""
+
+    away_seconds = 1.0
+
+
 class Delivery:
     """The effect: one request to the target."""
 

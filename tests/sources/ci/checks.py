@@ -28,8 +28,8 @@ class Pages(list[Any]):
 
 
 class Hosts(World):
-    """`answers` may be `Pages`; `refuses` has the status of a path that is refused. `asked` is what was asked, with its
-    query."""
+    """`answers` may be `Pages`, or bytes that are no JSON; `refuses` has the status of a path that is refused. `asked`
+    is what was asked, with its query."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,6 +45,8 @@ class Hosts(World):
         path = request.raw_path.partition("?")[0]
         if path in self.refuses:
             return web.json_response({"message": "no"}, status=self.refuses[path])
+        if isinstance(page := self.answers.get(path), bytes):
+            return web.Response(body=page, content_type="text/html")
         answer = await super()._host(request)
         found, page = self.answers.get(path), int(request.query.get("page", "1"))
         if isinstance(found, Pages) and page < len(found):

@@ -244,15 +244,36 @@ async def test_what_is_not_there_and_what_is_away(place: Place) -> None:
     with pytest.raises(Unavailable):
         await place.ask().checks("tracker", branch="gone")
     place.world.answers[f"{HUB}/commits/heads/odd/status"] = {"nothing": 1}
-    with pytest.raises(Unavailable, match="not understood"):
-        await place.ask().checks("tracker", branch="odd")
-    assert counted(place.measured) == {("GitHub", "refused"): 2, ("GitHub", "away"): 1, ("GitHub", "failed"): 1}
+    # Asking again would give the same answer.
+    odd: Any
+    for odd in ({"nothing": 1}, b"<html>Sign in</html>", {"sha": SHA}, [], None):
+        place.world.answers[f"{HUB}/commits/heads/odd/status"] = odd
+        place.world.answers[f"{HUB}/commits/{SHA}/check-runs"] = {"check_runs": {}}
+        with pytest.raises(Rejected, match=r"not understood|no such branch") as caught:
+            await place.ask().checks("tracker", branch="odd")
+        assert caught.value.status == (404 if odd is None else 422)
+    assert counted(place.measured) == {("GitHub", "refused"): 3, ("GitHub", "away"): 1, ("GitHub", "failed"): 4}
+
+
+async def test_an_answer_is_bounded_whatever_the_host_makes_of_the_question(place: Place) -> None:
+    many = [run_of(f"c{at}", at, "completed", "success") for at in range(hosts.PAGE + 1)]
+    github(place, *many)
+    found = await place.ask().checks("tracker")
+    assert (len(found.checks), found.left_out, found.state) == (hosts.PAGE, 0, State.UNKNOWN)
+    assert found.unread == ("check runs: only the first 100 of a page of 101",)
+    github(place, run_of("big", 1, "completed", "success", output={"summary": "x" * hosts.LARGEST}))
+    found = await place.ask().checks("tracker")
+    assert (found.checks, found.state) == ((), State.UNKNOWN)
+    assert f"more than {hosts.LARGEST} bytes" in found.unread[0]
 
 
 def test_texts_of_others_are_bounded_and_plain() -> None:
     assert hosts.text("a\x00b\x1b[31m\nc\u202e", 100) == "ab[31m\nc"
     assert hosts.text("x" * 2000, 1000) == "x" * 999 + "…"
     assert hosts.text(None, 10) == ""
+    # No more than four times as much is looked at.
+    assert hosts.text("\x00" * 40 + "x", 10) == "…"
+    assert hosts.text("\x00" * 39 + "x", 10) == "x"
     assert hosts.link("https://ci.example/1") == "https://ci.example/1"
     for odd in ("javascript:x", "https://user:word@ci.example/", "https://ci.example/ x", "/o/r/actions", None):
         assert hosts.link(odd) == "", odd

@@ -199,6 +199,20 @@ async def test_a_log_is_shown_and_a_refusal_is_an_answer(run: Run) -> None:
             await run.call("cluster_state", **wrong)
 
 
+async def test_a_run_goes_on_where_neither_is_there(run: Run) -> None:
+    tools, _ = await run.made.box(cluster_state_url="http://127.0.0.1:9", cluster_state_logs=True)
+    for name in ("ci_status", "cluster_state"):
+        found = tools.tools[name]
+        assert isinstance(found, port.Dispensable)
+        assert 0 < found.away_seconds <= 30
+    with pytest.raises(cluster.Away):
+        await parts.called(tools, "cluster_state")
+    # An answer that is not as the API says is shown, and not asked for again.
+    run.rig.world.answers[f"{REPOSITORY}/commits/{SHA}/status"] = {"statuses": {"a": 1}}
+    odd = await run.call("ci_status", connection="tracker")
+    assert (odd.failed, "not understood" in odd.text) == (True, True)
+
+
 async def test_tools_without_their_means_are_not_there(run: Run) -> None:
     tools, _ = await run.made.box()
     assert "cluster_state" not in tools.tools
