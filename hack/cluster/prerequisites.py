@@ -28,15 +28,15 @@ CLUSTER = {
 }
 SOURCES = {  # what the demonstration connects: a mailbox, and a Gitea whose driver of SQLite is C
     "dovecot-imapd": "dovecot",
-    "dovecot-lmtpd": "/usr/lib/dovecot/lmtp",
-    "dovecot-submissiond": "/usr/lib/dovecot/submission",
     "gcc": "gcc",
     "git": "git",
     "libc6-dev": "/usr/include/stdio.h",
-    "opensmtpd": "smtpd",
 }
 SERVERS = {  # tests of the sources
     **SOURCES,
+    "dovecot-lmtpd": "/usr/lib/dovecot/lmtp",
+    "dovecot-submissiond": "/usr/lib/dovecot/submission",
+    "opensmtpd": "smtpd",
     "dovecot-pop3d": "/usr/lib/dovecot/pop3",
     "openssh-server": "/usr/sbin/sshd",
     "espeak-ng": "espeak-ng",  # it speaks recordings
@@ -111,7 +111,7 @@ def install(packages: dict[str, str], report: progress.Progress) -> None:
 def _install(absent: list[str], report: progress.Progress) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     with report.step(f"apt-get installs, as root: {' '.join(absent)}", SECONDS), _nothing_starts():
-        for command in (["update"], ["install", "-y", "--no-install-recommends", *absent]):
+        for command in (["update"], ["install", "-y", "--no-install-recommends", "--no-remove", *absent]):
             # Another installation may be under way, such as that of unattended upgrades.
             waiting = ["apt-get", "-o", f"DPkg::Lock::Timeout={_LOCK_SECONDS}", *command]
             done = subprocess.run(waiting, env=environment, capture_output=True, text=True)

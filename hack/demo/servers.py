@@ -1,4 +1,5 @@
-"""Dovecot, the mail transport behind it and Gitea beside the local cluster, for its pods and for this machine alone.
+"""Dovecot, with a mail transport behind it where it is asked for, and Gitea beside the local cluster, for its pods and
+this machine alone.
 
 They listen on the namespace's end of the cable, with certificates of an authority of their own. Each run of the
 demonstration starts them empty.
@@ -51,7 +52,8 @@ class Servers:
 
     @property
     def outbox(self) -> str:
-        """Takes mails of any sender to any recipient; each recipient has a mailbox, with the same password."""
+        """Where mails can be sent: takes those of any sender to any recipient; each recipient has a mailbox, with the
+        same password."""
         return f"smtps://{self.address}:{SUBMISSIONS}"
 
     @property
@@ -105,8 +107,9 @@ def authority(place: Layout) -> certificates.Authority:
     return certificates.Authority(place.directory / "demo-certificates")
 
 
-def start(place: Layout) -> Servers:
-    """All, without anything in them. Raises errors.Failure, and those of hack.cluster."""
+def start(place: Layout, *, sends: bool = False) -> Servers:
+    """All, without anything in them; with `sends` mails can be sent, for which the machine needs the packages of
+    `prerequisites.SERVERS`. Raises errors.Failure, and those of hack.cluster."""
     stop(place)
     folder = _folder(place)
     folder.mkdir(parents=True, mode=0o755)
@@ -114,8 +117,8 @@ def start(place: Layout) -> Servers:
     signs = authority(place)
     pair = signs.issue("server", "/CN=demo", [place.node])
     one = Servers(place.node, signs.pair.certificate, secrets.token_hex(16), _gitea(place, folder / "gitea", pair))
-    _dovecot(place, folder / "dovecot", one.password, pair)
-    for name, port in (("gitea", HTTPS), ("dovecot", IMAPS), ("dovecot", SUBMISSIONS)):
+    _dovecot(place, folder / "dovecot", one.password, pair, sends=sends)
+    for name, port in (("gitea", HTTPS), ("dovecot", SUBMISSIONS if sends else IMAPS)):
         _daemon(place, name).wait(partial(_listens, place.node, port), _SECONDS)
     return one
 
@@ -141,13 +144,14 @@ def _daemon(place: Layout, name: str) -> process.Daemon:
     return process.Daemon(name, place.daemons)
 
 
-def _dovecot(place: Layout, folder: Path, password: str, pair: certificates.Pair) -> None:
+def _dovecot(place: Layout, folder: Path, password: str, pair: certificates.Pair, *, sends: bool) -> None:
     folder.mkdir()
     inside = netns.prefix(place)
-    transport = smtpd.command(folder, f"{place.node}:{_LMTP}")
-    ports = {"imaps": IMAPS, "submissions": SUBMISSIONS, "lmtp": _LMTP}
-    config = dovecot.prepare(folder, place.node, ports, password=password, tls=pair, more=smtpd.RELAY)
-    _daemon(place, "smtpd").start(transport, prefix=inside)
+    ports, more = {"imaps": IMAPS}, ""
+    if sends:
+        ports, more = {**ports, "submissions": SUBMISSIONS, "lmtp": _LMTP}, smtpd.RELAY
+        _daemon(place, "smtpd").start(smtpd.command(folder, f"{place.node}:{_LMTP}"), prefix=inside)
+    config = dovecot.prepare(folder, place.node, ports, password=password, tls=pair, more=more)
     _daemon(place, "dovecot").start([dovecot.program(), "-F", "-c", config], prefix=inside)
 
 

@@ -24,13 +24,18 @@ class Unusable(errors.Permanent):
 def unpack(archive: Path, target: Path) -> None:
     """Unpack a tar.gz below `target`: files, folders, and links within; links to elsewhere and devices are left out.
     Raises Unusable."""
-    root = target.resolve()
+    root = Path(os.path.realpath(target))
+
+    def within(path: Path) -> bool:
+        # Not `Path.resolve`, which raises for links in a circle.
+        return Path(os.path.realpath(path)).is_relative_to(root)
+
     try:
         # Not `extractall`: the Python of the image (3.11.2) has no filters.
         with tarfile.open(archive, "r:gz") as found:
             for one in found:
                 path = target / one.name
-                if not path.parent.resolve().is_relative_to(root):
+                if not within(path.parent):
                     raise Unusable(f"The workspace cannot be unpacked: {one.name!r} would be outside of it.")
                 if one.isdir():
                     path.mkdir(parents=True, exist_ok=True)
@@ -42,7 +47,7 @@ def unpack(archive: Path, target: Path) -> None:
                     with content, path.open("xb") as written:
                         shutil.copyfileobj(content, written)
                     path.chmod(0o755 if one.mode & 0o100 else 0o644)
-                elif one.issym() and (path.parent / one.linkname).resolve().is_relative_to(root):
+                elif one.issym() and within(path.parent / one.linkname):
                     path.symlink_to(one.linkname)
     except (tarfile.TarError, OSError, EOFError) as error:
         raise Unusable(f"The workspace cannot be unpacked: {error}") from error

@@ -216,6 +216,13 @@ def test_the_values_of_an_older_chart_are_enough(chart: Chart, tmp_path: Path, p
     assert same(rendered) == same(chart.render(*chosen))
 
 
+def test_the_lists_of_tools_fit_into_an_environment(chart: Chart, tmp_path: Path) -> None:
+    values = tmp_path / "values.json"
+    hosts = [f"{number:04}{'x' * 300}.example.com" for number in range(500)]
+    values.write_text(json.dumps({"job": {"tools": {"fetchHosts": hosts}}}))
+    assert "job.tools: the lists have more than" in chart.refusal("-f", str(values))
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_lint_finds_nothing(chart: Chart, variant: str) -> None:
     # A warning (or worse) fails under --strict.

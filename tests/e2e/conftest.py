@@ -121,7 +121,7 @@ def there(site: sites.Site) -> Iterator[servers.Servers]:
     place = layout.from_environment()
     connected.clear(site.kubectl)
     try:
-        yield servers.start(place)
+        yield servers.start(place, sends=True)
     finally:
         connected.clear(site.kubectl)
         servers.stop(place)

@@ -100,7 +100,9 @@ def test_links_to_elsewhere_are_left_out_and_not_followed(tmp_path: Path) -> Non
     (tmp_path / "elsewhere").mkdir()
     packed = tmp_path / "workspace.tar.gz"
     with tarfile.open(packed, "w:gz") as made:
-        for name, to in (("out", "../elsewhere"), ("etc", "/etc/passwd"), ("in", "src/app.py")):
+        for name, to in (
+            ("out", "../elsewhere"), ("etc", "/etc/passwd"), ("in", "src/app.py"), ("loop", "loop"), ("to", "loop"),
+        ):  # fmt: skip
             link = tarfile.TarInfo(name)
             link.type, link.linkname = tarfile.SYMTYPE, to
             made.addfile(link)
@@ -113,7 +115,7 @@ def test_links_to_elsewhere_are_left_out_and_not_followed(tmp_path: Path) -> Non
     workspace.unpack(packed, target)
     assert not list((tmp_path / "elsewhere").iterdir())
     assert sorted(str(one.relative_to(target)) for one in target.rglob("*")) == [
-        "in", "out", "out/file", "run.sh", "src", "src/app.py",
+        "in", "loop", "out", "out/file", "run.sh", "src", "src/app.py", "to",
     ]  # fmt: skip
     assert (target / "in").read_bytes() == b"x"
     assert [bool((target / name).stat().st_mode & 0o100) for name in ("run.sh", "src/app.py")] == [True, False]
