@@ -14,7 +14,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 
-from tests import thorough
+from tests import accepting, thorough
 
 if TYPE_CHECKING:
     from kubernetes import client
@@ -49,6 +49,7 @@ _LONG = (
 def pytest_configure(config: pytest.Config) -> None:
     """Files of tests lie in memory, if there is room for them and programs may be run there. The stores wait for the
     disk at each commit; a process that is killed loses nothing that the kernel has, on a disk or not."""
+    accepting.repair()
     if not _MEMORY.is_dir():
         return
     found = os.statvfs(_MEMORY)
