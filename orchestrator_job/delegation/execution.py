@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator_job import artifacts, errors, memory, pack, standing
 from orchestrator_job.delegation import executor, models, progress, protocol, provenance, talk
 from orchestrator_job.delegation.models import DelegationStatus
-from orchestrator_job.delegation.tools import port
 from orchestrator_job.state import State
+
+if TYPE_CHECKING:
+    from orchestrator_job.delegation.tools import box
 
 Record = Callable[[State, errors.NeedsApproval], Awaitable[None]]
 """Writes down what a person is asked about, before the run ends with it."""
-Opener = Callable[[standing.Standing], Awaitable[Mapping[str, port.Tool]]]
+Opener = Callable[[standing.Standing], Awaitable["box.Toolbox"]]
 """Builds the tools of a run under the rules of its round."""
 Earlier = Callable[
     [State, str, Callable[[], Awaitable[Sequence[models.AgentOutput]]]], Awaitable[Sequence[models.AgentOutput]]
@@ -96,7 +98,8 @@ class Execute:
     async def _with_tools(self, held: standing.Standing) -> executor.Means:
         async with self._opening:
             if self._opened is None:
-                self._opened = replace(self._means, tools=await self._opener(held))
+                found = await self._opener(held)
+                self._opened = replace(self._means, tools=found.tools, away=found.away)
             return self._opened
 
     async def _before(self, state: State, plan: models.ExecutionPlan, name: str) -> Sequence[models.AgentOutput]:

@@ -10,16 +10,14 @@ without success, with what was found and what is missing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-import crds.errors
 from crds import scope
 from crds.priority import Priority
-from orchestrator_job import errors, ledger, outcome, patience, standing, stuck, telemetry
+from orchestrator_job import errors, ledger, patience, standing, stuck, telemetry
 from orchestrator_job.delegation import (
     acting,
     asking,
@@ -46,7 +44,7 @@ MISTAKES = 5
 class Means:
     """What all loops of a run work with. `tools` by their names; `window` is that of the model in tokens; `urgency` the
     most urgent priority that a call may have; `now` is in UTC. `specialists`: without them every agent is the
-    LegacyAgent."""
+    LegacyAgent. `away` are listed servers without their tools, and why."""
 
     agents: registry.Registry
     tools: Mapping[str, port.Tool]
@@ -63,6 +61,7 @@ class Means:
     window: int
     now: Callable[[], datetime]
     specialists: bool = True
+    away: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,10 @@ class Executor:
             self._held,
             earlier=results.earlier([*(self._earlier if message.depth == 1 else ()), *self._before(message)]),
             done=self._done,
-            lacking=[name for name in agent.capability.tool_names if name not in offered],
+            lacking=[
+                *(name for name in agent.capability.tool_names if name not in offered),
+                *(f"{server}.* (the server is away)" for server in self._means.away),
+            ],
             context_tokens=agent.context_tokens,
         )
 
@@ -354,6 +356,8 @@ class _Loop:
     async def _fresh(self, name: str, arguments: object) -> dict[str, Any]:
         """The result of a call that is not in the journal."""
         tool = self._tools.get(name)
+        if tool is None and (why := self._means.away.get(name.partition(".")[0])):
+            return {**made.stored(acting.absent(why)), "mistaken": False}
         try:
             if tool is None:
                 raise port.Misused(f"There is no tool {name[:100]!r}; there are {', '.join(self._tools)}.")
@@ -387,33 +391,16 @@ class _Loop:
             round=progress.round_of(self._message.delegation_id),
             language=self._message.response_language,
         )
-        try:
-            if isinstance(tool, port.Acting):
-                return await self._acted(tool, given, place)
-            assert isinstance(tool, port.Reading), tool.name
-            most = tool.away_seconds if isinstance(tool, port.Dispensable) else math.inf
-            return await self._means.insistence.insist(f"call {tool.name}", lambda: tool.read(given, place), most=most)
-        except port.Misused:
-            raise
-        except crds.errors.Operational as error:
-            if not isinstance(tool, port.Dispensable):
-                raise
-            return port.Result(f"{error.message.rstrip('.')}. Report that this was not read.", failed=True)
-        except crds.errors.Permanent as error:
-            if isinstance(error, errors.Failure) or outcome.unauthorized(error) is not None:
-                raise
-            return port.Result(" ".join(filter(None, (error.message, error.remedy))), failed=True)
-
-    async def _acted(self, tool: port.Acting, given: Any, place: port.Place) -> port.Result:
-        done = await acting.act(
+        means = self._means
+        done = await acting.call(
             tool,
             given,
             place,
             agent=self._agent.capability.name,
             known=self._known,
             held=self._held.provisions,
-            book=self._means.book,
-            insistence=self._means.insistence,
+            book=means.book,
+            insistence=means.insistence,
         )
         if isinstance(done, acting.Request):
             raise _Held(Waiting((done,)))
