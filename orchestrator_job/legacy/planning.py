@@ -98,7 +98,7 @@ class _Asking:
                 try:
                     return parse(prompt.restore(reply.text), held.provisions)
                 except plans.Unusable as error:
-                    problem = error.message
+                    problem = briefs.CUT if reply.cut else error.message
                     _log.warning("legacy.unusable", prompt=name, tries=tries + 1, problem=problem)
                     talk = [*talk, {"role": "assistant", "content": reply.text}, prompt.correction(problem)]
         except router_client.Unauthorized:
