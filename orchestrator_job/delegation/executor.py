@@ -81,7 +81,7 @@ class _Held(Exception):  # noqa: N818 - not an error: the loop waits
 
 class Executor:
     """Carries out delegations of one round. `known` are the texts of the task, `held` its rules, `earlier` what was
-    handed back before, and `done` the effects of earlier rounds."""
+    handed back before, `opens` a tool for what is not whole in it, and `done` the effects of earlier rounds."""
 
     def __init__(
         self,
@@ -90,9 +90,11 @@ class Executor:
         known: provenance.Known,
         earlier: Sequence[models.AgentOutput] = (),
         done: Sequence[str] = (),
+        opens: port.Tool | None = None,
     ) -> None:
         self._means = means
         self._held = held
+        self._opens = opens
         self._known = known.more(one.result for one in earlier)
         self._earlier = earlier
         self._done = done
@@ -153,6 +155,12 @@ class Executor:
         others = [one.capability for one in self._agents.specialists if one.capability.max_depth >= deeper]
         lines = [f"{one.name}: {one.description}" for one in others if one.name != agent.capability.name]
         return builtin.Delegating("Give a part of your task to another agent.\n" + "\n".join(lines)) if lines else None
+
+    def own(self, agent: registry.Agent, message: models.DelegationMessage) -> list[port.Tool]:
+        """The tools that an agent has besides its own: to delegate, and to open what was handed back before."""
+        # What was handed back before is shown to the delegations of the plan alone.
+        opens = self._opens if message.depth == 1 else None
+        return [one for one in (self.delegating(agent, message), opens) if one is not None]
 
     async def sub(self, message: models.DelegationMessage) -> models.AgentOutput | Waiting:
         """A delegation of an agent to another. Raises `port.Misused` where there is none that could be given it."""
@@ -440,5 +448,4 @@ class _Loop:
         others = registry.permitted((one for one in self._means.tools if "." in one), self._held.provisions)
         names = (*self._agent.capability.tool_names, *others)
         tools = {name: self._means.tools[name] for name in names if name in self._means.tools}
-        delegating = self._executor.delegating(self._agent, self._message)
-        return {**tools, delegating.name: delegating} if delegating is not None else tools
+        return {**tools, **{one.name: one for one in self._executor.own(self._agent, self._message)}}

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator_job.delegation import talk
+from orchestrator_job.delegation import wiring as delegation
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge, recording
 from tests.orchestrator_job.delegation import sources
@@ -409,11 +411,18 @@ async def test_long_results_are_summarized_for_later_goals_and_stay_whole(
     worked: job.Job, store: job.Store, fake: process.Fake
 ) -> None:
     long = "\n\n".join(f"Finding {n}: {'the disk of vega is slow; ' * 20}ok" for n in range(40))
+    # The agent of the next goal opens what it sees a summary of, part by part, and one that does not exist.
+    size = talk.room(delegation.WINDOW) - 200
+    starts = range(0, len(long), size)
+    reads = [
+        *(calls(("read_step", {"step": "r1.g1", "start": start})) for start in starts),
+        calls(("read_step", {"step": "r1.d7"})),
+    ]
     fake.set_script(
         {
             GOALS: [{"goals": [goal("Look"), goal("Say", 1)]}],
             STEPS: [steps("Look at all disks."), steps("Say which are slow.")],
-            LEGACY: [report(long), report("All are slow.")],
+            LEGACY: [report(long), *reads, report("All are slow.")],
             CONTEXT: ["Forty findings, first part.", "Forty findings, second part."],
             SYNTHESIS: [job.reply(answer="All are slow [1].")],
         }
@@ -422,7 +431,7 @@ async def test_long_results_are_summarized_for_later_goals_and_stay_whole(
     ended = await worked.run()
     assert ended.message["exitReason"] == "Answered", ended
     # Two parts, which are the whole text; the goal's summary is that of its one step.
-    assert asked(fake) == [GOALS, STEPS, LEGACY, CONTEXT, CONTEXT, STEPS, LEGACY, SYNTHESIS]
+    assert asked(fake) == [GOALS, STEPS, LEGACY, CONTEXT, CONTEXT, STEPS, *[LEGACY] * (len(reads) + 1), SYNTHESIS]
     parts = "".join(prompts(fake, CONTEXT))
     assert all(f"Finding {n}:" in parts for n in range(40))
     found = kept(store, worked)
@@ -430,6 +439,18 @@ async def test_long_results_are_summarized_for_later_goals_and_stay_whole(
     assert found["r1.d1"]["summary"] == "Forty findings, first part.\nForty findings, second part."
     assert "Forty findings, first part." in prompts(fake, LEGACY)[1]
     assert "Finding 7:" not in prompts(fake, LEGACY)[1]
+    assert f'[A summary of {len(long)} characters; read them with read_step, step "r1.g1".]' in prompts(fake, LEGACY)[1]
+    # The planner has no tools, so that nothing names one to it.
+    assert "read_step" not in "".join((*prompts(fake, STEPS), *prompts(fake, GOALS)))
+    bodies = [one["body"] for one in fake.requests(tag=LEGACY)]
+    offers = ["read_step" in [each["function"]["name"] for each in one["tools"]] for one in bodies]
+    assert offers == [False, *[True] * (len(reads) + 1)], "there is nothing to be read before the first step"
+    # The latest answer of each talk, as the ones before give way to it.
+    answers = [str(one["messages"][-1]["content"]) for one in bodies[2:]]
+    good = [one.removeprefix('<document source="read_step">\n').removesuffix("\n</document>") for one in answers[:-1]]
+    assert "".join(one.rpartition("\n[Characters ")[0] for one in good) == long
+    assert len(good) == len(starts) > 1
+    assert "There is no such step; there are r1.epic, r1.d1, r1.g1." in answers[-1]
 
 
 async def test_a_state_of_an_epic_is_small(worked: job.Job, store: job.Store, fake: process.Fake) -> None:
