@@ -1,19 +1,22 @@
 """A server of the Model Context Protocol, as a process of its own, that can end in the middle of a call.
 
-`python -m tests.orchestrator_job.delegation.tools.weather FOLDER` listens on a free port, whose number it prints. Each
-call is a line of FOLDER/calls. `LAST` as a city ends the process after that line and before an answer.
+`python -m tests.orchestrator_job.delegation.tools.weather FOLDER PORT` writes a line to FOLDER/calls for each call.
+`LAST` as a city ends the process after that line and before an answer.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests import ports
 
 LAST = "Oslo"
 _ROOT = Path(__file__).resolve().parents[4]
@@ -22,7 +25,7 @@ _ROOT = Path(__file__).resolve().parents[4]
 class Weather:
     """The process; `url` is where it listens."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, folder: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], url: str, folder: Path) -> None:
         self._process, self.url, self._calls = process, url, folder / "calls"
 
     @property
@@ -38,22 +41,25 @@ class Weather:
 
 @contextlib.contextmanager
 def running(folder: Path) -> Iterator[Weather]:
-    """The server, started."""
-    command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, str(folder)]
-    with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True) as process:
+    """The server, once it listens."""
+    port = ports.free()
+    command = [sys.executable, "-m", __name__, str(folder), str(port)]
+    with subprocess.Popen(command, cwd=_ROOT) as process:
         try:
-            assert process.stdout is not None
-            port = process.stdout.readline().strip()
-            assert port, "it ended before it listened"
+            while not _listens(port):
+                assert process.poll() is None, "it ended before it listened"
+                time.sleep(0.02)
             yield Weather(process, f"http://127.0.0.1:{port}/mcp", folder)
         finally:
             process.kill()
 
 
-async def _serve(folder: Path) -> None:
-    import socket
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
-    import uvicorn
+
+def _serve(folder: Path, port: int) -> None:
     from mcp.server.mcpserver import MCPServer
 
     server = MCPServer("weather")
@@ -74,11 +80,8 @@ async def _serve(folder: Path) -> None:
         called("book", city)
         return f"A balloon is booked in {city}."
 
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        print(listening.getsockname()[1], flush=True)
-        config = uvicorn.Config(server.streamable_http_app(), log_level="warning")
-        await uvicorn.Server(config).serve(sockets=[listening])
+    server.run("streamable-http", port=port)
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(Path(sys.argv[1])))
+    _serve(Path(sys.argv[1]), int(sys.argv[2]))
