@@ -2,6 +2,7 @@
 
 crds.errors.Operational
 +-- StoreUnavailable   MongoDB is unavailable or busy
++-- NotBegun           an effect did not happen: nothing of it was sent
 crds.errors.Permanent
 +-- Failure            names its ExitReason
     +-- InvalidInput        unusable input of the operator or the user
@@ -27,6 +28,10 @@ from crds.exits import ExitReason
 
 class StoreUnavailable(errors.Operational):
     """MongoDB did not answer, or reported that it is temporarily unavailable."""
+
+
+class NotBegun(errors.Operational):
+    """What an effect is aimed at is away, and nothing was sent to it: the effect did not happen."""
 
 
 class Failure(errors.Permanent):

@@ -43,7 +43,8 @@ class Effect(Protocol):
         ...
 
     async def perform(self, key: str) -> Receipt:
-        """Perform the effect, stored with `key` so that `find` sees it; returns the receipt."""
+        """Perform the effect, stored with `key` so that `find` sees it; returns the receipt. Raises NotBegun where
+        nothing was sent, and any other error where it may have happened."""
         ...
 
 
@@ -66,7 +67,8 @@ class Ledger:
         """Ensure that the effect happens exactly once and return its receipt; {"skipped": True, ...} when a person has
         rejected it.
 
-        Raises Fenced when a newer process has the task, MayHaveHappened when it is unknown whether it took place.
+        Raises Fenced when a newer process has the task, MayHaveHappened when it is unknown whether it took place, and
+        what `effect.perform` raises; after NotBegun the effect is only announced, as before.
         """
         key, entry = await self._open(step, ordinal, effect.intent())
         if entry["state"] == "done":
@@ -92,7 +94,12 @@ class Ledger:
                 # Used up: should this process die in the middle as well, the person is asked once more.
                 more["decidedBy"] = decided.request_id
         await self._mark(key, "started", None, **more)
-        return await self._mark(key, "done", await effect.perform(key))
+        try:
+            receipt = await effect.perform(key)
+        except errors.NotBegun:
+            await self._mark(key, "intent", None)
+            raise
+        return await self._mark(key, "done", receipt)
 
     async def decide(self, step: str, what: Mapping[str, Any], ordinal: int = 0) -> pendingtask.Decided | None:
         """A person's decision on `step`, or None: the request is then recorded, and the run must end with it.

@@ -50,7 +50,6 @@ from router import client as router_client
 if TYPE_CHECKING:
     from orchestrator_job import graph
     from orchestrator_job.delegation import execution, wiring
-    from orchestrator_job.delegation.tools import port
 
 _IN_TIME = 0.8
 """Share of the run's time for delegations; the synthesis has the rest."""
@@ -320,7 +319,7 @@ class Run:
         from orchestrator_job.delegation.tools import box
         from orchestrator_job.delegation.tools import settings as tool_settings
 
-        async def open_box(held: standing.Standing) -> Mapping[str, port.Tool]:
+        async def open_box(held: standing.Standing) -> box.Toolbox:
             means = box.Means(
                 settings=tool_settings.Settings(),
                 viewer=task.scope,
@@ -334,7 +333,7 @@ class Run:
                 guard=self._guard,
                 now=self._now,
             )
-            return (await box.Toolbox.open(means)).tools
+            return await box.Toolbox.open(means)
 
         return open_box
 

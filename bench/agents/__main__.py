@@ -8,6 +8,7 @@
     python -m bench.agents steps --runs 10        # overhead of a step with 1 MB of evidence
     python -m bench.agents resume --runs 20       # kill -9 to the next node, with an interpreter from nothing
     python -m bench.agents runaway --runs 1000    # scripts of a model that repeats itself without end
+    python -m bench.agents short --runs 20        # a question that one look answers, without flags and with all of them
 
 Exit status 1 when a target is missed.
 """
@@ -23,14 +24,14 @@ import sys
 
 import structlog
 
-from bench.agents import crashes, runaway, steps, times, trees
+from bench.agents import crashes, runaway, short, steps, times, trees
 from bench.agents.report import Report
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.agents", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("case", choices=["crashes", "trees", "preempt", "steps", "resume", "runaway"])
+    parser.add_argument("case", choices=["crashes", "trees", "preempt", "steps", "resume", "runaway", "short"])
     parser.add_argument("--runs", type=int, default=20, help="how many, of all but trees")
     parser.add_argument("--trees", type=int, default=1000, help="how many trees")
     parser.add_argument("--seed", type=int, default=1, help="of the first run or tree; the next ones follow it")
@@ -65,6 +66,8 @@ async def _run(options: argparse.Namespace) -> Report:
             return await steps.run(options.runs)
         case "resume":
             return await times.resume(options.runs, forked=options.forked)
+        case "short":
+            return await short.run(options.runs)
         case _:
             return await runaway.run(options.runs, options.seed)
 

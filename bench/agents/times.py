@@ -237,13 +237,13 @@ async def _next(
     try:
         await _asked(site, tag, before + 1, following)
         took = time.monotonic() - began
-        return took, _cpu(following.pid)
+        return took, cpu(following.pid)
     finally:
         following.kill()
         await asyncio.to_thread(following.wait, CALL_SECONDS)
 
 
-def _cpu(pid: int) -> float:
+def cpu(pid: int) -> float:
     """Seconds of CPU of a process: proc(5), stat, utime and stime, the 12th and the 13th field behind the name."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -17,6 +17,7 @@ from rich.console import Console
 from hack.cluster import errors as cluster_errors
 from hack.cluster import layout, progress
 from hack.demo import (
+    agents,
     arriving,
     connected,
     context,
@@ -111,7 +112,8 @@ def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progres
             raise
     asked = seen[submit.name(question, run)]
     report.show(console, cluster, wanted, submit.selector(run), question.content, asked)
-    count = len(expected) + sum(map(len, made.values()))
+    ordered = int(there is not None and wanted.simulated)
+    count = len(expected) + sum(map(len, made.values())) + ordered
     said.say(f"{count} tasks ended as expected in {time.monotonic() - began:.0f} s")
     return 0
 
@@ -127,7 +129,8 @@ def _installed(wanted: settings.Settings, cluster: kubectl.Kubectl, said: progre
     with futures.ThreadPoolExecutor(1) as beside:
         starting = beside.submit(servers.start, place)
         with said.step("installing the chart"):
-            release.install(wanted, cluster, said, connected.values())
+            values = release.overlaid(connected.values(), agents.values(wanted.namespace))
+            release.install(wanted, cluster, said, values)
         return starting.result()
 
 

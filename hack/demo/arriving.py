@@ -13,6 +13,7 @@ from rich.console import Console
 
 from crds import pendingtask, phases
 from hack.demo import (
+    agents,
     connected,
     errors,
     expectation,
@@ -54,6 +55,10 @@ class Showing:
         self._say(began, "repository", "", f"{len(hashes)} commits are known")
         self._callers()
         self._ask("on-call", planted.FIRST)
+        order = agents.Order(self.console, self.cluster, self.wanted, self.run, self.client)
+        if self.wanted.simulated:
+            # It is worked on while the sources are waited for.
+            order.place()
 
         self.console.print("\n[bold]at their sources the mail is deleted and an issue is edited[/]")
         connected.change(there)
@@ -62,6 +67,10 @@ class Showing:
         self._until(planted.MAILS[0].urn, lambda found: not found)
         self._say(began, "mailbox", "", "the deleted mail is forgotten")
         self._ask("on-call-again", planted.THEN)
+        if self.wanted.simulated:
+            order.show(there)
+        else:
+            self.console.print("agents are shown with the simulators alone: what a real model proposes is not known")
         return {urn: [name, *([second[urn]] if urn in second else [])] for urn, name in first.items()}
 
     def _arrived(self, selector: str, stories: Mapping[str, str], known: Collection[str] = ()) -> dict[str, str]:

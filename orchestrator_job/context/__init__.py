@@ -2,5 +2,5 @@
 `app/context`.
 
 `entries` keeps it in `orchestrator_context`, `retention` decides how long and what the knowledge base is given,
-`summarizer` makes what is long shorter without cutting it.
+`summarizer` makes what is long shorter without cutting it, `reading` gives an agent the full text.
 """

@@ -12,6 +12,7 @@ ledger, once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -96,13 +97,27 @@ class Context:
         """What earlier rounds came to: their epics and goals."""
         return await self._found({"round": {"$lt": round_number}, "level": {"$ne": Level.STEP.value}})
 
-    async def _found(self, query: Mapping[str, Any]) -> list[Entry]:
-        rows = await self._database.find(
-            COLLECTION,
-            {"taskUid": self._guard.task_uid, "expiresAt": {"$gt": self._now()}, **query},
-            sort=[("at", 1), ("_id", 1)],
-            fields=[to_camel(name) for name in Entry.model_fields],
+    async def text(self, path: str) -> str | None:
+        """The complete text of an entry of this task, that of a goal being those of its steps; None where there is no
+        such entry, or none any more."""
+        found = await self._found({"path": path})
+        if not found:
+            return None
+        steps = await self._found({"path": {"$in": list(found[0].steps)}}) if found[0].steps else []
+        return _whole(found[0], {one.path: one.text for one in steps})
+
+    async def paths(self) -> list[str]:
+        """Those of all entries of this task, oldest first."""
+        return [str(one["path"]) for one in await self._rows({}, ["path"])]
+
+    async def _rows(self, query: Mapping[str, Any], fields: Sequence[str]) -> list[dict[str, Any]]:
+        mine = {"taskUid": self._guard.task_uid, "expiresAt": {"$gt": self._now()}}
+        return await self._database.find(
+            COLLECTION, {**query, **mine}, sort=[("at", 1), ("_id", 1)], fields=list(fields)
         )
+
+    async def _found(self, query: Mapping[str, Any]) -> list[Entry]:
+        rows = await self._rows(query, [to_camel(name) for name in Entry.model_fields])
         order = {Level.EPIC: 0, Level.GOAL: 1, Level.STEP: 2}
         return sorted(map(Entry.model_validate, rows), key=lambda one: (one.round, order[one.level], one.goal))
 
@@ -140,36 +155,57 @@ async def expire(database: mongo.Database, now: datetime) -> int:
     return await database.delete(COLLECTION, {"expiresAt": {"$lt": now}})
 
 
-def shown(entries: Sequence[Entry], goal: int, most: int) -> str:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """`whole`: nothing is left out, shown by a summary or by a line that names it."""
+
+    text: str
+    whole: bool
+
+
+def shown(entries: Sequence[Entry], goal: int, most: int, opens: str = "") -> Shown:
     """What a step of `goal` sees, within `most` characters: the steps of its own goal whole, the whole's design, and of
     other goals what they came to. What does not fit is there as its summary, else as a line that names it: no text is
-    shown in part. Pure."""
+    shown in part. `opens` is the name of the tool that gives such a text whole, if there is one. Pure."""
     texts = {one.path: one.text for one in entries}
     own = [one for one in entries if one.level is Level.STEP and one.goal == goal]
     others = [one for one in entries if one.level is Level.GOAL and one.goal != goal]
     epics = [one for one in entries if one.level is Level.EPIC]
-    chosen = {one.path: _line(one, texts) for one in (*epics, *others, *own)}
+    chosen = {one.path: _line(one, texts, opens) for one in (*epics, *others, *own)}
+    whole = True
     left = most - sum(len(line) + 2 for line in chosen.values())
     # Of many rounds the oldest goals are left out, then the oldest steps.
     for one in (*others, *own, *epics):
         if left >= 0:
             break
         left += len(chosen.pop(one.path)) + 2
+        whole = False
     # The latest steps first: what comes next builds on them.
     for one in (*reversed(own), *epics, *reversed(others)):
-        for form in _forms(one, texts) if one.path in chosen else ():
+        for form, complete in _forms(one, _whole(one, texts), opens) if one.path in chosen else ():
             more = len(form) - len(chosen[one.path])
             if more <= left:
                 chosen[one.path], left = form, left - more
+                whole = whole and complete
                 break
-    return "\n\n".join(chosen.values())
+        else:
+            whole = False
+    return Shown("\n\n".join(chosen.values()), whole)
 
 
-def _forms(one: Entry, texts: Mapping[str, str]) -> list[str]:
-    """From the one that is preferred on: a goal is shown by its summary, all else whole."""
-    whole = _whole(one, texts)
-    forms = [one.summary, whole] if one.level is Level.GOAL else [whole, one.summary]
-    return [f"{_head(one)}\n{form}" for form in forms if form]
+def _forms(one: Entry, whole: str, opens: str) -> list[tuple[str, bool]]:
+    """From the one that is preferred on, and whether it is complete: a goal is shown by its summary, all else whole."""
+    summary, complete = one.summary or "", len(one.summary or "") >= len(whole)
+    if summary and opens and not complete:
+        summary += f"\n[A summary of {len(whole)} characters; {_opened(one, opens)}.]"
+    forms = [(summary, complete), (whole, True)]
+    return [
+        (f"{_head(one)}\n{form}", all_) for form, all_ in (forms if one.level is Level.GOAL else forms[::-1]) if form
+    ]
+
+
+def _opened(one: Entry, opens: str) -> str:
+    return f'read them with {opens}, step "{one.path}"'
 
 
 def _whole(one: Entry, texts: Mapping[str, str]) -> str:
@@ -181,6 +217,7 @@ def _head(one: Entry) -> str:
     return f"{name} ({'done' if one.done or one.level is Level.EPIC else 'not done'}): {one.title}"
 
 
-def _line(one: Entry, texts: Mapping[str, str]) -> str:
+def _line(one: Entry, texts: Mapping[str, str], opens: str) -> str:
     size = len(_whole(one, texts))
-    return f"{_head(one)}\n[{size} characters that have no room here; they are kept as {one.path}.]"
+    kept = _opened(one, opens) if opens else f"they are kept as {one.path}"
+    return f"{_head(one)}\n[{size} characters that have no room here; {kept}.]"

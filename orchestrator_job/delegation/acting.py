@@ -1,4 +1,4 @@
-"""One call that has an effect: carried out, held for a person, or answered with why it is not. Code decides.
+"""One call of a tool: carried out, held for a person, or answered with why it is not. Code decides.
 
 The ledger has two entries for a call that a person decides about, under the same ordinal: the decision at
 `<delegation>.approval`, the effect at the delegation itself. So an approved effect happens once, with the arguments
@@ -8,14 +8,16 @@ that were approved, however often the run is resumed.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
+import crds.errors
 from crds import approvals, pendingtask, provisions
-from orchestrator_job import errors, ledger, patience
+from orchestrator_job import errors, ledger, outcome, patience
 from orchestrator_job.delegation import provenance
 from orchestrator_job.delegation.tools import port
 
@@ -46,8 +48,8 @@ def approval(delegation_id: str) -> str:
     return f"{delegation_id}.approval"
 
 
-async def act(
-    tool: port.Acting,
+async def call(
+    tool: port.Tool,
     given: Any,
     place: port.Place,
     *,
@@ -57,8 +59,51 @@ async def act(
     book: ledger.Ledger,
     insistence: patience.Patience,
 ) -> port.Result | Request:
-    """Carry it out once, or the request for a person. Raises `port.Misused` for arguments that are refused before a
-    person is asked, Fenced, and MayHaveHappened."""
+    """What it gave, or the request for a person. Raises `port.Misused`, Fenced, MayHaveHappened, and what is
+    operational of a tool that the run cannot do without."""
+    most = tool.away_seconds if isinstance(tool, port.Dispensable) else math.inf
+    try:
+        if isinstance(tool, port.Acting):
+            return await _act(
+                tool, given, place, most, agent=agent, known=known, held=held, book=book, insistence=insistence
+            )
+        assert isinstance(tool, port.Reading), tool.name
+        return await insistence.insist(f"call {tool.name}", lambda: tool.read(given, place), most=most)
+    except port.Misused:
+        raise
+    except crds.errors.Operational as error:
+        if not isinstance(tool, port.Dispensable):
+            raise
+        if not isinstance(tool, port.Acting):
+            return absent(error.message)
+        if not isinstance(error, errors.NotBegun):
+            raise
+        return absent(error.message, "done")
+    except crds.errors.Permanent as error:
+        if isinstance(error, errors.Failure) or outcome.unauthorized(error) is not None:
+            raise
+        return port.Result(" ".join(filter(None, (error.message, error.remedy))), failed=True)
+
+
+def absent(why: str, what: str = "read") -> port.Result:
+    """The answer to a call of a tool that is away, and that the run can do without."""
+    return port.Result(f"{why.rstrip('.')}. Report that this was not {what}.", failed=True)
+
+
+async def _act(
+    tool: port.Acting,
+    given: Any,
+    place: port.Place,
+    most: float,
+    *,
+    agent: str,
+    known: provenance.Known,
+    held: provisions.Provisions,
+    book: ledger.Ledger,
+    insistence: patience.Patience,
+) -> port.Result | Request:
+    """Carry it out once, or the request for a person; what it asks is waited for `most` seconds. Raises `port.Misused`
+    for arguments that are refused before a person is asked, Fenced, MayHaveHappened, and what the effect raises."""
     decided = await book.decided(approval(place.delegation_id), place.ordinal)
     if decided is None:
         aims = dict(tool.aims(given))
@@ -86,7 +131,7 @@ async def act(
     effect = tool.effect(given, place)
     try:
         receipt = await insistence.insist(
-            f"carry out {tool.name}", lambda: book.settle(place.delegation_id, place.ordinal, effect)
+            f"carry out {tool.name}", lambda: book.settle(place.delegation_id, place.ordinal, effect), most=most
         )
     except errors.MayHaveHappened as error:
         raise _unknown(tool, given, agent, error) from error

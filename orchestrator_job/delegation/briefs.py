@@ -19,6 +19,8 @@ from orchestrator_job.delegation import plans, procedures, registry
 TAG = "[prompt:job.plan_delegations/v1]"
 ANSWER_TOKENS = 2048
 """Part of the window for the plan."""
+CUT = "it was too long and was cut off; write a shorter one"
+"""What is wrong with such an answer, for the model: what a parser says of it does not help."""
 _TOKEN_BYTES = 4
 _LEAST = 400
 """Fewer bytes of evidence are no context for a plan."""

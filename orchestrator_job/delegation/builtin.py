@@ -16,8 +16,6 @@ from orchestrator_job.delegation import models, registry, talk
 from orchestrator_job.delegation.tools import bounds, port
 
 READ_RESULT = "read_result"
-_MARGIN = 200
-"""Characters of a part for the line that says where it goes on."""
 
 
 class Delegate(port.Arguments):
@@ -89,9 +87,4 @@ class Results:
         text = self._texts.get(given.delegation)
         if text is None:
             return bounds.failed(f"There is no such result; there are {', '.join(self._texts)}.")
-        end = given.start + max(1, self._room - _MARGIN)
-        part = text[given.start : end]
-        if not part:
-            return bounds.failed(f"It has only {len(text)} characters.")
-        more = f"go on with start={end}" if end < len(text) else "this is its end"
-        return port.Result(f"{part}\n[Characters {given.start} to {min(end, len(text))} of {len(text)}; {more}.]")
+        return bounds.part(text, given.start, self._room)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from orchestrator_job import artifacts, errors, memory, pack, standing
 from orchestrator_job.delegation import executor, models, progress, protocol, provenance, talk
@@ -17,13 +17,24 @@ from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.delegation.tools import port
 from orchestrator_job.state import State
 
+if TYPE_CHECKING:
+    from orchestrator_job.delegation.tools import box
+
 Record = Callable[[State, errors.NeedsApproval], Awaitable[None]]
 """Writes down what a person is asked about, before the run ends with it."""
-Opener = Callable[[standing.Standing], Awaitable[Mapping[str, port.Tool]]]
+Opener = Callable[[standing.Standing], Awaitable["box.Toolbox"]]
 """Builds the tools of a run under the rules of its round."""
-Earlier = Callable[
-    [State, str, Callable[[], Awaitable[Sequence[models.AgentOutput]]]], Awaitable[Sequence[models.AgentOutput]]
-]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a delegation is given of those before it; `opens` is the tool for what is not shown whole of it."""
+
+    outputs: Sequence[models.AgentOutput]
+    opens: port.Tool | None = None
+
+
+Earlier = Callable[[State, str, Callable[[], Awaitable[Sequence[models.AgentOutput]]]], Awaitable[Given]]
 """What a delegation is given of those before it: of the state, its id, and what gives it their whole results."""
 _OTHERS = ("RAG", "Graph")
 """Origins of evidence that was retrieved; the other origins are the task's own texts."""
@@ -65,10 +76,11 @@ class Execute:
         items = pack.load(await self._store.get(state["pack"]))
         found = [f"{item.title}\n{item.content}" for item in items if item.origin in _OTHERS]
         known = provenance.Known.of(self._task, document).more(found)
-        earlier = await self._before(state, plan, name)
+        given = await self._before(state, plan, name)
         done = [_line(one) for one in await self._means.book.effects(state["round"])]
         try:
-            ended = await executor.Executor(await self._with_tools(held), held, known, earlier, done).work(message)
+            means = await self._with_tools(held)
+            ended = await executor.Executor(means, held, known, given.outputs, done, given.opens).work(message)
         except errors.MayHaveHappened as error:
             await self._asked(state, error)
             raise
@@ -96,12 +108,13 @@ class Execute:
     async def _with_tools(self, held: standing.Standing) -> executor.Means:
         async with self._opening:
             if self._opened is None:
-                self._opened = replace(self._means, tools=await self._opener(held))
+                found = await self._opener(held)
+                self._opened = replace(self._means, tools=found.tools, away=found.away)
             return self._opened
 
-    async def _before(self, state: State, plan: models.ExecutionPlan, name: str) -> Sequence[models.AgentOutput]:
+    async def _before(self, state: State, plan: models.ExecutionPlan, name: str) -> Given:
         if self._given is None:
-            return await self._earlier(state, plan, name)
+            return Given(await self._earlier(state, plan, name))
         return await self._given(state, name, lambda: self._earlier(state, plan, name))
 
     async def _earlier(self, state: State, plan: models.ExecutionPlan, name: str) -> Sequence[models.AgentOutput]:

@@ -10,16 +10,14 @@ without success, with what was found and what is missing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-import crds.errors
 from crds import scope
 from crds.priority import Priority
-from orchestrator_job import errors, ledger, outcome, patience, standing, stuck, telemetry
+from orchestrator_job import errors, ledger, patience, standing, stuck, telemetry
 from orchestrator_job.delegation import (
     acting,
     asking,
@@ -46,7 +44,7 @@ MISTAKES = 5
 class Means:
     """What all loops of a run work with. `tools` by their names; `window` is that of the model in tokens; `urgency` the
     most urgent priority that a call may have; `now` is in UTC. `specialists`: without them every agent is the
-    LegacyAgent."""
+    LegacyAgent. `away` are listed servers without their tools, and why."""
 
     agents: registry.Registry
     tools: Mapping[str, port.Tool]
@@ -63,6 +61,7 @@ class Means:
     window: int
     now: Callable[[], datetime]
     specialists: bool = True
+    away: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class _Held(Exception):  # noqa: N818 - not an error: the loop waits
 
 class Executor:
     """Carries out delegations of one round. `known` are the texts of the task, `held` its rules, `earlier` what was
-    handed back before, and `done` the effects of earlier rounds."""
+    handed back before, `opens` a tool for what is not whole in it, and `done` the effects of earlier rounds."""
 
     def __init__(
         self,
@@ -91,9 +90,11 @@ class Executor:
         known: provenance.Known,
         earlier: Sequence[models.AgentOutput] = (),
         done: Sequence[str] = (),
+        opens: port.Tool | None = None,
     ) -> None:
         self._means = means
         self._held = held
+        self._opens = opens
         self._known = known.more(one.result for one in earlier)
         self._earlier = earlier
         self._done = done
@@ -131,7 +132,10 @@ class Executor:
             self._held,
             earlier=results.earlier([*(self._earlier if message.depth == 1 else ()), *self._before(message)]),
             done=self._done,
-            lacking=[name for name in agent.capability.tool_names if name not in offered],
+            lacking=[
+                *(name for name in agent.capability.tool_names if name not in offered),
+                *(f"{server}.* (the server is away)" for server in self._means.away),
+            ],
             context_tokens=agent.context_tokens,
         )
 
@@ -151,6 +155,12 @@ class Executor:
         others = [one.capability for one in self._agents.specialists if one.capability.max_depth >= deeper]
         lines = [f"{one.name}: {one.description}" for one in others if one.name != agent.capability.name]
         return builtin.Delegating("Give a part of your task to another agent.\n" + "\n".join(lines)) if lines else None
+
+    def own(self, agent: registry.Agent, message: models.DelegationMessage) -> list[port.Tool]:
+        """The tools that an agent has besides its own: to delegate, and to open what was handed back before."""
+        # What was handed back before is shown to the delegations of the plan alone.
+        opens = self._opens if message.depth == 1 else None
+        return [one for one in (self.delegating(agent, message), opens) if one is not None]
 
     async def sub(self, message: models.DelegationMessage) -> models.AgentOutput | Waiting:
         """A delegation of an agent to another. Raises `port.Misused` where there is none that could be given it."""
@@ -354,6 +364,8 @@ class _Loop:
     async def _fresh(self, name: str, arguments: object) -> dict[str, Any]:
         """The result of a call that is not in the journal."""
         tool = self._tools.get(name)
+        if tool is None and (why := self._means.away.get(name.partition(".")[0])):
+            return {**made.stored(acting.absent(why)), "mistaken": False}
         try:
             if tool is None:
                 raise port.Misused(f"There is no tool {name[:100]!r}; there are {', '.join(self._tools)}.")
@@ -387,33 +399,16 @@ class _Loop:
             round=progress.round_of(self._message.delegation_id),
             language=self._message.response_language,
         )
-        try:
-            if isinstance(tool, port.Acting):
-                return await self._acted(tool, given, place)
-            assert isinstance(tool, port.Reading), tool.name
-            most = tool.away_seconds if isinstance(tool, port.Dispensable) else math.inf
-            return await self._means.insistence.insist(f"call {tool.name}", lambda: tool.read(given, place), most=most)
-        except port.Misused:
-            raise
-        except crds.errors.Operational as error:
-            if not isinstance(tool, port.Dispensable):
-                raise
-            return port.Result(f"{error.message.rstrip('.')}. Report that this was not read.", failed=True)
-        except crds.errors.Permanent as error:
-            if isinstance(error, errors.Failure) or outcome.unauthorized(error) is not None:
-                raise
-            return port.Result(" ".join(filter(None, (error.message, error.remedy))), failed=True)
-
-    async def _acted(self, tool: port.Acting, given: Any, place: port.Place) -> port.Result:
-        done = await acting.act(
+        means = self._means
+        done = await acting.call(
             tool,
             given,
             place,
             agent=self._agent.capability.name,
             known=self._known,
             held=self._held.provisions,
-            book=self._means.book,
-            insistence=self._means.insistence,
+            book=means.book,
+            insistence=means.insistence,
         )
         if isinstance(done, acting.Request):
             raise _Held(Waiting((done,)))
@@ -453,5 +448,4 @@ class _Loop:
         others = registry.permitted((one for one in self._means.tools if "." in one), self._held.provisions)
         names = (*self._agent.capability.tool_names, *others)
         tools = {name: self._means.tools[name] for name in names if name in self._means.tools}
-        delegating = self._executor.delegating(self._agent, self._message)
-        return {**tools, delegating.name: delegating} if delegating is not None else tools
+        return {**tools, **{one.name: one for one in self._executor.own(self._agent, self._message)}}

@@ -197,7 +197,7 @@ class PlanDelegations:
                 try:
                     domain, drafts = plans.parse(prompt.restore(reply.text), asked.agents, asked.rules.provisions)
                 except plans.Unusable as error:
-                    problem = error.message
+                    problem = briefs.CUT if reply.cut else error.message
                     _log.warning("delegations.unusable", tries=tries + 1, problem=problem)
                     talk = [*talk, {"role": "assistant", "content": reply.text}, prompt.correction(problem)]
                 else:

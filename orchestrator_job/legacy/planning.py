@@ -98,7 +98,7 @@ class _Asking:
                 try:
                     return parse(prompt.restore(reply.text), held.provisions)
                 except plans.Unusable as error:
-                    problem = error.message
+                    problem = briefs.CUT if reply.cut else error.message
                     _log.warning("legacy.unusable", prompt=name, tries=tries + 1, problem=problem)
                     talk = [*talk, {"role": "assistant", "content": reply.text}, prompt.correction(problem)]
         except router_client.Unauthorized:
@@ -110,7 +110,7 @@ class _Asking:
     async def _earlier(self, state: State) -> str:
         """What earlier rounds of the task came to."""
         found = await self._means.context.before(state["round"])
-        return entries.shown(found, 0, self._means.room)
+        return entries.shown(found, 0, self._means.room).text
 
 
 class Design(_Asking):
@@ -223,7 +223,7 @@ class PlanSteps(_Asking):
         offered = agents.specialists if means.specialists else (agents.legacy,)
         blocks = {
             "goal": found[here.goal - 1].text(),
-            "work": entries.shown(await means.context.of_round(state["round"]), here.goal, means.room),
+            "work": entries.shown(await means.context.of_round(state["round"]), here.goal, means.room).text,
         }
         return await self._made(
             goals.STEPS, state, lambda text, held: goals.parse_steps(text, offered, held), blocks, offered

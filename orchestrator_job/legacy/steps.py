@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from crds import exits
 from orchestrator_job import account, artifacts
-from orchestrator_job.context import entries, retention
+from orchestrator_job.context import entries, reading, retention
 from orchestrator_job.context.retention import Level
 from orchestrator_job.delegation import execution, models, progress
 from orchestrator_job.delegation.models import DelegationStatus
@@ -182,28 +182,27 @@ def unreached(store: artifacts.Artifacts) -> Callable[[State], Awaitable[Sequenc
 
 
 def earlier(context: entries.Context, room: int) -> execution.Earlier:
-    """What a step of a goal is given of the work before it: the context, within `room` characters. Steps of a task
-    without goals get the whole results of those before them."""
+    """What a step of a goal is given of the work before it: the context, within `room` characters, and the tool that
+    opens what is not shown whole. Steps of a task without goals get the whole results of those before them."""
 
     async def given(
         state: State, name: str, default: Callable[[], Awaitable[Sequence[models.AgentOutput]]]
-    ) -> Sequence[models.AgentOutput]:
+    ) -> execution.Given:
         here = paths.work(state)
         if not here.count:
-            return await default()
-        text = entries.shown(await context.of_round(state["round"]), here.goal, room)
-        if not text:
-            return []
-        return [
-            models.AgentOutput(
-                delegation_id=f"r{state['round']}.context",
-                agent_name="earlier work",
-                success=True,
-                result=text,
-                confidence=1,
-                needs_verification=False,
-            )
-        ]
+            return execution.Given(await default())
+        found = entries.shown(await context.of_round(state["round"]), here.goal, room, reading.READ_STEP)
+        if not found.text:
+            return execution.Given(())
+        output = models.AgentOutput(
+            delegation_id=f"r{state['round']}.context",
+            agent_name="earlier work",
+            success=True,
+            result=found.text,
+            confidence=1,
+            needs_verification=False,
+        )
+        return execution.Given((output,), None if found.whole else reading.Steps(context, room))
 
     return given
 

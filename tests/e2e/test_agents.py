@@ -1,6 +1,8 @@
-"""Agents in a release of their own: a failing test is corrected on a branch, a mail is answered, an issue is filed.
+"""Agents in a release of their own: a failing test is corrected on a branch, a mail is answered, an issue is filed. In
+another one an order looks at its namespace.
 
-The models are scripted. Git, the tracker, the mailboxes, the knowledge base, the sandbox and the approvals are real.
+The models are scripted. Git, the tracker, the mailboxes, the knowledge base, the sandbox, the approvals and what the
+namespace shows are real.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import email.policy
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,6 +36,7 @@ from tests.e2e.waiting import until
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation.test_runs import PLAN, SYNTHESIS, planned
 from tests.orchestrator_job.delegation.workbench import calls, report
+from tests.orchestrator_job.legacy.test_runs import GOALS, LEGACY, STEPS, goal, steps
 
 _NAMESPACE, _DATABASE = f"{NAMESPACE}-agents", "jervis_agents"
 _REPOSITORY, _BRANCH = "platform/parts", "jervis/area"
@@ -47,15 +51,19 @@ _ASKED = planted.Mail(
 )  # fmt: skip
 _ANSWER = f"{planted.FIRST} is on call for the storage cluster in week 49."
 _TESTS = ["python", "-m", "unittest", "-q"]
+_STATE, _STATE_DATABASE = f"{NAMESPACE}-state", "jervis_state"
+_WORD = "hunter2-of-this-test"
+"""The content of a Secret."""
+_LITERAL = "literal-of-this-test"
+"""A value that stands in the specification of a pod."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Office:
-    """The release, its simulated models and the servers that its Connections name."""
+class Place:
+    """The release and its simulated models."""
 
     site: Site
     gpu: Simulator
-    there: servers.Servers
     client: str
 
     def ask(self, name: str, content: str) -> None:
@@ -79,8 +87,23 @@ class Office:
         [result] = self.site.results(task)
         return result
 
+    def trace(self, name: str) -> tuple[str, list[list[str]]]:
+        """What `kubectl jervis trace` prints: its first line, and the cells of each row."""
+        program = [sys.executable, "-m", "cli", "trace", name]
+        environment = {**self.site.kubectl.environment, "KUBECONFIG": self._context()}
+        said = subprocess.run(program, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+        head, _, _, *rows = said.splitlines()
+        return head, [re.split(" {2,}", row.strip()) for row in rows]
+
     def _context(self) -> str:
         return str(context.write(self.site.wanted, self.site.kubectl))
+
+
+@dataclasses.dataclass(frozen=True)
+class Office(Place):
+    """With the servers that its Connections name."""
+
+    there: servers.Servers
 
 
 @pytest.fixture
@@ -101,7 +124,7 @@ def office(site: Site, owner: str, there: servers.Servers, services: httpx.Clien
         here = httpx.Client(base_url=str(services.base_url).replace(f"/{NAMESPACE}/", f"/{_NAMESPACE}/"), timeout=60)
         with here:
             own = dataclasses.replace(site, kubectl=cluster, wanted=wanted, database=database)
-            yield Office(own, Simulator(here, "jervis-ollama-gpu"), there, client)
+            yield Office(own, Simulator(here, "jervis-ollama-gpu"), client, there)
     finally:
         if not os.environ.get("JERVIS_E2E_KEEP"):
             release.remove(wanted, cluster, report_)
@@ -303,3 +326,132 @@ def test_agents_work_where_the_team_works(office: Office) -> None:
     assert {(one["agentName"], one["success"]) for one in done} == {
         (name, True) for name in ("Coding", "Git", "Research", "Email", "IssueTracker")
     }
+
+
+# -- an order, and the state of its namespace --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def state(site: Site, services: httpx.Client) -> Iterator[Place]:
+    """A release whose runs see the state and the logs of its namespace, which holds a Secret and two pods that have
+    it: one that never starts, and one that has written it. It has no Connections."""
+    wanted = dataclasses.replace(site.wanted, namespace=_STATE)
+    cluster = Kubectl(site.kubectl.program, site.kubectl.kubeconfig, _STATE)
+    report_ = progress.Progress()
+    database = site.database.client[_STATE_DATABASE]
+    own = {
+        "mongodb": {"database": _STATE_DATABASE},
+        "kb": {"settings": {"index": "state"}, "terminationGracePeriodSeconds": 5},
+        "router": {"terminationGracePeriodSeconds": 5},
+        "watchNamespaceSelector": {"matchLabels": {"jervis.dev/e2e": "tenant-of-state"}},
+        "sources": {"enabled": False},
+        "models": {"planner": ""},
+        "agents": {"clusterState": {"enabled": True, "namespaces": [_STATE], "logNamespaces": [_STATE]}},
+    }
+    try:
+        release.install(wanted, cluster, report_, release.overlaid(VALUES, own))
+        cluster.run("wait", "--for=condition=Ready", "gpubackends", "--all", "--timeout=60s", seconds=90)
+        cluster.apply(_shown_pods(images.chosen(wanted)[0]))
+        here = httpx.Client(base_url=str(services.base_url).replace(f"/{NAMESPACE}/", f"/{_STATE}/"), timeout=60)
+        with here:
+            made = dataclasses.replace(site, kubectl=cluster, wanted=wanted, database=database)
+            yield Place(made, Simulator(here, "jervis-ollama-gpu"), f"e2e-{_STATE}")
+    finally:
+        if not os.environ.get("JERVIS_E2E_KEEP"):
+            release.remove(wanted, cluster, report_)
+            database.client.drop_database(_STATE_DATABASE)
+
+
+def _shown_pods(image: str) -> list[dict[str, Any]]:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "vault"}, "stringData": {"word": _WORD}}
+    environment = [
+        {"name": "WORD", "valueFrom": {"secretKeyRef": {"name": "vault", "key": "word"}}},
+        {"name": "LITERAL", "value": _LITERAL},
+    ]
+    says = ["python", "-c", "import os; print('password=' + os.environ['WORD']); print('It has started.')"]
+
+    def pod(name: str, pulled: str, pulls: str, command: list[str]) -> dict[str, Any]:
+        locked = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        container = {
+            "name": name, "image": pulled, "imagePullPolicy": pulls, "command": command, "env": environment,
+            "securityContext": locked, "resources": {"limits": {"memory": "128Mi"}},
+        }  # fmt: skip
+        secured = {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}}
+        spec = {
+            "containers": [container], "restartPolicy": "Never", "automountServiceAccountToken": False,
+            "securityContext": secured,
+        }  # fmt: skip
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+    broken = pod("broken", "localhost/there-is-none:dev", "Never", ["true"])
+    return [secret, broken, pod("talker", image, "IfNotPresent", says)]
+
+
+def _waits(state: Place) -> None:
+    """The one pod has ended, and the other one has been found to be without an image."""
+
+    def look() -> bool:
+        found = {one["metadata"]["name"]: one["status"] for one in state.site.kubectl.items("pods")}
+        waiting = [one.get("state", {}).get("waiting", {}) for one in found["broken"].get("containerStatuses", ())]
+        return found["talker"]["phase"] == "Succeeded" and [one.get("reason") for one in waiting] == [
+            "ErrImageNeverPull"
+        ]
+
+    until("the pods are as they stay", look, seconds=120)
+
+
+def test_an_order_looks_at_its_namespace_and_is_traced(state: Place) -> None:
+    """An order of a user on the legacy graph: goals, one step, and the tool of the agent that does it."""
+    _waits(state)
+    found = "The pod broken has no image; it was never there."
+    state.gpu.script(
+        {
+            GOALS: [{"goals": [goal("Pods")]}],
+            STEPS: [steps("Say which pods do not run.")],
+            LEGACY: [
+                calls(("cluster_state", {})),
+                calls(("cluster_state", {"what": ["pods"], "name": "broken"})),
+                calls(("cluster_state", {"log": "talker"})),
+                calls(("cluster_state", {"what": ["secrets"]})),
+                report(found),
+            ],
+        }
+    )
+    name = "migrate-services"
+    state.ask(name, "Migrate all services to the new node, and say which pods do not run.")
+    result = state.done(name)
+    assert (result["taskCategory"], result["answer"]) == ("epic", found)
+    assert result["goals"] == [{"title": "Pods", "state": "done"}]
+
+    asked = [one["body"]["messages"] for one in state.gpu.requests(tag=LEGACY)]
+    # The latest answer of each request: the ones before may have given way to it.
+    whole, broken, log, refused = [one[-1]["content"] for one in asked[1:]]
+    assert f"Namespace {_STATE}" in whole
+    assert "- Deployment jervis-operator, desired: 1, ready: 1" in whole
+    assert "- broken: Pending" in broken
+    assert "container broken: waiting (ErrImageNeverPull), 0 restarts" in broken
+    assert "talker" not in broken
+    assert "Log of pod talker" in log
+    assert "It has started." in log
+    assert "secrets" not in whole
+    assert "what.0: Input should be" in refused, "there is no such part"
+    # Neither a Secret nor what a pod was given has reached a model, or what is stored of the run.
+    encoded = base64.b64encode(_WORD.encode()).decode()
+    kept = [state.site.database[one].find({}) for one in ("orchestrator_journal", "orchestrator_artifacts")]
+    everywhere = f"{asked}{state.gpu.requests()}{[list(one) for one in kept]}{result}"
+    assert not [one for one in (_WORD, encoded, _LITERAL) if one in everywhere]
+    account = f"system:serviceaccount:{_STATE}:jervis-operator"
+    for verb in ("list", "watch"):
+        may = state.site.kubectl.attempt("auth", "can-i", verb, "secrets", f"--as={account}").stdout
+        assert may.startswith("no"), verb
+
+    head, rows = state.trace(name)
+    assert head.startswith(f"{_STATE}/{name}: run 1, round 1, 7 model calls, ")
+    assert [(row[1], row[2]) for row in rows] == [
+        (each, "COMPLETED")
+        for each in (
+            *("intake", "evidence", "goals", "plan_steps", "LegacyAgent", "evaluate", "respond", "approve", "finalize"),
+        )
+    ]
+    [step] = [row for row in rows if row[1] == "LegacyAgent"]
+    assert (step[0], step[2], step[5], step[6], step[8]) == ("r1.d1", "COMPLETED", "5", "4", "0.90")

@@ -46,11 +46,11 @@ class Means:
 
 
 class Toolbox:
-    """`tools` by name; `problems` say what is missing that the settings have."""
+    """`tools` by name; `away` are the listed servers without their tools, and why."""
 
-    def __init__(self, tools: Iterable[port.Tool], problems: Iterable[str] = ()) -> None:
+    def __init__(self, tools: Iterable[port.Tool], away: Mapping[str, str] | None = None) -> None:
         self.tools: Mapping[str, port.Tool] = {one.name: one for one in tools}
-        self.problems = tuple(problems)
+        self.away: Mapping[str, str] = dict(away or {})
 
     @classmethod
     async def open(cls, means: Means) -> Toolbox:
@@ -78,15 +78,15 @@ class Toolbox:
                     logs=allowed.cluster_state_logs,
                 )
             )  # fmt: skip
-        problems: list[str] = []
+        away: dict[str, str] = {}
         if allowed.mcp_servers:
             from orchestrator_job.delegation.tools import mcp
 
-            more, problems = await mcp.listed(allowed.mcp_servers, means.viewer)
+            more, away = await mcp.listed(allowed.mcp_servers, means.viewer)
             tools += more
-        if problems:
-            _log.warning("servers of tools are away", problems=problems)
-        return cls(tools, problems)
+        if away:
+            _log.warning("servers of tools are away", problems=list(away.values()))
+        return cls(tools, away)
 
 
 def _known(means: Means) -> knowledge.Means:

@@ -3,7 +3,8 @@
 Only servers that the settings list are called, only for the clients and only the tools that their entry allows. What a
 server says about its tools is text of that server: names and schemas are bounded, descriptions are cut. A tool of a
 server without `readOnly` has an effect that cannot be looked up, so a person approves each call, and decides again
-where one was begun by an earlier process. The client library is imported only where a server is listed.
+where one was begun and not answered. A run can do without any of these servers. The client library is imported only
+where a server is listed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict
 
 from crds import errors, scope, tools
+from orchestrator_job import errors as job_errors
 from orchestrator_job import ledger
 from orchestrator_job.delegation.tools import bounds, port
 
@@ -50,18 +52,29 @@ def arguments(schema: Mapping[str, Any]) -> type[port.Arguments]:
 
 
 class _Tool:
+    away_seconds = port.DISPENSABLE_SECONDS
+
     def __init__(self, server: tools.Server, name: str, description: str, schema: Mapping[str, Any]) -> None:
         self._server, self._tool = server, name
         self.name, self.description = f"{server.name}.{name}", description
         self.arguments = arguments(schema)
 
     async def _call(self, given: Any) -> port.Result:
-        """Raises Away."""
+        """Raises Away, and NotBegun where the call was not sent."""
         sent = dict(given.model_extra or {})
         if len(json.dumps(sent)) > _ARGUMENTS:
             return bounds.failed(f"The arguments have more than {_ARGUMENTS} characters.")
-        async with _connected(self._server) as client:
-            answer = await client.call_tool(self._tool, sent)
+        begun, answer = False, None
+        try:
+            async with _connected(self._server) as client:
+                begun = True
+                answer = await client.call_tool(self._tool, sent)
+        except Away as error:
+            if not begun:
+                raise job_errors.NotBegun(f"{error.message.rstrip('.')}. Nothing was sent") from error
+            if answer is None:
+                raise
+            # It has answered; that it does not end the connection as well changes nothing.
         texts = [one.text for one in answer.content if one.type == "text"]
         others = len(answer.content) - len(texts)
         if others:
@@ -76,7 +89,7 @@ class ReadingTool(_Tool):
     """Of a server with `readOnly`."""
 
     async def read(self, given: Any, place: port.Place) -> port.Result:
-        """The server's answer. Raises Away."""
+        """The server's answer. Raises as `_call`."""
         return await self._call(given)
 
 
@@ -116,7 +129,7 @@ class _Effect:
         return None
 
     async def perform(self, key: str) -> ledger.Receipt:
-        """Raises Away, after which it may have happened."""
+        """Raises Away, after which it may have happened, and NotBegun."""
         result = await self._tool._call(self._given)
         return {"text": result.text, "failed": result.failed}
 
@@ -132,20 +145,20 @@ def _texts(path: str, value: Any) -> Iterable[tuple[str, str]]:
             yield from _texts(f"{path}.{number}", one)
 
 
-async def listed(servers: Iterable[tools.Server], viewer: scope.Scope) -> tuple[list[port.Tool], list[str]]:
-    """The tools of all servers that `viewer` may use, and why a server has none: one that is away is left out."""
+async def listed(servers: Iterable[tools.Server], viewer: scope.Scope) -> tuple[list[port.Tool], dict[str, str]]:
+    """The tools of all servers that `viewer` may use, and by the name of a server that is away, why it has none."""
     own = [one for one in servers if one.clients and bounds.allowed(one.clients, viewer.client_id)]
     answers = await asyncio.gather(*(_offered(one) for one in own), return_exceptions=True)
     found: list[port.Tool] = []
-    problems: list[str] = []
-    for answer in answers:
+    away: dict[str, str] = {}
+    for server, answer in zip(own, answers, strict=True):
         if isinstance(answer, Away):
-            problems.append(answer.message)
+            away[server.name] = answer.message
         elif isinstance(answer, BaseException):
             raise answer
         else:
             found += answer
-    return found, problems
+    return found, away
 
 
 async def _offered(server: tools.Server) -> list[port.Tool]:

@@ -108,9 +108,10 @@ class Reading(Tool, Protocol):
 
 
 @runtime_checkable
-class Dispensable(Reading, Protocol):
+class Dispensable(Tool, Protocol):
     """One that the run can do without: where what it asks stays away, the call has failed and the run goes on. Else a
-    host that is down, or slower than its limit, would end each run of the task, and keep its GPU slot meanwhile."""
+    host that is down, or slower than its limit, would end each run of the task, and keep its GPU slot meanwhile. Of an
+    effect this holds only while it raises `errors.NotBegun`: what may have happened is for a person to decide."""
 
     @property
     def away_seconds(self) -> float:

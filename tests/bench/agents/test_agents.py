@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from bench.agents import crashes, runaway, shapes, trees
+from bench.agents import crashes, runaway, shapes, short, trees
 from bench.agents.report import Report, percentile, spread
 from bench.agents.site import Point, kind_of, opened
 from tests import thorough
@@ -69,6 +69,14 @@ async def test_a_script_that_repeats_itself_is_ended_at_the_third_of_the_same() 
     report = await runaway.run(thorough.examples(1200), 1)
     assert (report.missed(), report.figures["sameCallMost"]) == ([], 3)
     assert report.figures["withoutDetectionSameCallMost"] > 100
+
+
+@pytest.mark.services
+async def test_a_short_question_costs_one_model_call_with_and_without_flags() -> None:
+    report = await short.run(1)
+    assert report.missed() == []
+    assert report.figures["modelCalls"] == {"withoutFlags": [1], "allFlags": [1]}
+    assert {report.figures[kind][way]["count"] for kind in ("forked", "fromNothing") for way in short.WAYS} == {1}
 
 
 @pytest.mark.services

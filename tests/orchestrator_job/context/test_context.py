@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator_job import memory
-from orchestrator_job.context import entries, retention, summarizer
+from orchestrator_job.context import entries, reading, retention, summarizer
 from orchestrator_job.context.retention import Level
+from orchestrator_job.delegation.tools import port
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation import workbench
 
@@ -29,7 +30,9 @@ ALL = [EPIC, FIRST, OLD, STEP, LAST]
 
 
 def test_a_step_sees_its_own_goal_whole_and_others_by_what_they_came_to() -> None:
-    seen = entries.shown(ALL, 2, 10_000)
+    found = entries.shown(ALL, 2, 10_000)
+    seen = found.text
+    assert not found.whole, "the step of the other goal is not there"
     assert [seen.count(text) for text in (EPIC.text, STEP.text, LAST.text, "Three disks are slow.")] == [1, 1, 1, 1]
     assert "Long ago." not in seen
     assert seen.index("The whole") < seen.index("Goal 1 (done)") < seen.index("Step (done): r1.d2")
@@ -37,31 +40,51 @@ def test_a_step_sees_its_own_goal_whole_and_others_by_what_they_came_to() -> Non
 
 
 def test_what_has_no_room_is_its_summary_and_then_a_line_with_its_place() -> None:
-    seen = entries.shown(ALL, 2, 800)
+    seen = entries.shown(ALL, 2, 800).text
     # The latest step is whole, what was before it has its summary.
     assert LAST.text in seen
     assert "r1.d2\nvega-1." in seen
     assert "1. Look" in seen
     bare = [one.model_copy(update={"summary": None}) for one in ALL]
-    seen = entries.shown(bare, 2, 800)
+    seen = entries.shown(bare, 2, 800).text
     assert "characters that have no room here; they are kept as r1.d2.]" in seen
 
 
 def test_of_many_goals_the_latest_are_shown() -> None:
     many = [FIRST.model_copy(update={"path": f"r{n}.g1", "title": f"Round {n}", "round": n}) for n in range(1, 40)]
-    seen = entries.shown(many, 0, 1000)
+    seen = entries.shown(many, 0, 1000).text
     assert "Round 39\nThree disks are slow." in seen
     assert "Round 1\n" not in seen
 
 
 def test_a_goal_without_a_summary_is_shown_by_its_steps() -> None:
     bare = FIRST.model_copy(update={"summary": None})
-    assert OLD.text in entries.shown([EPIC, bare, OLD], 2, 10_000)
+    found = entries.shown([EPIC, bare, OLD], 2, 10_000)
+    assert (OLD.text in found.text, found.whole) == (True, True)
+
+
+def test_what_is_not_whole_names_the_tool_that_opens_it() -> None:
+    seen = entries.shown(ALL, 2, 1_000, reading.READ_STEP)
+    assert (
+        f'1. Look\n2. Say\n[A summary of {len(EPIC.text)} characters; read them with read_step, step "r1.epic".]'
+        in (seen.text)
+    )
+    # What is complete, and what is short, names none.
+    assert f"{LAST.text}\n[" not in seen.text
+    bare = [STEP.model_copy(update={"summary": None}), LAST]
+    assert 'characters that have no room here; read them with read_step, step "r1.d2".]' in (
+        entries.shown(bare, 2, 500, reading.READ_STEP).text
+    )
+    short = entry(Level.GOAL, "r1.g1", goal=1, summary="Look\nvega-1.", steps=("r1.d1",))
+    step = entry(Level.STEP, "r1.d1", goal=1, text="vega-1.")
+    assert entries.shown([short, step], 2, 1_000, reading.READ_STEP) == entries.Shown(
+        "Goal 1 (done): r1.g1\nLook\nvega-1.", whole=True
+    )
 
 
 @given(st.integers(0, 4000), st.integers(0, 3))
 def test_no_text_is_shown_in_part(room: int, goal: int) -> None:
-    seen = entries.shown(ALL, goal, room)
+    seen = entries.shown(ALL, goal, room, reading.READ_STEP).text
     assert len(seen) <= room
     for one in (EPIC, STEP, LAST):
         assert (one.text in seen) or one.text[:24] not in seen
@@ -129,3 +152,46 @@ async def test_a_process_that_died_behind_its_write_leaves_no_open_ledger(store:
     again = entries.Context(second.database, second.guard, second.book, task, lambda: workbench.NOW)
     assert await again.kept("r1.d1")
     assert [one["state"] for one in store.all("orchestrator_ledger", taskUid=uid)] == ["done"]
+
+
+@pytest.mark.services
+async def test_a_step_is_read_whole_in_parts_and_only_of_the_own_task(store: job.Store, uid: str) -> None:
+    task, now, kept = workbench.task(uid), [workbench.NOW], retention.Kept(False, timedelta(days=7), "why")
+    foreign = workbench.task("f" * 32)
+    for each, path in ((foreign, "r1.d9"), (task, "r1.d1")):
+        bench = workbench.Bench(store, None, each)  # type: ignore[arg-type]  # no model is asked
+        await bench.guard.claim(workbench.NOW)
+        context = entries.Context(bench.database, bench.guard, bench.book, each, lambda: now[0])
+        await context.keep(OLD.model_copy(update={"path": path, "text": f"{each.task_uid[0]}{OLD.text}"}), kept)
+    await context.keep(STEP.model_copy(update={"goal": 1}), kept)
+    await context.keep(FIRST.model_copy(update={"steps": ("r1.d1", "r1.d2")}), kept)
+    tool = reading.Steps(context, 400)
+    place = port.Place(workbench.VIEWER, "r1.d3", 1, 1, "en")
+
+    async def read(step: str, start: int = 0) -> port.Result:
+        return await tool.read(port.parse(tool, {"step": step, "start": start}), place)
+
+    async def whole(step: str) -> str:
+        text, start = "", 0
+        while True:
+            found = await read(step, start)
+            part, _, line = found.text.rpartition("\n[Characters ")
+            assert len(found.text) <= 400
+            text, start = text + part, start + len(part)
+            if line.endswith("this is its end.]"):
+                return text
+            assert line.endswith(f"go on with start={start}.]")
+
+    assert await whole("r1.d1") == f"{uid[0]}{OLD.text}"
+    # A goal is what its steps handed back.
+    assert await whole("r1.g1") == f"{uid[0]}{OLD.text}\n\n{STEP.text}"
+    past = await read("r1.d1", 5000)
+    assert (past.failed, past.text) == (True, f"It has only {len(OLD.text) + 1} characters.")
+    for unknown in ("r1.d9", f"{foreign.task_uid}/r1.d9", "r2.d1", "*", "{}"):
+        missing = await read(unknown)
+        assert (missing.failed, missing.text) == (True, "There is no such step; there are r1.d1, r1.d2, r1.g1.")
+    for wrong in ({"step": ""}, {"step": "r1.d1", "start": -1}, {"step": {"$ne": ""}}, {"path": "r1.d1"}):
+        with pytest.raises(port.Misused):
+            port.parse(tool, wrong)
+    now[0] += timedelta(days=8)
+    assert (await read("r1.d1")).failed, "it has expired"

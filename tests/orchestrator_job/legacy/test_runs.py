@@ -5,12 +5,15 @@ Cases with a repository and a tracker are in `test_work`; here knowledge base an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator_job.delegation import talk
+from orchestrator_job.delegation import wiring as delegation
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge, recording
 from tests.orchestrator_job.delegation import sources
@@ -169,6 +172,40 @@ async def test_something_new_is_designed_before_its_goals(
     assert result["taskCategory"] == "generative"
 
 
+async def test_a_design_that_no_model_makes_leaves_the_goals(
+    worked: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    script: dict[str, list[Any]] = {
+        DESIGN: [{"design": "  "}, {"design": "x" * 20_001}, "Three tables."],
+        GOALS: [{"goals": [goal("Tables")]}],
+        STEPS: [steps("Write down the tables.")],
+        LEGACY: [report("The tables are people, projects and hours.")],
+    }
+    fake.set_script(script)
+    store.remember(worked.memory(content=NEW))
+    ended = await worked.run()
+    assert (ended.message["exitReason"], ended.message["summary"][:10]) == ("Answered", "The tables"), ended
+    assert asked(fake) == [*[DESIGN] * 3, GOALS, STEPS, LEGACY]
+    corrected = [one["body"]["messages"][-1]["content"] for one in fake.requests(tag=DESIGN)[1:]]
+    assert ["at least 1 character" in corrected[0], "write a shorter one" in corrected[1]] == [True, True]
+    # Nothing of what could not be used goes on.
+    assert not any("Three tables." in one or "xxx" in one for one in (*prompts(fake, GOALS), *prompts(fake, LEGACY)))
+    epic_kept = kept(store, worked)["r1.epic"]
+    assert (epic_kept["text"].startswith("1. Tables:"), epic_kept["summary"]) == (True, None)
+    [result] = store.all("task_results", _id=worked.uid)
+    assert (result["taskCategory"], result["goals"]) == ("generative", [{"title": "Tables", "state": "done"}])
+
+
+async def test_neither_a_design_nor_goals_leave_the_answer(
+    worked: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    fake.set_script({DESIGN: ["no"] * 3, GOALS: ["no"] * 3, job.TAG: [job.reply()]})
+    store.remember(worked.memory(content=NEW))
+    assert (await worked.run()).message["summary"] == "On Friday [1]."
+    assert asked(fake) == [*[DESIGN] * 3, *[GOALS] * 3, job.TAG]
+    assert kept(store, worked) == {}
+
+
 @pytest.mark.parametrize(
     ("content", "tags"),
     [
@@ -290,13 +327,67 @@ async def test_a_spent_budget_ends_in_what_was_done(worked: job.Job, store: job.
     assert [one["state"] for one in result["goals"]] == ["failed", "open"]
 
 
-async def test_without_delegations_an_epic_has_one_answer(
-    worked: job.Job, store: job.Store, fake: process.Fake
+@pytest.mark.parametrize("budget", [{"maxDelegations": 0}, {"maxDepth": 0}], ids=lambda one: str(*one))
+@pytest.mark.parametrize(
+    "content", [EPIC, NEW, "Create an issue about the backup in the repository o/r."], ids=["epic", "new", "order"]
+)
+async def test_without_delegations_an_order_has_one_answer(
+    worked: job.Job,
+    store: job.Store,
+    fake: process.Fake,
+    outside: sources.Sources,
+    content: str,
+    budget: dict[str, int],
 ) -> None:
     fake.set_script({job.TAG: [job.reply()]})
-    store.remember(worked.memory(content=EPIC, budget={"maxDelegations": 0}))
+    store.remember(worked.memory(content=content, budget=budget))
     assert (await worked.run()).message["summary"] == "On Friday [1]."
-    assert asked(fake) == [job.TAG]
+    assert (asked(fake), outside.effects) == ([job.TAG], {})
+    assert kept(store, worked) == {}
+    [result] = store.all("task_results", _id=worked.uid)
+    assert "delegations" not in result
+    [fence] = store.all("orchestrator_fences", _id=worked.uid)
+    assert not fence["spent"]["r1"].get("delegations")
+
+
+async def test_one_level_is_enough_for_the_steps_of_an_epic(
+    worked: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(epic())
+    store.remember(worked.memory(content=EPIC, budget={"maxDepth": 1}))
+    assert (await worked.run()).message["summary"] == ANSWER
+    assert list(outside.effects.values()) == [1]
+
+
+@pytest.mark.parametrize(
+    ("tag", "number"), [(GOALS, 1), (STEPS, 2), (LEGACY, 2), (LEGACY, 4), (SYNTHESIS, 1)],
+    ids=["goals", "steps", "a step", "before an effect", "the answer"],
+)  # fmt: skip
+async def test_an_order_that_is_stopped_asks_again_only_what_was_in_flight(
+    worked: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources, tag: str, number: int
+) -> None:
+    script = epic()
+    expected = Counter({each: len(answers) for each, answers in script.items()})
+    script[tag] = [*script[tag][: number - 1], {"fault": {"stall": {"afterBytes": 0, "seconds": 60}}},
+                   *script[tag][number - 1 :]]  # fmt: skip
+    fake.set_script(script)
+    store.remember(worked.memory(content=EPIC))
+    running = worked.start()
+    await job.until(lambda: fake.count(tag=tag) == number)
+    running.process.terminate()
+    drained = await worked.end(running)
+    assert (drained.status, drained.message["exitReason"]) == (42, "Drained"), drained
+    # The grace of a call that would take a minute is that of a run that delegates.
+    assert [one["grace_seconds"] for one in drained.lines if one["event"] == "draining"] == [0.5]
+    assert store.all("task_results") == []
+    ended = await worked.run(attempt=2)
+    assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", ANSWER), ended
+    again = Counter(asked(fake)) - expected
+    assert again == Counter([tag]), "one call, that of the step in flight"
+    assert list(outside.effects.values()) == [1]
+    assert sorted(kept(store, worked)) == ["r1.d1", "r1.d2", "r1.d3", "r1.epic", "r1.g1", "r1.g2"]
+    [result] = store.all("task_results", _id=worked.uid)
+    assert [one["state"] for one in result["goals"]] == ["done", "done"]
 
 
 async def test_the_next_round_knows_what_the_one_before_came_to(
@@ -320,11 +411,18 @@ async def test_long_results_are_summarized_for_later_goals_and_stay_whole(
     worked: job.Job, store: job.Store, fake: process.Fake
 ) -> None:
     long = "\n\n".join(f"Finding {n}: {'the disk of vega is slow; ' * 20}ok" for n in range(40))
+    # The agent of the next goal opens what it sees a summary of, part by part, and one that does not exist.
+    size = talk.room(delegation.WINDOW) - 200
+    starts = range(0, len(long), size)
+    reads = [
+        *(calls(("read_step", {"step": "r1.g1", "start": start})) for start in starts),
+        calls(("read_step", {"step": "r1.d7"})),
+    ]
     fake.set_script(
         {
             GOALS: [{"goals": [goal("Look"), goal("Say", 1)]}],
             STEPS: [steps("Look at all disks."), steps("Say which are slow.")],
-            LEGACY: [report(long), report("All are slow.")],
+            LEGACY: [report(long), *reads, report("All are slow.")],
             CONTEXT: ["Forty findings, first part.", "Forty findings, second part."],
             SYNTHESIS: [job.reply(answer="All are slow [1].")],
         }
@@ -333,7 +431,7 @@ async def test_long_results_are_summarized_for_later_goals_and_stay_whole(
     ended = await worked.run()
     assert ended.message["exitReason"] == "Answered", ended
     # Two parts, which are the whole text; the goal's summary is that of its one step.
-    assert asked(fake) == [GOALS, STEPS, LEGACY, CONTEXT, CONTEXT, STEPS, LEGACY, SYNTHESIS]
+    assert asked(fake) == [GOALS, STEPS, LEGACY, CONTEXT, CONTEXT, STEPS, *[LEGACY] * (len(reads) + 1), SYNTHESIS]
     parts = "".join(prompts(fake, CONTEXT))
     assert all(f"Finding {n}:" in parts for n in range(40))
     found = kept(store, worked)
@@ -341,6 +439,18 @@ async def test_long_results_are_summarized_for_later_goals_and_stay_whole(
     assert found["r1.d1"]["summary"] == "Forty findings, first part.\nForty findings, second part."
     assert "Forty findings, first part." in prompts(fake, LEGACY)[1]
     assert "Finding 7:" not in prompts(fake, LEGACY)[1]
+    assert f'[A summary of {len(long)} characters; read them with read_step, step "r1.g1".]' in prompts(fake, LEGACY)[1]
+    # The planner has no tools, so that nothing names one to it.
+    assert "read_step" not in "".join((*prompts(fake, STEPS), *prompts(fake, GOALS)))
+    bodies = [one["body"] for one in fake.requests(tag=LEGACY)]
+    offers = ["read_step" in [each["function"]["name"] for each in one["tools"]] for one in bodies]
+    assert offers == [False, *[True] * (len(reads) + 1)], "there is nothing to be read before the first step"
+    # The latest answer of each talk, as the ones before give way to it.
+    answers = [str(one["messages"][-1]["content"]) for one in bodies[2:]]
+    good = [one.removeprefix('<document source="read_step">\n').removesuffix("\n</document>") for one in answers[:-1]]
+    assert "".join(one.rpartition("\n[Characters ")[0] for one in good) == long
+    assert len(good) == len(starts) > 1
+    assert "There is no such step; there are r1.epic, r1.d1, r1.g1." in answers[-1]
 
 
 async def test_a_state_of_an_epic_is_small(worked: job.Job, store: job.Store, fake: process.Fake) -> None:

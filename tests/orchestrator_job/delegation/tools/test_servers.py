@@ -68,12 +68,12 @@ async def test_listed_tools_are_offered_by_their_servers_schema_and_called(made:
 async def test_no_other_client_and_no_server_that_is_away() -> None:
     here = scope.Scope(client_id="acme")
     away = run_tools.Server.model_validate(server("http://127.0.0.1:9/mcp"))
-    tools, problems = await mcp.listed([away], here)
-    assert (tools, len(problems)) == ([], 1)
-    assert problems[0].startswith("The server wiki does not answer")
+    tools, found = await mcp.listed([away], here)
+    assert (tools, list(found)) == ([], ["wiki"])
+    assert found["wiki"].startswith("The server wiki does not answer")
     for clients in (["other"], ["acme-2"], []):
         closed = run_tools.Server.model_validate(server("http://127.0.0.1:9/mcp", clients=clients))
-        assert await mcp.listed([closed], here) == ([], [])
+        assert await mcp.listed([closed], here) == ([], {})
 
 
 @pytest.mark.parametrize("status", [200, 302, 401, 500])
@@ -85,8 +85,8 @@ async def test_a_server_that_breaks_the_rules_is_away(status: int) -> None:
     application.router.add_route("*", "/mcp", answer)
     async with serving.listening(application) as base:
         broken = run_tools.Server.model_validate(server(f"{base}/mcp", seconds=2))
-        tools, problems = await mcp.listed([broken], scope.Scope(client_id="acme"))
-    assert (tools, len(problems)) == ([], 1)
+        tools, found = await mcp.listed([broken], scope.Scope(client_id="acme"))
+    assert (tools, list(found)) == ([], ["wiki"])
 
 
 @pytest.mark.parametrize(
