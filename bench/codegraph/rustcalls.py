@@ -43,7 +43,7 @@ def _crate(tree: trees.Tree, report: progress.Progress) -> dict[str, Any]:
         paths = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.rs"))
         truth = known(typed, thir.names(folder, paths))
         start = time.process_time()
-        edges = _resolved(folder, paths)
+        edges = resolved(folder, paths)
         seconds = time.process_time() - start
     figures = score(truth, edges)
     missed = [one for one, wanted in TARGETS.items() if figures[one] < wanted]
@@ -138,7 +138,8 @@ def score(truth: Truth, edges: Collection[calls.Edge]) -> dict[str, Any]:
     }
 
 
-def _resolved(folder: Path, paths: Sequence[str]) -> list[calls.Edge]:
+def resolved(folder: Path, paths: Sequence[str]) -> list[calls.Edge]:
+    """The sure calls of these files of a folder, by kb.code."""
     facts: dict[str, calls.CallFacts] = {}
     for path in paths:
         found = extraction.extract(path, (folder / path).read_bytes(), "rust", extraction.collector(calls=True)).calls

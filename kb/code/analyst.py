@@ -172,8 +172,16 @@ def _unpacked(body: bytes) -> Iterator[FileFacts | Skipped | configuration.File]
 
 def _plain(file: FileFacts) -> FileFacts:
     """The file without declarations that no person wrote: each costs the square of its depth."""
-    kept = tuple(one for one in file.symbols if len(one.qname) <= _NAME_CHARS and one.qname.count(".") < _DEEPEST)
-    return file if len(kept) == len(file.symbols) else dataclasses.replace(file, symbols=kept)
+    if not hasattr(file, "words"):  # the facts of a version before 4, in the slots of this one
+        object.__setattr__(file, "words", ())
+    kept = [
+        number for number, one in enumerate(file.symbols)
+        if len(one.qname) <= _NAME_CHARS and one.qname.count(".") < _DEEPEST
+    ]  # fmt: skip
+    if len(kept) == len(file.symbols):
+        return file
+    words = tuple(file.words[number] for number in (*kept, -1)) if file.words else ()
+    return dataclasses.replace(file, symbols=tuple(file.symbols[number] for number in kept), words=words)
 
 
 def enriched(project: Project, cpg_: bytes, blobs: Mapping[str, str]) -> tuple[Project, Counter[str]]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kb.code import facts
 from kb.code.facts import FileFacts, Symbol
 
 What = Literal["added", "changed", "removed", "member"]
@@ -62,12 +63,9 @@ def _bodies(side: Side | None) -> dict[str, list[str]]:
     if side is None:
         return {}
     lines = side.text.split("\n")
-    symbols = sorted(side.facts.symbols, key=lambda one: (one.line - one.end_line, one.line))
-    owner: list[Symbol | None] = [None] * (len(lines) + 1)
-    for one in symbols:  # the larger first, so that the inner ones stay
-        for number in range(one.line, min(one.end_line, len(lines)) + 1):
-            owner[number] = one
-    for one in symbols:
+    symbols = side.facts.symbols
+    owner = [None if one is None else symbols[one] for one in facts.innermost(symbols, len(lines))]
+    for one in sorted(symbols, key=lambda one: (one.line - one.end_line, one.line)):
         _claim_above(one, owner, lines)
     found: dict[str, list[str]] = {one.qname: [] for one in symbols}
     for number, mine in enumerate(owner):

@@ -12,7 +12,7 @@ import tree_sitter
 from kb.code import decoding, documentation, languages, parsing, repair, rewriting
 from kb.code.calls import CallFacts
 from kb.code.calls import facts as call_facts
-from kb.code.facts import FileFacts, Import, Symbol
+from kb.code.facts import FileFacts, Import, Symbol, innermost
 from kb.code.languages.description import Language
 from kb.code.outline import Outline, outline
 
@@ -20,6 +20,10 @@ _LISTED = "method_elem"
 """A method that an interface of Go lists."""
 _PACKAGED = frozenset({"java", "kotlin", "scala"})
 _PACKAGE = re.compile(rb"^[ \t]*package[ \t]+([^\s;{/(\"']+)", re.MULTILINE)
+
+LONGEST_WORDS = 20_000
+"""Characters of the words of one declaration."""
+_WORD = re.compile(r"[^\W\d]\w+")
 
 Collect = Callable[[tree_sitter.Tree, bytes, str, Outline, tuple[Import, ...]], object]
 """What reads the calls of a file out of the same tree: tree, source, language, outline, imports -> plain data."""
@@ -51,7 +55,20 @@ def extract(path: str, raw: bytes, language: str, collect: Collect | None = None
         has_error=has_error,
         repaired=lost != symbols,
         calls=collect(tree, source, language, found, imports) if collect else None,
+        words=_words(lost, source),
     )
+
+
+def _words(symbols: tuple[Symbol, ...], source: bytes) -> tuple[str, ...]:
+    lines = source.decode(errors="replace").split("\n")
+    own: list[list[str]] = [[] for _ in range(len(symbols) + 1)]
+    for line, number in zip(lines, innermost(symbols, len(lines))[1:], strict=True):
+        own[len(symbols) if number is None else number].append(line)
+    return tuple(_shortened(" ".join(_WORD.findall("\n".join(some)))) for some in own)
+
+
+def _shortened(words: str) -> str:
+    return words if len(words) <= LONGEST_WORDS else words[: LONGEST_WORDS + 1].rpartition(" ")[0]
 
 
 def _understood(source: bytes, language: Language) -> tuple[tree_sitter.Tree, Outline]:

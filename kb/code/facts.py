@@ -6,6 +6,7 @@ Lines count from 1, as editors show them, and are those of the name, not of a de
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -78,7 +79,9 @@ class FileFacts:
     `digest` is the SHA-256 of its bytes in hex, `size` their number. `has_error` says that the grammar did not
     understand all of it, `repaired` that declarations in such a place were found by their lines alone. `calls` is what
     the call resolver collected from the same tree, if it was asked to; `package` the one that the file declares (Java,
-    Kotlin, Scala).
+    Kotlin, Scala). `words` are those of the lines of each symbol that belong to no symbol inside of it, in the order of
+    `symbols`, and at the end those outside of all: names, and words of strings and comments, as they are written and as
+    often, with blanks between them.
     """
 
     path: str
@@ -92,6 +95,7 @@ class FileFacts:
     has_error: bool = False
     repaired: bool = False
     calls: object | None = None
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +105,18 @@ class Skipped:
     path: str
     reason: Reason
     detail: str = ""
+
+
+def innermost(symbols: Sequence[Symbol], lines: int) -> list[int | None]:
+    """Of each line from 1 to `lines` the number of the symbol that it belongs to, None for none; entry 0 is None."""
+    begins: dict[int, list[int]] = {}
+    for number in sorted(range(len(symbols)), key=lambda one: (symbols[one].line, -symbols[one].end_line)):
+        begins.setdefault(symbols[number].line, []).append(number)
+    found: list[int | None] = [None] * (lines + 1)
+    around: list[int] = []
+    for line in range(1, lines + 1):
+        around += begins.get(line, ())
+        while around and symbols[around[-1]].end_line < line:
+            around.pop()
+        found[line] = around[-1] if around else None
+    return found

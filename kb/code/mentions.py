@@ -52,9 +52,10 @@ class Mentions:
     def _all(self, text: str) -> Iterator[tuple[Target, float]]:
         for frame in _FRAME.finditer(text):
             yield from self._place(frame[1], frame[2])
-        names = {(quoted[1].removesuffix("()"), True): None for quoted in _QUOTED.finditer(text)}
+        # A decorator or an annotation is named with its sign.
+        names = {(quoted[1].removesuffix("()").lstrip("@"), True): None for quoted in _QUOTED.finditer(text)}
         for match in _TOKEN.finditer(text):
-            token = match[0].strip(".:!?*")
+            token = match[0].strip(".:!?*").lstrip("@")
             names[token, text.startswith("()", match.end())] = None
         for token, quoted in itertools.islice(names, _MOST_NAMES):
             place = _PLACE.fullmatch(token)

@@ -3,8 +3,9 @@
     Where(index)        counts the words of a branch once: seconds for thousands of files
     Where.rank(text)    ranks: well below a second
 
-Words of names, signatures, documentation and calls are scored over fields (BM25F, Robertson and Zaragoza 2009, "The
-Probabilistic Relevance Framework"). What the text names exactly (`kb.code.mentions`) counts more than all its words.
+Words of names, signatures, documentation, calls and bodies are scored over fields (BM25F, Robertson and Zaragoza 2009,
+"The Probabilistic Relevance Framework"). What the text names exactly (`kb.code.mentions`) counts more than all its
+words.
 """
 
 from __future__ import annotations
@@ -27,15 +28,18 @@ from kb.code.project import Target
 
 _Key = TypeVar("_Key", str, Target)
 _K1 = 1.2
-_FUNCTION = {"name": 1.0, "owner": 1.5, "path": 2.0, "signature": 0.7, "doc": 1.5, "calls": 0.5}
-_FILE = {"name": 3.0, "path": 1.5, "symbols": 1.5, "signatures": 0.3, "docs": 2.0, "calls": 0.3, "imports": 0.5}
+_FUNCTION = {"name": 1.0, "owner": 1.5, "path": 2.0, "signature": 0.7, "doc": 1.5, "calls": 0.5, "words": 1.0}
+_FILE = {
+    "name": 3.0, "path": 1.5, "symbols": 1.5, "signatures": 0.3, "docs": 2.0, "calls": 0.3, "imports": 0.5,
+    "words": 1.0,
+}  # fmt: skip
 """How much a word counts by where it stands."""
 _EVEN = {"name": 0.3, "owner": 0.3, "path": 0.3}
 _EVEN_TEXT = 0.4
 """How far the length of a field is evened out (b of BM25), by field."""
 _MENTION = 1.5
 """What a mention adds; the best score by words is 1."""
-_OF_FILE, _OF_FUNCTIONS, _OF_NEIGHBOUR = 2.0, 1.0, 0.05
+_OF_FILE, _OF_FUNCTIONS, _OF_NEIGHBOUR = 1.0, 1.0, 0.05
 """What the file's score adds to its functions, the best functions to their file, a caller or callee to a function."""
 _DAMPED = 0.5
 _CLASS = 0.8
@@ -132,6 +136,10 @@ class Fields:
             self._called[Target(edge.caller_file, edge.caller)].append(edge.callee.rpartition(".")[2])
         for one in index.project.calls.unresolved:
             self._called[Target(one.file, one.caller)].append(one.name)
+        self._bodies: dict[Target, list[str]] = defaultdict(list)
+        for path, file in index.project.files.items():
+            for symbol, body in zip(file.symbols, file.words, strict=False):
+                self._bodies[Target(path, symbol.qname)].append(body)
 
     def function(self, target: Target) -> dict[str, list[str]]:
         """Of a declaration."""
@@ -143,6 +151,7 @@ class Fields:
             "signature": split(symbol.signature),
             "doc": split(symbol.doc),
             "calls": _all(self._called.get(target, ())),
+            "words": _all(self._bodies.get(target, ())),
         }
 
     def file(self, path: str) -> dict[str, list[str]]:
@@ -157,6 +166,7 @@ class Fields:
             "signatures": _all(one.signature for one in file.symbols),
             "docs": _all(one.doc for one in file.symbols),
             "calls": _all(name for one in inside for name in self._called.get(one, ())),
+            "words": _all(file.words),
             "imports": _all(f"{one.module} {' '.join(name for name, _ in one.names)}" for one in file.imports),
         }
 

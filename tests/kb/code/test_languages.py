@@ -61,6 +61,38 @@ def test_a_symbol_has_its_head_bases_and_documentation() -> None:
     assert (one.doc, one.visibility) == ("Does it.", "public")
 
 
+def test_the_words_of_a_file_belong_to_the_innermost_declaration() -> None:
+    source = """import first
+class Outer(Base):
+    second = 1
+
+    def third(self, a):
+        fourth.fifth("sixth seventh", 8)
+        def inner(): return ninth or ninth
+        return é_tenth
+
+    eleventh = 2
+twelfth()
+"""
+    found = extraction.extract("a.py", source.encode(), "python")
+    assert [one.qname for one in found.symbols] == ["Outer", "Outer.third", "Outer.third.inner"]
+    assert found.words == (
+        "class Outer Base second eleventh",
+        "def third self fourth fifth sixth seventh return é_tenth",
+        "def inner return ninth or ninth",
+        "import first twelfth",
+    )
+
+
+def test_the_words_of_one_declaration_have_a_bound_and_those_of_a_deep_file_are_read_once() -> None:
+    long = "def f():\n" + "    word_of_a_name()\n" * 5_000
+    [words, outside] = extraction.extract("a.py", long.encode(), "python").words
+    assert (len(words) <= extraction.LONGEST_WORDS, words.endswith("word_of_a_name"), outside) == (True, True, "")
+    deep = "".join(f"{' ' * depth}def f{depth}():\n" for depth in range(200)) + " " * 200 + "pass\n"
+    found = extraction.extract("a.py", deep.encode(), "python")
+    assert [one.split() for one in found.words[:199]] == [["def", f"f{depth}"] for depth in range(199)]
+
+
 def test_java_anonymous_classes_belong_to_the_method_around_them() -> None:
     source = """import a.b.*;
 import static c.D.e;

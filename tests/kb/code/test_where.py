@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import copyreg
+import dataclasses
+import io
 import json
+import pickle
+from typing import Any
 
 import pytest
 
 from kb import api
-from kb.code import analyst, questions, where
+from kb.code import analyst, extraction, questions, where
+from kb.code.facts import FileFacts
 from kb.code.index import Index
 from kb.code.project import Target
 from kb.code.where import Where
@@ -49,7 +55,7 @@ SOURCES = {
             missing(count)
 
         def missing(count: int) -> None:
-            raise LookupError(count)
+            raise LookupError(count, "the shelf is bare")
         ''',
     "shop/stock_pb2.py": '''
         def reserve(count: int) -> None:
@@ -110,6 +116,7 @@ def test_words_find_the_declaration_and_its_file(ranks: Where) -> None:
         ("The discount is wrong, see `PriceList.round_total`", Target("shop/price.py", "PriceList.round_total")),
         ("discounts: shop.price.PriceList.round_total fails", Target("shop/price.py", "PriceList.round_total")),
         ("The discount is wrong in round_total", Target("shop/price.py", "PriceList.round_total")),
+        ("The discount is wrong below `@PriceList.round_total`", Target("shop/price.py", "PriceList.round_total")),
         ("The discount comes late, sendInvoice() waits", Target("shop/mail.py", "sendInvoice")),
         ("Keep articles for an order: self.discount(3)", Target("shop/price.py", "PriceList.discount")),
     ],
@@ -126,8 +133,9 @@ def test_a_path_in_the_text_is_the_first_file(ranks: Where, path: str) -> None:
 
 
 def test_a_file_of_a_library_with_the_name_of_one_here_is_not_meant(ranks: Where) -> None:
-    found = dict(ranks.rank("/usr/lib/python3/mail.py: price lists", 10).files)
-    assert found["shop/price.py"] > found.get("shop/mail.py", 0.0)
+    named, words = "/usr/lib/python3/mail.py: price lists", "usr lib python3 mail py: price lists"
+    assert ranks.rank(named, 10) == ranks.rank(words, 10)
+    assert ranks.rank(named.replace("/usr/lib/python3", "shop"), 10) != ranks.rank(named, 10)
 
 
 def test_a_stack_trace_leads_to_the_function_of_its_line(index: Index, ranks: Where) -> None:
@@ -160,6 +168,38 @@ def test_generated_files_come_later(ranks: Where) -> None:
 def test_what_is_called_by_a_match_gains_a_little(ranks: Where) -> None:
     found = {target.qname: score for target, score in ranks.rank("loyal customers", 10).functions}
     assert found["PriceList.discount"] > found["PriceList.round_total"] > 0
+
+
+def test_words_that_only_a_body_has_find_the_function_and_its_file(ranks: Where) -> None:
+    assert first(ranks, "an empty shelf") == ("shop/stock.py", Target("shop/stock.py", "missing"))
+
+
+class Earlier(pickle.Pickler):
+    """As a version packed facts that had no words of bodies."""
+
+    def reducer_override(self, one: object) -> Any:
+        if not isinstance(one, FileFacts):
+            return NotImplemented
+        state = [getattr(one, field.name) for field in dataclasses.fields(one) if field.name != "words"]
+        return copyreg.__newobj__, (FileFacts,), state  # type: ignore[attr-defined]
+
+
+def test_facts_of_an_earlier_version_are_ranked_without_words_of_bodies(index: Index) -> None:
+    packed = []
+    for file in index.project.files.values():
+        stream = io.BytesIO()
+        Earlier(stream, pickle.HIGHEST_PROTOCOL).dump((file,))
+        packed.append(stream.getvalue())
+    ranks = Where(Index(analyst.read(packed)[0], "main", "shop"))
+    assert ranks.rank("an empty shelf", 10) == where.Ranking((), ())
+    assert first(ranks, "http header cannot be parsed")[0] == "shop/mail.py"
+
+
+def test_what_is_too_deep_to_be_kept_takes_its_words_along() -> None:
+    deep = "".join(f"{' ' * depth}def f{depth}():\n" for depth in range(80)) + " " * 80 + "innermost()\n"
+    packed = analyst.pack(extraction.extract("a.py", (deep + "outside()\n").encode(), "python"))
+    [file] = analyst.read([packed])[0].files.values()
+    assert (len(file.symbols), len(file.words), file.words[63], file.words[-1]) == (64, 65, "def f63", "outside")
 
 
 def test_the_same_text_gives_the_same_order(index: Index) -> None:
