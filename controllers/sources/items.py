@@ -312,11 +312,17 @@ class Items:
                     found += [_stored(row) async for row in rows.limit(limit - len(found))]
         return found
 
-    async def indexing(self, tasks: Sequence[tuple[Stored, str]]) -> None:
-        """Their tasks of these names are being created. Raises `Unavailable`."""
-        written = [mongo.UpdateOne(_same(one), {"$set": {"state": INDEXING, "task": task}}) for one, task in tasks]
+    async def indexing(self, tasks: Sequence[tuple[Stored, str]]) -> frozenset[str]:
+        """Their tasks of these names are being created; the ids of those that still wait for one: since they were
+        listed, another process may have made their tasks, or they may have left. Raises `Unavailable`."""
+        written = [mongo.UpdateOne(_waits(one), {"$set": {"state": INDEXING, "task": task}}) for one, task in tasks]
         with trouble("write items"):
-            await self._rows.bulk_write(written, ordered=False)
+            done = await self._rows.bulk_write(written, ordered=False)
+            if done.matched_count == len(written):
+                return frozenset(one.id for one, _ in tasks)
+            there = {"_id": {"$in": [one.id for one, _ in tasks]}, "state": INDEXING}
+            nonces = {row["_id"]: row.get("nonce", "") async for row in self._rows.find(there, {"nonce": 1})}
+        return frozenset(one.id for one, _ in tasks if nonces.get(one.id) == one.nonce)
 
     async def indexed(self, uid: str, tasks: Sequence[tuple[Stored, str]]) -> None:
         """Their tasks exist: the contents are not needed here any more. Raises `Unavailable`."""
@@ -336,7 +342,7 @@ class Items:
         """Its task was refused. Raises `Unavailable`."""
         said = {"state": FAILED, "reason": reason[:_REASON_CHARS], "retryAt": retry_at}
         with trouble("write an item"):
-            await self._rows.update_one(_same(one), {"$set": said, "$inc": {"tries": 1}})
+            await self._rows.update_one(_waits(one), {"$set": said, "$inc": {"tries": 1}})
 
     async def again(self, uid: str) -> None:
         """Have the failed ones tried again whose content is stored. Raises `Unavailable`."""
@@ -376,6 +382,11 @@ def _outrun(name: str, fence: int) -> dict[str, Any]:
 def _same(one: Stored) -> dict[str, Any]:
     """The row, if nothing made it new since."""
     return {"_id": one.id, "state": {"$ne": GONE}, "nonce": one.nonce or None}
+
+
+def _waits(one: Stored) -> dict[str, Any]:
+    """The same, if it has no task either."""
+    return {**_same(one), "state": {"$in": [NEW, INDEXING, FAILED]}}
 
 
 def _row(

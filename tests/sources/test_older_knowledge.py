@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ import pytest
 
 from bench.connectors import forges
 from bench.connectors.database import Database
-from controllers.sources import gone, items, mongo, port
+from controllers.sources import counting, gone, items, mongo, port
 from controllers.sources.assignments import ITEMS
 from crds import access, pendingtask, scope
 from tests.sources import test_atlassian_histories as histories
@@ -158,7 +159,7 @@ class Stood:
 
 @pytest.mark.parametrize("between", ["a", "ba", "bac"])
 @pytest.mark.parametrize("known", ["a", "ba"])
-@pytest.mark.parametrize("write", range(1, 9))
+@pytest.mark.parametrize("write", range(1, 10))
 async def test_a_version_that_came_back_is_not_the_last_one_after_its_successor_found_another(
     database: Any, write: int, known: str, between: str
 ) -> None:
@@ -181,7 +182,7 @@ async def test_a_version_that_came_back_is_not_the_last_one_after_its_successor_
     assert (made + late)[-1:] in ([], [between[-1]])
 
 
-@pytest.mark.parametrize("write", range(1, 11))
+@pytest.mark.parametrize("write", range(1, 12))
 @pytest.mark.parametrize("last", [None, BOB], ids=["as before", "others"])
 async def test_a_process_that_stood_still_brings_no_readers_of_before(
     database: Any, write: int, last: access.Access | None
@@ -200,7 +201,7 @@ async def test_a_process_that_stood_still_brings_no_readers_of_before(
     assert [row["access"] for row in rows] == [items.mark(last)]
 
 
-@pytest.mark.parametrize("write", range(1, 9))
+@pytest.mark.parametrize("write", range(1, 10))
 async def test_what_left_its_source_is_not_brought_back_by_a_process_that_stood_still(
     database: Any, write: int
 ) -> None:
@@ -218,6 +219,25 @@ async def test_what_left_its_source_is_not_brought_back_by_a_process_that_stood_
         assert [row.get("returned") async for row in one.rows.find({})] == [None]
     await one.left.compare("uid", 4, NOW)
     assert [row.get("returned") async for row in one.rows.find({})] == [None]
+
+
+async def test_a_process_that_stood_still_makes_no_task_of_what_left_or_has_one(database: Any) -> None:
+    stored = items.Items(database)
+    for minute, name in enumerate("abcd"):
+        one = dataclasses.replace(item(name), source_id=name, place=f"A/{name}")
+        await stored.add("uid", OWNER, one, {"content": name}, NOW + timedelta(minutes=minute), 1)
+    waiting = await stored.waiting("uid", 10, NOW)
+    assert [one.title for one in waiting] == ["a", "b", "c", "d"]
+    left, done, again, _ = waiting
+    await database[ITEMS].update_one({"_id": left.id}, {"$set": {"state": counting.GONE}})
+    await stored.indexed("uid", [(done, "task-b")])
+    await database[ITEMS].update_one({"_id": again.id}, {"$set": {"nonce": "later"}})
+    named = [(one, f"task-{one.title}") for one in waiting]
+    assert await stored.indexing(named) == {items.key("uid", "d", "d")}
+    await stored.failed(done, "refused", NOW)
+    states = {row["title"]: row["state"] async for row in database[ITEMS].find({})}
+    assert states == {"a": "Gone", "b": "Indexed", "c": "New", "d": "Indexing"}
+    assert await stored.indexing(named[3:]) == {items.key("uid", "d", "d")}, "after a kill it is repeated"
 
 
 # A count after a kill
