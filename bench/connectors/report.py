@@ -52,7 +52,7 @@ def good(found: Mapping[str, Any]) -> bool:
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """A table in Markdown; requests and seconds are for a history. Below it the commands that run failing ones alone."""
+    """A table in Markdown; requests and seconds are for a history. Below it the commands that rerun failing ones."""
     lines = ["|  | algorithm | histories | events | differing | twice | wrongly deleted | requests | seconds |"]
     lines.append("| -- " * 9 + "|")
     for protocol, algorithms in found["protocols"].items():

@@ -56,7 +56,7 @@ class Gone:
             if not older:
                 return []
             names = {"$in": list(set[str]().union(*older.values()))}
-            last = {"connection": uid, "sourceId": names, "type": {"$exists": True}, "superseded": None}
+            last: dict[str, Any] = {"connection": uid, "sourceId": names, "type": {"$exists": True}, "superseded": None}
             last |= {"state": {"$ne": counting.GONE}, "places": {"$exists": True}}
             async for row in self._rows.find(last, {"places": 1, "sourceId": 1}):
                 current.add(row["sourceId"])

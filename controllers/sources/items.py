@@ -375,7 +375,7 @@ def _others(one: port.Item, name: str = "access") -> dict[str, Any]:
 
 
 def _outrun(name: str, fence: int) -> dict[str, Any]:
-    """Of rows in which no later claim has noted `name`: a process that stood still writes over none of its successor."""
+    """Of rows in which no later claim noted `name`: a process that stood still writes over none of its successor."""
     return {name: {"$not": {"$gt": fence}}}
 
 

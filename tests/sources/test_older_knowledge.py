@@ -19,7 +19,7 @@ from controllers.sources.assignments import ITEMS
 from crds import access, pendingtask, scope
 from tests.sources import test_atlassian_histories as histories
 from tests.sources import test_forges
-from tests.sources.forge import Forge
+from tests.sources.forge import REPOSITORY, Forge
 
 pytestmark = pytest.mark.services
 DATABASE = f"jervis_older_{os.getpid()}"
@@ -46,7 +46,7 @@ async def test_a_list_that_shows_the_former_key_of_an_issue_takes_nothing_away(c
     async with histories.rig("Jira", 1, cloud) as one:
         server, world = one.site.server, one.world
         server.late = timedelta(0)
-        moved = [server.put() for _ in range(8)][0]
+        moved, *_ = [server.put() for _ in range(8)]
         await one.swept()
         world.work()
         server.touch(moved, summary="Edited")
@@ -244,7 +244,7 @@ async def test_a_process_that_stood_still_makes_no_task_of_what_left_or_has_one(
 
 
 def poll(server: Forge) -> Any:
-    return test_forges.tracker(server, "Gitea", f"{server.url}/{forges.forge.REPOSITORY}")
+    return test_forges.tracker(server, "Gitea", f"{server.url}/{REPOSITORY}")
 
 
 @pytest.mark.parametrize("batches", range(1, 8))
@@ -268,5 +268,5 @@ async def test_a_comment_that_is_deleted_after_a_kill_leaves(batches: int) -> No
         server.tick(600)
         await store.poll(source())
         await store.poll(source())
-        assert "Deleted later" not in store.latest[f"{forges.forge.REPOSITORY}#{first.number}"].text
-        assert "Newer" in store.latest[f"{forges.forge.REPOSITORY}#{second.number}"].text
+        assert "Deleted later" not in store.latest[f"{REPOSITORY}#{first.number}"].text
+        assert "Newer" in store.latest[f"{REPOSITORY}#{second.number}"].text

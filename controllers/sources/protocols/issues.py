@@ -4,8 +4,8 @@ A poll reads lists: the issues of a repository, its requests to merge, its comme
 time of the host's own less `OVERLAP`. What a list shows is compared with `seen` ({name: stamp}), so a page that shifts
 while it is read, equal times and late commits cost a second look and lose nothing: a list of several pages is read
 again until it shows nothing new, and only then the mark moves. The cursor is `{"of": HASH, "lists": {NAME: {"mark",
-"high", "seen", "next", "etag"}}, "counts": {REPOSITORY: N}, "access":
-{REPOSITORY: HASH}}`; `next` is the page within an unfinished list, `counts` has the comments that the lists here know of.
+"high", "seen", "next", "etag"}}, "counts": {REPOSITORY: N}, "access": {REPOSITORY: HASH}}`; `next` is the page within
+an unfinished list, `counts` has how many comments the lists up to here know of.
 
 What differs between hosts is a `Host`: `controllers.sources.protocols.github`, `.gitlab`, `.gitea`.
 """
