@@ -114,9 +114,19 @@ class Items:
             for one in some
             if one.place
         ]
+        await self._at(uid, [one for one in some if one.place and one.editable], fence)
         if noted:
             with trouble("note the places of items"):
                 await self._rows.bulk_write(noted, ordered=False)
+
+    async def _at(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
+        """Older versions at the places of these things are as much there as they are, whatever a list shows that is
+        behind: a task of theirs that was not begun stays."""
+        if some:
+            names, places = [one.source_id for one in some], [one.place for one in some]
+            older = {"connection": uid, "sourceId": {"$in": names}, "places": {"$in": places}, "superseded": True}
+            with trouble("note the places of items"):
+                await self._rows.update_many(older, {"$max": {"seen": fence}})
 
     async def names(self, owner: scope.Scope, some: Sequence[port.Item]) -> Names:
         """The things that are stored for `owner` under the names of `some`, by any Connection that there is, whatever
@@ -235,6 +245,8 @@ class Items:
                     )
                 await self._readers(item_id, one, row, fence)
                 await self.found(uid, [one], fence)
+            elif one.editable and one.place:
+                await self._at(uid, [one], fence)
             await self._tell(uid, [one], fence)
             if one.editable:
                 # It could not be read once; now it can.

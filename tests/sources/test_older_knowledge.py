@@ -100,6 +100,18 @@ async def test_a_page_that_was_edited_elsewhere_and_moved_back_has_its_new_text(
         assert world.state() == one.site.live()
 
 
+async def test_older_versions_are_where_the_last_one_was_found(database: Any) -> None:
+    """The list is behind and shows another place: no task of theirs that was not begun is deleted."""
+    stored, left = items.Items(database), gone.Gone(database)
+    for number, version in enumerate(("a", "b", "c"), 1):
+        await stored.add("uid", OWNER, item(version), {"content": version}, NOW, number)
+        assert await left.compare("uid", number, NOW) == (number, 0)
+    await stored.found("uid", [item("c")], 4)
+    assert await left.compare("uid", 4, NOW) == (3, 0)
+    await stored.add("uid", OWNER, dataclasses.replace(item("d"), place="B/1"), {"content": "d"}, NOW, 5)
+    assert await left.compare("uid", 5, NOW) == (4, 3), "it is elsewhere now"
+
+
 # A process that stood still
 
 
