@@ -4,9 +4,10 @@
     python -m bench.connectors histories --seed 1000 --references 0 --protocols Git IMAP --into a.json
     python -m bench.connectors merge a.json b.json --table          # of several runs with other seeds
 
-Prints one JSON document; progress goes to stderr. Exit status 1: an item differs, a task was made twice or an item was
-deleted that was there, or a reference made no mistake at all, so that the histories prove nothing. MongoDB's wire is a
-server of the run's own, in memory: a second run beside it takes a second core.
+Prints one JSON document, whose `problems` name each failing history with the command that runs it alone; progress goes
+to stderr. Exit status 1: an item differs, a task was made twice or an item was deleted that was there, or a reference
+made no mistake at all, so that the histories prove nothing. MongoDB's wire is a server of the run's own, in memory: a
+second run beside it takes a second core.
 """
 
 from __future__ import annotations

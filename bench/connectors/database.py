@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-_WRITES = ("insert", "update", "replace", "delete", "find_one_and")
+_WRITES = ("insert", "update", "replace", "delete", "find_one_and", "bulk_write")
 
 
 class KilledError(BaseException):

@@ -8,13 +8,14 @@ from typing import Any
 from bench.connectors.history import OURS, Outcome
 
 COUNTS = ("differing", "twice", "wrong")
+_RERUN = "python -m bench.connectors histories --seed {} --histories 1 --references 0 --protocols {}"
 _SUMS = ("histories", "failed", "events", "kills", "requests", "seconds", *COUNTS)
 MOST_SHOWN = 20
 
 
 def document(outcomes: Iterable[Outcome]) -> dict[str, Any]:
     """By protocol and algorithm the sums; `failed`: the histories that ended with anything that should not be.
-    `problems`: those of ours."""
+    `problems`: those of ours, each with what differed and the command that runs it alone."""
     found: dict[str, Any] = {"protocols": {}, "problems": []}
     for one in outcomes:
         names = {kind: list(getattr(one, kind)) for kind in COUNTS}
@@ -25,7 +26,8 @@ def document(outcomes: Iterable[Outcome]) -> dict[str, Any]:
         }  # fmt: skip
         _add(found["protocols"].setdefault(one.protocol, {}).setdefault(one.algorithm, {}), said)
         if wrong and one.algorithm == OURS and len(found["problems"]) < MOST_SHOWN:
-            found["problems"].append({"protocol": one.protocol, "seed": one.seed, **names})
+            rerun = _RERUN.format(one.seed, one.protocol)
+            found["problems"].append({"protocol": one.protocol, "seed": one.seed, **names, "rerun": rerun})
     return _rounded(found)
 
 
@@ -50,7 +52,7 @@ def good(found: Mapping[str, Any]) -> bool:
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """A table in Markdown; requests and seconds are for a history."""
+    """A table in Markdown; requests and seconds are for a history. Below it the commands that rerun failing ones."""
     lines = ["|  | algorithm | histories | events | differing | twice | wrongly deleted | requests | seconds |"]
     lines.append("| -- " * 9 + "|")
     for protocol, algorithms in found["protocols"].items():
@@ -59,7 +61,8 @@ def table(found: Mapping[str, Any]) -> str:
             cells = [protocol, algorithm, f"{count:,}", f"{said['events']:,}", *(f"{said[kind]:,}" for kind in COUNTS)]
             cells += [f"{said['requests'] / count:.0f}", f"{said['seconds'] / count:.1f}"]
             lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    failing = [one["rerun"] for one in found["problems"] if "rerun" in one]  # documents of earlier versions lack it
+    return "\n".join([*lines, *(["", *failing] if failing else [])])
 
 
 def _add(sums: dict[str, Any], said: Mapping[str, Any]) -> None:

@@ -44,6 +44,26 @@ class Gone:
                 {"connection": uid, "places": {"$in": list(places)}}, {"$max": {"seen": fence}}
             )
 
+    async def moved(self, uid: str, places: Sequence[str]) -> list[str]:
+        """Those of the places at which older versions alone are known, of things whose last one was found elsewhere: a
+        list that is behind shows where a thing was, and one that is not shows that it is back."""
+        there = {"connection": uid, "places": {"$in": list(places)}, "type": {"$exists": True}}
+        older, current = dict[str, set[str]](), set[str]()
+        with trouble("look for what is listed"):
+            async for row in self._rows.find({**there, "superseded": True}, {"places": 1, "sourceId": 1}):
+                for place in row["places"]:
+                    older.setdefault(place, set()).add(row["sourceId"])
+            if not older:
+                return []
+            names = {"$in": list(set[str]().union(*older.values()))}
+            last: dict[str, Any] = {"connection": uid, "sourceId": names, "type": {"$exists": True}, "superseded": None}
+            last |= {"state": {"$ne": counting.GONE}, "places": {"$exists": True}}
+            async for row in self._rows.find(last, {"places": 1, "sourceId": 1}):
+                current.add(row["sourceId"])
+                for place in row["places"]:
+                    older.pop(place, None)
+        return [place for place in places if older.get(place, set()) & current]
+
     async def strangers(self, uid: str, places: Sequence[str]) -> list[str]:
         """Those of the places at which nothing is known that is still there."""
         there = {"connection": uid, "places": {"$in": list(places)}}
@@ -88,8 +108,8 @@ class Gone:
                 {**known, "seen": {"$gte": fence}, "missingSince": {"$exists": True}}, {"$unset": {"missingSince": ""}}
             )
             # What came back and is missing again before it was a task: it does not come back.
-            away = {"connection": uid, "state": counting.GONE, "seen": {"$lt": fence}, "returned": {"$exists": True}}
-            await self._rows.update_many(away, {"$unset": {"returned": ""}})
+            away = {"connection": uid, "state": counting.GONE, "seen": {"$lt": fence}}
+            await self._rows.update_many(away, {"$unset": {"returned": ""}, "$max": {"leftBy": fence}})
             await self._rows.update_many(
                 {**missing, "missingSince": {"$exists": False}}, {"$set": {"missingSince": at}}
             )
@@ -124,6 +144,7 @@ class Gone:
                 said = {
                     "state": counting.GONE,
                     "goneAt": at,
+                    "leftBy": claim.fence,
                     "namespace": claim.namespace,
                     "task": name if made else "",
                     "settled": not made,

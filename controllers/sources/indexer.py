@@ -67,11 +67,11 @@ class Indexer:
     async def _several(self, claim: assignments.Claim, some: Sequence[items.Stored]) -> int:
         """How many have a task now."""
         bodies = [(one, task(claim, one)) for one in some]
-        await self._items.indexing([(one, body["metadata"]["name"]) for one, body in bodies])
+        wait = await self._items.indexing([(one, body["metadata"]["name"]) for one, body in bodies])
         made: list[tuple[items.Stored, str]] = []
         try:
             for one, body in bodies:
-                if await self._create(claim, one, body):
+                if one.id in wait and await self._create(claim, one, body):
                     made.append((one, body["metadata"]["name"]))
         finally:
             # A kill before this write repeats the creations, which meet the tasks that are there.

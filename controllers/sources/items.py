@@ -6,8 +6,10 @@
     Failed    no task can be made of it, with the reason; one whose task was refused has a time for its next try
     Gone      it left its source: its task and its document leave, then this (`controllers.sources.gone`)
 
-`places` are where the source lists it, `seen` is the number of the last claim under which it was found there. `access`
-is who may read it as it was stored last, the same at all versions of a thing: where that alone changes, the version
+`places` are where the source lists it, `seen` is the number of the last claim under which it was found there,
+`supersededBy` of the last one under which another version followed it, `leftBy` of the last one under which it was
+missing: what an outrun process has read is older than these, and changes nothing. `access` is who may read it as it was
+stored last, the same at all versions of a thing: where that alone changes, the version
 becomes New again with a task of its own, and its row as it was stays beside it as that of an older version.
 
 Source: seed 000 "Continuous Indexers".
@@ -103,7 +105,7 @@ class Items:
     async def found(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
         """Note where they were found under claim `fence`, and who may read them; what is not stored is left out.
         Raises `Unavailable`."""
-        await self._tell(uid, some)
+        await self._tell(uid, some, fence)
         noted = [
             mongo.UpdateOne(
                 {"_id": key(uid, one.source_id, one.version)},
@@ -112,9 +114,19 @@ class Items:
             for one in some
             if one.place
         ]
+        await self._at(uid, [one for one in some if one.place and one.editable], fence)
         if noted:
             with trouble("note the places of items"):
                 await self._rows.bulk_write(noted, ordered=False)
+
+    async def _at(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
+        """Older versions at the places of these things are as much there as they are, whatever a list shows that is
+        behind: a task of theirs that was not begun stays."""
+        if some:
+            names, places = [one.source_id for one in some], [one.place for one in some]
+            older = {"connection": uid, "sourceId": {"$in": names}, "places": {"$in": places}, "superseded": True}
+            with trouble("note the places of items"):
+                await self._rows.update_many(older, {"$max": {"seen": fence}})
 
     async def names(self, owner: scope.Scope, some: Sequence[port.Item]) -> Names:
         """The things that are stored for `owner` under the names of `some`, by any Connection that there is, whatever
@@ -184,7 +196,7 @@ class Items:
                 )
             new = done.upserted_ids or {}
             rest += [pair for at, pair in enumerate(plain) if at not in new]
-            await self._tell(uid, [one for at, (one, _) in enumerate(plain) if at in new])
+            await self._tell(uid, [one for at, (one, _) in enumerate(plain) if at in new], fence)
         for one, content in rest:
             await self.add(uid, owner, one, content, now, fence)
 
@@ -207,8 +219,8 @@ class Items:
                 others = {"connection": uid, "sourceId": one.source_id, "_id": {"$ne": item_id}}
                 others["type"] = {"$exists": True}
                 newer = {**others, "seen": {"$gt": fence}}
-                older = {"$set": {"superseded": True}, "$unset": {"returned": ""}}
-                await self._rows.update_many({**others, "seen": {"$not": {"$gt": fence}}}, older)
+                older = {"$set": {"superseded": True}, "$max": {"supersededBy": fence}, "$unset": {"returned": ""}}
+                await self._rows.update_many({**others, **_outrun("seen", fence)}, older)
                 if await self._rows.find_one(newer, {"_id": 1}) is not None:
                     return
                 # Of two versions the later one becomes the later task, whatever the clocks of two processes say.
@@ -222,16 +234,20 @@ class Items:
                 return
             if done.upserted_id is None:
                 again = {"_id": item_id, "state": GONE, "$or": [{"returned": None}, _others(one, "returned.access")]}
+                again |= _outrun("leftBy", fence)
                 await self._rows.update_one(again, {"$set": {"returned": row}, "$unset": {"superseded": ""}})
                 if one.recurs:
                     self.counted.written(uid, None)
                     back = {"_id": item_id, "state": {"$ne": GONE}, "superseded": True}
+                    back |= _outrun("supersededBy", fence)
                     await self._rows.update_one(
                         back, {"$set": row, "$unset": {"superseded": "", "task": "", "retryAt": ""}}
                     )
-                await self._readers(item_id, one, row)
+                await self._readers(item_id, one, row, fence)
                 await self.found(uid, [one], fence)
-            await self._tell(uid, [one])
+            elif one.editable and one.place:
+                await self._at(uid, [one], fence)
+            await self._tell(uid, [one], fence)
             if one.editable:
                 # It could not be read once; now it can.
                 unread = {"_id": key(uid, one.source_id, ""), "state": FAILED, "type": {"$exists": False}}
@@ -248,31 +264,33 @@ class Items:
         )
         return bool(done.matched_count)
 
-    async def _tell(self, uid: str, some: Sequence[port.Item]) -> None:
-        """Note at all of their versions who may read them."""
+    async def _tell(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
+        """Note at all of their versions who may read them, as far as no later claim has found these."""
         by_readers: dict[str, list[port.Item]] = {}
         for one in some:
             by_readers.setdefault(mark(one.access), []).append(one)
         for told, alike in by_readers.items():
             names = {"$in": [one.source_id for one in alike]}
             versions = {"connection": uid, "sourceId": names, "type": {"$exists": True}, **_others(alike[0])}
+            versions |= _outrun("seen", fence)
             with trouble("note who may read items"):
                 await self._rows.update_many(versions, {"$set": {"access": told}})
 
-    async def _readers(self, item_id: str, one: port.Item, row: Mapping[str, Any]) -> None:
+    async def _readers(self, item_id: str, one: port.Item, row: Mapping[str, Any], fence: int) -> None:
         """Others may read it than when it was stored: it becomes new, and its task stays known."""
-        wanted = {"_id": item_id, "state": {"$ne": GONE}, **_others(one)}
+        wanted = {"_id": item_id, "state": {"$ne": GONE}, **_others(one), **_outrun("seen", fence)}
         before = await self._rows.find_one(wanted)
         if before is None:
             return
         self.counted.written(before["connection"], None)
         if before["state"] in (INDEXING, INDEXED):
-            kept = {**before, "_id": f"{item_id}/{before['nonce']}", "state": INDEXED}
+            kept = {**before, "_id": f"{item_id}/{before['nonce']}", "state": INDEXED, "superseded": True}
             kept.pop("content", None)
             await self._rows.replace_one({"_id": kept["_id"]}, kept, upsert=True)
         said = {name: row[name] for name in ("content", "access", "nonce", "found", "state", "tries", "reason")}
         wanted |= {"state": before["state"], "nonce": before["nonce"]}
-        await self._rows.update_one(wanted, {"$set": said, "$unset": {"task": "", "retryAt": ""}})
+        seen = {"$max": {"seen": fence}} if one.place else {}
+        await self._rows.update_one(wanted, {"$set": said, "$unset": {"task": "", "retryAt": ""}, **seen})
 
     async def add_failure(self, uid: str, owner: scope.Scope, one: port.Failure, now: datetime, fence: int = 0) -> None:
         """Keep that there is something of which no task can be made. Raises `Unavailable`."""
@@ -306,11 +324,17 @@ class Items:
                     found += [_stored(row) async for row in rows.limit(limit - len(found))]
         return found
 
-    async def indexing(self, tasks: Sequence[tuple[Stored, str]]) -> None:
-        """Their tasks of these names are being created. Raises `Unavailable`."""
-        written = [mongo.UpdateOne(_same(one), {"$set": {"state": INDEXING, "task": task}}) for one, task in tasks]
+    async def indexing(self, tasks: Sequence[tuple[Stored, str]]) -> frozenset[str]:
+        """Their tasks of these names are being created; the ids of those that still wait for one: since they were
+        listed, another process may have made their tasks, or they may have left. Raises `Unavailable`."""
+        written = [mongo.UpdateOne(_waits(one), {"$set": {"state": INDEXING, "task": task}}) for one, task in tasks]
         with trouble("write items"):
-            await self._rows.bulk_write(written, ordered=False)
+            done = await self._rows.bulk_write(written, ordered=False)
+            if done.matched_count == len(written):
+                return frozenset(one.id for one, _ in tasks)
+            there = {"_id": {"$in": [one.id for one, _ in tasks]}, "state": INDEXING}
+            nonces = {row["_id"]: row.get("nonce", "") async for row in self._rows.find(there, {"nonce": 1})}
+        return frozenset(one.id for one, _ in tasks if nonces.get(one.id) == one.nonce)
 
     async def indexed(self, uid: str, tasks: Sequence[tuple[Stored, str]]) -> None:
         """Their tasks exist: the contents are not needed here any more. Raises `Unavailable`."""
@@ -330,7 +354,7 @@ class Items:
         """Its task was refused. Raises `Unavailable`."""
         said = {"state": FAILED, "reason": reason[:_REASON_CHARS], "retryAt": retry_at}
         with trouble("write an item"):
-            await self._rows.update_one(_same(one), {"$set": said, "$inc": {"tries": 1}})
+            await self._rows.update_one(_waits(one), {"$set": said, "$inc": {"tries": 1}})
 
     async def again(self, uid: str) -> None:
         """Have the failed ones tried again whose content is stored. Raises `Unavailable`."""
@@ -362,9 +386,19 @@ def _others(one: port.Item, name: str = "access") -> dict[str, Any]:
     return {name: {"$ne": told} if told else {"$nin": ["", None]}}
 
 
+def _outrun(name: str, fence: int) -> dict[str, Any]:
+    """Of rows in which no later claim noted `name`: a process that stood still writes over none of its successor."""
+    return {name: {"$not": {"$gt": fence}}}
+
+
 def _same(one: Stored) -> dict[str, Any]:
     """The row, if nothing made it new since."""
     return {"_id": one.id, "state": {"$ne": GONE}, "nonce": one.nonce or None}
+
+
+def _waits(one: Stored) -> dict[str, Any]:
+    """The same, if it has no task either."""
+    return {**_same(one), "state": {"$in": [NEW, INDEXING, FAILED]}}
 
 
 def _row(

@@ -2,8 +2,9 @@
 
 It runs after a poll that reached the end, and polls once more before it compares: a thing that moved while the list was
 made is either in the list or is found by that poll. What is listed and not known is fetched where the source can
-(`port.Fetching`), and so is what others may read now than those for whom it was stored. Only a list that says that it
-is complete is compared. More than a fifth of the items at once do not leave unless a person says so.
+(`port.Fetching`), and so is what others may read now than those for whom it was stored, and what is listed where only
+older versions of it were: a search may be behind what was read. Only a list that says that it is complete is compared.
+More than a fifth of the items at once do not leave unless a person says so.
 """
 
 from __future__ import annotations
@@ -76,12 +77,12 @@ class Sweeper:
         async with aclosing(source.ids()) as pages:
             async for page in pages:
                 differing += await self._gone.differing(claim.uid, page.access)
-        await self._fetch(source, differing, store)
+        await self._fetch(source, differing[:MOST_STRANGERS], store)
 
     async def _fetch(self, source: port.Fetching, places: Sequence[str], store: Store) -> None:
         if places:
             log.info("items fetched by their places", count=len(places))
-            async with aclosing(source.fetch(places[:MOST_STRANGERS])) as batches:
+            async with aclosing(source.fetch(places)) as batches:
                 async for batch in batches:
                     await store(batch)
 
@@ -105,12 +106,14 @@ class Sweeper:
         return ended
 
     async def _swept(self, claim: assignments.Claim, source: port.Source, poll: Poll, store: Store) -> Sweep | None:
-        complete, within, strangers, differing = False, None, list[str](), list[str]()
+        complete, within, fetches = False, None, isinstance(source, port.Fetching)
+        moved, strangers, differing = list[str](), list[str](), list[str]()
         async with aclosing(source.ids()) as pages:
             async for page in pages:
                 await self._gone.mark(claim.uid, page.places, claim.fence)
-                if isinstance(source, port.Fetching) and len(strangers) < MOST_STRANGERS:
+                if fetches and len(strangers) < MOST_STRANGERS:
                     strangers += await self._gone.strangers(claim.uid, page.places)
+                moved += await self._gone.moved(claim.uid, page.places) if fetches else ()
                 differing += await self._gone.differing(claim.uid, page.access)
                 complete, within = page.last, page.within
         if not complete:
@@ -121,7 +124,10 @@ class Sweeper:
             return None
         strangers = await self._gone.strangers(claim.uid, strangers[:MOST_STRANGERS])
         if isinstance(source, port.Fetching):
-            await self._fetch(source, [*differing, *strangers], store)
+            # All of what moved: what is not fetched would be taken for missing where the list is behind.
+            moved = await self._gone.moved(claim.uid, moved)
+            places = [*moved, *[*differing, *strangers][:MOST_STRANGERS]]
+            await self._fetch(source, list(dict.fromkeys(places)), store)
         # The claim is still ours: a successor has compared nothing yet.
         await self._assigned.renew(claim, self._wall())
         return await self._compared(claim)

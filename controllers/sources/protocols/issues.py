@@ -4,8 +4,8 @@ A poll reads lists: the issues of a repository, its requests to merge, its comme
 time of the host's own less `OVERLAP`. What a list shows is compared with `seen` ({name: stamp}), so a page that shifts
 while it is read, equal times and late commits cost a second look and lose nothing: a list of several pages is read
 again until it shows nothing new, and only then the mark moves. The cursor is `{"of": HASH, "lists": {NAME: {"mark",
-"high", "seen", "next", "etag"}}, "counts": {REPOSITORY: N}, "access":
-{REPOSITORY: HASH}}`; `next` is the page within an unfinished list.
+"high", "seen", "next", "etag"}}, "counts": {REPOSITORY: N}, "access": {REPOSITORY: HASH}}`; `next` is the page within
+an unfinished list, `counts` has how many comments the lists up to here know of.
 
 What differs between hosts is a `Host`: `controllers.sources.protocols.github`, `.gitlab`, `.gitea`.
 """
@@ -120,11 +120,10 @@ class Tracker:
             async with aclosing(self._list(repository, listing, at, taken)) as found:
                 async for batch in found:
                     yield batch
-        before = at.counts.get(repository)
-        if before is None or begun:
+        expected = at.counts.get(repository)
+        if expected is None or begun:
             return
         now = await self._host.comment_count(self._api, repository) or 0
-        expected = before + taken.created
         at.counts[repository] = min(now, expected)
         if now < expected:
             # The host does not time the deletion of a comment: everything is compared once.
@@ -136,8 +135,6 @@ class Tracker:
                 async with aclosing(self._list(repository, listing, at, taken)) as found:
                     async for batch in found:
                         yield batch
-        elif before != at.counts[repository]:
-            yield at.batch()
 
     async def _begin(self, repository: str, listing: forge.Listing, at: progress.At) -> bool:
         """Comments are read with their issues; their list is for those that change from the host's now on."""
@@ -156,7 +153,16 @@ class Tracker:
         mark, seen = state.get("mark", ""), progress.Seen(state.get("seen", {}))
         high, query = state.get("high", "") or mark, state.get("next")
         first = {**listing.query, **self._from(mark)}
-        resumed, pages = query is not None, 0
+        resumed, pages, created = query is not None, 0, 0
+
+        def counted(state: Mapping[str, Any], some: progress.Some | None = None) -> port.Batch:
+            """With the number of its new comments: a kill behind it loses none of them."""
+            nonlocal created
+            if repository in at.counts:
+                at.counts[repository] += created
+            created = 0
+            return at.batch(listing.name, state, some)
+
         for _ in range(MOST_PASSES):
             news, visited, asked_at = resumed, set[str](), ""
             query, pages, resumed = query or first, 0, False
@@ -185,21 +191,21 @@ class Tracker:
                     except (port.Unreachable, port.Rejected, port.Misconfigured):
                         if some:
                             # What was read so far is kept: the next poll goes on behind it.
-                            yield at.batch(listing.name, {**here, "seen": seen.stored()}, some)
+                            yield counted({**here, "seen": seen.stored()}, some)
                         raise
                     if listing.comments and name not in seen.stamps and str(row.get("created_at", "")) >= mark:
-                        taken.created += 1
+                        created += 1
                     seen.put(name, stamp, before, settled=_moment(changed) < _date(answer) - SETTLED)
                     if _moment(changed) <= _date(answer) + OVERLAP:
                         # A time that the host's clock has not reached would hide all changes until then.
                         high = max(high, changed, key=_moment)
                     here["high"] = high
                     if some.full:
-                        yield at.batch(listing.name, {**here, "seen": seen.stored()}, some)
+                        yield counted({**here, "seen": seen.stored()}, some)
                         some = progress.Some()
                 query = self._host.following(answer, query)
                 if some:
-                    yield at.batch(listing.name, {**here, "seen": seen.stored(), "next": query and dict(query)}, some)
+                    yield counted({**here, "seen": seen.stored(), "next": query and dict(query)}, some)
                 etag = answer.headers.get("ETag", "")
             if not news or (pages == 1 and not _resumed(state)):
                 break
@@ -216,7 +222,7 @@ class Tracker:
         if etag and pages == 1 and not full and not news and _said(again) == _said(first):
             new["etag"] = [_said(first), etag]
         if new != at.lists.get(listing.name):
-            yield at.batch(listing.name, new)
+            yield counted(new)
 
     def _kept(self, seen: dict[str, str], high: str, listing: forge.Listing) -> dict[str, str]:
         """What is compared with the next answers: all that may be in them."""

@@ -48,8 +48,6 @@ class Taken:
 
     comments: dict[str, str] = field(default_factory=dict)
     """The last change of each comment that came with its issue."""
-    created: int = 0
-    """Comments that are newer than the last poll."""
 
 
 @dataclass(slots=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 import pytest
 
+from bench.connectors import __main__ as connectors
 from bench.connectors import history, plan, report
 
 HISTORIES = 5
@@ -33,7 +35,13 @@ def test_sums_of_runs_are_added_and_a_mistake_of_ours_is_shown() -> None:
         "histories": 2, "failed": 1, "events": 60, "kills": 2, "requests": 100, "seconds": 2.0, "differing": 1,
         "twice": 0, "wrong": 0,
     }  # fmt: skip
-    assert both["problems"] == [{"protocol": "Git", "seed": 1, "differing": ["a"], "twice": [], "wrong": []}]
+    [failing] = both["problems"]
+    rerun = failing["rerun"]
+    assert failing == {"rerun": rerun, "protocol": "Git", "seed": 1, "differing": ["a"], "twice": [], "wrong": []}
+    assert report.table(both).endswith(f"\n\n{rerun}")
+    assert not report.table(fine).endswith("Git")
+    alone = connectors._parser().parse_args(shlex.split(rerun)[3:])
+    assert (alone.seed, alone.histories, alone.references, alone.protocols) == (1, 1, 0, ["Git"])
     assert not report.good(report.document([outcome("ours"), outcome("days")])), "the histories prove nothing"
 
 

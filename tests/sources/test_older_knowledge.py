@@ -1,0 +1,284 @@
+"""What is older does not win: a list that is behind what was read, a process that stood still, a count after a kill."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from bench.connectors import forges
+from bench.connectors.database import Database
+from controllers.sources import counting, gone, items, mongo, port
+from controllers.sources.assignments import ITEMS
+from crds import access, pendingtask, scope
+from tests.sources import test_atlassian_histories as histories
+from tests.sources import test_forges
+from tests.sources.forge import REPOSITORY, Forge
+
+pytestmark = pytest.mark.services
+DATABASE = f"jervis_older_{os.getpid()}"
+NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
+OWNER = scope.Scope(client_id="acme")
+ANN, BOB = (access.restricted([access.principal("user", name)]) for name in ("ann", "bob"))
+gone_afterwards = histories.database
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[Any]:
+    client = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
+    yield client[DATABASE]
+    await client.drop_database(DATABASE)
+    client.close()
+
+
+# A list that is behind
+
+
+@pytest.mark.parametrize("cloud", [True, False])
+async def test_a_list_that_shows_the_former_key_of_an_issue_takes_nothing_away(cloud: bool) -> None:
+    """The issue moves between the list of a poll and its details, and search shows its new key minutes later."""
+    async with histories.rig("Jira", 1, cloud) as one:
+        server, world = one.site.server, one.world
+        server.late = timedelta(0)
+        moved, *_ = [server.put() for _ in range(8)]
+        await one.swept()
+        world.work()
+        server.touch(moved, summary="Edited")
+        former = f"jira::{moved.key}"
+
+        def meanwhile() -> None:
+            if server.requests[-1].endswith("/field") and f"jira::{moved.key}" == former:
+                server.late = timedelta(minutes=10)
+                server.move(moved, "JERV")
+                server.pending[-1] = (server.now + timedelta(minutes=10), moved.id)
+
+        server.meanwhile, server.dice.random = meanwhile, lambda: 0.0
+        for _ in range(5):
+            await one.round()
+            await one.settle()
+            world.work()
+        assert server.index[moved.id][0] == former.removeprefix("jira::"), "search is behind"
+        assert f"jira::{moved.key}" in world.documents
+        assert world.deleted == []
+        server.meanwhile = None
+        for _ in range(3):
+            await one.swept()
+            await one.settle()
+            await one.round()
+            world.work()
+        assert world.state() == one.site.live()
+        assert world.deleted == [former]
+        assert len(world.created) == 8 + 1
+
+
+async def test_a_page_that_was_edited_elsewhere_and_moved_back_has_its_new_text() -> None:
+    """A move has no new time, and the place to which it came back is known with the older version."""
+    async with histories.rig("Confluence", 1, True, every=3600) as one:
+        server, world = one.site.server, one.world
+        server.late = timedelta(0)
+        pages = [server.put("OPS") for _ in range(8)]
+        back = pages[0]
+        back.readers = {"group": ["a"]}
+        await one.swept()
+        server.move(back, "DEV")
+        back.title = "Edited"
+        server.edit(back, "<p>Edited.</p>")
+        await one.round()
+        world.work()
+        server.move(back, "OPS")
+        for _ in range(3):
+            await one.swept()
+            await one.settle()
+            await one.round()
+            world.work()
+        assert world.state() == one.site.live()
+
+
+async def test_older_versions_are_where_the_last_one_was_found(database: Any) -> None:
+    """The list is behind and shows another place: no task of theirs that was not begun is deleted."""
+    stored, left = items.Items(database), gone.Gone(database)
+    for number, version in enumerate(("a", "b", "c"), 1):
+        await stored.add("uid", OWNER, item(version), {"content": version}, NOW, number)
+        assert await left.compare("uid", number, NOW) == (number, 0)
+    await stored.found("uid", [item("c")], 4)
+    assert await left.compare("uid", 4, NOW) == (3, 0)
+    await stored.add("uid", OWNER, dataclasses.replace(item("d"), place="B/1"), {"content": "d"}, NOW, 5)
+    assert await left.compare("uid", 5, NOW) == (4, 3), "it is elsewhere now"
+
+
+# A process that stood still
+
+
+def item(version: str, readers: access.Access | None = None, *, recurs: bool = False) -> port.Item:
+    return port.Item(
+        source_id="1", version=version, type=pendingtask.Type.WIKI, urn="wiki::1", title=version, text=version,
+        place="A/1", access=readers, recurs=recurs,
+    )  # fmt: skip
+
+
+class Stood:
+    """A process that stands still at one of its writes while its successor works; `fences` are 2 and 3."""
+
+    def __init__(self, database: Any, write: int) -> None:
+        self.rows, self._halting = database[ITEMS], Database(database)
+        self.stored, self.left, self._older = items.Items(database), gone.Gone(database), items.Items(self._halting)
+        self._halting.arm(None, write)
+
+    async def find(self, stored: items.Items, one: port.Item, fence: int, minute: int) -> None:
+        """As a poll does."""
+        if await stored.unknown("uid", [one]):
+            told = {"content": one.version, "access": one.access and one.access.model_dump()}
+            await stored.keep("uid", OWNER, [(one, told)], NOW + timedelta(minutes=minute), fence)
+        else:
+            await stored.found("uid", [one], fence)
+
+    async def known(self, *some: port.Item) -> None:
+        """Found one after another under claim 1, each with its task."""
+        for minute, one in enumerate(some):
+            await self.find(self.stored, one, 1, minute)
+            await self.indexed()
+
+    async def indexed(self) -> list[str]:
+        """Make the tasks that wait; the versions and readers that they have."""
+        found = await self.stored.waiting("uid", 10, NOW)
+        await self.stored.indexed("uid", [(one, f"task-{one.id}-{one.nonce}") for one in found])
+        return [" ".join([one.title, *((one.content["access"] or {}).get("principals") or ())]) for one in found]
+
+    async def outrun(self, one: port.Item, successor: Callable[[], Awaitable[object]]) -> bool:
+        """The older process finds `one` under claim 2; whether it stood still."""
+        work = asyncio.create_task(self.find(self._older, one, 2, 10))
+        frozen = asyncio.create_task(self._halting.frozen.wait())
+        await asyncio.wait({work, frozen}, return_when=asyncio.FIRST_COMPLETED)
+        frozen.cancel()
+        stood = self._halting.frozen.is_set()
+        if stood:
+            await successor()
+        self._halting.thawed.set()
+        await work
+        return stood
+
+    async def current(self) -> list[str]:
+        """The versions that are there and were not followed by another one."""
+        wanted = {"superseded": None, "state": {"$ne": "Gone"}}
+        return sorted([row["title"] async for row in self.rows.find(wanted)])
+
+
+@pytest.mark.parametrize("between", ["a", "ba", "bac"])
+@pytest.mark.parametrize("known", ["a", "ba"])
+@pytest.mark.parametrize("write", range(1, 10))
+async def test_a_version_that_came_back_is_not_the_last_one_after_its_successor_found_another(
+    database: Any, write: int, known: str, between: str
+) -> None:
+    """As the overview of a branch that is forced back and forth."""
+    one = Stood(database, write)
+    named = {name: item(name, recurs=True) for name in "abc"}
+    await one.known(*(named[name] for name in known))
+    made = list[str]()
+
+    async def successor() -> None:
+        for minute, name in enumerate(between, 11):
+            await one.find(one.stored, named[name], 3, minute)
+            made.extend(await one.indexed())
+
+    if not await one.outrun(named["b"], successor):
+        return
+    assert await one.current() == [between[-1]]
+    late = await one.indexed()
+    assert late in ([], [between[-1]]), "the last task is of the last version"
+    assert (made + late)[-1:] in ([], [between[-1]])
+
+
+@pytest.mark.parametrize("write", range(1, 12))
+@pytest.mark.parametrize("last", [None, BOB], ids=["as before", "others"])
+async def test_a_process_that_stood_still_brings_no_readers_of_before(
+    database: Any, write: int, last: access.Access | None
+) -> None:
+    one = Stood(database, write)
+    await one.known(item("a"))
+
+    async def successor() -> None:
+        await one.find(one.stored, item("a", last), 3, 11)
+        await one.indexed()
+
+    if not await one.outrun(item("a", ANN), successor):
+        return
+    assert await one.indexed() == []
+    rows = [row async for row in one.rows.find({"_id": items.key("uid", "1", "a")})]
+    assert [row["access"] for row in rows] == [items.mark(last)]
+
+
+@pytest.mark.parametrize("write", range(1, 10))
+async def test_what_left_its_source_is_not_brought_back_by_a_process_that_stood_still(
+    database: Any, write: int
+) -> None:
+    """It was shown again to that process, and to its successor it was gone again."""
+    one = Stood(database, write)
+    await one.known(item("a"))
+    await database[ITEMS].update_many({}, {"$set": {"state": "Gone", "settled": True, "task": "task"}})
+
+    async def successor() -> None:
+        await one.left.compare("uid", 3, NOW)
+
+    if not await one.outrun(item("a"), successor):
+        return
+    if write <= 4:
+        assert [row.get("returned") async for row in one.rows.find({})] == [None]
+    await one.left.compare("uid", 4, NOW)
+    assert [row.get("returned") async for row in one.rows.find({})] == [None]
+
+
+async def test_a_process_that_stood_still_makes_no_task_of_what_left_or_has_one(database: Any) -> None:
+    stored = items.Items(database)
+    for minute, name in enumerate("abcd"):
+        one = dataclasses.replace(item(name), source_id=name, place=f"A/{name}")
+        await stored.add("uid", OWNER, one, {"content": name}, NOW + timedelta(minutes=minute), 1)
+    waiting = await stored.waiting("uid", 10, NOW)
+    assert [one.title for one in waiting] == ["a", "b", "c", "d"]
+    left, done, again, _ = waiting
+    await database[ITEMS].update_one({"_id": left.id}, {"$set": {"state": counting.GONE}})
+    await stored.indexed("uid", [(done, "task-b")])
+    await database[ITEMS].update_one({"_id": again.id}, {"$set": {"nonce": "later"}})
+    named = [(one, f"task-{one.title}") for one in waiting]
+    assert await stored.indexing(named) == {items.key("uid", "d", "d")}
+    await stored.failed(done, "refused", NOW)
+    states = {row["title"]: row["state"] async for row in database[ITEMS].find({})}
+    assert states == {"a": "Gone", "b": "Indexed", "c": "New", "d": "Indexing"}
+    assert await stored.indexing(named[3:]) == {items.key("uid", "d", "d")}, "after a kill it is repeated"
+
+
+# A count after a kill
+
+
+def poll(server: Forge) -> Any:
+    return test_forges.tracker(server, "Gitea", f"{server.url}/{REPOSITORY}")
+
+
+@pytest.mark.parametrize("batches", range(1, 8))
+async def test_a_comment_that_is_deleted_after_a_kill_leaves(batches: int) -> None:
+    """The host does not time it: it is found by the number of comments, in which those count that the killed poll took
+    into its cursor."""
+    server = forges.GiteaServer()
+    async with server.serving():
+        first, second = server.create("First"), server.create("Second")
+        server.say(first.number, "Deleted later")
+        server.tick(600)
+        store, source = test_forges.Store(), partial(poll, server)
+        assert await store.poll(source()) == 2
+        server.tick(600)
+        assert await store.poll(source()) == 0
+        server.say(second.number, "New")
+        server.tick(600)
+        await store.poll(source(), batches=batches)
+        first.comments.clear()
+        server.say(second.number, "Newer")
+        server.tick(600)
+        await store.poll(source())
+        await store.poll(source())
+        assert "Deleted later" not in store.latest[f"{REPOSITORY}#{first.number}"].text
+        assert "Newer" in store.latest[f"{REPOSITORY}#{second.number}"].text
