@@ -89,15 +89,35 @@ class NoInputs(pydantic.BaseModel):
 class Tool(Protocol):
     """One tool. Its availability follows from the state and the rules, never from what a text asks for."""
 
-    name: str
-    description: str
-    end: bool
-    """Whether the question is answered after it."""
-    inputs: type[pydantic.BaseModel]
-    status: str
-    """What the asker reads while it works."""
-    source: str
-    """The collection that it searches; "" for none."""
+    @property
+    def name(self) -> str:
+        """By which it is chosen."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What the model reads about it."""
+        ...
+
+    @property
+    def end(self) -> bool:
+        """Whether the question is answered after it."""
+        ...
+
+    @property
+    def inputs(self) -> type[pydantic.BaseModel]:
+        """What it takes."""
+        ...
+
+    @property
+    def status(self) -> str:
+        """What the asker reads while it works; "" for nothing."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """The collection that it searches; "" for none."""
+        ...
 
     async def is_tool_available(self, tree_data: TreeData) -> bool:
         """Whether it may be chosen now."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kb import api, metrics
-from kb.agent import environment, orchestrator, tree
+from kb.agent import environment, orchestrator, retrieving, tree
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -37,7 +37,7 @@ class Visual(tree.Chosen):
 
     name = "colqwen_visual_search"
     description = "Visual document search."
-    from kb.agent.retrieving import Query as inputs
+    inputs = retrieving.Query
 
     async def is_tool_available(self, tree_data: tree.TreeData) -> bool:
         return True
