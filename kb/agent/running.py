@@ -127,10 +127,16 @@ class Questions:
             self._open.discard(running)
             raise
         running.put(api.AgentEvent(type="status", message="Looking at the question...", stream=running.stream))
-        running.task = asyncio.create_task(
-            self._work(running, asked, tree, talk, recorder), name=f"agent {running.stream}"
-        )
+        work = self._work(running, asked, tree, talk, recorder)
+        running.task = asyncio.create_task(work, name=f"agent {running.stream}")
+        # Also of a task that is cancelled before it has begun.
+        running.task.add_done_callback(lambda _: self._over(running))
         return running
+
+    @property
+    def count(self) -> int:
+        """Questions that are being answered."""
+        return len(self._open)
 
     def leave(self, running: Running, resume_seconds: float = 0.0) -> None:
         """The reader is gone: everything ends, now or when nobody has come back for so many seconds."""
