@@ -9,6 +9,7 @@ Source: seed 004 "Decision Agent Prompt".
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,7 +79,7 @@ class Decision:
 
 def schema(available: Sequence[Tool]) -> dict[str, Any]:
     """The JSON schema of a decision among these tools."""
-    inputs = [one.inputs.model_json_schema() for one in available]
+    inputs = [_inputs(one.inputs) for one in available]
     unique = list({json.dumps(one, sort_keys=True): one for one in inputs}.values())
     return {
         "type": "object",
@@ -137,8 +138,7 @@ def prompt(tree: TreeData, available: Sequence[Tool], called: Collection[str], c
     """What the model is asked."""
     done = [f"- {name}: {len(seconds)} times" for name, seconds in tree.tasks_completed.items()]
     tools = [
-        f"- {one.name}: {one.description} inputs: {json.dumps(one.inputs.model_json_schema()['properties'])}"
-        for one in available
+        f"- {one.name}: {one.description} inputs: {json.dumps(_inputs(one.inputs)['properties'])}" for one in available
     ]
     errors = [f"- {fence.line(one)}" for one in tree.errors[-MOST_ERRORS:]]
     retrieved = tree.environment.to_llm_context(context_tokens)
@@ -161,6 +161,12 @@ def prompt(tree: TreeData, available: Sequence[Tool], called: Collection[str], c
         ],
         tree,
     )
+
+
+# Made anew it takes longer than everything else about a decision; it never changes.
+@functools.cache
+def _inputs(shape: type[pydantic.BaseModel]) -> dict[str, Any]:
+    return shape.model_json_schema()
 
 
 def _complaint(error: pydantic.ValidationError) -> str:
