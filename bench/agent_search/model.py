@@ -1,12 +1,13 @@
 """A model at the wire that decides wrongly in every way there is: httpx's transport answers as Ollama does.
 
 Everything is drawn from one seed: unknown tools, wrong types, repetitions, nothing, a megabyte, JSON that is none,
-invented quotations, and with `outages` busy backends and answers that break off; and now and then something right, so that runs
-get to every place from which they can go wrong.
+invented quotations, and with `outages` busy backends and answers that break off; and now and then something right, so
+that runs get to every place from which they can go wrong.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import random
@@ -22,9 +23,13 @@ DECIDE = "kb.agent.decide/"
 
 
 class Model(httpx.AsyncBaseTransport):
-    """`calls` counts requests by their prompt's tag, `kinds` what was said."""
+    """With `seconds` it is right, and takes so long for each answer.
 
-    def __init__(self, seed: int, *, outages: bool = False) -> None:
+    `calls` counts requests by their prompt's tag, `kinds` what was said.
+    """
+
+    def __init__(self, seed: int, *, outages: bool = False, seconds: float | None = None) -> None:
+        self._seconds = seconds
         self._decisions = _DECISIONS + _OUTAGES if outages else _DECISIONS
         self._answers = _ANSWERS + _OUTAGES if outages else _ANSWERS
         self._random = random.Random(seed)
@@ -40,6 +45,8 @@ class Model(httpx.AsyncBaseTransport):
         found = re.match(r"\[prompt:(.+?)\]", system)
         tag = found[1] if found else ""
         self.calls[tag] = self.calls.get(tag, 0) + 1
+        if self._seconds is not None:
+            return await self._slowly(tag, body, self._seconds)
         if tag.startswith(DECIDE):
             kind = self._random.choice(self._decisions)
             said = getattr(self, f"_{kind}")(body["format"])
@@ -53,6 +60,15 @@ class Model(httpx.AsyncBaseTransport):
         if isinstance(said, dict) and "tool" in said:
             self._last = text
         return httpx.Response(200, content=_lines(text, whole=kind != "broken_off"))
+
+    async def _slowly(self, tag: str, body: dict[str, Any], seconds: float) -> httpx.Response:
+        """What a good model answers: one search, then the answer."""
+        await asyncio.sleep(seconds)
+        if not tag.startswith(DECIDE):
+            return httpx.Response(200, content=_lines(self._said({}), whole=True))
+        found = "text_response" in body["format"]["properties"]["tool"]["enum"]
+        said = _decision("text_response", {}) if found else _decision("fast_vector_search", {"query": "voltage"})
+        return httpx.Response(200, content=_lines(json.dumps(said), whole=True))
 
     def _right(self, schema: dict[str, Any]) -> dict[str, Any]:
         tool = self._random.choice(schema["properties"]["tool"]["enum"])
@@ -113,10 +129,10 @@ class Model(httpx.AsyncBaseTransport):
         return "The operating voltage of the pump is 230 volts [1]. See also [2]."
 
     def _quoted(self, schema: dict[str, Any]) -> str:
-        return 'It says "the operating voltage of the pump is 230 volts" [1]. And "nobody ever wrote this here" [1].'
+        return 'It says "the operating voltage of the pump is 230 volts" [1]. And "no author ever wrote this here" [1].'
 
     def _invented(self, schema: dict[str, Any]) -> str:
-        return '"Nobody ever wrote this sentence in any document" [7].'
+        return '"No author ever wrote this sentence in any document" [7].'
 
     def _inputs(self, tool: str) -> dict[str, Any]:
         word = self._random.choice(_WORDS) or "voltage"

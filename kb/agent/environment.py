@@ -53,7 +53,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Error:
-    """A failure that the model is told of. One that is not `recoverable` takes the tool away for the rest of the run;
+    """A failure, which the model reads. One that is not `recoverable` takes the tool away for the rest of the run;
     `suggestion` says what to try next."""
 
     message: str

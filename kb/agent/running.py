@@ -1,7 +1,7 @@
 """Questions that the decision agent works on: who reads, who has hung up, and what is kept of them.
 
 A question is a task of its own. Its reader takes events from memory; where the reader allows to be away
-(`resumeSeconds`), they are written to MongoDB too, and any process gives them to whoever comes back. A reader that is
+(`resumeSeconds`), they are written to MongoDB too, and any process gives them to a reader that comes back. One that is
 gone for longer, or did not allow it, ends the task, and with it the call of a model that is under way.
 """
 
@@ -139,7 +139,7 @@ class Questions:
         return len(self._open)
 
     def leave(self, running: Running, resume_seconds: float = 0.0) -> None:
-        """The reader is gone: everything ends, now or when nobody has come back for so many seconds."""
+        """The reader is gone: everything ends, now or when no reader has come back for so many seconds."""
         if running.task is None or running.done:
             return
         if not resume_seconds:

@@ -121,7 +121,7 @@ class Streams(_Rows):
         return bool(changed.matched_count)
 
     async def read(self, viewer: scope.Scope, stream: str, after: int) -> Page:
-        """What comes after the event of that id, as far as it is there; it is noted that somebody reads.
+        """What comes after the event of that id, as far as it is there; the time of the reader is noted.
 
         Raises `kb.errors.NotFound` for a stream that is not the viewer's, `Conflict` where events in between are gone.
         """
@@ -147,7 +147,7 @@ class Streams(_Rows):
         return Page(tuple(found), row["done"], not row["done"] and now - row["aliveAt"] > SILENT)
 
     async def read_at(self, stream: str) -> datetime | None:
-        """When somebody read it last; None where it is no more."""
+        """When a reader was last there; None where it is no more."""
         with mongo.translated():
             row = await self._streams.find_one({"_id": stream}, {"readAt": 1})
         return None if row is None else row["readAt"]

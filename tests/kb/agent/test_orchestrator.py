@@ -250,7 +250,7 @@ async def test_a_quotation_that_is_not_there_is_left_out_and_said_so(
 async def test_an_answer_of_which_nothing_is_left_is_impossible(
     kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:
-    fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: ['"Nobody ever wrote this sentence anywhere" [1].']})
+    fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: ['"No author ever wrote this sentence anywhere" [1].']})
     found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?"))
     assert (found[-1].outcome, rig.text(found)) == ("impossible", "")
 
