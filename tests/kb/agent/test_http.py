@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import itertools
 import json
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from tests.kb.agent.test_orchestrator import MANUAL, SAID, SEARCH, WRITE
 from tests.kb.http import test_access as tokens
 
 pytestmark = pytest.mark.services
-NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "ask" / "client.py"
 
 
 @pytest.fixture
@@ -229,6 +230,56 @@ async def test_a_stream_is_resumed_after_an_id_by_another_process(
                 async with resumed.agent.resume(viewer, stream) as events:
                     await anext(events)
             assert caught.value.code == "not_found"
+
+
+async def test_the_example_prints_the_answer_and_comes_back_by_itself(
+    site: Site, fake: process.Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = importlib.util.spec_from_file_location("ask_example", EXAMPLE)
+    assert spec
+    assert spec.loader
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    question = "What is the operating voltage?"
+    async with over(site) as (_, http):
+        base = str(http.base_url)
+        scripted(fake)
+        assert await asyncio.to_thread(example.main, base, "acme", "shop", question) == 0
+        out, err = capsys.readouterr()
+        assert out.startswith(f"{SAID}\n[1] Pump manual manual::pump")
+        assert "fast_vector_search: User asked factual question" in err
+        broken = Breaking(base)
+        scripted(fake)
+        scope_ = {"clientId": "acme", "projectId": "shop"}
+        found = await asyncio.to_thread(lambda: list(example.events(broken, scope_, question)))
+    assert [one["id"] for one in found] == list(range(1, len(found) + 1))
+    assert (found[-1]["outcome"], broken.asked) == ("answered", 2)
+
+
+class Breaking(httpx.Client):
+    """Its first answer breaks off after two lines."""
+
+    def __init__(self, base: str) -> None:
+        super().__init__(base_url=base, trust_env=False, timeout=60, verify=False)
+        self.asked = 0
+
+    def stream(self, *args: Any, **more: Any) -> Any:
+        self.asked += 1
+        return self._cut(*args, **more) if self.asked == 1 else super().stream(*args, **more)
+
+    @contextmanager
+    def _cut(self, *args: Any, **more: Any) -> Iterator[Any]:
+        with super().stream(*args, **more) as answer:
+            whole = answer.iter_lines
+
+            def lines() -> Iterator[str]:
+                for number, line in enumerate(whole()):
+                    if number == 2:
+                        raise httpx.ReadError("the connection broke")
+                    yield line
+
+            answer.iter_lines = lines  # type: ignore[method-assign]
+            yield answer
 
 
 async def test_a_reader_that_does_not_come_back_ends_the_question(
