@@ -81,6 +81,14 @@ async def test_the_first_example_of_the_seed(
     assert {one["priority"] for one in fake.requests(tag=rig.DECIDE)} == {"1"}
 
 
+async def test_the_rules_of_the_simulator_search_once_and_answer(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("the operating voltage?"))
+    assert [one.tool for one in found if one.type == "decision"] == ["fast_vector_search", "text_response"]
+    assert ("230 volts" in rig.text(found), found[-1].outcome) == (True, "answered")
+
+
 async def test_the_second_example_of_the_seed(
     kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:
