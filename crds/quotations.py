@@ -25,6 +25,7 @@ _BETWEEN = '"“”„«»‚‘’「」『』'  # noqa: RUF001
 _QUOTED = re.compile(rf"[{OPENING}]([^{_BETWEEN}\n]{{10,2000}})[{CLOSING}]")
 _WORD = re.compile(r"[^\W_]+")
 MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
+_MOST_CHARS = 4000
 _OMISSION = re.compile(r"\s*(?:\[\s*(?:\.{3}|…)\s*\]|\.{3,}|…)\s*")
 
 
@@ -138,11 +139,12 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
     """(start, end) of the parts of a text that stand or fall together, without a rest that may go on.
 
     A part ends behind a full stop, its quotation marks and its marks, or at the end of a line, and never between
-    quotation marks; a line's end closes them.
+    quotation marks; a line's end closes them, and so do 4,000 characters.
     """
     start = 0
     for found in _STOP.finditer(text):
-        if found[0] != "\n" and not _closed(text[start : found.end()]):
+        length = found.end() - start
+        if found[0] != "\n" and length <= _MOST_CHARS and not _closed(text[start : found.end()]):
             continue
         yield start, found.end()
         start = found.end()

@@ -77,7 +77,7 @@ async def measure(uri: str, *, at_once: int, rounds: int) -> dict[str, Any]:
                 await server.start_server()
                 begun = time.process_time()
                 try:
-                    taken = await _asked(str(server.make_url("")), at_once, rounds)
+                    taken, plain = await _asked(str(server.make_url("")), at_once, rounds)
                 finally:
                     await questions.close()
                     await server.close()
@@ -85,19 +85,26 @@ async def measure(uri: str, *, at_once: int, rounds: int) -> dict[str, Any]:
     with pymongo.MongoClient[dict[str, object]](uri) as mongodb:
         mongodb.drop_database(database.name)
     spent = 1000 * (time.process_time() - begun) / (at_once * (rounds + 1))
-    cuts = statistics.quantiles(taken, n=100)
     return {
         "atOnce": at_once,
         "questions": len(taken),
         "cpuMillisecondsAQuestion": round(spent, 1),
-        "milliseconds": {"p50": round(cuts[49], 1), "p95": round(cuts[94], 1), "p99": round(cuts[98], 1)},
+        "milliseconds": _quantiles(taken),
+        "ofARequestBesideThatDoesNothing": _quantiles(plain),
     }
 
 
-async def _asked(base: str, at_once: int, rounds: int) -> list[float]:
-    limits = httpx.Limits(max_connections=at_once, max_keepalive_connections=at_once)
+def _quantiles(taken: list[float]) -> dict[str, float]:
+    cuts = statistics.quantiles(taken, n=100)
+    return {"p50": round(cuts[49], 1), "p95": round(cuts[94], 1), "p99": round(cuts[98], 1)}
+
+
+async def _asked(base: str, at_once: int, rounds: int) -> tuple[list[float], list[float]]:
+    """Milliseconds until the first line of each question, and of requests beside them that do nothing."""
+    limits = httpx.Limits(max_connections=at_once + 1, max_keepalive_connections=at_once + 1)
     body = {"scope": _OWNER.model_dump(by_alias=True), "query": "What is the operating voltage of the pump?"}
     taken: list[float] = []
+    plain: list[float] = []
     async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60, limits=limits) as http:
 
         async def one() -> None:
@@ -116,7 +123,16 @@ async def _asked(base: str, at_once: int, rounds: int) -> list[float]:
             for _ in range(rounds + 1):
                 await one()
 
+        async def beside() -> None:
+            while True:
+                begun = time.perf_counter()
+                (await http.get("/healthz")).raise_for_status()
+                plain.append(1000 * (time.perf_counter() - begun))
+                await asyncio.sleep(0.05)
+
+        reference = asyncio.create_task(beside())
         await asyncio.gather(*(asker(number) for number in range(at_once)))
+        reference.cancel()
     # Of each asker the first one; they came before all others.
     taken = taken[at_once:]
-    return taken
+    return taken, plain

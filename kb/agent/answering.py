@@ -9,6 +9,7 @@ Source: seed 004 "TextResponseTool", "SummarizeTool (Auto-trigger)".
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
@@ -79,12 +80,13 @@ class TextResponseTool(Chosen):
     async def _live(self, asked: voice.Messages, tree_data: TreeData) -> AsyncIterator[Given]:
         """As it is written."""
         check = Check(tree_data.environment)
-        async for piece in self._model.stream(asked, tree_data):
-            for one in check.feed(piece):
-                yield one
-            if check.chars > _ANSWER_CHARS:
-                yield Status("The answer is too long and ends here.")
-                break
+        async with contextlib.aclosing(self._model.stream(asked, tree_data)) as pieces:
+            async for piece in pieces:
+                for one in check.feed(piece[: _ANSWER_CHARS - check.chars]):
+                    yield one
+                if check.chars >= _ANSWER_CHARS:
+                    yield Status("The answer is too long and ends here.")
+                    break
         for one in check.end():
             yield one
         if not check.given:

@@ -6,7 +6,7 @@ What others wrote stands between tags and is data (`kb.fence`); the rules alone 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from crds import errors as root
@@ -65,7 +65,7 @@ class Voice:
         """An answer in words, of `most` tokens."""
         return "".join([piece async for piece in self.stream(messages, tree, most=most)])
 
-    async def stream(self, messages: Messages, tree: TreeData, *, most: int | None = None) -> AsyncIterator[str]:
+    async def stream(self, messages: Messages, tree: TreeData, *, most: int | None = None) -> AsyncGenerator[str, None]:
         """The same piece by piece. Once a piece was given, a failure is not repeated."""
         room = answers.room(messages, self._num_ctx)
         for attempt in range(ATTEMPTS):

@@ -293,6 +293,18 @@ async def test_hard_rules_take_tools_and_sources_away_and_decide_what_is_said(
     assert fake.count(tag=rig.ANSWER) == 3
 
 
+async def test_an_answer_without_an_end_ends(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: ['"' + "So it goes on. " * 20_000]})
+    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?"))
+    assert found[-1].outcome == "answered"
+    assert "too long" in str([one.message for one in found if one.type == "status"])
+    assert len(rig.text(found)) <= 100_000
+    [asked] = fake.requests(tag=rig.ANSWER)
+    assert asked["outcome"] in ("finished", "cancelled")
+
+
 async def test_a_store_that_is_away_costs_its_tool_alone(
     kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:
