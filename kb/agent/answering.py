@@ -85,10 +85,12 @@ class TextResponseTool(Chosen):
                 for one in check.feed(piece[: _ANSWER_CHARS - check.chars]):
                     yield one
                 if check.chars >= _ANSWER_CHARS:
-                    yield Status("The answer is too long and ends here.")
+                    tree_data.cut = True
                     break
         for one in check.end():
             yield one
+        if tree_data.cut:
+            yield Status("The answer is cut here: it has the length that an answer may have.")
         if not check.given:
             yield Error("Nothing of the answer stands in the evidence.", False, "Ask for less, or in other words.")
 

@@ -83,6 +83,7 @@ class Voice:
                     ) as pieces:
                         async for one in pieces:
                             tree.tokens += one.prompt_tokens + one.answer_tokens
+                            tree.cut = one.cut
                             if one.text:
                                 begun = True
                                 yield one.text
