@@ -130,6 +130,27 @@ class Metrics:
             "jervis_kb_tool_calls", "Calls of tools by tool and outcome (ok, or the error's code).",
             ("tool", "outcome"), registry=registry,
         )  # fmt: skip
+        self.agent_questions = Counter(
+            "jervis_kb_agent_questions",
+            "Questions to the decision agent by outcome (answered, impossible, failed, cancelled).",
+            ("outcome",), registry=registry,
+        )  # fmt: skip
+        self.agent_running = Gauge(
+            "jervis_kb_agent_running", "Questions that the decision agent works on.", registry=registry
+        )
+        self.agent_decisions = Counter(
+            "jervis_kb_agent_decisions",
+            "Answers of the decision model: chosen, repaired, invalid, repeated, unusable.",
+            ("outcome",), registry=registry,
+        )  # fmt: skip
+        self.agent_tools = Counter(
+            "jervis_kb_agent_tool_calls", "Calls of the decision agent's tools by outcome (ok, error).",
+            ("tool", "outcome"), registry=registry,
+        )  # fmt: skip
+        self.agent_quotes = Counter(
+            "jervis_kb_agent_dropped_quotes", "Sentences of answers that were left out, by what is wrong.",
+            ("verdict",), registry=registry,
+        )  # fmt: skip
         self.erasures = Gauge("jervis_kb_running_erasures", "Scopes that are being erased.", registry=registry)
         self.erased = Counter(
             "jervis_kb_erased_documents", "Documents deleted because their scope was erased.", registry=registry

@@ -24,15 +24,19 @@ from crds import errors, grants, keyring, runtoken, spans
 from kb import api, assembly, metrics, mongo, records, settings, sqlite, workers
 from kb import errors as kb_errors
 from kb.access import audit, rates
+from kb.agent import answering, orchestrator, retrieving, running, tree, voice
+from kb.agent import store as agent_store
 from kb.aliases import mongo as aliases_mongo
 from kb.code import analyst, asking
 from kb.code import book as code_book
 from kb.code import history as code_history
 from kb.content import mongo as content_mongo
+from kb.erasure import closed
 from kb.graph import sqlite as graph_sqlite
 from kb.graph import store as graph
 from kb.http import (
     access,
+    agentic,
     app,
     atomic,
     code,
@@ -196,6 +200,9 @@ async def _built(
         more += looking.routes()
         asks = asking.Asking(known_code, analysts)
         more += code.Code(asks, code_history.History(asks, graph_store)).routes()
+        questions = _agent(config, router, finder, graph_store, names, asks, known_code, database, shut, meters)
+        stack.push_async_callback(questions.close)
+        more += agentic.Agentic(questions).routes()
         more += atomic.Searching(looking, rules_mongo.Rules(database, _now), meters).routes()
         if config.mode == "read":
             checker = check.Checker(graph_store, vector_store, assembly.working(kept))
@@ -301,6 +308,54 @@ def _reranker(config: settings.Settings, router: router_client.Client, meters: m
         candidates=config.rerank_candidates,
         seconds=config.rerank_seconds,
         chars=config.rerank_chars,
+    )
+
+
+def _agent(
+    config: settings.Settings,
+    router: router_client.Client,
+    finder: search.Search,
+    graph_store: graph.Store,
+    names: aliases_mongo.Registry,
+    asks: asking.Asking,
+    known_code: code_book.Book,
+    database: mongo.Database,
+    shut: closed.Closed,
+    meters: metrics.Metrics,
+) -> running.Questions:
+    model = voice.Voice(router, config.decision_model, asyncio.sleep, num_ctx=config.decision_num_ctx)
+    tools: list[tree.Tool] = [
+        retrieving.FastVectorSearchTool(finder, limit=config.agent_hits),
+        retrieving.GraphExploreTool(graph_store, names),
+        retrieving.CodeSearchTool(asks, known_code),
+        retrieving.RulesTool(),
+        answering.TextResponseTool(model, context_tokens=config.agent_answer_tokens),
+        answering.SummarizeTool(
+            model,
+            threshold=config.agent_summarize_tokens,
+            summary_tokens=config.agent_summary_tokens,
+            context_tokens=config.agent_context_tokens,
+        ),
+    ]
+    limits = orchestrator.Limits(
+        config.agent_iterations, config.agent_tokens, config.agent_context_tokens, config.agent_enough
+    )
+
+    def fresh_id() -> str:
+        return uuid.uuid4().hex
+
+    life = timedelta(seconds=config.agent_stream_seconds)
+    days = timedelta(days=config.agent_days)
+    return running.Questions(
+        orchestrator.AgentOrchestrator(tools, model, meters, time.monotonic, limits=limits),
+        rules_mongo.Rules(database, _now),
+        agent_store.Streams(database, _now, shut, life=life),
+        agent_store.Conversations(database, _now, shut, fresh_id, life=days),
+        meters,
+        _now,
+        fresh_id,
+        asyncio.sleep,
+        bounds=running.Bounds(config.agent_seconds, config.agent_parallel, config.agent_answer_tokens),
     )
 
 

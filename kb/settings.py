@@ -143,6 +143,28 @@ class Settings(BaseSettings):
     # Characters of each candidate that it reads: a longer text than its window is an error of some servers.
     rerank_chars: int = Field(default=2000, ge=100)
 
+    # The model that chooses the decision agent's tools and writes its answers, and its window; not set: the backend's.
+    decision_model: str = "gpt-oss:120b"
+    decision_num_ctx: int | None = Field(default=None, ge=512)
+    # Passages of one search of the agent, and tokens of what it found: in a decision, in the answer, of a summary, and
+    # from how many on a summary is made (seed 004).
+    agent_hits: int = Field(default=5, ge=1, le=50)
+    agent_context_tokens: int = Field(default=10_000, ge=500, le=200_000)
+    agent_answer_tokens: int = Field(default=8_000, ge=500, le=200_000)
+    agent_summary_tokens: int = Field(default=5_000, ge=100, le=20_000)
+    agent_summarize_tokens: int = Field(default=50_000, ge=1_000)
+    # Bounds of one question: rounds, tokens that the model reads and writes, seconds.
+    agent_iterations: int = Field(default=10, ge=1, le=50)
+    agent_tokens: int = Field(default=200_000, ge=1_000)
+    agent_seconds: float = Field(default=600.0, gt=0)
+    # Share of a question's words in what was found with which the agent answers at once; 0: the model alone decides.
+    agent_enough: float = Field(default=0.0, ge=0, le=1)
+    # Questions of this process that agents work on at once; half of them for one client.
+    agent_parallel: int = Field(default=200, ge=1, le=10_000)
+    # How long a conversation is kept after its last turn, and the events of a stream after the last one.
+    agent_days: float = Field(default=7.0, gt=0)
+    agent_stream_seconds: float = Field(default=600.0, gt=0)
+
     # Web pages that may call /mcp, by their origins (https://agent.example.com); programs send none and always may.
     mcp_origins: list[str] = Field(default_factory=list)
     # Seconds that a tool of an agent may take; then the agent is answered that it may try again.

@@ -19,9 +19,9 @@ from __future__ import annotations
 import json
 import math
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,27 +192,46 @@ class Client:
         `num_predict` is the most tokens that the answer may have: a longer one is cut there. `tools` are what the model
         may call, as Ollama's `tools` has them; a model that cannot is Rejected.
         """
-        body: dict[str, Any] = {"model": model, "messages": list(messages), "stream": True}
+        body = _chat(model, messages, num_ctx, num_predict)
         if format_schema is not None:
             body["format"] = format_schema
         if tools:
             body["tools"] = list(tools)
-        options = {"num_ctx": num_ctx, "num_predict": num_predict}
-        if given := {name: value for name, value in options.items() if value is not None}:
-            body["options"] = given
         pieces: list[str] = []
         calls: list[ToolCall] = []
+        async for one in self._pieces(model, priority, body):
+            pieces.append(one.text)
+            calls += one.calls
+        return replace(one, text="".join(pieces), calls=tuple(calls))
+
+    def stream(
+        self,
+        model: str,
+        messages: Sequence[Mapping[str, Any]],
+        priority: priority.Priority,
+        num_ctx: int | None = None,
+        num_predict: int | None = None,
+    ) -> AsyncGenerator[Reply, None]:
+        """The same answer piece by piece, as the model writes it; the last piece alone has counts and `cut`. A caller
+        that takes no more of them hangs up by closing the generator."""
+        return self._pieces(model, priority, _chat(model, messages, num_ctx, num_predict))
+
+    async def _pieces(
+        self, model: str, priority: priority.Priority, body: Mapping[str, Any]
+    ) -> AsyncGenerator[Reply, None]:
+        """At least one, the last of which ends the answer."""
         async with self._post("/api/chat", model, priority, body) as response:
             async for line in response.aiter_lines():
                 if not line.strip():
                     continue
                 record = _record(line, model)
-                pieces.append(record.get("message", {}).get("content") or "")
-                calls += _calls(record)
+                text, calls = record.get("message", {}).get("content") or "", tuple(_calls(record))
                 if record.get("done"):
                     spent = _count(record, "prompt_eval_count"), _count(record, "eval_count")
                     cut, name = record.get("done_reason") == "length", record.get("model")
-                    return Reply("".join(pieces), *spent, tuple(calls), cut, name if isinstance(name, str) else "")
+                    yield Reply(text, *spent, calls, cut, name if isinstance(name, str) else "")
+                    return
+                yield Reply(text, calls=calls)
         raise Unavailable(f"The answer of model {model!r} broke off before its end.")
 
     async def embed(self, model: str, texts: Sequence[str], priority: priority.Priority) -> list[list[float]]:
@@ -311,6 +330,16 @@ class Client:
             raise Unavailable(f"The router at {self._shown} did not answer in time: {error!r}.") from error
         except httpx.HTTPError as error:
             raise Unavailable(f"The connection to the router at {self._shown} failed: {error!r}.") from error
+
+
+def _chat(
+    model: str, messages: Sequence[Mapping[str, Any]], num_ctx: int | None, num_predict: int | None
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": model, "messages": list(messages), "stream": True}
+    options = {"num_ctx": num_ctx, "num_predict": num_predict}
+    if given := {name: value for name, value in options.items() if value is not None}:
+        body["options"] = given
+    return body
 
 
 def _written(body: BaseModel) -> bytes:

@@ -13,11 +13,11 @@ from rich import console, progress, table
 
 from cli import __main__ as tasks
 from cli import codes, errors, printable
-from cli.knowledge import access, code, documents, erase, folder, ingest, registry, reindex
+from cli.knowledge import access, answer, code, documents, erase, folder, ingest, registry, reindex
 from cli.output import Format, Output
 from cli.views import table as views
 from crds import errors as root
-from crds import priority
+from crds import priority, scope
 from kb import api, client
 
 
@@ -93,13 +93,40 @@ def ask(
             "--as", metavar="PRINCIPAL", help="Only what the sources show to user:NAME or group:NAME; may be repeated."
         ),
     ] = None,
-    results: Annotated[int, typer.Option("--results", "-n", min=1, max=100, help="Largest number of results.")] = 5,
+    results: Annotated[
+        int | None, typer.Option("--results", "-n", min=1, max=100, help="Largest number of results. [default: 5]")
+    ] = None,
+    answered: Annotated[
+        bool, typer.Option("--answer", help="Have the decision agent write an answer, and draw its steps.")
+    ] = False,
+    conversation: Annotated[
+        str, typer.Option(help="With --answer: name of a conversation that remembers question and answer.")
+    ] = "",
+    repository: Annotated[str, typer.Option(help="With --answer: only code of this repository (org/name).")] = "",
     output: Annotated[Format, typer.Option("--output", "-o", help="Output format.")] = Format.TABLE,
     url: access.Url = access.URL,
     token: access.Token = "",
 ) -> None:
-    """Evidence for a question, best first."""
-    given: dict[str, Any] = {"query": question, "max_results": results, "kinds": kinds or None}
+    """Evidence for a question, best first; with --answer an answer that quotes it."""
+    if answered:
+        narrowed = [kinds, as_of, metadata, results]
+        if any(one is not None for one in narrowed):
+            raise errors.Unusable(
+                "--kind, --as-of, --metadata and --results narrow evidence, and no answer.",
+                field="--answer",
+                remedy="Leave them out, or leave --answer out.",
+            )
+        _answer(question, access.where(owner, project, group), conversation, repository, principals, output, url, token)
+        return
+    if conversation or repository:
+        raise errors.Unusable(
+            "--conversation and --repository need --answer.", field="--answer", remedy="Add --answer."
+        )
+    given: dict[str, Any] = {
+        "query": question,
+        "max_results": 5 if results is None else results,
+        "kinds": kinds or None,
+    }
     given["metadata"] = _metadata(metadata or []) or None
     try:
         moment = datetime.fromisoformat(as_of) if as_of else None
@@ -114,6 +141,34 @@ def ask(
         url, token, lambda api: api.retrieve(asked, urgency=priority.Priority.P1), principals=principals or ()
     )
     Output(output).show(found.model_dump(mode="json", by_alias=True), _drawn(found))
+
+
+def _answer(
+    question: str,
+    where: scope.Scope,
+    conversation: str,
+    repository: str,
+    principals: Sequence[str] | None,
+    output: Format,
+    url: str,
+    token: str,
+) -> None:
+    try:
+        asked = api.AgenticSearch(scope=where, query=question, conversation=conversation or None, repository=repository)
+    except ValueError as error:
+        raise errors.Unusable(
+            f"The question cannot be asked like this: {access.first(error)}.",
+            field="QUESTION",
+            remedy="Name a conversation by letters, digits, _ and -.",
+        ) from error
+    status = access.through(
+        url,
+        token,
+        lambda kb: answer.run(kb, asked, lines=output is not Format.TABLE),
+        principals=principals or (),
+    )
+    if status:
+        raise typer.Exit(status)
 
 
 def forget(

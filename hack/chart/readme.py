@@ -46,6 +46,7 @@ COMPUTED = {
     "models.numCtx.orchestrator": _BACKEND,
     "models.numCtx.qualifier": _BACKEND,
     "models.numCtx.fast": _BACKEND,
+    "models.numCtx.decision": _BACKEND,
     "models.numCtx.vision": _BACKEND,
     "kb.settings.weaviateEf": _WEAVIATE,
     "kb.settings.weaviateEfConstruction": _WEAVIATE,

@@ -7,7 +7,8 @@ Rejected    (Permanent)     the request is wrong, or the service has a bug: aski
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -144,6 +145,43 @@ class Transport:
                 return await self._once(method, path, params, headers, content, urgency)
         raise AssertionError("the loop returns or raises")
 
+    @asynccontextmanager
+    async def lines(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: pydantic.BaseModel | None = None,
+        params: Mapping[str, str | list[str]] | None = None,
+        urgency: priority.Priority | None = None,
+    ) -> AsyncIterator[AsyncIterator[str]]:
+        """The lines of a streamed answer as they come, blank ones left out; to leave the `async with` hangs up.
+
+        It is asked for once. Raises what `send` raises, also while lines are read.
+        """
+        content = None if body is None else body.model_dump_json(by_alias=True, exclude_none=True).encode()
+        headers = {} if content is None else {"Content-Type": "application/json"}
+        with self._translated():
+            async with self._http.stream(
+                method,
+                self._base + path,
+                params=params,
+                headers=self._own(urgency) | headers,
+                content=content,
+                timeout=self._timeout(urgency),
+            ) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise _refusal(response)
+
+                async def found() -> AsyncIterator[str]:
+                    with self._translated():
+                        async for line in response.aiter_lines():
+                            if line.strip():
+                                yield line
+
+                yield found()
+
     async def _once(
         self,
         method: str,
@@ -153,22 +191,38 @@ class Transport:
         content: bytes | None,
         urgency: priority.Priority | None,
     ) -> httpx.Response:
-        token = self._token()
-        own = self._as | ({"Authorization": f"Bearer {token}"} if token else {})
-        timeout = self._http.timeout
-        if urgency is not None:
-            own[priority.HEADER] = str(int(urgency))
-            if self._patient:
-                timeout = httpx.Timeout(priority.SILENCE[urgency] + _BESIDE, connect=_CONNECT)
-        try:
+        with self._translated():
             response = await self._http.request(
                 method,
                 self._base + path,
                 params=params,
-                headers=own | dict(headers or {}),
+                headers=self._own(urgency) | dict(headers or {}),
                 content=content,
-                timeout=timeout,
+                timeout=self._timeout(urgency),
             )
+        # httpx's stream refers back to its response: a cycle that would keep each call's document until the next
+        # collection. All of it has been read.
+        response.stream = _READ
+        if response.is_success:
+            return response
+        raise _refusal(response)
+
+    def _own(self, urgency: priority.Priority | None) -> dict[str, str]:
+        """The headers of every call."""
+        token = self._token()
+        own = self._as | ({"Authorization": f"Bearer {token}"} if token else {})
+        return own if urgency is None else own | {priority.HEADER: str(int(urgency))}
+
+    def _timeout(self, urgency: priority.Priority | None) -> httpx.Timeout:
+        if urgency is None or not self._patient:
+            return self._http.timeout
+        return httpx.Timeout(priority.SILENCE[urgency] + _BESIDE, connect=_CONNECT)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Give httpx's errors our names."""
+        try:
+            yield
         except httpx.TimeoutException as error:
             raise Unavailable(f"the knowledge base did not answer in time ({type(error).__name__})") from error
         except (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ProxyError) as error:
@@ -179,12 +233,6 @@ class Transport:
                 field="baseUrl",
                 remedy="Give an http:// or https:// URL with a host.",
             ) from error
-        # httpx's stream refers back to its response: a cycle that would keep each call's document until the next
-        # collection. All of it has been read.
-        response.stream = _READ
-        if response.is_success:
-            return response
-        raise _refusal(response)
 
 
 def based(on: api.Observation | None) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from crds import leftovers, scope
 from kb import mongo
+from kb.agent import store as agent
 from kb.aliases import mongo as aliases
 from kb.analyze import queries
 from kb.code import book as code
@@ -61,6 +62,9 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
         "conversations": Collection(database, leftovers.CHAT),
         "conversationSummaries": Collection(database, leftovers.CHAT_SUMMARIES),
         "orchestratorContext": Collection(database, leftovers.CONTEXT),
+        "agentStreams": Collection(database, agent.STREAMS),
+        "agentEvents": Collection(database, agent.EVENTS),
+        "agentConversations": Collection(database, agent.CONVERSATIONS),
         "sessionEntries": Collection(database, session.COLLECTION, _sessions),
     }
 

@@ -34,6 +34,7 @@ _QUESTIONS = (
     "/api/v1/chunks/",
     "/api/v1/graph/",
     "/api/v1/code/",
+    "/api/v1/agentic_search",
     f"{TOOLS}searchHybrid",
 )
 # https://www.w3.org/TR/trace-context/ (traceparent)
@@ -47,6 +48,7 @@ _SEEN = (
     "/api/v1/chunks",
     "/api/v1/graph/",
     "/api/v1/code/",
+    "/api/v1/agentic_search",
     f"{TOOLS}searchHybrid",
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from crds import quotations
 from orchestrator_job import pack
 
 MARK = "[unconfirmed]"
@@ -15,8 +16,6 @@ _LEAST_WORDS = 4
 _SHARE = 0.6
 """Share of a statement's longer words that its support has."""
 _LONG = 4
-_QUOTED_WORDS = 4
-"""Fewer words in quotation marks are a name, no quotation."""
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _BRACKETED = re.compile(r"[ \t]*\[[^\[\]\n]*\]")
@@ -24,7 +23,6 @@ _BULLET = re.compile(r"^[ \t]*(?:[-*•#>|]+|\d{1,3}[.)])[ \t]*")
 _END = re.compile(r"(?<=[.!?。？！])\s+")  # noqa: RUF001
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
-_QUOTED = re.compile(r"[\"“„«»‚‘]([^\"“”„«»‚‘’\n]{10,2000})[\"”“»«’‘]")  # noqa: RUF001
 
 
 def statements(text: str) -> list[str]:
@@ -66,20 +64,15 @@ def marked(answer: str, unconfirmed: Iterable[str]) -> str:
 
 def misquoted(answer: str, items: Sequence[pack.Item], others: Iterable[str] = ()) -> list[str]:
     """Texts in quotation marks, of four words and more, that stand neither in the evidence nor in `others`."""
-    sources = [_plain(text) for text in (*(item.content for item in items), *others)]
-    quoted = [text for text in _QUOTED.findall(answer) if len(_WORD.findall(text)) >= _QUOTED_WORDS]
-    return [text for text in quoted if not any(_plain(text).rstrip(" .,…") in source for source in sources)]
+    sources = [quotations.plain(text) for text in (*(item.content for item in items), *others)]
+    return [text for text in quotations.quoted(answer) if not quotations.within(text, sources)]
 
 
 def unquoted(answer: str, wrong: Iterable[str]) -> str:
     """The answer without the quotation marks around these texts."""
     for text in wrong:
-        answer = re.sub(rf"[\"“„«»‚‘]({re.escape(text)})[\"”“»«’‘]", r"\1", answer)  # noqa: RUF001
+        answer = re.sub(rf"[{quotations.OPENING}]({re.escape(text)})[{quotations.CLOSING}]", r"\1", answer)
     return answer
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split()).casefold()
 
 
 def _words(text: str) -> set[str]:

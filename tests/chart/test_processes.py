@@ -45,7 +45,7 @@ EVERYTHING = (
     "--set", "operator.noticeMailSecret.name=mail",
     "--set", "arangodb.url=http://graph:8529,arangodb.existingSecret.name=graph",
     "--set", "models.numCtx.orchestrator=32768,models.numCtx.qualifier=16384,models.numCtx.vision=8192",
-    "--set", "models.fast=qwen2.5:1.5b,models.numCtx.fast=4096",
+    "--set", "models.fast=qwen2.5:1.5b,models.numCtx.fast=4096,models.numCtx.decision=16384",
     "--set", "models.embeddingBefore=nomic-embed-text,models.embeddingBeforeInstruction=Find: ",
 )  # fmt: skip
 

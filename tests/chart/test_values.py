@@ -71,6 +71,8 @@ REFUSED = [
     ("models.numCtx.planner=16384", "models.numCtx.planner"),
     ("models.fast=two words", "fast"),
     ("models.numCtx.fast=1024", "models.numCtx.fast"),
+    ("models.decision=two words", "decision"),
+    ("models.numCtx.decision=4096", "models.numCtx.decision"),
     ("models.numCtx.smart=4096", "smart"),
     (
         "gpuBackends[0].name=gpu-0,gpuBackends[0].url=http://gpu:11434,gpuBackends[0].modelSets[0].name=a,"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ import pytest
 from crds import leftovers, scope
 from crds.priority import Priority
 from kb import api, client, errors, metrics, mongo
+from kb.agent import store as agent
+from kb.agent import tree as agent_tree
 from kb.aliases import mongo as aliases_mongo
 from kb.content import mongo as content_mongo
-from kb.erasure import book, eraser, holdings, places, watch
+from kb.erasure import book, closed, eraser, holdings, places, watch
 from kb.ingest import turns
 from router import client as router_client
 from tests.kb import clock as clocks
@@ -139,6 +142,15 @@ async def talk(database: mongo.Database, owner: scope.Scope) -> None:
         await database[collection].insert_one(said)
 
 
+async def ask_agent(database: mongo.Database, owner: scope.Scope) -> None:
+    """What the decision agent keeps of a question in a conversation, whose stream can be resumed."""
+    clock, shut, life = clocks.Clock(), closed.Closed(), timedelta(days=7)
+    talks = agent.Conversations(database, clock, shut, lambda: f"turn {owner}", life=life)
+    assert await talks.add(owner, await talks.open(owner, "talk-1"), agent_tree.Turn("question", "secret"))
+    recorder = await agent.Streams(database, clock, shut, life=life).open(f"stream {owner}", owner)
+    assert await recorder.write([api.AgentEvent(id=1, type="token", content="secret")], done=True)
+
+
 async def of_tasks(database: mongo.Database, owner: scope.Scope) -> int:
     """How many documents there are of these."""
     mine = {"$in": [f"{uid} {owner}" for uid in ("archived", "running", "qualified")]}
@@ -166,6 +178,8 @@ async def owned(kb: world.ObservedState, database: mongo.Database, owner: scope.
     }
     for collection in ("clientProjectRules", "entityTypes", "linkPatterns", "graph_entity_registry", *_TALK):
         found[collection] = await database[collection].count_documents(names)
+    for collection in (agent.STREAMS, agent.EVENTS, agent.CONVERSATIONS):
+        found[collection] = await database[collection].count_documents(leftovers.session_owner(owner))
     found["tasks"] = await of_tasks(database, owner)
     return found
 
@@ -191,6 +205,7 @@ async def test_erased_equals_never_told(
             if not owner.is_global:
                 await keep_tasks(database, owner)
             await talk(database, owner)
+            await ask_agent(database, owner)
         before = {owner: await owned(kb, database, owner) for owner in OWNERS}
         said = await kb_client.erasing.ask(where, "jana")
         assert (said.state, said.requested_by, said.scope) == ("Running", "jana", where)

@@ -126,6 +126,12 @@ containers:
         value: {{ int64 . | quote }}
       {{- end }}
       {{- end }}
+      - name: JERVIS_KB_DECISION_MODEL
+        value: {{ $values.models.decision | quote }}
+      {{- with $windows.decision }}
+      - name: JERVIS_KB_DECISION_NUM_CTX
+        value: {{ int64 . | quote }}
+      {{- end }}
       {{- with $windows.vision }}
       - name: JERVIS_KB_VISION_NUM_CTX
         value: {{ int64 . | quote }}

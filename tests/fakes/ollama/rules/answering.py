@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.fakes.ollama.protocol import request
 from tests.fakes.ollama.rules import (
+    deciding,
     delegating,
     extract,
     fitting,
@@ -55,6 +56,10 @@ def _by_tag(asked: prompt.Prompt, embed: respond.Embed) -> dict[str, Any]:
             return qualify.answer(asked)
         case "kb.link/v1":
             return link.answer(asked)
+        case "kb.agent.decide/v1":
+            return deciding.decide(asked)
+        case "kb.agent.answer/v1" | "kb.agent.summary/v1":
+            return deciding.answer(asked)
         case "job.plan/v1":
             return plan.answer(asked)
         case "job.plan_delegations/v1":

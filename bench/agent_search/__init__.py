@@ -1,0 +1,1 @@
+"""What the decision agent does when its model decides wrongly."""

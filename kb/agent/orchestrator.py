@@ -1,0 +1,344 @@
+"""The loop of the decision agent: gate, automatic tools, decision, tool, until the question is answered.
+
+    gate -> (enough or stuck) -> text_response -> complete
+         -> decision -> tool -> environment -> gate ...
+         -> nothing can help -> error -> complete, impossible
+
+Before each round a gate asks whether it is enough, by what the program knows: how much of the question the evidence
+covers, whether the last rounds found anything new, and what was spent. The model's own word on that is part of its
+decision (`enough`). A call that was made before is refused; at the second one the run is stuck.
+
+Source: seed 004 "Information Flow Diagram".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from crds import errors as root
+from crds import quotations
+from kb import api, metrics
+from kb.agent import decision, voice
+from kb.agent.environment import Error, Result
+from kb.agent.tree import Dropped, Given, Status, Token, Tool, TreeData
+from kb.retrieve import sufficiency
+
+ANSWER = "text_response"
+_BESIDE = frozenset({ANSWER, "summarize", "rules"})
+"""Tools that find nothing new in the knowledge base."""
+REPEATS = 2
+"""At so many calls that were made before the run is stuck."""
+IDLE = 3
+"""Rounds in a row that find nothing new."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`iterations`: rounds of one question. `tokens`: read and written by the model, after which it answers.
+    `context_tokens`: of the environment in a decision. `enough`: the share of the question's words in what was found
+    with which it answers without another decision; 0: the model alone says when it is enough."""
+
+    iterations: int = 10
+    tokens: int = 200_000
+    context_tokens: int = 10_000
+    enough: float = 0.0
+
+
+class Verdict(enum.Enum):
+    """Of the gate."""
+
+    GO_ON = "go on"
+    ANSWER = "answer"
+    IMPOSSIBLE = "impossible"
+
+
+@dataclass
+class Course:
+    """How a run has gone so far. `called` are calls, `broken` the tools that were taken away, with the reason."""
+
+    called: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
+    repeats: int = 0
+    idle: int = 0
+    ending: str = ""
+    """Why the answer follows in any case."""
+
+
+def gate(tree: TreeData, available: Sequence[str], course: Course, limits: Limits) -> tuple[Verdict, str]:
+    """Whether what was found is enough, or nothing more can be found; and why."""
+    can_answer = ANSWER in available
+    why = course.ending
+    if not why and tree.tokens >= limits.tokens:
+        why = f"the model has read and written {tree.tokens} tokens, and {limits.tokens} are allowed"
+    if not why and course.repeats >= REPEATS:
+        why = "the same call was chosen again and again"
+    if not why and course.idle >= IDLE:
+        why = f"{IDLE} rounds in a row found nothing new"
+    if not why and not set(available) - _BESIDE:
+        why = "no tool can find more"
+        # Without a tool that searches the rules may still be asked for.
+        if not can_answer and "rules" in available:
+            return Verdict.GO_ON, ""
+    if why:
+        return (Verdict.ANSWER, f"Answering now: {why}.") if can_answer else (Verdict.IMPOSSIBLE, _cannot(why, course))
+    if can_answer and limits.enough:
+        covered = sufficiency.coverage(tree.user_prompt, tree.environment.texts())
+        if covered >= limits.enough:
+            return Verdict.ANSWER, f"What was found covers {covered:.0%} of the question."
+    return Verdict.GO_ON, ""
+
+
+class AgentOrchestrator:
+    """Answers one question at a time for each call of `run`. `monotonic` gives seconds."""
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        model: voice.Voice,
+        meters: metrics.Metrics,
+        monotonic: Callable[[], float],
+        *,
+        limits: Limits | None = None,
+    ) -> None:
+        self._tools = {one.name: one for one in tools}
+        self._model = model
+        self._meters = meters
+        self._monotonic = monotonic
+        self.limits = limits or Limits()
+
+    async def run(self, tree: TreeData, *, iterations: int | None = None) -> AsyncIterator[api.AgentEvent]:
+        """The events of a question; the last one is `complete`. Errors of Jervis become events."""
+        course = Course()
+        tree.collection_names = [one.source for one in self._tools.values() if one.source]
+        most = min(iterations or self.limits.iterations, self.limits.iterations)
+        try:
+            for _ in range(most):
+                async for event in self._automatic(tree, course):
+                    yield event
+                available = await self._available(tree, course)
+                verdict, why = gate(tree, list(available), course, self.limits)
+                if verdict is Verdict.IMPOSSIBLE:
+                    for event in _impossible(why):
+                        yield event
+                    return
+                if verdict is Verdict.ANSWER:
+                    break
+                chosen: list[decision.Decision] = []
+                async for event in self._decide(tree, available, course, chosen):
+                    yield event
+                if not chosen:
+                    # The same call again; the gate decides.
+                    continue
+                made = chosen[0]
+                if made.impossible:
+                    for event in _impossible(made.reasoning):
+                        yield event
+                    return
+                yield _decided(made.tool, made.reasoning)
+                if made.tool == ANSWER:
+                    why = ""
+                    break
+                course.called[made.call] = f"{made.tool} {dict(made.inputs)}"[:300]
+                if made.should_end:
+                    course.ending = "the last decision was to end"
+                async for event in self._execute(self._tools[made.tool], dict(made.inputs), tree, course):
+                    yield event
+            else:
+                why = f"Answering now: {most} rounds are over."
+            async for event in self._answered(tree, course, why):
+                yield event
+        except decision.Unusable as error:
+            self._meters.agent_decisions.labels("unusable").inc()
+            for event in _impossible(error.message):
+                yield event
+        except root.JervisError as error:
+            message, _, remedy = voice.failure(error)
+            yield _failed(message, recoverable=isinstance(error, root.Operational), suggestion=remedy)
+            yield api.AgentEvent(type="complete", outcome="failed", reason=message)
+
+    async def _available(self, tree: TreeData, course: Course) -> dict[str, Tool]:
+        return {
+            name: tool
+            for name, tool in self._tools.items()
+            if name not in course.broken and await tool.is_tool_available(tree)
+        }
+
+    async def _automatic(self, tree: TreeData, course: Course) -> AsyncIterator[api.AgentEvent]:
+        """Tools that run without being chosen."""
+        for tool in self._tools.values():
+            if tool.name in course.broken or not await tool.is_tool_available(tree):
+                continue
+            runs, inputs = await tool.run_if_true(tree)
+            if runs:
+                yield _decided(tool.name, "It runs by itself.")
+                idle = course.idle
+                async for event in self._execute(tool, inputs, tree, course):
+                    yield event
+                course.idle = idle
+
+    async def _decide(
+        self, tree: TreeData, available: dict[str, Tool], course: Course, chosen: list[decision.Decision]
+    ) -> AsyncIterator[api.AgentEvent]:
+        """Puts the model's choice into `chosen`, or nothing where it chose the same again. Raises `Unusable`."""
+        offered = list(available.values())
+        listed = list(course.called.values())
+        first = decision.prompt(tree, offered, listed, self.limits.context_tokens)
+        messages, why = list(first), ""
+        for attempt in range(decision.ATTEMPTS):
+            text = await self._model.structured(messages, tree, decision.schema(offered))
+            try:
+                made = decision.parse(text, offered, course.called)
+            except decision.Repeated as error:
+                course.repeats += 1
+                self._meters.agent_decisions.labels("repeated").inc()
+                tree.errors.append(str(error))
+                yield _failed(str(error), recoverable=True, suggestion="Another tool or other inputs.")
+                if course.repeats >= REPEATS:
+                    return
+                # Not once more in this round; where there is nothing else, the gate decides.
+                offered = [one for one in offered if one.name != error.decision.tool]
+                if not offered:
+                    course.repeats = REPEATS
+                    return
+                why = str(error)
+            except ValueError as error:
+                self._meters.agent_decisions.labels("invalid").inc()
+                why = str(error)
+            else:
+                self._meters.agent_decisions.labels("chosen" if attempt == 0 else "repaired").inc()
+                chosen.append(made)
+                return
+            messages = [
+                *first,
+                {"role": "assistant", "content": text[:4000]},
+                {"role": "user", "content": f"That is not valid: {why}. Answer again, with JSON only."},
+            ]
+        raise decision.Unusable(
+            f"Cannot complete: the model made no valid decision in {decision.ATTEMPTS} attempts: {why}"
+        )
+
+    async def _execute(
+        self, tool: Tool, inputs: dict[str, Any], tree: TreeData, course: Course
+    ) -> AsyncIterator[api.AgentEvent]:
+        """One call of a tool, whose failures are for the model."""
+        if tool.status:
+            yield api.AgentEvent(type="status", message=tool.status)
+        new, failed, begun = 0, False, self._monotonic()
+        try:
+            async for one in self._work(tool, inputs, tree):
+                if isinstance(one, Result):
+                    new += tree.environment.add(tool.name, one)
+                if isinstance(one, Error):
+                    failed = True
+                    tree.errors.append(f"{tool.name}: {one.sentence}")
+                    if not one.recoverable:
+                        course.broken[tool.name] = one.message
+                yield self._event(tool, one)
+        finally:
+            tree.tasks_completed.setdefault(tool.name, []).append(self._monotonic() - begun)
+            self._meters.agent_tools.labels(tool.name, "error" if failed else "ok").inc()
+        course.idle = 0 if new else course.idle + 1
+
+    async def _work(self, tool: Tool, inputs: dict[str, Any], tree: TreeData) -> AsyncIterator[Given]:
+        """What the tool gives, with an error that it raises as the last."""
+        try:
+            work: Any = tool(tree, inputs)
+            async with contextlib.aclosing(work):
+                async for one in work:
+                    yield one
+        except root.JervisError as error:
+            yield Error(*voice.failure(error))
+
+    async def _answered(self, tree: TreeData, course: Course, why: str) -> AsyncIterator[api.AgentEvent]:
+        """The end of a run that can be answered, or cannot after all."""
+        if ANSWER not in await self._available(tree, course):
+            for event in _impossible(_cannot(why or "nothing was found", course)):
+                yield event
+            return
+        if why:
+            yield _decided(ANSWER, why)
+        async for event in self._execute(self._tools[ANSWER], {}, tree, course):
+            yield event
+        if ANSWER in course.broken or not tree.answer:
+            reason = course.broken.get(ANSWER, "the answer is empty")
+            yield api.AgentEvent(type="complete", outcome="impossible", reason=reason, citations=[])
+            return
+        yield api.AgentEvent(type="complete", outcome="answered", citations=citations(tree))
+
+    def _event(self, tool: Tool, one: Given) -> api.AgentEvent:
+        if isinstance(one, Result):
+            return api.AgentEvent(
+                type="result",
+                tool=tool.name,
+                message=one.message or None,
+                objects=one.objects,
+                metadata=one.metadata,
+                name=one.name,
+                payload_type=one.payload_type,
+            )
+        if isinstance(one, Token):
+            return api.AgentEvent(type="token", content=one.content)
+        if isinstance(one, Dropped):
+            self._meters.agent_quotes.labels(one.judged.verdict.value).inc()
+            return api.AgentEvent(
+                type="status", message=_dropped(one), content=one.text, verdict=one.judged.verdict.value
+            )
+        if isinstance(one, Status):
+            return api.AgentEvent(type="status", message=one.message)
+        return _failed(one.message, recoverable=one.recoverable, suggestion=one.suggestion)
+
+
+def citations(tree: TreeData) -> list[api.Citation]:
+    """The passages that the answer names, in the order of their numbers, with what it quotes of them."""
+    evidence = tree.environment.evidence
+    texts = tree.environment.quotable()
+    quotes: dict[int, list[str]] = {number: [] for number in quotations.marks(tree.answer) if number in evidence}
+    for start, end in [*quotations.sentences(tree.answer + "\n")]:
+        for one in quotations.find(tree.answer[start:end]):
+            judged = quotations.judge(one, texts)
+            if judged.found is not None and judged.verdict is quotations.Verdict.SUPPORTED:
+                quotes.setdefault(judged.found, []).append(one.text)
+    return [
+        api.Citation(
+            ref=number,
+            source_urn=evidence[number].source_urn,
+            title=evidence[number].title,
+            chunk_id=evidence[number].chunk_id,
+            page=evidence[number].page,
+            quotes=found,
+        )
+        for number, found in sorted(quotes.items())
+    ]
+
+
+def _decided(tool: str, reasoning: str) -> api.AgentEvent:
+    return api.AgentEvent(type="decision", tool=tool, reasoning=reasoning)
+
+
+def _failed(message: str, *, recoverable: bool, suggestion: str = "") -> api.AgentEvent:
+    return api.AgentEvent(type="error", message=message, recoverable=recoverable, suggestion=suggestion or None)
+
+
+def _impossible(why: str) -> list[api.AgentEvent]:
+    return [
+        _failed(why, recoverable=False, suggestion="Ask in other words, or make known what is missing."),
+        api.AgentEvent(type="complete", outcome="impossible", reason=why, citations=[]),
+    ]
+
+
+def _cannot(why: str, course: Course) -> str:
+    """Why there is no answer, with what took tools away."""
+    lost = "; ".join(f"{name}: {reason}" for name, reason in course.broken.items())
+    return f"Cannot complete: {why.removeprefix('Answering now: ').rstrip('.')}{f' ({lost})' if lost else ''}."
+
+
+def _dropped(one: Dropped) -> str:
+    why = {
+        quotations.Verdict.MISATTRIBUTED: "is in another passage than the one that is named",
+        quotations.Verdict.STITCHED: "is put together from several places",
+    }.get(one.judged.verdict, "is in none of the passages")
+    return f"A sentence was left out: what it quotes {why}."

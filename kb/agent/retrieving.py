@@ -1,0 +1,345 @@
+"""The tools that look into the knowledge base: passages, the graph, code, and the hard rules.
+
+What a hard rule keeps back (`never-use-source`, `never-use-kind`) is in no result.
+
+Source: seed 004 "FastVectorSearchTool"; the others are beyond it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Literal, TypeVar
+
+import pydantic
+from pydantic import Field
+
+from crds import provisions
+from kb import api, errors
+from kb.agent.environment import Error, Result
+from kb.agent.tree import Chosen, Given, NoInputs, TreeData
+from kb.aliases import registry
+from kb.code import asking, book
+from kb.graph import model
+from kb.graph import store as graph
+from kb.reading import reference
+from kb.retrieve import search
+from kb.visibility import governs
+
+_Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
+SEARCH = "search"
+"""By which name a rule forbids every look into the knowledge base (`crds.provisions.TOOLS`)."""
+_KEPT_BACK = 4
+"""Times as many passages are looked at where a rule keeps some back."""
+_NODES, _EDGES, _FAN_OUT = 5, 40, 20
+_RULE_CHARS = 4000
+
+
+class _Inputs(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+
+class Query(_Inputs):
+    """Inputs of `fast_vector_search`."""
+
+    query: str = Field(min_length=1, max_length=2000, description="What to look for, in words.")
+
+
+class FastVectorSearchTool(Chosen):
+    """Passages by vectors, keywords and hops of the graph; `limit` of them."""
+
+    name = "fast_vector_search"
+    description = (
+        "Quick semantic search over text chunks. Use for factual queries about specs, definitions, procedures, "
+        "people, issues, mails and documents."
+    )
+    inputs = Query
+    status = "Searching text chunks..."
+    source = "chunks"
+
+    def __init__(self, finder: search.Search, *, limit: int = 5) -> None:
+        self._finder = finder
+        self._limit = limit
+
+    async def is_tool_available(self, tree_data: TreeData) -> bool:
+        return tree_data.permits(SEARCH, "search_knowledge")
+
+    async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
+        query = str(inputs["query"])
+        wanted = self._limit if tree_data.held.shows_all else min(100, self._limit * _KEPT_BACK)
+        asked = api.RetrieveRequest(scope=tree_data.viewer, query=query, max_results=wanted)
+        # The copy of a request is validated: a viewer is not made a plain scope by it.
+        found = await self._finder.retrieve(asked, tree_data.urgency)
+        shown = [one for one in found.items if tree_data.held.shows(one.provenance.source_urn, one.provenance.kind)][
+            : self._limit
+        ]
+        if not shown:
+            yield Error(f"No text results for: {query[:200]}", suggestion="Try broader search terms or another tool.")
+            return
+        first = shown[0].provenance
+        yield Result(
+            objects=[_passage(one) for one in shown],
+            metadata={"query": query, "source": self.source, "coverage": found.coverage, "top": _named(first)},
+            name="text_results",
+            payload_type="chunks",
+            llm_message="Found {num_objects} text chunks matching '{query}'. Top result from {top}.",
+        )
+
+
+class Node(_Inputs):
+    """Inputs of `graph_explore`."""
+
+    node: str = Field(
+        min_length=1, max_length=500, description="A key (type:name, as user:jana) or a part of a name (as jana)."
+    )
+    hops: int = Field(default=1, ge=1, le=2, description="How many relationships away.")
+
+
+class GraphExploreTool(Chosen):
+    """Relationships around one thing, each with the sentence that proves it."""
+
+    name = "graph_explore"
+    description = (
+        "Relationships of one person, issue, file, service or other thing, with the sentences that prove them. Use for "
+        "who, what depends on, what belongs to; and for a thing that a search has named."
+    )
+    inputs = Node
+    status = "Walking the graph..."
+    source = "graph"
+
+    def __init__(self, store: graph.Store, aliases: registry.Registry | None = None) -> None:
+        self._graph = store
+        self._aliases = aliases or registry.Nothing()
+
+    async def is_tool_available(self, tree_data: TreeData) -> bool:
+        return tree_data.permits(SEARCH, "related")
+
+    async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
+        asked, viewer = str(inputs["node"]), tree_data.viewer
+        start = await self._start(tree_data, asked)
+        walk = await self._graph.traverse(viewer, start, model.Steps(int(inputs.get("hops", 1)), _EDGES, _FAN_OUT))
+        proofs = await self._graph.proofs(viewer, walk.edges, each=3) if start else {}
+        objects: list[dict[str, Any]] = []
+        for edge in walk.edges[:_EDGES] if start else ():
+            said = [
+                one for one in proofs.get(edge, ()) if tree_data.held.shows(one.document.source_urn, one.document.kind)
+            ]
+            if said:
+                objects.append(_related(edge, said[0]))
+        if not objects:
+            yield Error(
+                f"No relationships of {asked[:200]!r} are known.",
+                suggestion="Try another spelling or fast_vector_search.",
+            )
+            return
+        yield Result(
+            objects=objects,
+            metadata={"node": asked, "source": self.source, "nodes": start},
+            name="relationships",
+            payload_type="relationships",
+            llm_message="Found {num_objects} relationships around {node}.",
+        )
+
+    async def _start(self, tree_data: TreeData, asked: str) -> list[str]:
+        """The nodes that are meant: by key and what the key is an alias of, or else the most mentioned of that name."""
+        key = reference.normalise(asked, tree_data.viewer) or asked
+        resolved = await self._aliases.resolve(tree_data.viewer, {key})
+        keys = list(dict.fromkeys([key, asked, *([resolved[key]] if key in resolved else ())]))
+        known = await self._graph.nodes(tree_data.viewer, keys=keys, limit=_NODES)
+        if not known:
+            known = await self._graph.nodes(tree_data.viewer, text=asked, limit=_NODES)
+        return [one.key for one in known]
+
+
+class Code(_Inputs):
+    """Inputs of `code_search`."""
+
+    kind: Literal["where", "callers", "callees", "impact"] = Field(
+        default="where",
+        description="where: files and functions for a text. callers, callees: calls of a symbol. impact: what breaks.",
+    )
+    text: str = Field(
+        min_length=1,
+        max_length=2000,
+        description="For where the text; else the symbol: the end of a qualified name (Shape.area) or PATH:NAME.",
+    )
+
+
+class CodeSearchTool(Chosen):
+    """Places in source code. It is there where the code of a branch is known."""
+
+    name = "code_search"
+    description = "Files and functions of the known source code for a text, and who calls what."
+    inputs = Code
+    status = "Searching code..."
+    source = "code"
+
+    def __init__(self, asks: asking.Asking, known: book.Book, *, limit: int = 10) -> None:
+        self._asks = asks
+        self._book = known
+        self._limit = limit
+
+    async def is_tool_available(self, tree_data: TreeData) -> bool:
+        if not tree_data.permits(SEARCH, "code_where", "code_callers", "code_callees", "code_impact"):
+            return False
+        hidden = tree_data.environment.hidden_environment
+        if "code" not in hidden:
+            found = await self._book.visible(tree_data.viewer, tree_data.repository)
+            hidden["code"] = any(branch.commit for _, branch in found)
+        return bool(hidden["code"])
+
+    async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
+        kind, text = str(inputs.get("kind", "where")), str(inputs["text"])
+        place = {"scope": tree_data.viewer, "repository": tree_data.repository}
+        coverage, objects = await self._found(kind, text, place)
+        shown = [one for one in objects if tree_data.held.shows(str(one["sourceUrn"]), "git_file")]
+        if not shown:
+            yield Error(f"No code for: {text[:200]}", suggestion="Try kind where with other words.")
+            return
+        yield Result(
+            objects=shown,
+            metadata={"query": text, "kind": kind, "source": self.source, "commit": coverage.commit},
+            name="code_results",
+            payload_type="code",
+            llm_message="Found {num_objects} places in code ({kind}) for '{query}' at commit {commit}.",
+        )
+
+    async def _found(self, kind: str, text: str, place: dict[str, Any]) -> tuple[api.Coverage, list[dict[str, Any]]]:
+        if kind == "where":
+            where = await self._ask(kind, api.CodeWhere(text=text, limit=self._limit, **place), api.WhereReply)
+            files = [
+                _code(where.coverage, one.path, f"file {one.path}", one.path) for one in where.files[: self._limit]
+            ]
+            functions = [_place(where.coverage, one.place, "") for one in where.functions[: self._limit]]
+            return where.coverage, [*functions, *files]
+        if kind == "impact":
+            impact = await self._ask(kind, api.Impact(symbol=text, limit=self._limit, **place), api.ImpactReply)
+            return impact.coverage, [
+                _place(impact.coverage, one.place, f", {one.distance} away, {one.by} {one.of}")
+                for one in impact.affected
+            ]
+        calls = await self._ask(kind, api.Callers(symbol=text, limit=self._limit, **place), api.CallsReply)
+        return calls.coverage, [
+            _code(
+                calls.coverage,
+                one.caller.path,
+                f"{one.caller.qualified_name} calls {one.callee.qualified_name} at {one.caller.path}:{one.line}",
+                f"{one.caller.key}>{one.callee.key}:{one.line}",
+            )
+            for one in calls.calls
+        ]
+
+    async def _ask(self, kind: str, asked: api.CodeQuestion, reply: type[_Reply]) -> _Reply:
+        return reply.model_validate_json(await self._asks.ask(kind, asked))
+
+
+class RulesTool(Chosen):
+    """Shows the hard rules in force. They hold whether it is called or not."""
+
+    name = "rules"
+    description = "The hard rules that are in force here. Use when the question is about rules themselves."
+    inputs = NoInputs
+    status = "Reading the rules..."
+
+    async def is_tool_available(self, tree_data: TreeData) -> bool:
+        return bool(tree_data.rules)
+
+    async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
+        yield Result(
+            objects=[
+                {
+                    "key": f"rule:{one.rule_key}:{one.version}:{one.scope.model_dump_json()}",
+                    "title": f"Rule {one.rule_key}",
+                    "ruleType": one.rule_type.value,
+                    "version": one.version,
+                    "text": provisions.unaddressed(one.rule_content)[:_RULE_CHARS],
+                }
+                for one in tree_data.rules
+            ],
+            metadata={"source": "rules"},
+            name="rules",
+            payload_type="rules",
+            llm_message="{num_objects} rules are in force.",
+        )
+
+
+def in_force(rules: Sequence[api.Rule], tree_data: TreeData, most: int) -> None:
+    """Put the rules that hold for the asker into the state; `most` characters of them have room in a prompt.
+
+    Raises `kb.errors.Unconfigured` for rules that cannot be enforced or have no room, `Forbidden` where a person has to
+    approve every answer.
+    """
+    kept = tuple(one for one in rules if governs(one.scope, tree_data.viewer))
+    try:
+        held = provisions.Provisions.together(one.rule_content for one in kept)
+    except ValueError as error:
+        raise errors.Unconfigured(
+            f"a hard rule cannot be enforced: {error}", field="rules", remedy="Fix it with PUT /api/v1/rules."
+        ) from error
+    size = sum(len(provisions.unaddressed(one.rule_content)) for one in kept)
+    if size > most:
+        raise errors.Unconfigured(
+            f"the {len(kept)} hard rules of this scope have {size} characters, at most {most} fit into a prompt",
+            field="rules",
+            remedy="Shorten the rules (GET /api/v1/rules).",
+        )
+    if held.needs_approval:
+        raise errors.Forbidden(
+            "a hard rule asks for a person's approval of each answer, and here is no one who could give it",
+            field="scope",
+            remedy="Submit the question as a PendingTask of type UserInputProcessing.",
+        )
+    tree_data.rules, tree_data.held = kept, held
+
+
+def _passage(one: api.EvidenceItem) -> dict[str, Any]:
+    of = one.provenance
+    found: dict[str, Any] = {
+        "chunkId": of.chunk_id,
+        "sourceUrn": of.source_urn,
+        "kind": of.kind,
+        "title": of.title,
+        "text": one.content,
+        "confidence": round(one.confidence, 4),
+    }
+    page = of.metadata.get("page")
+    more = {
+        "page": page if isinstance(page, int) else None,
+        "observedAt": of.observed_at.isoformat() if of.observed_at else None,
+        "sentence": of.sentence,
+        "retiredAt": of.retired_at.isoformat() if of.retired_at else None,
+        "supersededBy": of.superseded_by,
+    }
+    return found | {name: value for name, value in more.items() if value is not None}
+
+
+def _related(edge: model.Edge, said: model.Said) -> dict[str, Any]:
+    return {
+        "chunkId": said.chunk_id,
+        "sourceUrn": said.document.source_urn,
+        "kind": said.document.kind,
+        "title": said.document.title,
+        "source": edge.source,
+        "type": edge.type,
+        "target": edge.target,
+        "text": f"{edge.source} {edge.type} {edge.target}: {said.sentence}",
+    }
+
+
+def _place(known: api.Coverage, place: api.CodePlace, more: str) -> dict[str, Any]:
+    said = f"{place.kind} {place.qualified_name} at {place.path}:{place.line}{more} {place.signature}".strip()
+    return _code(known, place.path, said, place.key) | {"line": place.line, "name": place.qualified_name}
+
+
+def _code(known: api.Coverage, path: str, text: str, key: str) -> dict[str, Any]:
+    return {
+        "key": f"code:{known.repository}:{key}",
+        "sourceUrn": f"{api.GIT_FILE}::{known.repository}@{known.branch}:{path}",
+        "title": path,
+        "path": path,
+        "text": text,
+    }
+
+
+def _named(of: api.Provenance) -> str:
+    page = of.metadata.get("page")
+    return f"{of.title or of.source_urn}{f', page {page}' if isinstance(page, int) else ''}"

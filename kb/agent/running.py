@@ -1,0 +1,285 @@
+"""Questions that the decision agent works on: who reads, who has hung up, and what is kept of them.
+
+A question is a task of its own. Its reader takes events from memory; where the reader allows to be away
+(`resumeSeconds`), they are written to MongoDB too, and any process gives them to a reader that comes back. One that is
+gone for longer, or did not allow it, ends the task, and with it the call of a model that is under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+
+from crds import errors as root
+from crds import priority, scope
+from kb import api, errors, metrics
+from kb.agent import orchestrator, retrieving, store
+from kb.agent.environment import tokens
+from kb.agent.tree import TreeData, Turn
+from kb.rules import enforce
+
+log = structlog.get_logger(__name__)
+_FLUSH, _LIFE_SIGN, _POLL = 0.2, 5.0, 0.25
+"""Seconds between two writes of events, between two of none, and between two looks of a reader of another process."""
+_RULES_PART = 2
+"""Characters of rules for each token of the answer's context: half of it."""
+_HISTORY_TOKENS = 2000
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """`seconds`: of one question. `at_once`: questions of this process, of which one client has half at most."""
+
+    seconds: float = 600.0
+    at_once: int = 200
+    answer_tokens: int = 8000
+
+
+class Running:
+    """One question. `stream` is its name, `done` whether its last event is there."""
+
+    def __init__(self, stream: str, owner: scope.Scope) -> None:
+        self.stream = stream
+        self.owner = owner
+        self.events: list[api.AgentEvent] = []
+        self.done = False
+        self.task: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+
+    def put(self, event: api.AgentEvent) -> None:
+        """The next event; it gets its id."""
+        self.events.append(event.model_copy(update={"id": len(self.events) + 1}))
+        self._news.set()
+
+    def end(self) -> None:
+        """There are no more."""
+        self.done = True
+        self._news.set()
+
+    async def follow(self) -> AsyncIterator[api.AgentEvent]:
+        """All events, those that come too."""
+        at = 0
+        while True:
+            self._news.clear()
+            while at < len(self.events):
+                yield self.events[at]
+                at += 1
+            if self.done:
+                return
+            await self._news.wait()
+
+
+class Questions:
+    """Starts questions and ends them. `fresh_id` gives ids that cannot be guessed; `sleep` waits so many seconds."""
+
+    def __init__(
+        self,
+        agent: orchestrator.AgentOrchestrator,
+        rules: enforce.Port,
+        streams: store.Streams,
+        conversations: store.Conversations,
+        meters: metrics.Metrics,
+        clock: Callable[[], datetime],
+        fresh_id: Callable[[], str],
+        sleep: Callable[[float], Awaitable[None]],
+        *,
+        bounds: Bounds | None = None,
+    ) -> None:
+        self._agent = agent
+        self._rules = rules
+        self._streams = streams
+        self._conversations = conversations
+        self._meters = meters
+        self._clock = clock
+        self._fresh_id = fresh_id
+        self._sleep = sleep
+        self._bounds = bounds or Bounds()
+        self._open: set[Running] = set()
+
+    async def ask(self, asked: api.AgenticSearch, urgency: priority.Priority) -> Running:
+        """Start a question; the caller follows it, and calls `leave` when it reads no more.
+
+        The hard rules are read before that. Raises what `kb.agent.retrieving.in_force` raises, `kb.errors.Away`,
+        `Erasing` or `Crowded`.
+        """
+        self._room(asked.scope)
+        running = Running(self._fresh_id(), asked.scope)
+        self._open.add(running)
+        try:
+            tree = TreeData(asked.query, asked.scope, urgency, repository=asked.repository)
+            rules = await self._rules.in_force(asked.scope)
+            retrieving.in_force(rules, tree, _RULES_PART * self._bounds.answer_tokens)
+            talk = recorder = None
+            if asked.resume_seconds:
+                # Before the first line names the stream: who has read it may come back at once.
+                recorder = await self._streams.open(running.stream, asked.scope)
+            if asked.conversation is not None:
+                talk = await self._conversations.open(asked.scope, asked.conversation)
+                if tree.permits(retrieving.SEARCH) and tree.held.shows_all:
+                    # An answer does not say which sources it is from: a rule that keeps one back keeps all back.
+                    tree.conversation_history = _latest(talk.turns)
+        except BaseException:
+            self._open.discard(running)
+            raise
+        running.put(api.AgentEvent(type="status", message="Looking at the question...", stream=running.stream))
+        work = self._work(running, asked, tree, talk, recorder)
+        running.task = asyncio.create_task(work, name=f"agent {running.stream}")
+        # Also of a task that is cancelled before it has begun.
+        running.task.add_done_callback(lambda _: self._over(running))
+        return running
+
+    @property
+    def count(self) -> int:
+        """Questions that are being answered."""
+        return len(self._open)
+
+    def leave(self, running: Running, resume_seconds: float = 0.0) -> None:
+        """The reader is gone: everything ends, now or when no reader has come back for so many seconds."""
+        if running.task is None or running.done:
+            return
+        if not resume_seconds:
+            running.task.cancel()
+            return
+        waiting = asyncio.create_task(self._await_return(running, resume_seconds))
+        running.task.add_done_callback(lambda _: waiting.cancel())
+
+    async def resume(self, viewer: scope.Scope, stream: str, after: int) -> AsyncIterator[api.AgentEvent]:
+        """The events of a stream after one of them, and those that come. Raises what `Streams.read` raises."""
+        while True:
+            page = await self._streams.read(viewer, stream, after)
+            for event in page.events:
+                after = event.id
+                yield event
+            if page.done:
+                return
+            if page.silent:
+                why = "The process that worked on the question has ended."
+                yield api.AgentEvent(id=after + 1, type="error", message=why, recoverable=True, suggestion="Ask again.")
+                yield api.AgentEvent(id=after + 2, type="complete", outcome="failed", reason=why)
+                return
+            await self._sleep(_POLL)
+
+    async def close(self) -> None:
+        """End all questions."""
+        tasks = [one.task for one in self._open if one.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _over(self, running: Running) -> None:
+        running.end()
+        self._open.discard(running)
+
+    def _room(self, owner: scope.Scope) -> None:
+        most = self._bounds.at_once
+        own = sum(one.owner.client_id == owner.client_id for one in self._open)
+        if len(self._open) >= most or own >= max(1, most // 2):
+            raise errors.Crowded(f"{len(self._open)} questions are being answered, {own} of this client", retry_after=5)
+
+    async def _work(
+        self,
+        running: Running,
+        asked: api.AgenticSearch,
+        tree: TreeData,
+        talk: store.Talk | None,
+        recorder: store.Recorder | None,
+    ) -> None:
+        recording = None if recorder is None else asyncio.create_task(self._record(running, recorder))
+        outcome = "failed"
+        try:
+            with self._meters.agent_running.track_inprogress():
+                async with (
+                    asyncio.timeout(self._bounds.seconds),
+                    contextlib.aclosing(self._events(tree, asked)) as events,
+                ):
+                    async for event in events:
+                        if event.type == "complete":
+                            outcome = event.outcome or outcome
+                            await self._remember(running, tree, talk)
+                        running.put(event)
+        except TimeoutError:
+            self._fail(running, f"The question took more than {self._bounds.seconds:g} seconds.", "failed")
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            self._fail(running, "The question was cancelled.", "cancelled")
+            raise
+        except Exception:
+            # The edge of a task: it is logged, and the reader is answered.
+            log.exception("a question ended with an error that was not foreseen", stream=running.stream)
+            self._fail(running, "The question ended with an error of this service.", "failed")
+        finally:
+            self._meters.agent_questions.labels(outcome).inc()
+            self._over(running)
+            if recording is not None:
+                # It writes the rest; a cancelled question has a reader that may still ask why.
+                await asyncio.shield(recording)
+
+    async def _events(self, tree: TreeData, asked: api.AgenticSearch) -> AsyncGenerator[api.AgentEvent, None]:
+        async for event in self._agent.run(tree, iterations=asked.max_iterations):
+            yield event
+
+    def _fail(self, running: Running, why: str, outcome: str) -> None:
+        if not any(one.type == "complete" for one in running.events):
+            running.put(api.AgentEvent(type="error", message=why, recoverable=True, suggestion="Ask again."))
+            running.put(api.AgentEvent.model_validate({"type": "complete", "outcome": outcome, "reason": why}))
+
+    async def _remember(self, running: Running, tree: TreeData, talk: store.Talk | None) -> None:
+        """Keep the turn before the reader knows that it is over: a next question finds it."""
+        if talk is None or not tree.answer:
+            return
+        try:
+            kept = await self._conversations.add(tree.viewer, talk, Turn(tree.user_prompt, tree.answer))
+        except root.Operational as error:
+            log.warning("a turn of a conversation was not kept", reason=error.message)
+            kept = False
+        if not kept:
+            running.put(api.AgentEvent(type="status", message="The conversation does not remember this answer."))
+
+    async def _record(self, running: Running, recorder: store.Recorder) -> None:
+        """Write events until the last one; a stream that cannot be kept is answered all the same."""
+        try:
+            written, idle = 0, 0.0
+            while True:
+                done = running.done
+                new = running.events[written:]
+                if new or done or idle >= _LIFE_SIGN:
+                    if not await recorder.write(new, done=done):
+                        return
+                    written, idle = written + len(new), 0.0
+                if done:
+                    return
+                await self._sleep(_FLUSH)
+                idle += _FLUSH
+        except root.Operational as error:
+            log.warning("a stream cannot be resumed", stream=running.stream, reason=error.message)
+
+    async def _await_return(self, running: Running, seconds: float) -> None:
+        """End the question when no one has read it for so long, in any process."""
+        left = self._clock()
+        while not running.done:
+            await self._sleep(min(1.0, seconds))
+            try:
+                read = await self._streams.read_at(running.stream)
+            except root.Operational:
+                read = None
+            if self._clock() - max(left, read or left) >= timedelta(seconds=seconds):
+                break
+        if running.task is not None:
+            running.task.cancel()
+
+
+def _latest(turns: tuple[Turn, ...]) -> list[Turn]:
+    """The latest turns that have room, the oldest first."""
+    kept: list[Turn] = []
+    left = _HISTORY_TOKENS
+    for one in reversed(turns):
+        left -= tokens(one.question) + tokens(one.answer)
+        if left < 0:
+            break
+        kept.append(one)
+    return kept[::-1]

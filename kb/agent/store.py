@@ -1,0 +1,252 @@
+"""Events of questions and conversations in MongoDB, so that any process can go on with either.
+
+    agent_streams         one row a stream: whose it is, whether it is done, when it was last written and read
+    agent_events          its events in batches; the oldest go where they are too many
+    agent_conversations   one row a conversation, and one for each turn of it
+
+What is over is swept by later writes and never shown, so nothing rests on a TTL index. A row that an erasure took away
+is not made again by a question that began before: every write of a stream or a turn needs the row that it belongs to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from crds import leftovers, scope
+from kb import api, errors, identity, mongo
+from kb.agent.tree import Turn
+from kb.erasure import closed
+
+STREAMS, EVENTS, CONVERSATIONS = "agent_streams", "agent_events", "agent_conversations"
+MOST_BYTES = 4 << 20
+"""Of the events of one stream that are kept, the latest ones."""
+MOST_TURNS = 20
+TURN_CHARS = 4000
+SILENT = timedelta(seconds=30)
+"""After which a process that wrote nothing of a stream is taken to have ended."""
+_SWEEP = timedelta(minutes=1)
+
+
+class _Rows:
+    def __init__(
+        self,
+        database: mongo.Database,
+        clock: Callable[[], datetime],
+        shut: closed.Closed,
+        names: Sequence[str],
+        life: timedelta,
+    ) -> None:
+        self._tables = [database[name] for name in names]
+        self._clock = clock
+        self._shut = shut
+        self._life = life
+        self._swept: datetime | None = None
+
+    async def _sweep(self, now: datetime) -> None:
+        if self._swept is not None and now - self._swept < _SWEEP:
+            return
+        first, self._swept = self._swept is None, now
+        for rows in self._tables:
+            if first:
+                await rows.create_index([("expiresAt", 1)])
+                await rows.create_index([("of", 1), ("number", 1)])
+            await rows.delete_many({"expiresAt": {"$lte": now}})
+
+
+@dataclass(frozen=True)
+class Page:
+    """Events of a stream after some id; `done`: there are no more, `silent`: its process has ended before."""
+
+    events: tuple[api.AgentEvent, ...]
+    done: bool
+    silent: bool
+
+
+class Streams(_Rows):
+    """The events that can be read again. Raises `kb.errors.Away`."""
+
+    def __init__(
+        self, database: mongo.Database, clock: Callable[[], datetime], shut: closed.Closed, *, life: timedelta
+    ) -> None:
+        super().__init__(database, clock, shut, (STREAMS, EVENTS), life)
+        self._streams, self._events = self._tables
+
+    async def open(self, stream: str, owner: scope.Scope) -> Recorder:
+        """A new stream. Raises `kb.errors.Erasing` where the scope takes no writes."""
+        now = self._clock()
+        row = {**_whose(owner), "done": False, "first": 1, "aliveAt": now, "readAt": now}
+        with self._shut.entered(owner), mongo.translated():
+            await self._sweep(now)
+            await self._streams.insert_one({"_id": stream, **row, "expiresAt": now + self._life})
+        return Recorder(self, stream, owner)
+
+    async def append(
+        self,
+        stream: str,
+        owner: scope.Scope,
+        events: Sequence[api.AgentEvent],
+        first: int,
+        gone: list[int],
+        *,
+        done: bool,
+    ) -> bool:
+        """Add a batch, take those away that begin with the ids in `gone`; False where the stream is no more."""
+        now = self._clock()
+        expires = now + self._life
+        with self._shut.entered(owner), mongo.translated():
+            if events:
+                known = await self._streams.find_one({"_id": stream}, {"_id": 1})
+                if known is None:
+                    return False
+                batch = {
+                    "_id": f"{stream}:{events[0].id}",
+                    "of": stream,
+                    "number": events[-1].id,
+                    **_whose(owner),
+                    "lines": [line(one) for one in events],
+                    "expiresAt": expires,
+                }
+                await self._events.insert_one(batch)
+            # Last: a reader that sees `done` finds all events.
+            changed = await self._streams.update_one(
+                {"_id": stream}, {"$set": {"done": done, "first": first, "aliveAt": now, "expiresAt": expires}}
+            )
+            if gone:
+                await self._events.delete_many({"_id": {"$in": [f"{stream}:{number}" for number in gone]}})
+        return bool(changed.matched_count)
+
+    async def read(self, viewer: scope.Scope, stream: str, after: int) -> Page:
+        """What comes after the event of that id, as far as it is there; the time of the reader is noted.
+
+        Raises `kb.errors.NotFound` for a stream that is not the viewer's, `Conflict` where events in between are gone.
+        """
+        now = self._clock()
+        with mongo.translated():
+            row = await self._streams.find_one({"_id": stream, "expiresAt": {"$gt": now}})
+            if row is None or {name: row[name] for name in _whose(viewer)} != _whose(viewer):
+                raise errors.NotFound(
+                    "there is no such stream in this scope",
+                    field="stream",
+                    remedy="Ask again. A stream is kept where its question gave resumeSeconds, and for some minutes.",
+                )
+            if after + 1 < row["first"]:
+                raise errors.Conflict(
+                    f"the events before {row['first']} are not kept any more",
+                    field="after",
+                    remedy=f"Read on after {row['first'] - 1}, or ask again.",
+                )
+            await self._streams.update_one({"_id": stream}, {"$set": {"readAt": now}})
+            cursor = self._events.find({"of": stream, "number": {"$gt": after}}).sort("number", 1)
+            lines = [text async for batch in cursor for text in batch["lines"]]
+        found = [one for text in lines if (one := api.AgentEvent.model_validate_json(text)).id > after]
+        return Page(tuple(found), row["done"], not row["done"] and now - row["aliveAt"] > SILENT)
+
+    async def read_at(self, stream: str) -> datetime | None:
+        """When a reader was last there; None where it is no more."""
+        with mongo.translated():
+            row = await self._streams.find_one({"_id": stream}, {"readAt": 1})
+        return None if row is None else row["readAt"]
+
+
+class Recorder:
+    """Writes one stream, of which the latest `MOST_BYTES` stay."""
+
+    def __init__(self, streams: Streams, stream: str, owner: scope.Scope) -> None:
+        self._streams = streams
+        self._stream = stream
+        self._owner = owner
+        self._batches: deque[tuple[int, int, int]] = deque()
+
+    async def write(self, events: Sequence[api.AgentEvent], *, done: bool) -> bool:
+        """Add events, and that there are no more; False where the stream was erased."""
+        if events:
+            size = sum(len(line(one)) for one in events)
+            self._batches.append((events[0].id, events[-1].id, size))
+        gone: list[int] = []
+        while len(self._batches) > 1 and sum(size for *_, size in self._batches) > MOST_BYTES:
+            gone.append(self._batches.popleft()[0])
+        first = self._batches[0][0] if self._batches else 1
+        try:
+            return await self._streams.append(self._stream, self._owner, events, first, gone, done=done)
+        except errors.Erasing:
+            return False
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A conversation as it was when a question began."""
+
+    id: str
+    born: str
+    turns: tuple[Turn, ...]
+
+
+class Conversations(_Rows):
+    """What was asked and answered, by the name that a caller gives it in a scope. Raises `kb.errors.Away`."""
+
+    def __init__(
+        self,
+        database: mongo.Database,
+        clock: Callable[[], datetime],
+        shut: closed.Closed,
+        fresh_id: Callable[[], str],
+        *,
+        life: timedelta,
+    ) -> None:
+        super().__init__(database, clock, shut, (CONVERSATIONS,), life)
+        [self._rows] = self._tables
+        self._fresh_id = fresh_id
+
+    async def open(self, owner: scope.Scope, name: str) -> Talk:
+        """The conversation, with its turns that are not over, the oldest first; it is new where there is none.
+
+        Raises `kb.errors.Erasing` where the scope takes no writes.
+        """
+        now, whose = self._clock(), _whose(owner)
+        key = identity.digest(json.dumps([whose, name], sort_keys=True))
+        with self._shut.entered(owner), mongo.translated():
+            await self._sweep(now)
+            row = {**whose, "born": self._fresh_id(), "expiresAt": now + self._life}
+            try:
+                await self._rows.insert_one({"_id": key, **row})
+            except mongo.DuplicateKey:
+                row = await self._rows.find_one({"_id": key}) or row
+            cursor = self._rows.find({"of": key, "born": row["born"], "expiresAt": {"$gt": now}}).sort("number", -1)
+            turns = [Turn(one["question"], one["answer"]) async for one in cursor.limit(MOST_TURNS)]
+        return Talk(key, row["born"], tuple(reversed(turns)))
+
+    async def add(self, owner: scope.Scope, talk: Talk, turn: Turn) -> bool:
+        """A further turn; False where the conversation was erased since."""
+        now = self._clock()
+        expires = {"expiresAt": now + self._life}
+        number = int(now.timestamp() * 1_000_000)
+        said = {"question": turn.question[:TURN_CHARS], "answer": turn.answer[:TURN_CHARS]}
+        row = {"of": talk.id, "born": talk.born, "number": number, **_whose(owner), **said, **expires}
+        try:
+            with self._shut.entered(owner), mongo.translated():
+                kept = await self._rows.update_one({"_id": talk.id, "born": talk.born}, {"$set": expires})
+                if not kept.matched_count:
+                    return False
+                await self._rows.insert_one({"_id": f"{talk.id}:{self._fresh_id()}", **row})
+                await self._rows.update_many({"of": talk.id, "born": talk.born}, {"$set": expires})
+                over = self._rows.find({"of": talk.id}, {"_id": 1}).sort("number", -1).skip(MOST_TURNS)
+                await self._rows.delete_many({"_id": {"$in": [one["_id"] async for one in over]}})
+        except errors.Erasing:
+            return False
+        return True
+
+
+def line(event: api.AgentEvent) -> str:
+    """An event as it is sent and kept."""
+    return event.model_dump_json(by_alias=True, exclude_none=True)
+
+
+def _whose(owner: scope.Scope) -> dict[str, Any]:
+    """Fields of a row. One of a project names no group, because the project may change it."""
+    principals = list(owner.principals) if isinstance(owner, scope.Viewer) else None
+    return {**leftovers.session_owner(owner), "as": None if principals is None else sorted(principals)}

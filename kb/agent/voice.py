@@ -1,0 +1,145 @@
+"""The model of the decision agent: prompts with the hard rules in them, and calls that are repeated while it is busy.
+
+What others wrote stands between tags and is data (`kb.fence`); the rules alone stand in the system message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from crds import errors as root
+from crds import provisions
+from kb import errors, fence
+from kb.agent.tree import TreeData
+from kb.reading import answers, prompt
+from router import client
+
+ATTEMPTS = 3
+LONGEST_WAIT = 10.0
+"""Seconds between two attempts at most; a model that asks for more time is given up."""
+Messages = Sequence[Mapping[str, Any]]
+
+
+class Voice:
+    """Asks one model by the router. `sleep` waits so many seconds.
+
+    Raises `router.client.Unavailable` after ATTEMPTS, `Rejected`, or `kb.errors.Unconfigured` for an unknown model.
+    """
+
+    def __init__(
+        self,
+        router: client.Client,
+        model: str,
+        sleep: Callable[[float], Awaitable[None]],
+        *,
+        num_ctx: int | None = None,
+    ) -> None:
+        self._router = router
+        self._model = model
+        self._sleep = sleep
+        self._num_ctx = num_ctx
+
+    async def structured(self, messages: Messages, tree: TreeData, schema: Mapping[str, Any]) -> str:
+        """An answer that should follow the schema, not validated; what it cost is added to the state."""
+        for attempt in range(ATTEMPTS):
+            try:
+                with _known():
+                    reply = await self._router.converse(
+                        self._model,
+                        messages,
+                        tree.urgency,
+                        format_schema=schema,
+                        num_ctx=self._num_ctx,
+                        num_predict=answers.room(messages, self._num_ctx),
+                    )
+            except client.Unavailable as error:
+                await self._wait(error, attempt)
+            else:
+                tree.tokens += reply.prompt_tokens + reply.answer_tokens
+                return reply.text
+        raise AssertionError("the loop returns or raises")
+
+    async def said(self, messages: Messages, tree: TreeData, *, most: int | None = None) -> str:
+        """An answer in words, of `most` tokens."""
+        return "".join([piece async for piece in self.stream(messages, tree, most=most)])
+
+    async def stream(self, messages: Messages, tree: TreeData, *, most: int | None = None) -> AsyncGenerator[str, None]:
+        """The same piece by piece. Once a piece was given, a failure is not repeated."""
+        room = answers.room(messages, self._num_ctx)
+        for attempt in range(ATTEMPTS):
+            begun = False
+            try:
+                with _known():
+                    async with contextlib.aclosing(
+                        self._router.stream(
+                            self._model,
+                            messages,
+                            tree.urgency,
+                            num_ctx=self._num_ctx,
+                            num_predict=min(room, most or room),
+                        )
+                    ) as pieces:
+                        async for one in pieces:
+                            tree.tokens += one.prompt_tokens + one.answer_tokens
+                            tree.cut = one.cut
+                            if one.text:
+                                begun = True
+                                yield one.text
+                return
+            except client.Unavailable as error:
+                if begun:
+                    raise
+                await self._wait(error, attempt)
+
+    async def _wait(self, error: client.Unavailable, attempt: int) -> None:
+        pause = 1.0 if error.retry_after is None else error.retry_after
+        if attempt == ATTEMPTS - 1 or pause > LONGEST_WAIT:
+            raise error
+        await self._sleep(pause)
+
+
+def messages(name: str, instructions: str, parts: Sequence[str], tree: TreeData) -> list[dict[str, Any]]:
+    """A prompt: `instructions` and the rules to the system, `parts` to the user."""
+    asked = prompt.Prompt(
+        name,
+        (
+            {"role": "system", "content": f"[prompt:{name}]\n{instructions}"},
+            {"role": "user", "content": "\n".join(parts)},
+        ),
+    )
+    spoken = [provisions.unaddressed(one.rule_content) for one in tree.rules]
+    return list(prompt.under(asked, spoken).messages)
+
+
+def question(tree: TreeData) -> str:
+    """The asker's question as a part of a prompt."""
+    return f"<question>\n{_closed(tree.user_prompt, 'question')}\n</question>"
+
+
+def history(tree: TreeData) -> list[str]:
+    """What was said before, as a part of a prompt; nothing where nothing was."""
+    if not tree.conversation_history:
+        return []
+    lines = "\n".join(f"Question: {one.question}\nAnswer: {one.answer}" for one in tree.conversation_history)
+    return [fence.thread(lines)]
+
+
+def _closed(text: str, tag: str) -> str:
+    return fence.text(text).replace(f"</{tag}", f"< /{tag}")
+
+
+@contextlib.contextmanager
+def _known() -> Any:
+    try:
+        yield
+    except (client.UnknownModel, client.Unauthorized) as error:
+        remedy = error.remedy or "Check the router's token of this service."
+        raise errors.Unconfigured(error.message, field="models.decision", remedy=remedy) from error
+
+
+def failure(error: root.JervisError) -> tuple[str, bool, str]:
+    """(message, recoverable, suggestion) of an error: for a tool, whether another call of it may succeed."""
+    remedy = str(getattr(error, "remedy", "") or "")
+    return error.message, not isinstance(error, root.Operational), remedy

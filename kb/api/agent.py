@@ -1,0 +1,75 @@
+"""Questions that the decision agent answers, and the events of its answer, one JSON object on a line each.
+
+The names of the events and their fields are those of seed 004 "Streaming Output Format".
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from crds import scope
+from kb.api import message
+
+ConversationId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+EventType = Literal["decision", "status", "result", "token", "error", "complete"]
+
+
+class AgenticSearch(message.Request):
+    """A question in words.
+
+    `conversation` names what was said before and gets this question and its answer; it is chosen by the caller and
+    belongs to the scope. `repository` narrows code to one. `maxIterations` lowers the service's own bound.
+    `resumeSeconds`: for so long the agent works on after the caller has hung up, so that the stream can be resumed;
+    with 0 everything is cancelled at once.
+    """
+
+    scope: scope.Scope
+    query: str = Field(min_length=1, max_length=8000)
+    conversation: ConversationId | None = None
+    repository: str = Field(default="", max_length=511)
+    max_iterations: int | None = Field(default=None, ge=1, le=50)
+    resume_seconds: float = Field(default=0.0, ge=0, le=300)
+
+
+class Citation(message.Reply):
+    """A passage that the answer names by [`ref`]; `quotes` are the texts of it that the answer has verbatim."""
+
+    ref: int
+    source_urn: str
+    title: str = ""
+    chunk_id: str = ""
+    page: int | None = None
+    quotes: list[str] = Field(default_factory=list)
+
+
+class AgentEvent(message.Reply):
+    """A line of the answer. `id` counts from 1 within a stream.
+
+    decision    `tool`, `reasoning`
+    status      `message`; the first one names the `stream`. Of a part of the answer that is not given it has the part
+                as `content`, and `verdict`: Misattributed, Stitched, Absent
+    result      `tool`, `objects`, `metadata`, `name`, `payloadType`
+    token       `content`, a piece of the answer
+    error       `message`, `recoverable`, `suggestion`
+    complete    `outcome`: answered, impossible, failed or cancelled; `citations`
+    """
+
+    id: int = 0
+    type: EventType
+    stream: str | None = None
+    message: str | None = None
+    tool: str | None = None
+    reasoning: str | None = None
+    objects: list[dict[str, Any]] | None = None
+    metadata: dict[str, Any] | None = None
+    name: str | None = None
+    payload_type: str | None = None
+    content: str | None = None
+    verdict: str | None = None
+    recoverable: bool | None = None
+    suggestion: str | None = None
+    outcome: Literal["answered", "impossible", "failed", "cancelled"] | None = None
+    reason: str | None = None
+    citations: list[Citation] | None = None

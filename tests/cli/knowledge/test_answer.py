@@ -1,0 +1,113 @@
+"""`jervis-kb ask --answer`: the tree of a question, and its exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from cli import codes
+from cli.knowledge import answer
+from kb import api
+from tests.cli.knowledge.test_knowledge import WHERE, run
+
+EVENTS: list[dict[str, Any]] = [
+    {"type": "status", "message": "Looking at the question...", "stream": "0" * 32},
+    {"type": "decision", "tool": "fast_vector_search", "reasoning": "User asked factual question"},
+    {"type": "status", "message": "Searching text chunks..."},
+    {
+        "type": "result",
+        "tool": "fast_vector_search",
+        "message": "Found 6 text chunks matching 'voltage'.",
+        "objects": [{"ref": n, "title": f"Manual {n}", "sourceUrn": f"manual::{n}"} for n in range(1, 7)],
+    },
+    {"type": "error", "message": "No relationships", "recoverable": True, "suggestion": "Try another spelling"},
+    {"type": "decision", "tool": "text_response", "reasoning": "Have enough \x1b[31mcontext"},
+    {"type": "token", "content": "The voltage"},
+    {"type": "token", "content": " is 230 volts [1]."},
+    {"type": "status", "message": "A sentence was left out.", "content": '"400 volts"', "verdict": "Absent"},
+    {
+        "type": "complete",
+        "outcome": "answered",
+        "citations": [{"ref": 1, "title": "Manual 1", "sourceUrn": "manual::1", "page": 3, "quotes": ["230 volts"]}],
+    },
+]
+DRAWN = """│  Looking at the question...
+├─ fast_vector_search: User asked factual question
+│  Searching text chunks...
+│  Found 6 text chunks matching 'voltage'.
+│    [1] Manual 1 manual::1
+│    [2] Manual 2 manual::2
+│    [3] Manual 3 manual::3
+│    [4] Manual 4 manual::4
+│    [5] Manual 5 manual::5
+│    and 1 more
+│  ! No relationships Try another spelling
+├─ text_response: Have enough \N{REPLACEMENT CHARACTER}[31mcontext
+│
+The voltage is 230 volts [1].
+│  A sentence was left out.
+│    "400 volts"
+
+[1] Manual 1 manual::1, page 3
+    "230 volts"
+"""
+
+
+def test_the_tree_of_an_answer() -> None:
+    out = io.StringIO()
+    tree = answer.Tree(out)
+    for one in EVENTS:
+        tree.show(api.AgentEvent.model_validate(one))
+    assert out.getvalue() == DRAWN
+    assert tree.outcome == "answered"
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[list[dict[str, Any]], list[dict[str, Any]], str]]:
+    """(what is asked, the events to answer with, URL) of a service that answers so."""
+    asked: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
+
+    async def respond(request: web.Request) -> web.Response:
+        asked.append(await request.json())
+        lines = "".join(json.dumps({"id": n, **one}) + "\n" for n, one in enumerate(events, 1))
+        return web.Response(text=lines, content_type="application/x-ndjson")
+
+    application = web.Application()
+    application.router.add_post("/api/v1/agentic_search", respond)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    yield asked, events, f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+async def test_the_command_asks_and_its_status_says_how_it_ended(
+    served: tuple[list[dict[str, Any]], list[dict[str, Any]], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked, events, url = served
+    events += EVENTS
+    assert await run("ask", "What voltage?", *WHERE, "--answer", "--conversation", "t-1", "--url", url) == 0
+    assert capsys.readouterr().out == DRAWN
+    assert asked[0]["conversation"] == "t-1"
+    assert asked[0]["scope"] == {"clientId": "acme", "projectId": "shop", "groupId": "retail"}
+    assert await run("ask", "What voltage?", *WHERE, "--answer", "-o", "json", "--url", url) == 0
+    lines = [json.loads(one) for one in capsys.readouterr().out.splitlines()]
+    assert [one["type"] for one in lines] == [one["type"] for one in EVENTS]
+    for outcome, status in (("impossible", codes.REFUSED), ("failed", codes.LATER), ("cancelled", codes.LATER)):
+        events[:] = [{"type": "complete", "outcome": outcome, "reason": "why"}]
+        assert await run("ask", "What voltage?", *WHERE, "--answer", "--url", url) == status
+        assert capsys.readouterr().out == f"└─ {outcome}: why\n"
+
+
+async def test_flags_that_do_not_fit_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for flags in (["--answer", "--kind", "email"], ["--answer", "-n", "3"], ["--conversation", "t"]):
+        assert await run("ask", "What?", *WHERE, *flags) == 1
+    assert await run("ask", "What?", *WHERE, "--answer", "--conversation", "a b") == 1
+    assert "conversation" in capsys.readouterr().err

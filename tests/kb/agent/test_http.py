@@ -1,0 +1,470 @@
+"""POST /api/v1/agentic_search: the stream, hanging up, coming back, conversations, erasure."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import itertools
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from aiohttp import test_utils
+
+from crds import grants, runtoken, scope
+from crds.priority import Priority
+from kb import api, client, errors, metrics, mongo
+from kb.access import rates
+from kb.agent import running, store, tree
+from kb.erasure import closed, holdings
+from kb.http import access, agentic, app, content, health
+from kb.rules import mongo as rules_mongo
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, waiting, world
+from tests.kb.agent import rig
+from tests.kb.agent.test_orchestrator import MANUAL, SAID, SEARCH, WRITE
+from tests.kb.http import test_access as tokens
+
+pytestmark = pytest.mark.services
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "ask" / "client.py"
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.ObservedState]:
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
+        await made.ingest(world.request(MANUAL, urn="manual::pump", kind="manual", title="Pump manual"))
+        yield made
+
+
+class Site:
+    """One process that serves the agent; several may stand on one database."""
+
+    def __init__(
+        self,
+        kb: world.ObservedState,
+        router: router_client.Client,
+        database: mongo.Database,
+        meters: metrics.Metrics,
+        name: str = "a",
+        **bounds: Any,
+    ) -> None:
+        numbers = itertools.count()
+        self.shut = closed.Closed()
+        life = timedelta(minutes=10)
+
+        def clock() -> datetime:
+            return datetime.now(UTC)
+
+        def fresh_id() -> str:
+            return f"{ord(name):016x}{next(numbers):016x}"
+
+        self.rules = rules_mongo.Rules(database, clock)
+        self.conversations = store.Conversations(database, clock, self.shut, fresh_id, life=life)
+        self.streams = store.Streams(database, clock, self.shut, life=life)
+        self.questions = running.Questions(
+            rig.agent(rig.tools(kb, router), router, meters),
+            self.rules,
+            self.streams,
+            self.conversations,
+            meters,
+            clock,
+            fresh_id,
+            asyncio.sleep,
+            bounds=running.Bounds(**bounds),
+        )
+        self._meters = meters
+
+    async def serve(self, gate: access.Gate | None = None) -> test_utils.TestServer:
+        faces = app.Faces(
+            None,
+            None,
+            content.Content(memory.Content(), limit=1000),
+            health.Health({}, self._meters),
+            agentic.Agentic(self.questions).routes(),
+        )
+        server = test_utils.TestServer(app.build(faces, self._meters, max_body=50_000, version="1", gate=gate))
+        await server.start_server()
+        return server
+
+
+@pytest.fixture
+async def site(
+    kb: world.ObservedState, router: router_client.Client, database: mongo.Database, meters: metrics.Metrics
+) -> Site:
+    return Site(kb, router, database, meters)
+
+
+@pytest.fixture
+async def served(site: Site) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
+    async with over(site) as pair:
+        yield pair
+
+
+@asynccontextmanager
+async def over(site: Site, gate: access.Gate | None = None) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
+    server = await site.serve(gate)
+    base = str(server.make_url("")).rstrip("/")
+    try:
+        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60, verify=False) as http:
+            yield client.Client(base, http, attempts=1), http
+    finally:
+        await site.questions.close()
+        await server.close()
+
+
+def asked(
+    question: str = "What is the operating voltage?", viewer: scope.Scope = scopes.SHOP, **more: Any
+) -> api.AgenticSearch:
+    return api.AgenticSearch(scope=viewer, query=question, **more)
+
+
+async def answered(kb_client: client.Client, request: api.AgenticSearch) -> list[api.AgentEvent]:
+    async with kb_client.agent.ask(request) as events:
+        return [one async for one in events]
+
+
+def scripted(fake: process.Fake, times: int = 1) -> None:
+    fake.forget()
+    fake.set_script({rig.DECIDE: [SEARCH, WRITE] * times, rig.ANSWER: [SAID] * times})
+
+
+async def test_the_stream_of_an_answer(
+    served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    kb_client, http = served
+    scripted(fake)
+    found = await answered(kb_client, asked())
+    assert [one.id for one in found] == list(range(1, len(found) + 1))
+    assert rig.kinds(found) == ["status", "decision", "status", "result", "decision", "status", "token", "complete"]
+    assert (found[0].stream or "", rig.text(found), found[-1].outcome) == ("0" * 14 + "61" + "0" * 16, SAID, "answered")
+    assert {one["priority"] for one in fake.requests(tag=rig.DECIDE)} == {"1"}
+    assert meters.registry.get_sample_value("jervis_kb_agent_questions_total", {"outcome": "answered"}) == 1
+
+    scripted(fake)
+    body = asked().model_dump(mode="json", by_alias=True, exclude_none=True)
+    raw = await http.post("/api/v1/agentic_search", json=body, headers={"X-Ollama-Priority": "P2"})
+    assert raw.headers["Content-Type"] == "application/x-ndjson"
+    lines = [json.loads(one) for one in raw.text.splitlines()]
+    assert [one["id"] for one in lines] == list(range(1, len(lines) + 1))
+    assert {"type": "token", "content": "The", "id": 7}.items() <= lines[6].items() or lines[6]["type"] == "token"
+    assert {one["priority"] for one in fake.requests(tag=rig.DECIDE)} == {"2"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"scope": None}, "scope"),
+        ({"scope": {"projectId": "shop"}}, "scope.clientId"),
+        ({"query": ""}, "query"),
+        ({"conversation": "a b"}, "conversation"),
+        ({"maxIterations": 0}, "maxIterations"),
+        ({"resumeSeconds": 301}, "resumeSeconds"),
+        ({"tools": ["delete"]}, "tools"),
+    ],
+)
+async def test_a_wrong_question_names_its_field(
+    served: tuple[client.Client, httpx.AsyncClient], change: dict[str, Any], field: str
+) -> None:
+    body = {"scope": {"clientId": "acme"}, "query": "a"} | change
+    answer = await served[1].post("/api/v1/agentic_search", json=body)
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
+
+
+async def test_hanging_up_cancels_the_call_of_the_model(
+    served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
+    async with served[0].agent.ask(asked()) as events:
+        assert (await anext(events)).type == "status"
+        await waiting.until(lambda: _count(fake, tag=rig.DECIDE, outcome="running"))
+    await waiting.until(lambda: _count(fake, tag=rig.DECIDE, outcome="cancelled"))
+    await waiting.until(lambda: _sample(meters, "jervis_kb_agent_questions_total", outcome="cancelled"))
+    assert meters.registry.get_sample_value("jervis_kb_agent_running") == 0
+
+
+async def _count(fake: process.Fake, **match: str) -> bool:
+    return bool(await asyncio.to_thread(lambda: fake.count(**match)))
+
+
+async def _sample(meters: metrics.Metrics, name: str, **labels: str) -> bool:
+    return bool(meters.registry.get_sample_value(name, labels))
+
+
+async def test_a_stream_is_resumed_after_an_id_by_another_process(
+    kb: world.ObservedState,
+    router: router_client.Client,
+    database: mongo.Database,
+    meters: metrics.Metrics,
+    served: tuple[client.Client, httpx.AsyncClient],
+    fake: process.Fake,
+) -> None:
+    fake.set_script({rig.DECIDE: [SEARCH, {"fault": {"stall": {"gate": "later"}}}], rig.ANSWER: [SAID]})
+    async with served[0].agent.ask(asked(resume_seconds=60)) as events:
+        first = [await anext(events) for _ in range(3)]
+    stream = first[0].stream or ""
+    other = Site(kb, router, database, meters, "b")
+    async with over(other) as (resumed, _):
+        async with resumed.agent.resume(scopes.SHOP, stream, after=first[-1].id) as events:
+            fourth = await anext(events)
+            assert (fourth.id, fourth.type) == (4, "result")
+            # The call that stalled is answered by the next of the script.
+            fake.set_script({rig.DECIDE: [WRITE], rig.ANSWER: [SAID]})
+            fake.open_gate("later")
+            rest = [one async for one in events]
+        assert [one.id for one in rest] == list(range(5, 5 + len(rest)))
+        assert rest[-1].type == "complete"
+        async with resumed.agent.resume(scopes.SHOP, stream) as events:
+            whole = [one async for one in events]
+        assert [one.id for one in whole] == list(range(1, len(whole) + 1))
+        for viewer in (scopes.BLOG, scopes.ACME, scopes.OTHER):
+            with pytest.raises(client.Rejected) as caught:
+                async with resumed.agent.resume(viewer, stream) as events:
+                    await anext(events)
+            assert caught.value.code == "not_found"
+
+
+async def test_the_example_prints_the_answer_and_comes_back_by_itself(
+    site: Site, fake: process.Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = importlib.util.spec_from_file_location("ask_example", EXAMPLE)
+    assert spec
+    assert spec.loader
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    question = "What is the operating voltage?"
+    async with over(site) as (_, http):
+        base = str(http.base_url)
+        scripted(fake)
+        assert await asyncio.to_thread(example.main, base, "acme", "shop", question) == 0
+        out, err = capsys.readouterr()
+        assert out.startswith(f"{SAID}\n[1] Pump manual manual::pump")
+        assert "fast_vector_search: User asked factual question" in err
+        broken = Breaking(base)
+        scripted(fake)
+        scope_ = {"clientId": "acme", "projectId": "shop"}
+        found = await asyncio.to_thread(lambda: list(example.events(broken, scope_, question)))
+    assert [one["id"] for one in found] == list(range(1, len(found) + 1))
+    assert (found[-1]["outcome"], broken.asked) == ("answered", 2)
+
+
+class Breaking(httpx.Client):
+    """Its first answer breaks off after two lines."""
+
+    def __init__(self, base: str) -> None:
+        super().__init__(base_url=base, trust_env=False, timeout=60, verify=False)
+        self.asked = 0
+
+    def stream(self, *args: Any, **more: Any) -> Any:
+        self.asked += 1
+        return self._cut(*args, **more) if self.asked == 1 else super().stream(*args, **more)
+
+    @contextmanager
+    def _cut(self, *args: Any, **more: Any) -> Iterator[Any]:
+        with super().stream(*args, **more) as answer:
+            whole = answer.iter_lines
+
+            def lines() -> Iterator[str]:
+                for number, line in enumerate(whole()):
+                    if number == 2:
+                        raise httpx.ReadError("the connection broke")
+                    yield line
+
+            answer.iter_lines = lines  # type: ignore[method-assign]
+            yield answer
+
+
+async def test_a_reader_that_does_not_come_back_ends_the_question(
+    served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
+    async with served[0].agent.ask(asked(resume_seconds=0.5)) as events:
+        stream = (await anext(events)).stream or ""
+        await waiting.until(lambda: _count(fake, tag=rig.DECIDE, outcome="running"))
+    await waiting.until(lambda: _count(fake, tag=rig.DECIDE, outcome="cancelled"))
+    async with served[0].agent.resume(scopes.SHOP, stream, after=1) as events:
+        late = [one async for one in events]
+    assert ([one.type for one in late], late[-1].outcome) == (["error", "complete"], "cancelled")
+
+
+async def test_events_are_bounded_and_what_is_gone_is_said(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MOST_BYTES", 300)
+    recorder = await site.streams.open("a" * 32, scopes.SHOP)
+    for number in range(1, 11):
+        event = api.AgentEvent(id=number, type="token", content="x" * 60)
+        assert await recorder.write([event], done=number == 10)
+    with pytest.raises(errors.Conflict, match="before 8 are not kept"):
+        await site.streams.read(scopes.SHOP, "a" * 32, 0)
+    page = await site.streams.read(scopes.SHOP, "a" * 32, 7)
+    assert ([one.id for one in page.events], page.done) == ([8, 9, 10], True)
+
+
+async def test_a_process_that_ended_is_said_to_who_comes_back(
+    site: Site, database: mongo.Database, served: tuple[client.Client, httpx.AsyncClient]
+) -> None:
+    recorder = await site.streams.open("b" * 32, scopes.SHOP)
+    await recorder.write([api.AgentEvent(id=1, type="status", message="m")], done=False)
+    old = datetime.now(UTC) - 2 * store.SILENT
+    await database[store.STREAMS].update_one({"_id": "b" * 32}, {"$set": {"aliveAt": old}})
+    async with served[0].agent.resume(scopes.SHOP, "b" * 32) as events:
+        found = [one async for one in events]
+    assert [(one.id, one.type) for one in found] == [(1, "status"), (2, "error"), (3, "complete")]
+    assert found[-1].outcome == "failed"
+
+
+async def test_a_conversation_remembers_in_its_scope_and_no_other(
+    served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    kb_client, _ = served
+    for viewer, known in ((scopes.SHOP, False), (scopes.SHOP, True), (scopes.BLOG, False)):
+        scripted(fake)
+        if viewer == scopes.BLOG:
+            impossible = rig.decided("text_response", "Cannot complete: x") | {"impossible": True}
+            fake.set_script({rig.DECIDE: [impossible]})
+        await answered(kb_client, asked("The voltage?", viewer, conversation="talk-1"))
+        said = fake.requests(tag=rig.DECIDE)[0]["body"]["messages"][1]["content"]
+        assert (f"Answer: {SAID}" in said) is known
+
+
+async def test_a_rule_that_keeps_a_source_back_keeps_the_conversation_back(
+    site: Site, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    scripted(fake)
+    await answered(served[0], asked(conversation="talk-1"))
+    content_ = "enforce: never-use-source secret::*"
+    await site.rules.put(
+        api.RuleDraft(
+            scope=scopes.SHOP, rule_key="r", rule_type=api.RuleType.SECURITY, rule_content=content_, created_by="jana"
+        )
+    )
+    scripted(fake)
+    await answered(served[0], asked(conversation="talk-1"))
+    assert "230" not in fake.requests(tag=rig.DECIDE)[0]["body"]["messages"][1]["content"]
+
+
+async def test_an_answer_that_a_person_has_to_approve_is_not_given(
+    site: Site, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    await site.rules.put(
+        api.RuleDraft(
+            scope=scopes.ACME,
+            rule_key="r",
+            rule_type=api.RuleType.SECURITY,
+            rule_content="enforce: needs-approval",
+            created_by="j",
+        )
+    )
+    with pytest.raises(client.Rejected) as caught:
+        await answered(served[0], asked())
+    assert (caught.value.status, "PendingTask" in (caught.value.remedy or "")) == (403, True)
+    assert fake.count(tag=rig.DECIDE) == 0
+
+
+async def test_an_erasure_takes_streams_and_conversations_and_they_do_not_come_back(
+    site: Site, database: mongo.Database, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    kb_client, _ = served
+    scripted(fake)
+    await answered(kb_client, asked(conversation="talk-1", resume_seconds=60))
+    before = await site.conversations.open(scopes.SHOP, "talk-1")
+    recorder = await site.streams.open("c" * 32, scopes.SHOP)
+    assert len(before.turns) == 1
+
+    async def left() -> list[int]:
+        names = (store.STREAMS, store.EVENTS, store.CONVERSATIONS)
+        return [await database[name].count_documents({}) for name in names]
+
+    await waiting.until(lambda: _events(database))
+    site.shut.replace([scopes.SHOP])
+    with pytest.raises(client.Unavailable):
+        await answered(kb_client, asked(conversation="talk-1"))
+    assert not await site.conversations.add(scopes.SHOP, before, tree.Turn("q", "secret"))
+    for one in holdings.of(database).values():
+        await one.erase(scopes.SHOP)
+    assert await left() == [0, 0, 0]
+    site.shut.replace([])
+    # What began before the erasure writes nothing after it.
+    assert not await site.conversations.add(scopes.SHOP, before, tree.Turn("q", "secret"))
+    assert not await recorder.write([api.AgentEvent(id=1, type="token", content="secret")], done=True)
+    assert await left() == [0, 0, 0]
+    assert (await site.conversations.open(scopes.SHOP, "talk-1")).turns == ()
+
+
+async def _events(database: mongo.Database) -> bool:
+    return bool(await database[store.STREAMS].count_documents({"done": True}))
+
+
+async def test_what_is_over_goes(database: mongo.Database) -> None:
+    clock = clocks.Clock()
+    numbers = itertools.count()
+    shut = closed.Closed()
+    talks = store.Conversations(database, clock, shut, lambda: f"{next(numbers)}", life=timedelta(days=7))
+    talk = await talks.open(scopes.SHOP, "t")
+    assert await talks.add(scopes.SHOP, talk, tree.Turn("q", "a"))
+    clock.advance(days=8)
+    assert (await talks.open(scopes.SHOP, "t")).turns == ()
+    assert await database[store.CONVERSATIONS].count_documents({"question": "q"}) == 0
+
+
+async def test_only_so_many_questions_at_once(
+    kb: world.ObservedState,
+    router: router_client.Client,
+    database: mongo.Database,
+    meters: metrics.Metrics,
+    fake: process.Fake,
+) -> None:
+    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}] * 2})
+    one = Site(kb, router, database, meters, at_once=2)
+    async with over(one) as (kb_client, _), kb_client.agent.ask(asked()) as events:
+        await anext(events)
+        with pytest.raises(client.Unavailable) as caught:
+            await answered(kb_client, asked())
+        assert caught.value.retry_after == 5
+        async with kb_client.agent.ask(asked(viewer=scopes.OTHER)) as others:
+            await anext(others)
+            assert one.questions.count == 2
+
+
+async def test_a_question_has_its_time(
+    kb: world.ObservedState,
+    router: router_client.Client,
+    database: mongo.Database,
+    meters: metrics.Metrics,
+    fake: process.Fake,
+) -> None:
+    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
+    async with over(Site(kb, router, database, meters, seconds=0.3)) as (kb_client, _):
+        found = await answered(kb_client, asked())
+        assert ([one.type for one in found][1:], found[-1].outcome) == (["error", "complete"], "failed")
+        await waiting.until(lambda: _count(fake, tag=rig.DECIDE, outcome="cancelled"))
+
+
+async def test_a_token_asks_in_its_scope_alone(site: Site, tmp_path: Path, fake: process.Fake) -> None:
+    path = tmp_path / "tokens.yaml"
+    path.write_text(json.dumps(tokens.TOKENS))
+    gate = access.Gate(grants.Book(path), rates.Rates(0, 1), lambda: 0.0, None, None)
+    assert not runtoken.is_run_token("operator-token")
+    async with over(site, gate) as (_, http):
+        body = asked().model_dump(mode="json", by_alias=True, exclude_none=True)
+        assert (await http.post("/api/v1/agentic_search", json=body)).status_code == 401
+        assert fake.count(tag=rig.DECIDE) == 0
+
+
+async def test_a_stream_that_is_not_read_to_its_end_is_closed(site: Site, fake: process.Fake) -> None:
+    scripted(fake)
+    found = await site.questions.ask(asked(), Priority.P1)
+    async with aclosing(found.follow()) as events:  # type: ignore[type-var]
+        assert (await anext(events)).id == 1
+    site.questions.leave(found)
+    assert found.task is not None
+    with pytest.raises(asyncio.CancelledError):
+        await found.task
+    assert (found.done, site.questions.count) == (True, 0)
