@@ -12,7 +12,7 @@ import httpx
 
 from crds import priority, scope
 from kb import api
-from kb.client import analyze, code, exploring, resources, transport
+from kb.client import analyze, code, exploring, pages, resources, transport
 from kb.client.transport import Rejected, Unavailable, token_file
 
 __all__ = ["Client", "Rejected", "Unavailable", "token_file"]
@@ -54,6 +54,7 @@ class Client:
         self.learning = resources.Learning(self._transport)
         self.looking = exploring.Exploring(self._transport)
         self.code = code.Code(self._transport)
+        self.pages = pages.Pages(self._transport)
         self.analyze = analyze.Analyze(self._transport)
 
     async def ingest(

@@ -55,9 +55,7 @@ class Store:
         with mongo.translated():
             await self._database.command("ping")
 
-    async def save(
-        self, owner: scope.Scope, body: bytes, media_type: str, *, part_of: str = ""
-    ) -> api.ContentRef:
+    async def save(self, owner: scope.Scope, body: bytes, media_type: str, *, part_of: str = "") -> api.ContentRef:
         sha256 = identity.digest_bytes(body)
         key = identity.part(part_of, sha256) if part_of else identity.content(owner, sha256)
         metadata = {
@@ -135,9 +133,10 @@ class Store:
             chosen["filename"] = {"$nin": sorted(keep)}
         return await self._delete(chosen)
 
-    async def parts(self, client_id: str) -> list[str]:
+    async def parts(self, client_id: str, *, before: datetime) -> list[str]:
         with mongo.translated():
-            mine = {"metadata.clientId": client_id, "metadata.partOf": {"$exists": True}}
+            mine: dict[str, Any] = {"metadata.clientId": client_id, "metadata.usedAt": {"$lt": before}}
+            mine["metadata.partOf"] = {"$exists": True}
             return sorted(await self._files.distinct("metadata.partOf", mine))
 
     async def erase(self, where: scope.Scope) -> int:
@@ -177,7 +176,7 @@ def _idle(before: datetime) -> dict[str, Any]:
         "$or": [
             {"metadata.usedAt": {"$lt": before}},
             {"metadata.usedAt": {"$exists": False}, "uploadDate": {"$lt": before}},
-        ]
+        ],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Protocol
 
 from crds import scope
@@ -16,9 +17,7 @@ class Store(Protocol):
         """Return when the store answers."""
         ...
 
-    async def save(
-        self, owner: scope.Scope, body: bytes, media_type: str, *, part_of: str = ""
-    ) -> api.ContentRef:
+    async def save(self, owner: scope.Scope, body: bytes, media_type: str, *, part_of: str = "") -> api.ContentRef:
         """Keep `body`; the same body of the same owner is kept once and has the same key.
 
         With `part_of`, the id of a document, it belongs to that one alone: no other content has its key, it is never
@@ -30,8 +29,8 @@ class Store(Protocol):
         """Delete the parts of a document, but for those with these keys; how many that were."""
         ...
 
-    async def parts(self, client_id: str) -> list[str]:
-        """The ids of the documents that have parts, of those that the client owns."""
+    async def parts(self, client_id: str, *, before: datetime) -> list[str]:
+        """The ids of the client's documents that have parts which were not used since then."""
         ...
 
     async def load(self, viewer: scope.Scope, key: str) -> bytes:

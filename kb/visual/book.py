@@ -171,6 +171,21 @@ class Book:
             rows = self._pages.find(query, {"documentId": 1, "workId": 1}).sort("_id", 1).limit(limit)
             return [(row["_id"], row["documentId"], row["workId"]) async for row in rows]
 
+    async def page_works(self, page_ids: Collection[str]) -> dict[str, str]:
+        """Page -> work, of those that are stored."""
+        with mongo.translated():
+            rows = self._pages.find({"_id": {"$in": list(page_ids)}}, {"workId": 1})
+            return {row["_id"]: row["workId"] async for row in rows}
+
+    async def held(self, page_ids: Collection[str]) -> set[str]:
+        """Those of the given pages that are stored."""
+        with mongo.translated():
+            return {row["_id"] async for row in self._pages.find({"_id": {"$in": list(page_ids)}}, {"_id": 1})}
+
+    async def get(self, page_ids: Collection[str]) -> list[model.Page]:
+        """These pages, whoever sees them: for repairs."""
+        return await self._found({"_id": {"$in": list(page_ids)}})
+
     async def images(self, document_id: str) -> set[str]:
         """Keys of the images of a document's pages, and of its file."""
         with mongo.translated():
@@ -302,4 +317,3 @@ def _page(row: Mapping[str, Any]) -> model.Page:
 
 def _reference(of: api.ContentRef | None) -> dict[str, Any] | None:
     return None if of is None else of.model_dump(mode="json")
-

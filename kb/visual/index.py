@@ -63,6 +63,10 @@ class Index(Protocol):
         """A page of all that the client owns, and where the next one starts (None: none)."""
         ...
 
+    async def held(self, client_id: str, page_ids: Collection[str]) -> set[str]:
+        """Those of the given pages that are stored for the client."""
+        ...
+
     async def discard(self, client_id: str, page_ids: Collection[str]) -> None:
         """Delete what nothing refers to."""
         ...

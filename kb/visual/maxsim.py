@@ -18,10 +18,9 @@ _HEAD = struct.Struct("<II")
 
 def unit(vectors: npt.ArrayLike) -> model.Array:
     """Rows of length 1; a row of zeros stays so."""
-    made = np.asarray(vectors, np.float32)
+    made: model.Array = np.asarray(vectors, np.float32)
     length = np.linalg.norm(made, axis=-1, keepdims=True)
-    scaled: model.Array = made / np.where(length == 0, 1, length)
-    return scaled.astype(np.float32, copy=False)
+    return (made / np.where(length == 0, 1, length)).astype(np.float32)
 
 
 def score(question: model.Array, page: model.Array) -> float:
@@ -111,7 +110,7 @@ def pack(vectors: model.Array) -> bytes:
     scales = (np.abs(vectors).max(axis=1) / 127).astype("<f4")
     scales[scales == 0] = 1
     numbers = np.rint(vectors / scales[:, None]).astype(np.int8)
-    return _HEAD.pack(count, dimension) + scales.tobytes() + numbers.tobytes()
+    return b"".join((_HEAD.pack(count, dimension), scales.tobytes(), numbers.tobytes()))
 
 
 def unpack(body: bytes) -> model.Array:
@@ -125,7 +124,9 @@ def unpack(body: bytes) -> model.Array:
     return made
 
 
-def patches(question: model.Array, page: model.Array, grid: model.Grid, most: int) -> list[list[tuple[int, int, float]]]:
+def patches(
+    question: model.Array, page: model.Array, grid: model.Grid, most: int
+) -> list[list[tuple[int, int, float]]]:
     """For each token of the question its best patches as (row, column, cosine), the best first, `most` at most."""
     seen = page[grid.first : grid.first + grid.size]
     if len(seen) < grid.size or not len(question):

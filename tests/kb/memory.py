@@ -13,6 +13,7 @@ import pickle
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -361,9 +362,7 @@ class Content:
     async def ready(self) -> None:
         self.switch.check("ready")
 
-    async def save(
-        self, owner: scope.Scope, body: bytes, media_type: str, *, part_of: str = ""
-    ) -> api.ContentRef:
+    async def save(self, owner: scope.Scope, body: bytes, media_type: str, *, part_of: str = "") -> api.ContentRef:
         self.switch.check("save")
         sha256 = identity.digest_bytes(body)
         key = identity.part(part_of, sha256) if part_of else identity.content(owner, sha256)
@@ -386,7 +385,7 @@ class Content:
             del self._kept[key], self._parts[key]
         return len(gone)
 
-    async def parts(self, client_id: str) -> list[str]:
+    async def parts(self, client_id: str, *, before: datetime) -> list[str]:
         self.switch.check("parts")
         return sorted({self._parts[key] for key in self._parts if self._kept[key][0].client_id == client_id})
 

@@ -47,9 +47,7 @@ PROPERTIES += [
     Property(name="number", data_type=DataType.INT),
     Property(name="seenOnly", data_type=DataType.BOOL),
     # The terms of `kb.words`, as of chunks.
-    Property(
-        name="textTerms", data_type=DataType.TEXT, tokenization=Tokenization.WHITESPACE, index_filterable=False
-    ),
+    Property(name="textTerms", data_type=DataType.TEXT, tokenization=Tokenization.WHITESPACE, index_filterable=False),
 ]
 
 
@@ -58,7 +56,7 @@ async def ensure(client: weaviate.WeaviateAsyncClient, name: str, layout: Layout
     if await client.collections.exists(name):
         with faults.of_another_program():
             config = await client.collections.use(name).config.get()
-            own: Any = config.vector_config[VECTOR].vector_index_config
+            own: Any = (config.vector_config or {})[VECTOR].vector_index_config
             encoded = "muvera" if own.multi_vector.encoding is not None else ""
         if encoded != layout.encoding:
             raise errors.Unconfigured(

@@ -49,6 +49,7 @@ class Store(connection.Connection):
         self._pages = f"{self._prefix}PageV{schema.LAYOUT}M{identity.digest(visual_model)[:8]}"
         self._page_layout = layout
         self._folded = folded
+        self._made = False
 
     async def _prepare(self) -> None:
         self._tenants.clear()
@@ -58,12 +59,31 @@ class Store(connection.Connection):
         except BaseException:
             await self._client.close()
             raise
+        # The collection is made with the first page: most installations have none.
+        if await self._client.collections.exists(self._pages):
+            await self._ensure()
+        self._complete = True
+
+    async def _ensure(self) -> None:
         described = f"Jervis knowledge base, pages, vectors of {self._model or 'no model'}"
         await schema.ensure(self._client, self._pages, self._page_layout, described)
-        self._complete = True
+        self._made = True
+
+    async def _in(
+        self, name: str, client_id: str, ask: Callable[[Any], Awaitable[Any]], *, history: bool = False
+    ) -> list[Any]:
+        try:
+            return await super()._in(name, client_id, ask, history=history)
+        except WeaviateBaseError as error:
+            # Of another model, and cleared away since it was listed; or nothing was ever put.
+            if faults.no_collection(error) and not await self._client.collections.exists(name):
+                return []
+            raise
 
     async def put(self, pages: Sequence[model.Indexed]) -> None:
         async with self._session(connection.WRITE_SECONDS):
+            if pages and not self._made:
+                await self._ensure()
             for batch in connection.batches(pages, _BATCH):
                 places = {one.source.owner.client_id for one in batch}
                 for client_id in places:
@@ -119,9 +139,9 @@ class Store(connection.Connection):
 
     async def drop(self, owner: scope.Scope, document_id: str, *, keep: str = "") -> int:
         where = filters.of_document(document_id)
-        if keep:
-            where = where & Filter.by_property("workId").not_equal(keep)
-        return await self._everywhere(owner.client_id, where)
+        # Those of a model used before are no pages of the work any more.
+        kept = where & Filter.by_property("workId").not_equal(keep) if keep else where
+        return await self._everywhere(owner.client_id, where, kept)
 
     async def erase(self, where: scope.Scope) -> int:
         ways = []
@@ -166,6 +186,17 @@ class Store(connection.Connection):
         ]
         return found, str(rows[-1].uuid) if len(rows) == limit else None
 
+    async def held(self, client_id: str, page_ids: Collection[str]) -> set[str]:
+        def ask(ids: Sequence[str]) -> Callable[[Any], Awaitable[Any]]:
+            where = filters.among(ids)
+            return lambda tenant: tenant.query.fetch_objects(filters=where, limit=len(ids), return_properties=[])
+
+        found: set[str] = set()
+        async with self._session(connection.READ_SECONDS):
+            for ids in connection.batches(sorted(page_ids), connection.IDS):
+                found |= {str(row.uuid) for row in await self._in(self._pages, client_id, ask(ids))}
+        return found
+
     async def discard(self, client_id: str, page_ids: Collection[str]) -> None:
         async with self._session(connection.WRITE_SECONDS):
             for ids in connection.batches(sorted(page_ids), connection.IDS):
@@ -197,13 +228,14 @@ class Store(connection.Connection):
         hits = [hit for some in answers for hit in some]
         return sorted(hits, key=lambda hit: (-hit.score, hit.page_id))[:limit]
 
-    async def _everywhere(self, client_id: str, where: FilterReturn) -> int:
-        """Delete what matches, in the collections of every model; how many there were."""
+    async def _everywhere(self, client_id: str, where: FilterReturn, today: FilterReturn | None = None) -> int:
+        """Delete what matches, in the collections of every model, `today` in that of the present one; how many."""
         gone = 0
         async with self._session(connection.WRITE_SECONDS):
             for name in await self._client.collections.list_all():
                 if name.startswith(f"{self._prefix}PageV"):
-                    gone += await self._delete_pages(name, client_id, where)
+                    chosen = today if today is not None and name == self._pages else where
+                    gone += await self._delete_pages(name, client_id, chosen)
         return gone
 
     async def _delete_pages(self, name: str, client_id: str, where: FilterReturn) -> int:
@@ -219,7 +251,7 @@ class Store(connection.Connection):
                 raise
             if result.failed:
                 raise errors.Away("weaviate", f"{result.failed} pages could not be deleted")
-            gone += result.successful
+            gone += int(result.successful)
             if result.matches == 0 or result.successful == 0:
                 return gone
 
@@ -250,7 +282,7 @@ class Store(connection.Connection):
                     field="visualModel",
                     remedy="Give the other model another name, so that it has an index of its own.",
                 )
-            self._complete = False
+            self._complete = self._made = False
             raise errors.Away("weaviate", refused[:300], retry_after=2)
 
     def _object(self, page: model.Indexed) -> DataObject[Any, Any]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
 from kb import errors, identity, visibility
 from kb.content.store import Store
 from tests.kb import scopes
+
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 class Contract:
@@ -69,11 +72,11 @@ class Contract:
         assert await store.load(scopes.SHOP, first.key) == b"page"
         with pytest.raises(errors.NotFound):
             await store.load(scopes.BLOG, first.key)
-        assert await store.parts("acme") == ["one", "two"]
-        assert await store.parts("other") == []
+        assert await store.parts("acme", before=LATER) == ["one", "two"]
+        assert await store.parts("other", before=LATER) == []
         assert await store.drop_parts("one", keep=[first.key]) == 1
         assert await store.load(scopes.SHOP, first.key) == b"page"
         assert await store.drop_parts("one") == 1
         assert await store.drop_parts("one") == 0
         assert await store.load(scopes.SHOP, loose.key) == await store.load(scopes.BLOG, other.key) == b"page"
-        assert await store.parts("acme") == ["two"]
+        assert await store.parts("acme", before=LATER) == ["two"]

@@ -45,6 +45,7 @@ from kb.reading import entitytypes as registry_of_types
 from kb.retrieve import search
 from kb.rules import enforce
 from kb.rules import mongo as rules_mongo
+from kb.visual import pages as visual_pages
 from tests.kb import clock as clocks
 from tests.kb import world
 
@@ -68,6 +69,7 @@ async def over(
     drawing: pages.Limits | None = None,
     asked: answers.Answers | None = None,
     more: Sequence[openapi.Served] = (),
+    seen: visual_pages.Pages | None = None,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed client and a raw one, both at the service's root; pages are fetched through `transport`.
 
@@ -94,6 +96,7 @@ async def over(
                 graph_store=made.graph,
                 vector_store=made.vectors,
                 rules=kept_rules,
+                pages=seen,
             ).routes(),
             *atomic.Storing(
                 made.intake, made.graph, made.vectors, made.ledger, kept_rules or enforce.Nothing(), meters

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from crds import scope
-from kb import identity
+from kb import identity, metrics, mongo
 from kb.visual import maxsim, model
 from kb.visual.weaviate import schema, store
+from router import client as router_client
+from tests.kb import clock as clocks
 from tests.kb import conftest
+from tests.kb.visual import place as places
 
 DIMENSION = 16
 
@@ -47,3 +51,27 @@ async def index(request: pytest.FixtureRequest, weaviate_index: str) -> AsyncIte
     yield made
     await made.destroy()
     await made.close()
+
+
+@pytest.fixture
+async def pages_index(weaviate_index: str) -> AsyncIterator[store.Store]:
+    """The index of a service with pages, of this test alone."""
+    url, port = conftest.required("JERVIS_TEST_WEAVIATE_URL"), conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
+    made = store.Store(url, int(port), "glyphs-128", index=weaviate_index)
+    yield made
+    await made.destroy()
+    await made.close()
+
+
+@pytest.fixture
+async def place(
+    tmp_path: Path,
+    router: router_client.Client,
+    clock: clocks.Clock,
+    meters: metrics.Metrics,
+    database: mongo.Database,
+    pages_index: store.Store,
+) -> AsyncIterator[places.Place]:
+    """A service with pages."""
+    async with places.opened(tmp_path, router, clock, meters, database, pages_index) as made:
+        yield made
