@@ -175,9 +175,9 @@ class Settings(BaseSettings):
     vision_num_ctx: int | None = Field(default=None, ge=512)
     # For many or large images: the first entry whose bounds are reached takes the place of `vision_model`.
     vision_models: list[VisionModel] = Field(default_factory=list, max_length=20)
-    # Pages as images (docs/visual.md). The model that makes multi-vectors of pages and questions: served at `visual_url`
-    # by vLLM's pooling API, or run here from the weights in `visual_weights`, which needs the extra `visual`. Without a
-    # name there is none, and pages are found by their words.
+    # Pages as images (docs/visual.md). The model that makes multi-vectors of pages and questions: served at
+    # `visual_url` by vLLM's pooling API, or run here from the weights in `visual_weights`, which needs the extra
+    # `visual`. Without a name there is none, and pages are found by their words.
     visual_model: str = ""
     visual_url: str = ""
     visual_token_file: str = ""
@@ -194,7 +194,7 @@ class Settings(BaseSettings):
     # So many vectors of a page become one in the index; all of them are kept beside it.
     visual_pool: int = Field(default=3, ge=1, le=16)
     # How Weaviate keeps multi-vectors; of a collection that is there it cannot be changed.
-    visual_encoding: Literal["muvera", ""] = "muvera"
+    visual_encoding: Literal["", "muvera"] = ""
     # Pages of a file that are drawn, the first ones.
     visual_pages: int = Field(default=200, ge=1, le=5000)
     # Candidates of the index for a question, and bytes of vectors that are read to put them in order.

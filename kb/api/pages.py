@@ -18,9 +18,9 @@ Pattern = Annotated[str, StringConstraints(min_length=1, max_length=1024, strip_
 class PageChoiceDraft(message.Request):
     """Which PDFs and images of exactly this scope get pages that are stored and found as images.
 
-    `Seen`: images, and pages of PDFs that text alone does not tell (scans, drawings, figures). `All`: every page. `None`
-    takes those away that there are. `sources`: only of documents with these source URNs, or beginnings of them that end
-    with `*`; empty: of all. It holds for what is sent from now on.
+    `Seen`: images, and pages of PDFs that text alone does not tell (scans, drawings, figures). `All`: every page.
+    `None` takes those away that there are. `sources`: only of documents with these source URNs, or beginnings of them
+    that end with `*`; empty: of all. It holds for what is sent from now on.
     """
 
     scope: scope.Scope
@@ -131,7 +131,7 @@ class PageHit(message.Reply):
 
 
 class PageReply(message.Reply):
-    """The best pages, the best first. `model` made the vectors, "" for none. `problems`: what could not be looked at."""
+    """The best pages, the best first. `model` made the vectors, "" for none; `problems` say what was not looked at."""
 
     pages: list[PageHit]
     model: str

@@ -103,7 +103,7 @@ def _cut(merges: list[tuple[float, int, int]], count: int, wanted: int) -> npt.N
 
 
 def pack(vectors: model.Array) -> bytes:
-    """Vectors in a byte for each number and a scale for each vector; an error of at most 1/254 of its largest number."""
+    """Vectors in a byte for each number and a scale for each vector; an error of 1/254 of its largest at most."""
     count, dimension = vectors.shape if vectors.ndim == 2 else (0, 0)
     if not count:
         return b""

@@ -71,7 +71,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be done, or was done, for a document. `done` pages are stored of `count`, which is 0 until it is known.
+    """What is to be done, or was done, for a document. `done` of `count` pages were looked at; 0 until it is known.
 
     `model`: whose vectors the pages have; "" for none. `file`: the file, until all is done.
     """

@@ -29,8 +29,8 @@ _CHECKED_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Bounds:
-    """`candidates` of the index for each way; `budget` bytes of vectors are read to order them; `enough`: the share of a
-    question's words on a page from which images of pages with text of their own are not looked at."""
+    """`candidates` of the index for each way; `budget` bytes of vectors are read to order them; `enough`: the share of
+    a question's words on a page from which images of pages with text of their own are not looked at."""
 
     candidates: int = 50
     budget: int = 16 << 20
@@ -134,7 +134,7 @@ class Search:
                 viewer, asked.vectors, limit=limit, seen_only=seen_only, sources=question.sources
             )
         with self._meters.stages.labels("page_rescore").time():
-            scores = await self._exact(viewer, asked.vectors, hits)
+            scores = await self.exact(viewer, asked.vectors, hits)
             ordered = sorted(hits, key=lambda hit: (-scores.get(hit.page_id, hit.score), hit.page_id))
             shown = await self._shown(viewer, ordered, 2 * question.top_k)
             pages = await self._book.pages(viewer, [one.page_id for one in shown])
@@ -144,7 +144,7 @@ class Search:
             known.ways.add("Images")
             known.rank += 1 / (_RRF + place + 0.5)
 
-    async def _exact(self, viewer: scope.Scope, asked: model.Array, hits: Sequence[model.Hit]) -> Mapping[str, float]:
+    async def exact(self, viewer: scope.Scope, asked: model.Array, hits: Sequence[model.Hit]) -> Mapping[str, float]:
         """MaxSim over all vectors of those candidates that the budget lets in, the best by the index first."""
         vectors = await self._book.vectors(viewer, [hit.page_id for hit in hits], budget=self._bounds.budget)
 

@@ -1,4 +1,4 @@
-"""A page embedder without weights: words of a page are found in its image, and each is a random projection of its shape.
+"""A page embedder without weights: the words of an image are found, and each is a random projection of its shape.
 
 It stands in for a visual model in tests and benchmarks: it looks at nothing but pixels, so that a scan is found as well
 as a page with text, and a question's words, drawn by PDFium, meet the patches that show them. It knows one typeface and
@@ -115,19 +115,23 @@ def _words(
         return
     part = ink[top:bottom, left:right]
     if not rows_next:
-        for begin, end in _runs(part.any(axis=0), 24):
+        for begin, end in _runs(_any(part, 0), 24):
             yield from _words(ink, top, bottom, left + begin, left + end, True)
         return
-    lines = list(_runs(part.any(axis=1), 2))
+    lines = list(_runs(_any(part, 1), 2))
     for begin, end in lines:
         line = part[begin:end]
-        if len(lines) > 1 and len(list(_runs(line.any(axis=0), 24))) > 1:
+        if len(lines) > 1 and len(list(_runs(_any(line, 0), 24))) > 1:
             yield from _words(ink, top + begin, top + end, left, right)
             continue
-        for start, stop in _runs(line.any(axis=0), max(3, round(0.2 * (end - begin)))):
+        for start, stop in _runs(_any(line, 0), max(3, round(0.2 * (end - begin)))):
             word = np.flatnonzero(line[:, start:stop].any(axis=1))
             if 5 <= word[-1] - word[0] + 1 <= 60 and stop - start > 3:
                 yield top + begin + int(word[0]), top + begin + int(word[-1]) + 1, left + start, left + stop
+
+
+def _any(ink: npt.NDArray[np.bool_], axis: int) -> npt.NDArray[np.bool_]:
+    return np.asarray(ink.any(axis=axis))
 
 
 def _runs(filled: npt.NDArray[np.bool_], gap: int) -> Iterator[tuple[int, int]]:

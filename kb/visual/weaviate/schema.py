@@ -27,7 +27,7 @@ class Layout:
     every page is in the index. Of a collection that is there it cannot be changed.
     """
 
-    encoding: Literal["", "muvera"] = "muvera"
+    encoding: Literal["", "muvera"] = ""
     ef: int | None = None
     replicas: int | None = None
 

@@ -139,7 +139,8 @@ async def over(
             writing, asking, content.Content(made.content, limit=100_000), health.Health({}, meters), served
         )
         gate = gate or access.Gate(None, rates.Rates(0, 1), lambda: 0.0, made.shut)
-        server = test_utils.TestServer(app.build(faces, meters, max_body=500_000, version=api.VERSION, gate=gate))
+        most = max(limit, 500_000)
+        server = test_utils.TestServer(app.build(faces, meters, max_body=most, version=api.VERSION, gate=gate))
         await server.start_server()
         base = str(server.make_url("")).rstrip("/")
         try:

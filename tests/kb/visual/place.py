@@ -1,4 +1,4 @@
-"""A knowledge base with pages for tests: real files, MongoDB, Weaviate and Tika; the embedder is `tests.fakes.glyphs`."""
+"""A knowledge base with pages for tests: real files, MongoDB, Weaviate and Tika; `tests.fakes.glyphs` embeds."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ async def opened(
     *,
     embedding: glyphs.Glyphs | None = None,
     limits: making.Limits = making.Limits(),  # noqa: B008 -- frozen
-    most_pages: int = 10,
+    limit: int = 500_000,
 ) -> AsyncIterator[Place]:
-    """Vectors of chunks are in memory: these tests are about pages."""
+    """Vectors of chunks are in memory: these tests are about pages. `limit` of an upload in bytes."""
     kept = content_mongo.Store(conftest.required("JERVIS_TEST_MONGODB_URI"), database.name, clock=clock)
     late = Late()
     embedding = embedding or glyphs.Glyphs()
@@ -100,7 +100,7 @@ async def opened(
             world.opened(path, router, clock, meters, memory.Vectors(), kept, derived=late) as kb,
         ):
             records, choices = book.Book(database, clock), choice.Mongo(database, clock)
-            drawn = drawing.Limits(pages=most_pages)
+            drawn = drawing.Limits()
             maker = making.Maker(
                 records, index, kept, choices, drawing.Renderer(drawn), embedding, kb.shut, meters, clock, limits
             )
@@ -113,7 +113,15 @@ async def opened(
             more = [*routes.Searching(finder).routes(), *routes.Choosing(choices, records).routes()]
             parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), web)
             async with whole.over(
-                kb, meters, clock, parser=parser, drawing=drawing.Limits(pages=0), more=more, seen=mine, ingests=True
+                kb,
+                meters,
+                clock,
+                parser=parser,
+                drawing=drawing.Limits(pages=0),
+                more=more,
+                seen=mine,
+                ingests=True,
+                limit=limit,
             ) as (typed, http):
                 yield Place(
                     kb, typed, http, records, index, kept, choices, mine, maker, keeping, finder, embedding, meters

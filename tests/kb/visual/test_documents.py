@@ -1,4 +1,4 @@
-"""Pages as parts of documents: made of files that are chosen, found with their evidence, and gone with their document."""
+"""Pages as parts of documents: made of files that are chosen, found with their evidence, gone with their document."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from crds import scope
 from kb import api, client, errors, visibility
 from kb.files import pages as drawing
 from tests.kb import clock as clocks
@@ -31,7 +32,7 @@ SCAN = places.lines("Invoice of the Globex company", "Turbine blades and gaskets
 URN = "file::lease"
 
 
-async def send(place: places.Place, raw: bytes, urn: str = URN, owner: scopes.scope.Scope = scopes.SHOP) -> bool:
+async def send(place: places.Place, raw: bytes, urn: str = URN, owner: scope.Scope = scopes.SHOP) -> bool:
     reply = await place.client.learning.file(owner, raw, filename="lease.pdf", source_urn=urn)
     return reply.page_images
 
@@ -177,13 +178,13 @@ async def test_what_is_deleted_while_its_pages_are_made_leaves_none(place: place
         await place.client.forget(scopes.SHOP, URN)
         return made
 
-    place.glyphs.embed_pages = embed  # type: ignore[method-assign,assignment]
+    place.glyphs.embed_pages = embed  # type: ignore[method-assign]
     assert await place.make() == 1
     assert await place.stored() == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("where", [scopes.ACME, scopes.SHOP, scopes.RETAIL], ids=str)
-async def test_an_erasure_takes_all_that_its_scope_covers(place: places.Place, where: scopes.scope.Scope) -> None:
+async def test_an_erasure_takes_all_that_its_scope_covers(place: places.Place, where: scope.Scope) -> None:
     owners = [scopes.ACME, scopes.SHOP, scopes.RETAIL, scopes.OTHER]
     for owner in owners:
         await place.choose(owner)
@@ -230,7 +231,7 @@ async def test_who_may_not_see_the_document_sees_no_page_of_it(place: places.Pla
     await place.choose(scopes.SHOP)
     await send(place, TWO)
     await place.make()
-    seen = {"scope": scopes.scope.Viewer(**scopes.SHOP.model_dump(), principals=("user:jana",))}
+    seen = {"scope": scope.Viewer(**scopes.SHOP.model_dump(), principals=("user:jana",))}
     question = api.PageSearch.model_validate({"scope": scopes.SHOP, "query": "pressure valve"})
     asked = question.model_copy(update=seen)
     assert (await place.search.find(question)).pages != []

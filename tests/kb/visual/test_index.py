@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from crds import scope
 from kb import errors, visibility
 from kb.visual import index as port
 from kb.visual import maxsim
@@ -79,13 +80,13 @@ async def test_an_audit_goes_page_by_page(index: port.Index) -> None:
 
 
 @pytest.mark.parametrize("where", [scopes.ACME, scopes.SHOP, scopes.RETAIL, scopes.GLOBAL], ids=str)
-async def test_an_erasure_takes_what_its_scope_covers(index: port.Index, where: scopes.scope.Scope) -> None:
+async def test_an_erasure_takes_what_its_scope_covers(index: port.Index, where: scope.Scope) -> None:
     owners = [scopes.GLOBAL, scopes.ACME, scopes.OTHER, scopes.SHOP, scopes.TILL, scopes.BLOG, scopes.RETAIL]
     await index.put([indexed(source(owner), 1) for owner in owners])
     gone = [owner for owner in owners if where.covers(owner)]
     assert await index.erase(where) == len(gone)
     assert await index.erase(where) == 0
-    left: set[scopes.scope.Scope] = set()
+    left: set[scope.Scope] = set()
     for viewer in owners:
         left |= {hit.owner for hit in await index.by_vectors(viewer, vectors(1), limit=20)}
     assert left == set(owners) - set(gone)
