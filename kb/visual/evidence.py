@@ -121,7 +121,10 @@ def cut(png: bytes, where: Rectangle) -> bytes:
     width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", head)
     if (depth, colour, interlaced) != (8, 0, 0) or not 0 < width * height <= _MOST_PIXELS:
         return b""
-    lines = zlib.decompressobj().decompress(data, (width + 1) * height)
+    try:
+        lines = zlib.decompressobj().decompress(data, (width + 1) * height)
+    except zlib.error:
+        return b""
     left, right = where.left * width // UNIT, max(where.right * width // UNIT, where.left * width // UNIT + 1)
     top, bottom = where.top * height // UNIT, max(where.bottom * height // UNIT, where.top * height // UNIT + 1)
     right, bottom = min(right, width), min(bottom, height)
