@@ -149,7 +149,7 @@ async def _side(
             started = time.perf_counter()
             hits = await index.by_vectors(OWNER, question, limit=options.candidates)
             between = time.perf_counter()
-            scores = await finder.exact(OWNER, question, hits) if records is not None else {}
+            scores = (await finder.exact(OWNER, question, hits))[0] if records is not None else {}
             ended = time.perf_counter()
             if at < 5:
                 continue  # the first ones warm it up

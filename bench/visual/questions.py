@@ -30,7 +30,7 @@ from tests.kb.visual import place as places
 
 OWNER = scope.Scope(client_id="bench")
 _KINDS = ("tables", "columns", "scans")
-_DOCUMENTS, _PAGES = 5, 8
+_DOCUMENTS, _PAGES = 3, 8
 _EACH = 20
 _NOUNS = """
 pump valve turbine gasket filter boiler compressor conveyor bearing spindle nozzle piston flange coupling

@@ -142,8 +142,8 @@ class Book:
                 await self._pages.bulk_write([mongo.Replace({"_id": row["_id"]}, row, upsert=True) for row in rows])
 
     async def pages(self, viewer: scope.Scope, page_ids: Collection[str]) -> dict[str, model.Page]:
-        """Those of the pages that lie where the viewer sees, with their layouts and vectors."""
-        found = await self._found({"_id": {"$in": list(page_ids)}})
+        """Those of the pages that lie where the viewer sees, with their layouts and without their vectors."""
+        found = await self._found({"_id": {"$in": list(page_ids)}}, {"vectors": 0})
         return {one.id: one for one in found if visibility.sees(viewer, one.source.owner)}
 
     async def vectors(self, viewer: scope.Scope, page_ids: Sequence[str], *, budget: int) -> dict[str, model.Array]:
@@ -222,9 +222,9 @@ class Book:
         moved = await mongo.regroup(self._pages, owner, {})
         return len(moved) + len(await mongo.regroup(self._works, owner, {}))
 
-    async def _found(self, query: Mapping[str, Any]) -> list[model.Page]:
+    async def _found(self, query: Mapping[str, Any], fields: Mapping[str, int] | None = None) -> list[model.Page]:
         with mongo.translated():
-            return [_page(row) async for row in self._pages.find(query)]
+            return [_page(row) async for row in self._pages.find(query, fields)]
 
     async def _change(self, work: model.Work, said: Mapping[str, Any]) -> bool:
         mine = {"_id": work.source.document_id, "workId": work.source.id, "state": WAITING}
@@ -311,7 +311,7 @@ def _page(row: Mapping[str, Any]) -> model.Page:
         tuple(pages.Word(*one) for one in json.loads(zlib.decompress(row["words"]))),
         row["figures"],
         row["model"],
-        maxsim.unpack(row["vectors"]),
+        maxsim.unpack(row.get("vectors", b"")),
         None if row["grid"] is None else model.Grid(*row["grid"]),
     )
 

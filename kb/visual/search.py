@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from crds import errors as root
@@ -44,6 +44,7 @@ class _Found:
     page: model.Page
     words: float | None = None
     similarity: float | None = None
+    vectors: model.Array | None = None
     rank: float = 0.0
     ways: set[str] = field(default_factory=set)
 
@@ -134,27 +135,30 @@ class Search:
                 viewer, asked.vectors, limit=limit, seen_only=seen_only, sources=question.sources
             )
         with self._meters.stages.labels("page_rescore").time():
-            scores = await self.exact(viewer, asked.vectors, hits)
+            scores, vectors = await self.exact(viewer, asked.vectors, hits)
             ordered = sorted(hits, key=lambda hit: (-scores.get(hit.page_id, hit.score), hit.page_id))
             shown = await self._shown(viewer, ordered, 2 * question.top_k)
             pages = await self._book.pages(viewer, [one.page_id for one in shown])
         for place, hit in enumerate(one for one in shown if one.page_id in pages):
             known = found.setdefault(hit.page_id, _Found(pages[hit.page_id]))
             known.similarity = scores.get(hit.page_id, hit.score) / len(asked.vectors)
+            known.vectors = vectors.get(hit.page_id)
             known.ways.add("Images")
             known.rank += 1 / (_RRF + place + 0.5)
 
-    async def exact(self, viewer: scope.Scope, asked: model.Array, hits: Sequence[model.Hit]) -> Mapping[str, float]:
-        """MaxSim over all vectors of those candidates that the budget lets in, the best by the index first."""
+    async def exact(
+        self, viewer: scope.Scope, asked: model.Array, hits: Sequence[model.Hit]
+    ) -> tuple[dict[str, float], dict[str, model.Array]]:
+        """MaxSim over all vectors of those candidates that the budget lets in, the best by the index first; and these
+        vectors."""
         vectors = await self._book.vectors(viewer, [hit.page_id for hit in hits], budget=self._bounds.budget)
+        # Of a model that was used before, the vectors have another length.
+        fitting = {page_id: own for page_id, own in vectors.items() if own.shape[1] == asked.shape[1]}
 
         def score() -> dict[str, float]:
-            # Of a model that was used before, the vectors have another length.
-            return {
-                page_id: maxsim.score(asked, own) for page_id, own in vectors.items() if own.shape[1] == asked.shape[1]
-            }
+            return {page_id: maxsim.score(asked, own) for page_id, own in fitting.items()}
 
-        return await asyncio.to_thread(score)
+        return await asyncio.to_thread(score), fitting
 
     async def _shown(self, viewer: scope.Scope, hits: Sequence[model.Hit], most: int) -> list[model.Hit]:
         """The first `most` of them that the graph shows to the viewer."""
@@ -190,8 +194,12 @@ class Search:
         page = found.page
         rectangles = evidence.matching(page.words, question.query)
         patches: list[list[tuple[int, int, float]]] = []
-        if asked is not None and page.grid is not None and page.vectors.shape[1] == asked.vectors.shape[1]:
-            patches = maxsim.patches(asked.vectors, page.vectors, page.grid, _PATCHES)
+        if asked is not None and page.grid is not None:
+            vectors = found.vectors
+            if vectors is None:
+                vectors = (await self._book.vectors(viewer, [page.id], budget=1)).get(page.id)
+            if vectors is not None and vectors.shape[1] == asked.vectors.shape[1]:
+                patches = maxsim.patches(asked.vectors, vectors, page.grid, _PATCHES)
         places = rectangles
         if not places and page.grid is not None:
             places = evidence.of_patches(page.grid, patches)
