@@ -124,7 +124,8 @@ class Search:
                 one = found.setdefault(hit.page_id, _Found(pages[hit.page_id]))
                 one.words = share
                 one.ways.add("Words")
-                one.rank += share / (_RRF + place)
+                # What words tell is as good as any image, and comes before the image of the same place.
+                one.rank += (1.0 if share >= self._bounds.enough else share) / (_RRF + place)
 
     async def _by_vectors(
         self, question: api.PageSearch, asked: model.Query, found: dict[str, _Found], *, seen_only: bool

@@ -22,6 +22,8 @@ DIMENSION = 128
 ROWS, COLUMNS = 44, 34
 _HEIGHT, _WIDTH = 16, 72
 _INK = 150
+# Of what asks and what joins, each page has as much.
+_GRAMMAR = frozenset("what which when where who does is are the of in on and for cost".split())
 _Bitmap = npt.NDArray[np.float32]
 
 
@@ -48,7 +50,8 @@ class Glyphs:
         if self.away is not None:
             raise self.away
         self.questions += 1
-        words = [word for word in text.replace("?", " ").replace(",", " ").split() if len(word) > 2] or text.split()
+        said = text.replace("?", " ").replace(",", " ").split()
+        words = [word for word in said if len(word) > 1 and word.lower() not in _GRAMMAR] or said
         return model.Query(np.stack([_word(word) for word in words]), tuple(words))
 
 

@@ -108,6 +108,21 @@ async def test_a_scan_is_found_by_what_it_looks_like(place: places.Place) -> Non
     assert first.crop.place.top < 90 / 792 < first.crop.place.bottom
 
 
+async def test_a_page_that_words_tell_comes_before_all_images(place: places.Place) -> None:
+    await place.choose(scopes.SHOP)
+    await send(place, places.scans(*([SCAN] * 6), words=places.lines("A cover")), "file::scan")
+    await send(place, TWO)
+    await place.make()
+    # Five of its six longer words are on the page.
+    reply = await ask(place, "Somewhere pressure valve opens tested pump", topK=3)
+    assert reply.looked_at_images == "Seen"
+    first = reply.pages[0]
+    assert (first.source_urn, first.page_number) == (URN, 2)
+    assert first.words is not None
+    assert 0.5 < first.words < 1
+    assert [one.found_by for one in reply.pages].count("Images") >= 1
+
+
 async def test_seen_takes_the_pages_that_text_does_not_tell(place: places.Place) -> None:
     await place.choose(scopes.SHOP, "Seen")
     assert await send(place, places.scans(SCAN, words=places.lines(*LEASE)))
