@@ -23,7 +23,9 @@ ROWS, COLUMNS = 44, 34
 _HEIGHT, _WIDTH = 16, 72
 _INK = 150
 # Of what asks and what joins, each page has as much.
-_GRAMMAR = frozenset("what which when where who does is are the of in on and for cost".split())
+_GRAMMAR = frozenset(
+    ("what", "which", "when", "where", "who", "does", "is", "are", "the", "of", "in", "and", "for", "cost")
+)
 _Bitmap = npt.NDArray[np.float32]
 
 
