@@ -1,7 +1,7 @@
 """What is kept of pages in MongoDB: `kb_page_works`, one row for each document that has pages or waits for them, and
 `kb_pages`, one for each page with its layout and all of its vectors.
 
-A row of work is claimed by moving `nextAt` into the future; a process that dies leaves it to the next one then. Whoever
+A row of work is claimed by moving `nextAt` into the future; a process that dies leaves it to the next one then. Who
 makes pages asks `alive` before and after each write: a newer version, or a deletion, has taken the row away.
 """
 
@@ -186,7 +186,7 @@ class Book:
             return {row["_id"] async for row in self._pages.find({"_id": {"$in": list(page_ids)}}, {"_id": 1})}
 
     async def get(self, page_ids: Collection[str]) -> list[model.Page]:
-        """These pages, whoever sees them: for repairs."""
+        """These pages, of any owner: for repairs."""
         return await self._found({"_id": {"$in": list(page_ids)}})
 
     async def images(self, document_id: str) -> set[str]:
