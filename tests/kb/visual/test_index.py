@@ -113,8 +113,9 @@ async def test_a_page_without_vectors_is_found_by_its_words(index: port.Index) -
 
 async def test_what_cannot_be_changed_is_said(weaviate_index: str) -> None:
     url, port_ = services.required("JERVIS_TEST_WEAVIATE_URL"), services.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
-    made = store.Store(url, int(port_), weaviate_index, index=weaviate_index)
-    plain = store.Store(url, int(port_), weaviate_index, index=weaviate_index, layout=schema.Layout(encoding=""))
+    layout = schema.Layout(encoding="muvera")
+    made = store.Store(url, int(port_), weaviate_index, index=weaviate_index, layout=layout)
+    plain = store.Store(url, int(port_), weaviate_index, index=weaviate_index)
     await made.ready()
     with pytest.raises(errors.Unconfigured, match="visualEncoding=muvera"):
         await plain.ready()
