@@ -116,10 +116,9 @@ async def test_what_cannot_be_changed_is_said(weaviate_index: str) -> None:
     layout = schema.Layout(encoding="muvera")
     made = store.Store(url, int(port_), weaviate_index, index=weaviate_index, layout=layout)
     plain = store.Store(url, int(port_), weaviate_index, index=weaviate_index)
-    await made.ready()
+    await made.put([indexed(source(scopes.SHOP), 1)])
     with pytest.raises(errors.Unconfigured, match="visualEncoding=muvera"):
         await plain.ready()
-    await made.put([indexed(source(scopes.SHOP), 1)])
     short = source(scopes.SHOP, "file::b")
     wrong = indexed(short, 1)
     with pytest.raises(errors.Unconfigured, match="another dimension"):
