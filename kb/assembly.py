@@ -57,6 +57,7 @@ from kb.rules import mongo as rules_mongo
 from kb.upkeep import check, duty, history, reconcile, tidy
 from kb.vectors import embedding
 from kb.vectors import store as vectors
+from kb.visual import assembly as visual
 from router import client as router_client
 
 _TIDY = 3600.0
@@ -95,6 +96,7 @@ class Ground:
     records: records.Records
     code: code_book.Book
     analysts: analyst.Analyst
+    visual: visual.Ground
 
 
 async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[knowledge.Writing, list[openapi.Served]]:
@@ -109,6 +111,9 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         if config.fast_model
         else None
     )
+    seconds = config.pdf_seconds
+    drawing = pages.Limits(config.pdf_pages, config.pdf_page_chars, seconds=seconds, wall=3.0 * seconds + 10)
+    seen = visual.writing(ground.visual, ground.content, ground.graph, ground.shut, drawing, meters, clock)
     stores = document.Stores(
         book,
         book,
@@ -121,6 +126,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         kept.turns,
         entitytypes.Mongo(ground.database, clock),
         rules_mongo.Rules(ground.database, clock),
+        seen.pages,
     )
     seeing = _vision(ground, book)
     eyes = sight.Eyes(seeing, ground.content, config.max_file_bytes)
@@ -149,8 +155,6 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         if config.tika_url
         else None
     )
-    seconds = config.pdf_seconds
-    drawing = pages.Limits(config.pdf_pages, config.pdf_page_chars, seconds=seconds, wall=3.0 * seconds + 10)
     reading = reader.Reader(parser, seeing, meters, pages.Renderer(drawing), _inner(config))
     checker = check.Checker(ground.graph, ground.vectors.store, pipe.working)
     reconciler = reconcile.Reconciler(
@@ -165,11 +169,12 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         (book, queue),
         meters,
         clock,
-        ground.code,
+        (ground.code, seen.pages),
     )
     full = timedelta(seconds=config.full_reconcile_interval)
     asked_for = erasures.Book(ground.database, clock)
-    others: dict[str, holdings.Holding] = {"contents": ground.content, **holdings.of(ground.database)}
+    others: dict[str, holdings.Holding] = {"pages": seen.pages, "contents": ground.content}
+    others |= holdings.of(ground.database)
     # Where the records are shared each process clears them: the last one that had a write under way does it last.
     watching = watch.Watch(asked_for, ground.shut, kept.places, (queue, book), meters, time.monotonic)
     await _first_look(watching, kept.places, meters, stack)
@@ -185,6 +190,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         kept_on("recovery", lambda: recoverer.run(interval=config.recovery_interval)),
         kept_on("queue", workers.run),
         kept_on("erasures", lambda: watching.run(interval=config.erasure_interval)),
+        kept_on("pages", lambda: seen.maker.run(interval=config.recovery_interval)),
     ]
     duties: list[duty.Work] = [
         lambda turn: kept_on("aliases", lambda: merger.run(interval=config.recovery_interval)),
@@ -193,6 +199,8 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     ]
     counting = census.Census(ground.code, meters, clock)
     duties.append(lambda turn: kept_on("branches", lambda: counting.run(interval=_CENSUS)))
+    keeping = seen.keeper(pipe.working)
+    duties.append(lambda turn: kept_on("page upkeep", lambda: keeping.run(turn, interval=config.reconcile_interval)))
     if config.content_keep_days:
         keep = timedelta(days=config.content_keep_days)
         sweeping = sweep.Sweeper(ground.content, ground.database, [book, queue], meters, clock, keep=keep)
@@ -255,6 +263,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
             vector_store=ground.vectors.store,
             crawls=config.crawl_parallel,
             rules=stores.rules,
+            pages=seen.pages,
         ).routes(),
         *links.Reading(opener, width=config.crawl_parallel).routes(),
         *atomic.Storing(way, ground.graph, ground.vectors.store, book, stores.rules, meters).routes(),

@@ -67,6 +67,26 @@ def content(where: scope.Scope, sha256: str) -> str:
     return _make("content", owner(where), sha256)
 
 
+def part(document_id: str, sha256: str) -> str:
+    """Key of content that is a part of a document: no other document shares it, and it goes with this one."""
+    return _make("part", document_id, sha256)
+
+
+def page_work(document_id: str, revision: str, sha256: str) -> str:
+    """Id of the pages of a document's version, drawn from the file with this hash."""
+    return _make("pagework", document_id, revision, sha256)
+
+
+def page(work_id: str, number: int) -> str:
+    """Id of one of these pages."""
+    return _make("page", work_id, str(number))
+
+
+def page_choice(where: scope.Scope) -> str:
+    """Id of an owner's choice of the documents that get pages."""
+    return _make("pagechoice", owner(where))
+
+
 def alias(where: scope.Scope, key: str) -> str:
     """Id of an owner's alias of a node's key."""
     return _make("alias", owner(where), key)

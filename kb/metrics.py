@@ -206,3 +206,21 @@ class Metrics:
             ("state",),
             registry=registry,
         )
+        self.page_works = Counter(
+            "jervis_kb_pages",
+            "Pages stored as images (page), documents whose pages are done (done) or cannot be made (failed).",
+            ("outcome",),
+            registry=registry,
+        )
+        self.page_waiting = Gauge(
+            "jervis_kb_page_documents",
+            "Documents whose pages wait (Waiting) or cannot be made (Failed), as the process knows that leads.",
+            ("state",),
+            registry=registry,
+        )
+        self.page_questions = Counter(
+            "jervis_kb_page_questions",
+            "Searches for pages by what found the best one: words, vectors, both, none.",
+            ("way",),
+            registry=registry,
+        )

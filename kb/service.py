@@ -47,6 +47,7 @@ from kb.http import (
     knowledge,
     links,
     memory,
+    pages,
     rules,
     starting,
     upkeep,
@@ -60,6 +61,7 @@ from kb.rules import mongo as rules_mongo
 from kb.upkeep import check
 from kb.vectors import embedding, weaviate
 from kb.vectors.weaviate import schema as weaviate_schema
+from kb.visual import assembly as visual
 from router import client as router_client
 
 log = structlog.get_logger("kb")
@@ -162,6 +164,9 @@ async def _built(
         *links.Patterns(patterns.Mongo(database, _now)).routes(),
         *memory.Memory(task.Tasks(database, _now), book, procedures.Procedures(database, _now)).routes(),
     ]
+    seen = visual.ground(config, database, http, _now)
+    stack.push_async_callback(seen.index.close)
+    more += pages.Choosing(seen.choices, seen.book).routes()
     writing = None
     shut, kept = records.shut(config), await records.opened(config, database, _now, stack)
     made = _vectors(config, router, database, kept, meters)
@@ -173,7 +178,19 @@ async def _built(
     stack.callback(analysts.close)
     if config.mode != "read":
         ground = assembly.Ground(
-            config, router, made, graph_store, content_store, database, meters, _now, shut, kept, known_code, analysts
+            config,
+            router,
+            made,
+            graph_store,
+            content_store,
+            database,
+            meters,
+            _now,
+            shut,
+            kept,
+            known_code,
+            analysts,
+            seen,
         )
         writing, served = await assembly.writing(ground, stack)
         more += served
@@ -196,6 +213,7 @@ async def _built(
             threshold=config.answer_threshold,
         )
         reading = knowledge.Reading(finder)
+        more += pages.Searching(visual.reading(seen, content_store, graph_store, meters)).routes()
         looking = exploring.Exploring(finder, graph_store, vector_store, names)
         more += looking.routes()
         asks = asking.Asking(known_code, analysts)

@@ -197,6 +197,36 @@ class Settings(BaseSettings):
     vision_num_ctx: int | None = Field(default=None, ge=512)
     # For many or large images: the first entry whose bounds are reached takes the place of `vision_model`.
     vision_models: list[VisionModel] = Field(default_factory=list, max_length=20)
+    # Pages as images (docs/visual.md). The model that makes multi-vectors of pages and questions: served at
+    # `visual_url` by vLLM's pooling API, or run here from the weights in `visual_weights`, which needs the extra
+    # `visual`. Without a name there is none, and pages are found by their words.
+    visual_model: str = ""
+    visual_url: str = ""
+    visual_token_file: str = ""
+    visual_weights: str = ""
+    visual_family: Literal["colqwen2.5", "colqwen3", "colpali", "biqwen2.5"] = "colqwen2.5"
+    # What a served model is given beside each image, and before each question.
+    visual_prompt: str = Field(default="Describe the image.", max_length=1000)
+    visual_query_prefix: str = Field(default="", max_length=1000)
+    # How a served model cuts an image: pixels of a patch's side (0: not known, and answers have no patch map), patches
+    # of an image at most, and the number of the first patch among its vectors.
+    visual_patch_pixels: int = Field(default=0, ge=0, le=256)
+    visual_patches: int = Field(default=768, ge=1, le=16_384)
+    visual_first_patch: int = Field(default=4, ge=0, le=1000)
+    # So many vectors of a page become one in the index; all of them are kept beside it.
+    visual_pool: int = Field(default=3, ge=1, le=16)
+    # How Weaviate keeps multi-vectors; of a collection that is there it cannot be changed.
+    visual_encoding: Literal["", "muvera"] = ""
+    # Pages of a file that are drawn, the first ones.
+    visual_pages: int = Field(default=200, ge=1, le=5000)
+    # Candidates of the index for a question, and bytes of vectors that are read to put them in order.
+    visual_candidates: int = Field(default=50, ge=1, le=1000)
+    visual_rescore_bytes: int = Field(default=16 << 20, ge=0)
+    # The share of a question's words on a page from which images of pages with text of their own are not looked at.
+    visual_enough: float = Field(default=0.5, ge=0, le=1)
+    # Seconds for an image, and for a question.
+    visual_page_seconds: float = Field(default=120.0, gt=0)
+    visual_query_seconds: float = Field(default=5.0, gt=0)
     # Networks that /crawl may read though they are not public, as CIDR.
     crawl_networks: list[IPvAnyNetwork] = Field(default_factory=list)
     # Crawls at once; half of them for one client.
@@ -268,6 +298,10 @@ class Settings(BaseSettings):
             raise ValueError("JERVIS_KB_WEAVIATE_INDEX=flat takes JERVIS_KB_WEAVIATE_QUANTIZATION bq or rq, or none")
         if (self.arango_write_concern or 1) > (self.arango_replication or self.arango_write_concern or 1):
             raise ValueError("JERVIS_KB_ARANGO_WRITE_CONCERN must be at most JERVIS_KB_ARANGO_REPLICATION")
+        if bool(self.visual_model) != bool(self.visual_url or self.visual_weights):
+            raise ValueError("JERVIS_KB_VISUAL_MODEL goes with JERVIS_KB_VISUAL_URL or JERVIS_KB_VISUAL_WEIGHTS")
+        if self.visual_url and self.visual_weights:
+            raise ValueError("give one of JERVIS_KB_VISUAL_URL and JERVIS_KB_VISUAL_WEIGHTS")
         if self.mode != "all" and not self.arango_url:
             raise ValueError(
                 f"JERVIS_KB_MODE={self.mode} needs JERVIS_KB_ARANGO_URL: the embedded graph is a file that only one "

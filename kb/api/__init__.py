@@ -178,6 +178,21 @@ if TYPE_CHECKING:
     from kb.api.message import VERSION, ErrorReply, Key, Kind, Problem, Reply, Request, Urgency, Urn
     from kb.api.observations import OBSERVATION, Observation, Observed
     from kb.api.outcome import Outcome, OutcomeReply, StepResult, TaskCategory
+    from kb.api.pages import (
+        Crop,
+        DocumentPages,
+        PageChoice,
+        PageChoiceDraft,
+        PageChoices,
+        PageHit,
+        PageReply,
+        PageSearch,
+        PageWhich,
+        PatchMap,
+        PatchMatch,
+        Rectangle,
+        TokenPatches,
+    )
     from kb.api.qualification import (
         AttachmentAnalysis,
         ConfluenceExtraction,
@@ -246,6 +261,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Crop",
+    "DocumentPages",
     "AGENT_DOCUMENT",
     "ATTACHMENT",
     "ENDINGS",
@@ -413,8 +430,17 @@ __all__ = [
     "Outcome",
     "OutcomeReply",
     "Page",
+    "PageChoice",
+    "PageChoiceDraft",
+    "PageChoices",
+    "PageHit",
+    "PageReply",
+    "PageSearch",
+    "PageWhich",
     "Pass",
     "PassKind",
+    "PatchMap",
+    "PatchMatch",
     "PathReply",
     "PhaseMetrics",
     "Place",
@@ -442,6 +468,7 @@ __all__ = [
     "Queue",
     "RankedFile",
     "RankedPlace",
+    "Rectangle",
     "Regroup",
     "Regrouped",
     "Reindex",
@@ -492,6 +519,7 @@ __all__ = [
     "TaskMemory",
     "TaskOrigin",
     "TaskPriority",
+    "TokenPatches",
     "TraverseReply",
     "TraverseRequest",
     "TypedExtraction",
@@ -559,6 +587,10 @@ _NAMES: dict[str, str] = {
     "message": "VERSION ErrorReply Key Kind Problem Reply Request Urgency Urn",
     "observations": "OBSERVATION Observation Observed",
     "outcome": "Outcome OutcomeReply StepResult TaskCategory",
+    "pages": (
+        "Crop DocumentPages PageChoice PageChoiceDraft PageChoices PageHit PageReply PageSearch PageWhich PatchMap "
+        "PatchMatch Rectangle TokenPatches"
+    ),
     "qualification": (
         "AttachmentAnalysis ConfluenceExtraction ContentType EmailClassification EmailExtraction "
         "GenericExtraction JiraExtraction LogSummarization PhaseMetrics ProcessingMetrics Qualification "

@@ -67,7 +67,8 @@ class FileReply(ingest.IndexReply):
     """What was made of a file: its type as its content says, its bytes, the characters of its text.
 
     `pages`: those of a PDF that have little text, so that a vision model looked at them; `problems` name those that it
-    could not look at, too.
+    could not look at, too. `pageImages`: images of its
+    pages are stored soon (`/search/pages`).
     """
 
     media_type: str
@@ -75,3 +76,4 @@ class FileReply(ingest.IndexReply):
     title: str
     size: int
     pages: list[int] = Field(default_factory=list)
+    page_images: bool = False

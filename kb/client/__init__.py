@@ -12,7 +12,7 @@ import httpx
 
 from crds import priority, scope
 from kb import api
-from kb.client import agent, analyze, code, exploring, resources, transport
+from kb.client import agent, analyze, code, exploring, pages, resources, transport
 from kb.client.transport import Rejected, Unavailable, token_file
 
 __all__ = ["Client", "Rejected", "Unavailable", "token_file"]
@@ -55,6 +55,7 @@ class Client:
         self.looking = exploring.Exploring(self._transport)
         self.code = code.Code(self._transport)
         self.agent = agent.Agent(self._transport)
+        self.pages = pages.Pages(self._transport)
         self.analyze = analyze.Analyze(self._transport)
 
     async def ingest(

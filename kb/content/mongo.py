@@ -7,7 +7,7 @@ Needs no transactions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,14 +55,15 @@ class Store:
         with mongo.translated():
             await self._database.command("ping")
 
-    async def save(self, owner: scope.Scope, body: bytes, media_type: str) -> api.ContentRef:
+    async def save(self, owner: scope.Scope, body: bytes, media_type: str, *, part_of: str = "") -> api.ContentRef:
         sha256 = identity.digest_bytes(body)
-        key = identity.content(owner, sha256)
+        key = identity.part(part_of, sha256) if part_of else identity.content(owner, sha256)
         metadata = {
             **owner.model_dump(by_alias=True),
             "sha256": sha256,
             "mediaType": media_type,
             "usedAt": self._clock(),
+            **({"partOf": part_of} if part_of else {}),
         }
         reference = api.ContentRef(key=key, sha256=sha256, bytes=len(body))
         with mongo.translated():
@@ -126,9 +127,23 @@ class Store:
                 await self._chunks.delete_many({"files_id": gone["_id"]})
         return gone is not None
 
+    async def drop_parts(self, document_id: str, *, keep: Collection[str] = ()) -> int:
+        chosen: dict[str, Any] = {"metadata.partOf": document_id}
+        if keep:
+            chosen["filename"] = {"$nin": sorted(keep)}
+        return await self._delete(chosen)
+
+    async def parts(self, client_id: str, *, before: datetime) -> list[str]:
+        with mongo.translated():
+            mine: dict[str, Any] = {"metadata.clientId": client_id, "metadata.usedAt": {"$lt": before}}
+            mine["metadata.partOf"] = {"$exists": True}
+            return sorted(await self._files.distinct("metadata.partOf", mine))
+
     async def erase(self, where: scope.Scope) -> int:
         """Delete all that a scope owns which is erased; the entries last, so that a crash is gone on from."""
-        chosen = {f"metadata.{name}": value for name, value in closed.query(where).items()}
+        return await self._delete({f"metadata.{name}": value for name, value in closed.query(where).items()})
+
+    async def _delete(self, chosen: Mapping[str, Any]) -> int:
         with mongo.translated():
             ids = [row["_id"] async for row in self._files.find(chosen, {"_id": 1})]
             for start in range(0, len(ids), _ERASED_AT_ONCE):
@@ -156,10 +171,12 @@ class Store:
 def _idle(before: datetime) -> dict[str, Any]:
     # What was stored by a version that did not write down its use is as old as its upload.
     return {
+        # Parts go with their document.
+        "metadata.partOf": {"$exists": False},
         "$or": [
             {"metadata.usedAt": {"$lt": before}},
             {"metadata.usedAt": {"$exists": False}, "uploadDate": {"$lt": before}},
-        ]
+        ],
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from datetime import datetime
 from typing import Protocol
 
 from crds import scope
@@ -15,8 +17,20 @@ class Store(Protocol):
         """Return when the store answers."""
         ...
 
-    async def save(self, owner: scope.Scope, body: bytes, media_type: str) -> api.ContentRef:
-        """Keep `body`; the same body of the same owner is kept once and has the same key."""
+    async def save(self, owner: scope.Scope, body: bytes, media_type: str, *, part_of: str = "") -> api.ContentRef:
+        """Keep `body`; the same body of the same owner is kept once and has the same key.
+
+        With `part_of`, the id of a document, it belongs to that one alone: no other content has its key, it is never
+        idle, and it goes with `drop_parts`.
+        """
+        ...
+
+    async def drop_parts(self, document_id: str, *, keep: Collection[str] = ()) -> int:
+        """Delete the parts of a document, but for those with these keys; how many that were."""
+        ...
+
+    async def parts(self, client_id: str, *, before: datetime) -> list[str]:
+        """The ids of the client's documents that have parts which were not used since then."""
         ...
 
     async def load(self, viewer: scope.Scope, key: str) -> bytes:

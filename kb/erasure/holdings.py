@@ -17,6 +17,7 @@ from kb.links import patterns
 from kb.memory import procedures, session
 from kb.reading import entitytypes
 from kb.rules import mongo as rules
+from kb.visual import choice
 
 Filter = Callable[[scope.Scope], dict[str, Any] | None]
 
@@ -51,6 +52,7 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
         "tasks": tasks.Tasks(database),
         "aliases": Collection(database, aliases.COLLECTION),
         "entityTypes": Collection(database, entitytypes.COLLECTION),
+        "pageChoices": Collection(database, choice.COLLECTION),
         "linkPatterns": Collection(database, patterns.COLLECTION),
         "codeBranches": Collection(database, code.BRANCHES),
         "codeQueries": Collection(database, queries.COLLECTION),

@@ -10,12 +10,14 @@ import asyncio
 import json
 import os
 import sys
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kb.files import image, rendering
 
 _BLOCK = 1500
+_LAYOUT_BYTES = 4 << 20
 _BLANKS = 3
 
 
@@ -45,6 +47,39 @@ class Drawn:
 
     images: Mapping[int, bytes] = field(default_factory=dict)
     beyond: tuple[int, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word and its place, in 10,000ths of the page's sides as it is seen, from the upper left corner."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A page as it is seen: its image as PNG, its size in points, and where its own words stand. `figures`: it shows
+    more than text, tables and frames."""
+
+    number: int
+    image: bytes
+    width: float
+    height: float
+    words: tuple[Word, ...] = ()
+    figures: bool = True
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some pages of a PDF that has `count`; blank ones are not among them. `problems` as of `Drawn`."""
+
+    count: int
+    pages: tuple[Laid, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -88,9 +123,49 @@ class Renderer:
 
     async def draw(self, raw: bytes, wanted: Sequence[tuple[int, bool]]) -> Drawn:
         """The pages that have something to see. It raises nothing: what cannot be drawn is a problem."""
+        images: dict[int, bytes] = {}
+        problems: dict[int, str] = {}
+        why = await self._run(raw, wanted, images, problems, most=self.limits.pages)
+        missing = [number for number, _ in wanted if number not in images.keys() | problems.keys()]
+        problems.update({number: why for number in missing if why})
+        return Drawn(
+            {number: png for number, png in images.items() if png},
+            tuple(number for number in missing if not why),
+            tuple(f"page {number} could not be looked at: {why}" for number, why in sorted(problems.items())),
+        )
+
+    async def lay(self, raw: bytes, first: int, most: int) -> Part:
+        """The pages from `first` on, `most` at most, with the places of their words. It raises nothing."""
+        images: dict[int, bytes] = {}
+        problems: dict[int, str] = {}
+        layouts: dict[int, bytes] = {}
+        wanted = [(number, False) for number in range(first, first + most)]
+        why = await self._run(raw, wanted, images, problems, layouts, most=most)
+        # The number of pages comes as the layout of page 0.
+        count = int(layouts.pop(0, b"0"))
+        if why:
+            missing = (number for number, _ in wanted if number <= max(count, first))
+            problems.update({number: why for number in missing if number not in layouts})
+        return Part(
+            count,
+            tuple(_laid(number, png, layouts[number]) for number, png in images.items() if png and number in layouts),
+            tuple(f"page {number} could not be drawn: {why}" for number, why in sorted(problems.items())),
+        )
+
+    async def _run(
+        self,
+        raw: bytes,
+        wanted: Sequence[tuple[int, bool]],
+        images: dict[int, bytes],
+        problems: dict[int, str],
+        layouts: dict[int, bytes] | None = None,
+        *,
+        most: int,
+    ) -> str:
+        """Draw into `images`, and with `layouts` into these; why those that are missing are, or ""."""
         limits = self.limits
-        asked = {"pages": wanted, "pixels": limits.pixels, "cpu": limits.seconds, "memory": limits.memory}
-        asked["most"] = limits.pages
+        asked: dict[str, object] = {"pages": wanted, "pixels": limits.pixels, "cpu": limits.seconds}
+        asked |= {"memory": limits.memory, "most": most, "layout": layouts is not None}
         async with self._alone:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -103,28 +178,24 @@ class Renderer:
                 # Nothing of this process's own environment, which has its secrets.
                 env={"PYTHONPATH": os.pathsep.join(one for one in sys.path if one)},
             )
-            images: dict[int, bytes] = {}
-            problems: dict[int, str] = {}
             try:
                 async with asyncio.timeout(limits.wall):
-                    why = await _read(process, raw, limits.bytes, images, problems)
+                    return await _read(process, raw, limits.bytes, images, problems, layouts)
             except TimeoutError:
-                why = f"drawing it takes longer than {limits.wall:g} seconds"
+                return f"drawing it takes longer than {limits.wall:g} seconds"
             finally:
                 if process.returncode is None:
                     process.kill()
                     await process.wait()
-        missing = [number for number, _ in wanted if number not in images.keys() | problems.keys()]
-        problems.update({number: why for number in missing if why})
-        return Drawn(
-            {number: png for number, png in images.items() if png},
-            tuple(number for number in missing if not why),
-            tuple(f"page {number} could not be looked at: {why}" for number, why in sorted(problems.items())),
-        )
 
 
 async def _read(
-    process: asyncio.subprocess.Process, raw: bytes, most: int, images: dict[int, bytes], problems: dict[int, str]
+    process: asyncio.subprocess.Process,
+    raw: bytes,
+    most: int,
+    images: dict[int, bytes],
+    problems: dict[int, str],
+    layouts: dict[int, bytes] | None,
 ) -> str:
     """Take the frames; why those that are missing are, or ""."""
     assert process.stdin is not None
@@ -138,6 +209,12 @@ async def _read(
     while True:
         try:
             number, size = rendering.FRAME.unpack(await process.stdout.readexactly(rendering.FRAME.size))
+            if layouts is not None and number == 0:
+                layouts[0] = str(size).encode()
+                continue
+            if layouts is not None and number in images.keys() | problems.keys():
+                layouts[number] = await process.stdout.readexactly(min(size, _LAYOUT_BYTES))
+                continue
             if size == rendering.BROKEN:
                 problems[number] = "it cannot be drawn"
                 continue
@@ -153,3 +230,10 @@ async def _read(
             return "the file cannot be opened"
         case _:
             return "drawing it takes too much memory or processor time"
+
+
+def _laid(number: int, png: bytes, layout: bytes) -> Laid:
+    said = json.loads(zlib.decompressobj().decompress(layout, _LAYOUT_BYTES))
+    width, height = said["size"]
+    words = tuple(Word(left, top, right, bottom, text) for left, top, right, bottom, text in said["words"])
+    return Laid(number, png, width, height, words, said["figures"])

@@ -17,6 +17,7 @@ from kb.http import access, answering, body, buffers, openapi
 from kb.ingest import intake
 from kb.rules import enforce, fetching, steering
 from kb.vectors import store as vectors
+from kb.visual import pages as visual_pages
 
 _METADATA = "metadata."
 _MOST_CHUNKS = 1000
@@ -26,7 +27,7 @@ class Uploads:
     """The routes of a process that writes. `limit` bounds a file in bytes; `kept` holds what comes by reference.
 
     `graph_store` knows the pages of earlier crawls, of which `crawls` run at once, and with `vector_store` the document
-    that a file came with.
+    that a file came with. `pages` are made of what hard rules let a vision model see.
     """
 
     def __init__(
@@ -41,7 +42,9 @@ class Uploads:
         vector_store: vectors.Store | None = None,
         crawls: int = 4,
         rules: enforce.Port | None = None,
+        pages: visual_pages.Pages | None = None,
     ) -> None:
+        self._pages = pages
         self._rules = rules or enforce.Nothing()
         self._graph, self._vectors = graph_store, vector_store
         self._crawls = buffers.Slots(width=crawls, waiting=2 * crawls, purpose="for a crawl")
@@ -64,8 +67,10 @@ class Uploads:
             kind = "image" if image.looks_like(raw) else "file"
             sight = await self._sight(raw, owner, lambda text: [_facts(request, kind, text)])
             read = await self._reader.either(raw, owner, named=_named(request), urgency=urgency, sight=sight)
+            document = _document(request, owner, read)
+            kept = await self._kept(document, raw, read) if sight(read.text) else None
             del raw
-        return await self._take(request, _document(request, owner, read), read)
+        return await self._take(request, document, read, kept)
 
     async def image(self, request: web.Request) -> web.Response:
         """POST /api/v1/ingest/image?clientId=...&filename=..."""
@@ -74,8 +79,10 @@ class Uploads:
             raw = await body.raw(request, self._limit, "Send the image smaller, or raise JERVIS_KB_MAX_FILE_BYTES.")
             steering.check_image(await self._rules.in_force(owner), owner, _facts(request, "image"))
             read = await self._reader.image(raw, owner, named=_named(request), urgency=urgency)
+            document = _document(request, owner, read)
+            kept = await self._kept(document, raw, read)
             del raw
-        return await self._take(request, _document(request, owner, read), read)
+        return await self._take(request, document, read, kept)
 
     async def attachment(self, request: web.Request) -> web.Response:
         """POST /api/v1/ingest/attachment"""
@@ -98,8 +105,10 @@ class Uploads:
             sight = await self._sight(raw, asked.scope, lambda text: [_facts_attached(asked, text), holder])
             sight = sight if asked.looks else reader.never
             read = await self._reader.either(raw, asked.scope, named=asked.name, urgency=urgency, sight=sight)
+            document = _attached(asked, read)
+            kept = await self._kept(document, raw, read) if sight(read.text) else None
             del raw
-        return await self._take(request, _attached(asked, read), read)
+        return await self._take(request, document, read, kept)
 
     async def crawl(self, request: web.Request) -> web.Response:
         """POST /api/v1/crawl"""
@@ -193,9 +202,23 @@ class Uploads:
                 return
             after = found[-1].source_urn
 
-    async def _take(self, request: web.Request, document: api.IngestRequest, read: reader.Read) -> web.Response:
+    async def _kept(self, document: api.IngestRequest, raw: bytes, read: reader.Read) -> api.ContentRef | None:
+        """The file, where its document gets pages."""
+        if self._pages is None:
+            return None
+        if not await self._pages.wanted(document.scope, document.source_urn, read.media_type):
+            return None
+        return await self._pages.keep(document.scope, document.source_urn, raw, read.media_type)
+
+    async def _take(
+        self, request: web.Request, document: api.IngestRequest, read: reader.Read, kept: api.ContentRef | None
+    ) -> web.Response:
         access.concerns(request, identity.document(document.scope, document.source_urn))
         reply = await self._intake.take(document, body.urgency(request), read.images)
+        drawn = False
+        if self._pages is not None and kept is not None and reply.indexed and reply.superseded_by is None:
+            named = (document.source_urn, document.title, read.media_type)
+            drawn = await self._pages.take(document.scope, *named, kept, reply.chunk_ids)
         self._reader.taken(read)
         said = api.FileReply(
             **reply.model_dump(exclude={"problems"}),
@@ -204,6 +227,7 @@ class Uploads:
             title=document.title,
             size=read.size,
             pages=list(read.pages),
+            page_images=drawn,
             problems=[*reply.problems, *read.problems],
         )
         return answering.json(said, 202)

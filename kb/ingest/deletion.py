@@ -1,4 +1,4 @@
-"""Deletions: a document goes with the files that came with it, from the graph first, then from the vectors."""
+"""Deletions: a document goes with the files that came with it, from the graph first, then its pages and its vectors."""
 
 from __future__ import annotations
 
@@ -84,6 +84,7 @@ class Deletion:
         chunks = await self._stores.vectors.known(owner, document_id) if turn.fence else None
         known = await self._stores.graph.remove(owner, document_id, fence=turn.fence)
         turn.check()
+        await self._stores.derived.drop(owner, document_id)
         await self._stores.vectors.drop(owner, document_id, known=chunks)
         await self._stores.intents.forget(document_id, fence=turn.fence)
         return known

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from crds import errors as root
 from crds import priority, scope
@@ -48,6 +49,21 @@ class Limits:
     images: int = 10
 
 
+class Derived(Protocol):
+    """What is made of documents beside graph and vectors, and goes with them (`kb.visual.pages.Pages`)."""
+
+    async def drop(self, owner: scope.Scope, document_id: str) -> int:
+        """Forget what was made of a document; how much that was. Raises `kb.errors.Away`."""
+        ...
+
+
+class NothingDerived:
+    """Nothing is made of documents."""
+
+    async def drop(self, owner: scope.Scope, document_id: str) -> int:
+        return 0
+
+
 @dataclass(frozen=True)
 class Stores:
     """What the pipeline writes to and reads from; without a queue there is no `index`."""
@@ -63,6 +79,7 @@ class Stores:
     turns: turns.Port = field(default_factory=turns.Turns)
     types: entitytypes.Registry = field(default_factory=entitytypes.Nothing)
     rules: enforce.Port = field(default_factory=enforce.Nothing)
+    derived: Derived = field(default_factory=NothingDerived)
 
 
 class Documents:

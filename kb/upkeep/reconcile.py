@@ -59,6 +59,14 @@ class Waiting(Protocol):
         ...
 
 
+class Moving(Protocol):
+    """What belongs to projects beside documents, or is made of them: branches, pages."""
+
+    async def regroup(self, owner: scope.Scope) -> object:
+        """Let that of the owner's project belong to its group."""
+        ...
+
+
 class Reconciler:
     """Call `step` once, or `run` for ever. `clock` gives the current time in UTC."""
 
@@ -75,10 +83,10 @@ class Reconciler:
         waiting: Collection[Waiting],
         meters: metrics.Metrics,
         clock: Callable[[], datetime],
-        code: Waiting | None = None,
+        others: Collection[Moving] = (),
     ) -> None:
         self._checker = checker
-        self._code = code
+        self._others = others
         self._graph = graph_store
         self._vectors = vector_store
         self._content = content_store
@@ -246,8 +254,8 @@ class Reconciler:
         """Let contents and vectors of the project have the group that the graph says; how many vectors changed."""
         # The vectors last: as long as they differ from the graph, a sweep sees that this is not done.
         await self._content.regroup(owner)
-        if self._code is not None:
-            await self._code.regroup(owner)
+        for one in self._others:
+            await one.regroup(owner)
         return await self._vectors.regroup(owner)
 
     async def _repair(

@@ -52,7 +52,7 @@ def test_nothing_is_there_that_no_process_needs(container: Container) -> None:
     for program in ("gcc", "pip"):
         assert container.run("/bin/sh", "-c", f"command -v {program}").returncode != 0, program
     [libraries] = (container.root / "opt/jervis/lib").glob("python3*/site-packages")
-    kinds = ("**/tests", "**/*.pyi", "**/*.pyx", "**/*.[ch]", "numpy", "pip", "setuptools", "kubernetes/aio")
+    kinds = ("**/tests", "**/*.pyi", "**/*.pyx", "**/*.[ch]", "pip", "setuptools", "kubernetes/aio")
     assert [str(found) for kind in kinds for found in libraries.glob(kind)] == []
     # 16 of them are grammars (decision 0127), 11 come with the client of the Model Context Protocol and the scanner of
     # secrets (docs/dependencies.md).

@@ -18,7 +18,7 @@ from tests.hack import imports
 
 DOCKERFILE = (layout.CHECKOUT / "Dockerfile").read_text()
 # What langchain-mongodb brings, which [tool.uv] in pyproject.toml takes out of the locks; what the Dockerfile deletes.
-LEFT_OUT = {"langchain", "langchain_classic", "langchain_mongodb", "lark", "numpy", "pymongo_search_utils"}
+LEFT_OUT = {"langchain", "langchain_classic", "langchain_mongodb", "lark", "pymongo_search_utils"}
 LEFT_OUT |= {"langchain_text_splitters", "sqlalchemy"}
 DELETED = {"kubernetes.aio", "zstandard._cffi", "regex.tests", "websocket.tests", "certifi.tests"}
 

@@ -13,6 +13,7 @@ import pickle
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -356,15 +357,18 @@ class Content:
     def __init__(self) -> None:
         self.switch = _Switch("mongodb")
         self._kept: dict[str, tuple[scope.Scope, bytes]] = {}
+        self._parts: dict[str, str] = {}
 
     async def ready(self) -> None:
         self.switch.check("ready")
 
-    async def save(self, owner: scope.Scope, body: bytes, media_type: str) -> api.ContentRef:
+    async def save(self, owner: scope.Scope, body: bytes, media_type: str, *, part_of: str = "") -> api.ContentRef:
         self.switch.check("save")
         sha256 = identity.digest_bytes(body)
-        key = identity.content(owner, sha256)
+        key = identity.part(part_of, sha256) if part_of else identity.content(owner, sha256)
         self._kept[key] = (owner, body)
+        if part_of:
+            self._parts[key] = part_of
         return api.ContentRef(key=key, sha256=sha256, bytes=len(body))
 
     async def load(self, viewer: scope.Scope, key: str) -> bytes:
@@ -373,6 +377,17 @@ class Content:
         if found is None or not visibility.sees(viewer, found[0]):
             raise errors.NotFound(f"no content {key!r}", field="key")
         return found[1]
+
+    async def drop_parts(self, document_id: str, *, keep: Collection[str] = ()) -> int:
+        self.switch.check("drop_parts")
+        gone = [key for key, part_of in self._parts.items() if part_of == document_id and key not in keep]
+        for key in gone:
+            del self._kept[key], self._parts[key]
+        return len(gone)
+
+    async def parts(self, client_id: str, *, before: datetime) -> list[str]:
+        self.switch.check("parts")
+        return sorted({self._parts[key] for key in self._parts if self._kept[key][0].client_id == client_id})
 
     def lose(self, key: str) -> None:
         """As if it had been deleted."""

@@ -127,6 +127,7 @@ async def opened(
     database: mongo.Database | None = None,
     tools: bool = False,
     fast: str = "",
+    derived: document.Derived | None = None,
     **limits: int,
 ) -> AsyncIterator[ObservedState]:
     """A world whose files live in `path`: opening it again there is a restart of the process.
@@ -164,6 +165,7 @@ async def opened(
             shut,
             types=types or entitytypes.Nothing(),
             rules=rules or enforce.Nothing(),
+            derived=derived or document.NothingDerived(),
         ),
         asked,
         embedder,

@@ -20,6 +20,8 @@ PAGE = versions.PAGE.read_text()
 AS_OF = date(2026, 11, 30)
 """The page has the dates of November 2026."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+UNLOCKED = "visual"
+"""The extra that is in no lock file."""
 README, INSTALL = ((ROOT / name).read_text() for name in ("README.md", "docs/install.md"))
 
 
@@ -136,12 +138,12 @@ def test_versions_with_an_end_of_life_are_those_of_the_code() -> None:
 def test_libraries_are_those_of_the_lock_files() -> None:
     runtime = libraries("library", "version", "released", "for", "imported in", "instead")
     assert runtime == declared(PROJECT["dependencies"])
-    extras = [requirement for group in PROJECT["optional-dependencies"].values() for requirement in group]
+    extras = [one for extra, group in PROJECT["optional-dependencies"].items() if extra != UNLOCKED for one in group]
     assert libraries("library", "version", "released", "for") == declared(extras)
 
 
 def test_tools_in_the_image_of_a_release_are_named() -> None:
-    extras = [requirement for group in PROJECT["optional-dependencies"].values() for requirement in group]
+    extras = [one for extra, group in PROJECT["optional-dependencies"].items() if extra != UNLOCKED for one in group]
     runtime = (ROOT / "requirements" / "runtime.txt").read_text()
     there = {name for name, _ in declared(extras) if re.search(rf"(?m)^{re.escape(normal(name))}==", runtime)}
     [said] = re.findall(r"none of these for its own sake: (.*?) comes? with", " ".join(PAGE.split()))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
 from kb import errors, identity, visibility
 from kb.content.store import Store
 from tests.kb import scopes
+
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 class Contract:
@@ -58,3 +61,22 @@ class Contract:
         with pytest.raises(errors.NotFound):
             await store.load(scopes.TILL, mine.key)
         assert await store.load(scopes.RETAIL, other.key) == b"body"
+
+    async def test_parts_of_a_document_are_its_own_and_go_with_it(self, store: Store) -> None:
+        loose = await store.save(scopes.SHOP, b"page", "image/png")
+        first = await store.save(scopes.SHOP, b"page", "image/png", part_of="one")
+        assert await store.save(scopes.SHOP, b"page", "image/png", part_of="one") == first
+        more = await store.save(scopes.SHOP, b"more", "image/png", part_of="one")
+        other = await store.save(scopes.BLOG, b"page", "image/png", part_of="two")
+        assert len({loose.key, first.key, more.key, other.key}) == 4
+        assert await store.load(scopes.SHOP, first.key) == b"page"
+        with pytest.raises(errors.NotFound):
+            await store.load(scopes.BLOG, first.key)
+        assert await store.parts("acme", before=LATER) == ["one", "two"]
+        assert await store.parts("other", before=LATER) == []
+        assert await store.drop_parts("one", keep=[first.key]) == 1
+        assert await store.load(scopes.SHOP, first.key) == b"page"
+        assert await store.drop_parts("one") == 1
+        assert await store.drop_parts("one") == 0
+        assert await store.load(scopes.SHOP, loose.key) == await store.load(scopes.BLOG, other.key) == b"page"
+        assert await store.parts("acme", before=LATER) == ["two"]

@@ -45,6 +45,7 @@ from kb.reading import entitytypes as registry_of_types
 from kb.retrieve import search
 from kb.rules import enforce
 from kb.rules import mongo as rules_mongo
+from kb.visual import pages as visual_pages
 from tests.kb import clock as clocks
 from tests.kb import world
 
@@ -68,6 +69,7 @@ async def over(
     drawing: pages.Limits | None = None,
     asked: answers.Answers | None = None,
     more: Sequence[openapi.Served] = (),
+    seen: visual_pages.Pages | None = None,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed client and a raw one, both at the service's root; pages are fetched through `transport`.
 
@@ -94,6 +96,7 @@ async def over(
                 graph_store=made.graph,
                 vector_store=made.vectors,
                 rules=kept_rules,
+                pages=seen,
             ).routes(),
             *atomic.Storing(
                 made.intake, made.graph, made.vectors, made.ledger, kept_rules or enforce.Nothing(), meters
@@ -136,7 +139,8 @@ async def over(
             writing, asking, content.Content(made.content, limit=100_000), health.Health({}, meters), served
         )
         gate = gate or access.Gate(None, rates.Rates(0, 1), lambda: 0.0, made.shut)
-        server = test_utils.TestServer(app.build(faces, meters, max_body=500_000, version=api.VERSION, gate=gate))
+        most = max(limit, 500_000)
+        server = test_utils.TestServer(app.build(faces, meters, max_body=most, version=api.VERSION, gate=gate))
         await server.start_server()
         base = str(server.make_url("")).rstrip("/")
         try:

@@ -1,0 +1,36 @@
+"""The part of the client for pages as they are seen. `kb.client.Client` gives it as `pages`."""
+
+from __future__ import annotations
+
+from crds import priority, scope
+from kb import api
+from kb.client import transport
+
+
+class Pages:
+    """Which documents get pages, and the search for them."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def search(
+        self, question: api.PageSearch, *, urgency: priority.Priority = priority.Priority.P3
+    ) -> api.PageReply:
+        """The best pages, the best first; `client.fetch(scope, page.image.key)` gives the image of one."""
+        return await self._way.call(
+            "POST", "/api/v1/search/pages", api.PageReply, body=question, urgency=urgency, repeatable=True
+        )
+
+    async def choices(self, viewer: scope.Scope) -> list[api.PageChoice]:
+        """The choices that hold in the scope, the most specific first: it counts alone."""
+        query = viewer.model_dump(by_alias=True)
+        return (await self._way.call("GET", "/api/v1/page-choices", api.PageChoices, params=query)).choices
+
+    async def choose(self, draft: api.PageChoiceDraft) -> list[api.PageChoice]:
+        """Choose for exactly the scope; what holds there then."""
+        return (await self._way.call("PUT", "/api/v1/page-choices", api.PageChoices, body=draft)).choices
+
+    async def state(self, owner: scope.Scope, source_urn: str) -> api.DocumentPages:
+        """How far the pages of a document are; `Rejected` with code `not_found` for one without."""
+        query = {**owner.model_dump(by_alias=True), "sourceUrn": source_urn}
+        return await self._way.call("GET", "/api/v1/documents/pages", api.DocumentPages, params=query)

@@ -1,0 +1,161 @@
+"""Where on a page the evidence is: rectangles of words, the region that holds most of it, and that region as an image.
+Pure. Places are in 10,000ths of the page's sides, from the upper left corner."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kb import words
+from kb.files import pages
+from kb.visual import model
+
+UNIT = 10_000
+_MOST = 60
+# A region is as high as this at least, and has this much around what it shows.
+_WINDOW, _MARGIN = 2_000, 250
+_GAP = 250
+_MOST_PIXELS = 50_000_000
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """A place on a page, and the text in it, if that is known."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+    text: str = ""
+
+    def over(self, other: Rectangle) -> Rectangle:
+        """Both together, with the texts in their order."""
+        return Rectangle(
+            min(self.left, other.left),
+            min(self.top, other.top),
+            max(self.right, other.right),
+            max(self.bottom, other.bottom),
+            f"{self.text} {other.text}".strip(),
+        )
+
+
+def matching(layout: Sequence[pages.Word], question: str) -> list[Rectangle]:
+    """The words of a page that the question has in some form, neighbours of one line as one rectangle, `_MOST` at most;
+    those of the region that has most of the question come first."""
+    asked = {form: forms[0] for forms in words.content(question) for form in forms}
+    if not asked:
+        return []
+    found: list[tuple[int, set[str], Rectangle]] = []
+    for at, word in enumerate(layout):
+        meant = {asked[term] for term in words.vocabulary(word.text) if term in asked}
+        if not meant:
+            continue
+        box = Rectangle(word.left, word.top, word.right, word.bottom, word.text)
+        if found and found[-1][0] == at - 1 and _beside(found[-1][2], box):
+            _, before, known = found.pop()
+            found.append((at, before | meant, known.over(box)))
+        else:
+            found.append((at, meant, box))
+    if not found:
+        return []
+    best = max((_within(found, start.top) for _, _, start in found), key=_worth)
+    rest = [one for one in found if one not in best]
+    return [box for _, _, box in (*best, *rest)][:_MOST]
+
+
+def region(rectangles: Sequence[Rectangle]) -> Rectangle | None:
+    """What to show of a page: the first rectangle and those near it, with some space around."""
+    if not rectangles:
+        return None
+    first = rectangles[0]
+    whole = first
+    for one in rectangles[1:]:
+        if one.bottom - first.top <= _WINDOW and one.top >= first.top - _MARGIN:
+            whole = whole.over(one)
+    return Rectangle(
+        max(0, whole.left - 2 * _MARGIN),
+        max(0, whole.top - _MARGIN),
+        min(UNIT, whole.right + 2 * _MARGIN),
+        min(UNIT, whole.bottom + _MARGIN),
+    )
+
+
+def of_patches(grid: model.Grid, found: Sequence[Sequence[tuple[int, int, float]]]) -> list[Rectangle]:
+    """The best patch of each token as a rectangle, the most alike first."""
+    best = sorted((one[0] for one in found if one), key=lambda patch: -patch[2])
+    seen = dict.fromkeys((row, column) for row, column, _ in best)
+    high, wide = UNIT / grid.rows, UNIT / grid.columns
+    return [
+        Rectangle(int(column * wide), int(row * high), int((column + 1) * wide), int((row + 1) * high))
+        for row, column in seen
+    ][:_MOST]
+
+
+def excerpt(layout: Sequence[pages.Word], where: Rectangle, most: int = 1000) -> str:
+    """The words of a page whose middle is in a region."""
+    inside = (
+        one.text
+        for one in layout
+        if where.left <= (one.left + one.right) // 2 <= where.right
+        and where.top <= (one.top + one.bottom) // 2 <= where.bottom
+    )
+    return " ".join(inside)[:most]
+
+
+def cut(png: bytes, where: Rectangle) -> bytes:
+    """A region of a page's image as `kb.files.rendering` draws it, a PNG with one byte for a pixel; b"" of others."""
+    head, data = b"", b""
+    at = 8
+    while at + 12 <= len(png):
+        size, kind = struct.unpack(">I4s", png[at : at + 8])
+        body = png[at + 8 : at + 8 + size]
+        if kind == b"IHDR":
+            head = body
+        elif kind == b"IDAT":
+            data += body
+        at += 12 + size
+    if not png.startswith(b"\x89PNG\r\n\x1a\n") or len(head) != 13:
+        return b""
+    width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", head)
+    if (depth, colour, interlaced) != (8, 0, 0) or not 0 < width * height <= _MOST_PIXELS:
+        return b""
+    try:
+        lines = zlib.decompressobj().decompress(data, (width + 1) * height)
+    except zlib.error:
+        return b""
+    left, right = where.left * width // UNIT, max(where.right * width // UNIT, where.left * width // UNIT + 1)
+    top, bottom = where.top * height // UNIT, max(where.bottom * height // UNIT, where.top * height // UNIT + 1)
+    right, bottom = min(right, width), min(bottom, height)
+    rows = []
+    for row in range(top, bottom):
+        start = row * (width + 1)
+        if start >= len(lines) or lines[start] != 0:
+            # Of lines that are filtered each needs those before it.
+            return b""
+        rows.append(b"\0" + lines[start + 1 + left : start + 1 + right])
+    made = struct.pack(">IIBBBBB", right - left, len(rows), 8, 0, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + _chunk(b"IHDR", made)
+        + _chunk(b"IDAT", zlib.compress(b"".join(rows), 6))
+        + _chunk(b"IEND", b"")
+    )
+
+
+def _beside(left: Rectangle, right: Rectangle) -> bool:
+    middle = (right.top + right.bottom) // 2
+    return left.top <= middle <= left.bottom and -_GAP <= right.left - left.right <= _GAP
+
+
+def _within(found: Sequence[tuple[int, set[str], Rectangle]], top: int) -> list[tuple[int, set[str], Rectangle]]:
+    return [one for one in found if top <= one[2].top and one[2].bottom <= top + _WINDOW]
+
+
+def _worth(some: Sequence[tuple[int, set[str], Rectangle]]) -> int:
+    return sum(len(form) for form in {form for _, meant, _ in some for form in meant})
+
+
+def _chunk(name: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))

@@ -1,0 +1,255 @@
+"""The search for pages: words first, images where words do not tell, and the evidence on what is found.
+
+    words (BM25) -> shown? -> enough of the question? -> candidates by the index -> exact MaxSim -> shown? -> evidence
+
+A hit of the index is shown where the graph has, in the present and for this viewer, the version of the document that
+the page was drawn from. Candidates are ordered by MaxSim over all of their vectors, as they are kept beside the index,
+within a budget of bytes for each question; what is beyond keeps the order of the index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from crds import errors as root
+from crds import scope
+from kb import api, errors, metrics, visibility
+from kb.content import store as content
+from kb.graph import store as graph
+from kb.retrieve import sufficiency
+from kb.visual import book, embedder, evidence, index, maxsim, model
+
+_RRF = 60
+_PATCHES = 5
+_CHECKED_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """`candidates` of the index for each way; `budget` bytes of vectors are read to order them; `enough`: the share of
+    a question's words on a page from which images of pages with text of their own are not looked at."""
+
+    candidates: int = 50
+    budget: int = 16 << 20
+    enough: float = 0.5
+
+
+@dataclass
+class _Found:
+    """What is known of a page so far."""
+
+    page: model.Page
+    words: float | None = None
+    similarity: float | None = None
+    vectors: model.Array | None = None
+    rank: float = 0.0
+    ways: set[str] = field(default_factory=set)
+
+
+class Search:
+    """Without `embedding` pages are found by their words alone."""
+
+    def __init__(
+        self,
+        records: book.Book,
+        found_by: index.Index,
+        kept: content.Store,
+        graph_store: graph.Store,
+        embedding: embedder.Port | None,
+        meters: metrics.Metrics,
+        bounds: Bounds = Bounds(),
+    ) -> None:
+        self._book = records
+        self._index = found_by
+        self._content = kept
+        self._graph = graph_store
+        self._embedder = embedding
+        self._meters = meters
+        self._bounds = bounds
+
+    async def find(self, question: api.PageSearch) -> api.PageReply:
+        """The best pages that the scope shows. Raises `kb.errors.Away`, or `Misconfigured` where images are asked for
+        and no model is there."""
+        viewer, wanted = question.scope, question.top_k
+        if question.ways == "Images" and self._embedder is None:
+            raise errors.Misconfigured(
+                "this knowledge base has no model for images of pages",
+                field="visualModel",
+                remedy="Set JERVIS_KB_VISUAL_URL and JERVIS_KB_VISUAL_MODEL, or ask for words.",
+            )
+        said, looked = list[str](), "None"
+        found: dict[str, _Found] = {}
+        asked: model.Query | None = None
+        if question.ways != "Images":
+            await self._by_words(question, found)
+        if question.ways != "Words" and self._embedder is not None:
+            told = any((one.words or 0) >= self._bounds.enough for one in found.values())
+            try:
+                with self._meters.stages.labels("page_query").time():
+                    asked = await self._embedder.embed_query(question.query)
+            except root.Operational as error:
+                if question.ways == "Images" or not found:
+                    raise
+                said.append(f"images of pages were not looked at: {error.message}")
+            else:
+                seen_only = told and question.ways == "Auto"
+                looked = "Seen" if seen_only else "All"
+                await self._by_vectors(question, asked, found, seen_only=seen_only)
+        best = sorted(found.values(), key=lambda one: (-one.rank, one.page.source.source_urn, one.page.number))[:wanted]
+        way = "none" if not best else "both" if len(best[0].ways) == 2 else next(iter(best[0].ways)).lower()
+        self._meters.page_questions.labels({"images": "vectors"}.get(way, way)).inc()
+        hits = await asyncio.gather(*(self._hit(one, question, asked, viewer) for one in best))
+        name = self._embedder.name if self._embedder is not None else ""
+        return api.PageReply.model_validate(
+            {"pages": list(hits), "model": name, "looked_at_images": looked, "problems": said}
+        )
+
+    async def _by_words(self, question: api.PageSearch, found: dict[str, _Found]) -> None:
+        with self._meters.stages.labels("page_words").time():
+            viewer, limit = question.scope, self._bounds.candidates
+            hits = await self._index.by_words(viewer, question.query, limit=limit, sources=question.sources)
+            shown = await self._shown(viewer, hits, 2 * question.top_k)
+            pages = await self._book.pages(viewer, [one.page_id for one in shown])
+            judged = [
+                (sufficiency.coverage(question.query, [pages[one.page_id].text]), one)
+                for one in shown
+                if one.page_id in pages
+            ]
+            # A page with a rare word of the question may be the best by BM25 and lack all others.
+            ranked = sorted(judged, key=lambda one: (-one[0], -one[1].score))
+            for place, (share, hit) in enumerate(ranked):
+                one = found.setdefault(hit.page_id, _Found(pages[hit.page_id]))
+                one.words = share
+                one.ways.add("Words")
+                # What words tell is as good as any image, and comes before the image of the same place.
+                one.rank += (1.0 if share >= self._bounds.enough else share) / (_RRF + place)
+
+    async def _by_vectors(
+        self, question: api.PageSearch, asked: model.Query, found: dict[str, _Found], *, seen_only: bool
+    ) -> None:
+        viewer, limit = question.scope, self._bounds.candidates
+        with self._meters.stages.labels("page_vectors").time():
+            hits = await self._index.by_vectors(
+                viewer, asked.vectors, limit=limit, seen_only=seen_only, sources=question.sources
+            )
+        with self._meters.stages.labels("page_rescore").time():
+            scores, vectors = await self.exact(viewer, asked.vectors, hits)
+            ordered = sorted(hits, key=lambda hit: (-scores.get(hit.page_id, hit.score), hit.page_id))
+            shown = await self._shown(viewer, ordered, 2 * question.top_k)
+            pages = await self._book.pages(viewer, [one.page_id for one in shown])
+        for place, hit in enumerate(one for one in shown if one.page_id in pages):
+            known = found.setdefault(hit.page_id, _Found(pages[hit.page_id]))
+            known.similarity = scores.get(hit.page_id, hit.score) / len(asked.vectors)
+            known.vectors = vectors.get(hit.page_id)
+            known.ways.add("Images")
+            known.rank += 1 / (_RRF + place + 0.5)
+
+    async def exact(
+        self, viewer: scope.Scope, asked: model.Array, hits: Sequence[model.Hit]
+    ) -> tuple[dict[str, float], dict[str, model.Array]]:
+        """MaxSim over all vectors of those candidates that the budget lets in, the best by the index first; and these
+        vectors."""
+        vectors = await self._book.vectors(viewer, [hit.page_id for hit in hits], budget=self._bounds.budget)
+        # Of a model that was used before, the vectors have another length.
+        fitting = {page_id: own for page_id, own in vectors.items() if own.shape[1] == asked.shape[1]}
+
+        def score() -> dict[str, float]:
+            return {page_id: maxsim.score(asked, own) for page_id, own in fitting.items()}
+
+        return await asyncio.to_thread(score), fitting
+
+    async def _shown(self, viewer: scope.Scope, hits: Sequence[model.Hit], most: int) -> list[model.Hit]:
+        """The first `most` of them that the graph shows to the viewer."""
+        shown: list[model.Hit] = []
+        known: dict[str, str] = {}
+        for start in range(0, len(hits), _CHECKED_AT_ONCE):
+            some = hits[start : start + _CHECKED_AT_ONCE]
+            new = sorted({one.document_id for one in some} - known.keys())
+            works = await self._book.works(new)
+            checked = await asyncio.gather(*(self._work_shown(viewer, works.get(one)) for one in new))
+            known |= dict(zip(new, checked, strict=True))
+            pages = await self._book.page_works([one.page_id for one in some])
+            shown += [
+                one for one in some if known[one.document_id] and pages.get(one.page_id) == known[one.document_id]
+            ]
+            if len(shown) >= most:
+                break
+        return shown[:most]
+
+    async def _work_shown(self, viewer: scope.Scope, work: model.Work | None) -> str:
+        """The work's id where the viewer sees the version that it was made of, else ""."""
+        if work is None or not visibility.sees(viewer, work.source.owner):
+            return ""
+        versions = await self._graph.versions(work.source.owner, work.source.document_id)
+        present = next((one for one in versions if one.document.until_ms is None), None)
+        if present is None or present.revision != work.source.revision:
+            return ""
+        return work.source.id if visibility.shows(viewer, present.labels) else ""
+
+    async def _hit(
+        self, found: _Found, question: api.PageSearch, asked: model.Query | None, viewer: scope.Scope
+    ) -> api.PageHit:
+        page = found.page
+        rectangles = evidence.matching(page.words, question.query)
+        patches: list[list[tuple[int, int, float]]] = []
+        if asked is not None and page.grid is not None:
+            vectors = found.vectors
+            if vectors is None:
+                vectors = (await self._book.vectors(viewer, [page.id], budget=1)).get(page.id)
+            if vectors is not None and vectors.shape[1] == asked.vectors.shape[1]:
+                patches = maxsim.patches(asked.vectors, vectors, page.grid, _PATCHES)
+        places = rectangles
+        if not places and page.grid is not None:
+            places = evidence.of_patches(page.grid, patches)
+        where = evidence.region(places)
+        crop = None
+        if question.crop and where is not None:
+            try:
+                body = await self._content.load(viewer, page.image.key)
+                cut = await asyncio.to_thread(evidence.cut, body, where)
+            except errors.NotFound:
+                cut = b""
+            crop = api.Crop(place=_place(where), image=base64.b64encode(cut).decode())
+        return api.PageHit(
+            page_number=page.number,
+            document_id=page.source.document_id,
+            source_urn=page.source.source_urn,
+            title=page.source.title,
+            scope=page.source.owner,
+            score=round(found.rank * _RRF, 6),
+            found_by="Both" if len(found.ways) == 2 else "Words" if "Words" in found.ways else "Images",
+            words=found.words,
+            similarity=None if found.similarity is None else round(found.similarity, 6),
+            image=page.image,
+            width=page.width,
+            height=page.height,
+            text=evidence.excerpt(page.words, where) if where is not None else page.text[:1000],
+            rectangles=[_place(one) for one in rectangles],
+            patches=_map(page.grid, patches, asked),
+            crop=crop,
+        )
+
+
+def _place(of: evidence.Rectangle) -> api.Rectangle:
+    left, top, right, bottom = (side / evidence.UNIT for side in (of.left, of.top, of.right, of.bottom))
+    return api.Rectangle(left=left, top=top, right=right, bottom=bottom, text=of.text)
+
+
+def _map(
+    grid: model.Grid | None, patches: Sequence[Sequence[tuple[int, int, float]]], asked: model.Query | None
+) -> api.PatchMap | None:
+    if grid is None or not patches or asked is None:
+        return None
+    named = asked.tokens if len(asked.tokens) == len(patches) else [""] * len(patches)
+    tokens = [
+        api.TokenPatches(
+            index=at,
+            token=token,
+            patches=[api.PatchMatch(row=row, column=column, score=round(score, 4)) for row, column, score in own],
+        )
+        for at, (token, own) in enumerate(zip(named, patches, strict=True))
+    ]
+    return api.PatchMap(rows=grid.rows, columns=grid.columns, tokens=tokens)

@@ -1,0 +1,88 @@
+"""The collection of pages: a multi-vector, the words of the page, and whose it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import weaviate
+from weaviate.classes.config import Configure, DataType, Property, Tokenization, VectorDistances
+from weaviate.exceptions import WeaviateBaseError
+
+from kb import errors
+from kb.vectors import record
+from kb.vectors.weaviate import faults
+
+LAYOUT = 1
+"""Part of the collection's name: changes when objects must be made anew."""
+VECTOR = "page"
+NAMES = ("projectId", "groupId", "documentId", "sourceUrn", "workId", "model")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How Weaviate keeps the multi-vectors; its manual, "Multi-vector embeddings" and "MUVERA encoding".
+
+    `muvera`: one vector of fixed length for each page is searched, and MaxSim orders what it finds. "": every vector of
+    every page is in the index. Of a collection that is there it cannot be changed.
+    """
+
+    encoding: Literal["", "muvera"] = ""
+    ef: int | None = None
+    replicas: int | None = None
+
+
+def _exact(name: str) -> Property:
+    return Property(
+        name=name,
+        data_type=DataType.TEXT,
+        tokenization=Tokenization.FIELD,
+        index_filterable=True,
+        index_searchable=False,
+    )
+
+
+PROPERTIES = [_exact(name) for name in NAMES]
+PROPERTIES += [
+    Property(name="number", data_type=DataType.INT),
+    Property(name="seenOnly", data_type=DataType.BOOL),
+    # The terms of `kb.words`, as of chunks.
+    Property(name="textTerms", data_type=DataType.TEXT, tokenization=Tokenization.WHITESPACE, index_filterable=False),
+]
+
+
+async def ensure(client: weaviate.WeaviateAsyncClient, name: str, layout: Layout, described: str) -> None:
+    """Create the collection if it is not there. Raises `kb.errors.Unconfigured` for one with another encoding."""
+    if await client.collections.exists(name):
+        with faults.of_another_program():
+            config = await client.collections.use(name).config.get()
+            own: Any = (config.vector_config or {})[VECTOR].vector_index_config
+            encoded = "muvera" if own.multi_vector.encoding is not None else ""
+        if encoded != layout.encoding:
+            raise errors.Unconfigured(
+                f"{name} was made with visualEncoding={encoded or 'none'}, which Weaviate cannot change",
+                field="visualEncoding",
+                remedy=f"Set visualEncoding back to {encoded or 'none'}, or choose another index (JERVIS_KB_INDEX).",
+            )
+        return
+    kinds = Configure.VectorIndex
+    encoding = kinds.MultiVector.Encoding.muvera() if layout.encoding else None
+    try:
+        await client.collections.create(
+            name,
+            description=described,
+            properties=PROPERTIES,
+            multi_tenancy_config=Configure.multi_tenancy(auto_tenant_creation=True, auto_tenant_activation=True),
+            replication_config=None if layout.replicas is None else Configure.replication(factor=layout.replicas),
+            vector_config=Configure.MultiVectors.self_provided(
+                name=VECTOR,
+                encoding=encoding,
+                vector_index_config=kinds.hnsw(distance_metric=VectorDistances.COSINE, ef=layout.ef),
+            ),
+        )
+    except WeaviateBaseError:
+        # Another process may have been faster; then it is there.
+        if not await client.collections.exists(name):
+            raise
+    # Every question asks the global tenant too; it is there from the start.
+    await client.collections.use(name).tenants.create([record.tenant("")])

@@ -1,0 +1,91 @@
+"""Pages in the service as it runs: a served model, the choice, the upload, the search, the deletion, the erasure."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from crds import scope
+from kb import api, client
+from kb.visual.weaviate import store
+from tests import ports
+from tests.fakes import pooling
+from tests.kb import conftest, scopes, waiting
+from tests.kb.files import making as files
+from tests.kb.http import program
+from tests.kb.visual import place as places
+
+pytestmark = pytest.mark.services
+RAW = files.pages(places.lines("The lease of the office"), places.lines("The pressure valve opens at nine bar"))
+QUESTION = api.PageSearch(scope=scopes.SHOP, query="pressure valve")
+
+
+@pytest.fixture
+async def serving() -> AsyncIterator[pooling.Fake]:
+    async with pooling.serving() as made:
+        yield made
+
+
+@pytest.fixture
+async def index(settings: dict[str, str], serving: pooling.Fake) -> AsyncIterator[store.Store]:
+    """The service's own index, to look into and to take away."""
+    settings |= {"JERVIS_KB_VISUAL_URL": serving.url, "JERVIS_KB_VISUAL_MODEL": "served"}
+    settings |= {"JERVIS_KB_PDF_PAGES": "0"}
+    url, port = conftest.required("JERVIS_TEST_WEAVIATE_URL"), conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
+    made = store.Store(url, int(port), "served", index=settings["JERVIS_KB_INDEX"])
+    yield made
+    await made.destroy()
+    await made.close()
+
+
+async def test_pages_come_with_a_file_and_go_with_its_document_and_its_scope(
+    tmp_path: Path, settings: dict[str, str], serving: pooling.Fake, index: store.Store
+) -> None:
+    async with (
+        httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as http,
+        program.running(tmp_path, ports.free(), settings) as running,
+    ):
+        kb = client.Client(running.url, http)
+        await kb.pages.choose(api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
+
+        async def sent(owner: scope.Scope) -> None:
+            reply = await kb.learning.file(owner, RAW, filename="valve.pdf", source_urn="file::valve")
+            assert reply.page_images
+
+            async def done() -> bool:
+                return (await kb.pages.state(owner, "file::valve")).state == "Done"
+
+            await waiting.until(done, pause=0.2)
+
+        await sent(scopes.SHOP)
+        assert len([one for one in serving.asked if "messages" in one]) == 2
+        reply = await kb.pages.search(QUESTION)
+        assert (reply.model, reply.looked_at_images) == ("served", "Seen")
+        assert [(one.source_urn, one.page_number) for one in reply.pages][:1] == [("file::valve", 2)]
+        assert (await kb.fetch(scopes.SHOP, reply.pages[0].image.key)).startswith(b"\x89PNG")
+        assert len((await index.audit("acme"))[0]) == 2
+        specification = (await http.get(f"{running.url}/api/v1/openapi.json")).json()
+        assert "/api/v1/search/pages" in specification["paths"]
+        assert 'jervis_kb_pages_total{outcome="page"} 2.0' in (await http.get(f"{running.url}/metrics")).text
+
+        await kb.forget(scopes.SHOP, "file::valve")
+        assert (await kb.pages.search(QUESTION)).pages == []
+        assert (await index.audit("acme"))[0] == []
+        with pytest.raises(client.Rejected):
+            await kb.fetch(scopes.SHOP, reply.pages[0].image.key)
+
+        await sent(scopes.SHOP)
+        key = (await kb.pages.search(QUESTION)).pages[0].image.key
+        erasure = await kb.erasing.ask(scopes.ACME, "jana")
+
+        async def erased() -> bool:
+            return {one.id: one.state for one in await kb.erasing.listed(scopes.ACME)}[erasure.id] == "Done"
+
+        await waiting.until(erased, pause=0.3)
+        assert (await index.audit("acme"))[0] == []
+        assert await kb.pages.choices(scopes.SHOP) == []
+        with pytest.raises(client.Rejected):
+            await kb.fetch(scopes.SHOP, key)

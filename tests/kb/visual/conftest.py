@@ -1,0 +1,77 @@
+"""An index of pages on a real Weaviate, and what is needed to make pages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crds import scope
+from kb import identity, metrics, mongo
+from kb.visual import maxsim, model
+from kb.visual.weaviate import schema, store
+from router import client as router_client
+from tests.kb import clock as clocks
+from tests.kb import conftest
+from tests.kb.visual import place as places
+
+DIMENSION = 16
+
+
+def vectors(seed: int, count: int = 6) -> model.Array:
+    """Random unit vectors, the same for the same seed."""
+    return maxsim.unit(np.random.default_rng(seed).normal(size=(count, DIMENSION)))
+
+
+def source(owner: scope.Scope, urn: str = "file::a", *, revision: str = "r1", digest: str = "d1") -> model.Source:
+    """A version of a document."""
+    return model.Source(owner, identity.document(owner, urn), urn, urn, "application/pdf", revision, digest)
+
+
+def indexed(of: model.Source, number: int, text: str = "", *, seen_only: bool = True, seed: int = 0) -> model.Indexed:
+    """A page of it."""
+    made = vectors(seed or number)
+    return model.Indexed(of.page_id(number), of, number, text, seen_only, made)
+
+
+def numbers(hits: Sequence[model.Hit], of: model.Source, most: int = 20) -> list[int]:
+    """Which pages were found."""
+    known = {of.page_id(number): number for number in range(1, most)}
+    return [known[hit.page_id] for hit in hits if hit.page_id in known]
+
+
+@pytest.fixture(params=["muvera", ""], ids=["muvera", "plain"])
+async def index(request: pytest.FixtureRequest, weaviate_index: str) -> AsyncIterator[store.Store]:
+    """A collection of this test alone, in each encoding."""
+    layout = schema.Layout(encoding=request.param)
+    url, port = conftest.required("JERVIS_TEST_WEAVIATE_URL"), conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
+    made = store.Store(url, int(port), weaviate_index, index=weaviate_index, layout=layout)
+    yield made
+    await made.destroy()
+    await made.close()
+
+
+@pytest.fixture
+async def pages_index(weaviate_index: str) -> AsyncIterator[store.Store]:
+    """The index of a service with pages, of this test alone."""
+    url, port = conftest.required("JERVIS_TEST_WEAVIATE_URL"), conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
+    made = store.Store(url, int(port), "glyphs-128", index=weaviate_index)
+    yield made
+    await made.destroy()
+    await made.close()
+
+
+@pytest.fixture
+async def place(
+    tmp_path: Path,
+    router: router_client.Client,
+    clock: clocks.Clock,
+    meters: metrics.Metrics,
+    database: mongo.Database,
+    pages_index: store.Store,
+) -> AsyncIterator[places.Place]:
+    """A service with pages."""
+    async with places.opened(tmp_path, router, clock, meters, database, pages_index) as made:
+        yield made

@@ -1,0 +1,75 @@
+"""Where the evidence is on a page, from the places of its words and from its patches."""
+
+from __future__ import annotations
+
+import zlib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb.files import pages
+from kb.visual import evidence, model
+from tests.kb.files import making as files
+from tests.kb.visual import place as places
+
+
+def row(top: int, *words: str) -> list[pages.Word]:
+    return [pages.Word(1000 + 900 * at, top, 1800 + 900 * at, top + 150, word) for at, word in enumerate(words)]
+
+
+PAGE = [
+    *row(500, "The", "lease", "of", "the", "office"),
+    *row(4000, "The", "pressure", "valve", "opens"),
+    *row(4300, "when", "pumps", "start"),
+    *row(9000, "Valves", "are", "sold"),
+]
+
+
+def test_words_of_one_line_are_one_rectangle_and_the_best_part_of_the_page_comes_first() -> None:
+    found = evidence.matching(PAGE, "At what pressure does the pump's valve open?")
+    assert [one.text for one in found] == ["pressure valve opens", "pumps", "Valves"]
+    assert (found[0].left, found[0].right) == (1900, 4500)
+    where = evidence.region(found)
+    assert where == evidence.Rectangle(1400, 3750, 5000, 4700)
+    assert evidence.excerpt(PAGE, where) == "The pressure valve opens when pumps start"
+    assert evidence.matching(PAGE, "the of") == evidence.matching([], "valve") == []
+    assert evidence.region([]) is None
+
+
+def test_patches_are_places_too() -> None:
+    found = evidence.of_patches(model.Grid(10, 5), [[(2, 1, 0.5), (0, 0, 0.4)], [(3, 4, 0.9)], [(2, 1, 0.2)], []])
+    assert found == [evidence.Rectangle(8000, 3000, 10000, 4000), evidence.Rectangle(2000, 2000, 4000, 3000)]
+
+
+async def test_a_piece_is_cut_out_of_a_page_as_it_was_drawn() -> None:
+    drawn = pages.Renderer(pages.Limits())
+    [page] = (await drawn.lay(files.pages(places.lines("Valve")), 1, 1)).pages
+    [word] = page.words
+    cut = evidence.cut(page.image, evidence.Rectangle(word.left, word.top, word.right, word.bottom))
+    width, height = (int.from_bytes(cut[at : at + 4], "big") for at in (16, 20))
+    assert (40 < width < 90, 15 < height < 40) == (True, True)
+    size = int.from_bytes(cut[33:37], "big")
+    lines = zlib.decompress(cut[41 : 41 + size])
+    assert len(lines) == height * (width + 1)
+    # The ink of the word, on paper.
+    assert min(lines[1 : width + 1]) > 200 or min(lines) == 0
+    dark = sum(one < 100 for one in lines) - height
+    assert 0.05 < dark / (width * height) < 0.6
+    whole = evidence.cut(page.image, evidence.Rectangle(0, 0, evidence.UNIT, evidence.UNIT))
+    assert whole[16:24] == page.image[16:24]
+
+
+def test_of_what_was_not_drawn_here_nothing_is_cut() -> None:
+    where = evidence.Rectangle(0, 0, 5000, 5000)
+    assert evidence.cut(b"GIF89a", where) == b""
+    assert evidence.cut(b"\x89PNG\r\n\x1a\n", where) == b""
+    assert evidence.cut(files.png(20, 20)[:40], where) == b""
+    broken = bytearray(files.png(20, 20))
+    broken[41] ^= 0xFF
+    assert evidence.cut(bytes(broken), where) == b""
+
+
+@given(st.binary(max_size=200), *(st.integers(0, 10_000) for _ in range(4)))
+def test_no_bytes_break_it(body: bytes, left: int, top: int, wide: int, high: int) -> None:
+    where = evidence.Rectangle(left, top, min(10_000, left + wide), min(10_000, top + high))
+    assert evidence.cut(b"\x89PNG\r\n\x1a\n" + body, where) == b""

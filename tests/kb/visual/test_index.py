@@ -1,0 +1,128 @@
+"""The index of pages on a real Weaviate: what it finds, for whom, and what goes when a document goes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crds import scope
+from kb import errors, visibility
+from kb.visual import index as port
+from kb.visual import maxsim
+from kb.visual.weaviate import schema, store
+from tests.kb import conftest as services
+from tests.kb import scopes
+from tests.kb.visual.conftest import indexed, numbers, source, vectors
+
+pytestmark = pytest.mark.services
+
+
+async def test_pages_come_in_the_order_of_maxsim(index: port.Index) -> None:
+    await index.ready()
+    mine = source(scopes.SHOP)
+    await index.put([indexed(mine, number) for number in range(1, 13)])
+    question = vectors(99, 4)
+    exact = sorted(((maxsim.score(question, vectors(number)), number) for number in range(1, 13)), reverse=True)
+    hits = await index.by_vectors(scopes.SHOP, question, limit=5)
+    assert numbers(hits, mine) == [number for _, number in exact[:5]]
+    np.testing.assert_allclose([hit.score for hit in hits], [score for score, _ in exact[:5]], atol=1e-4)
+    assert {(hit.document_id, hit.owner) for hit in hits} == {(mine.document_id, scopes.SHOP)}
+    assert await index.by_vectors(scopes.SHOP, question[:0], limit=5) == []
+
+
+async def test_words_find_the_text_of_a_page_and_flags_and_sources_narrow(index: port.Index) -> None:
+    mine, other = source(scopes.SHOP), source(scopes.SHOP, "scan::b")
+    await index.put(
+        [
+            indexed(mine, 1, "The pump P-17 was replaced in Brno.", seen_only=False),
+            indexed(mine, 2, "Invoices of the office", seen_only=False),
+            indexed(other, 1, "", seen_only=True),
+        ]
+    )
+    assert numbers(await index.by_words(scopes.SHOP, "pumps in brno", limit=5), mine) == [1]
+    assert await index.by_words(scopes.SHOP, "the of", limit=5) == []
+    [scan] = await index.by_vectors(scopes.SHOP, vectors(1), limit=5, seen_only=True)
+    assert scan.document_id == other.document_id
+    assert len(await index.by_vectors(scopes.SHOP, vectors(1), limit=5, sources=["scan::*"])) == 1
+    assert len(await index.by_vectors(scopes.SHOP, vectors(1), limit=5, sources=["file::a"])) == 2
+    assert await index.by_vectors(scopes.SHOP, vectors(1), limit=5, sources=[]) == []
+
+
+async def test_the_table_of_scopes(index: port.Index) -> None:
+    owners = [scopes.GLOBAL, scopes.ACME, scopes.OTHER, scopes.SHOP, scopes.TILL, scopes.BLOG, scopes.RETAIL]
+    await index.put([indexed(source(owner), 1, "invoice") for owner in owners])
+    for viewer in owners:
+        wanted = {owner for owner in owners if visibility.sees(viewer, owner)}
+        assert {hit.owner for hit in await index.by_vectors(viewer, vectors(1), limit=20)} == wanted
+        assert {hit.owner for hit in await index.by_words(viewer, "invoices", limit=20)} == wanted
+
+
+async def test_a_document_s_pages_go_without_those_of_its_present_version(index: port.Index) -> None:
+    old, new = source(scopes.SHOP), source(scopes.SHOP, revision="r2")
+    beside = source(scopes.SHOP, "file::b")
+    await index.put([indexed(old, 1), indexed(old, 2), indexed(new, 1), indexed(beside, 1)])
+    assert await index.drop(scopes.SHOP, old.document_id, keep=new.id) == 2
+    left, after = await index.audit("acme")
+    assert after is None
+    assert {one.work_id for one in left} == {new.id, beside.id}
+    assert await index.drop(scopes.SHOP, old.document_id) == 1
+    await index.discard("acme", [beside.page_id(1)])
+    assert await index.audit("acme") == ([], None)
+
+
+async def test_an_audit_goes_page_by_page(index: port.Index) -> None:
+    mine = source(scopes.SHOP)
+    await index.put([indexed(mine, number) for number in range(1, 6)])
+    first, after = await index.audit("acme", limit=3)
+    rest, end = await index.audit("acme", after=after, limit=3)
+    assert (len(first), len(rest), end) == (3, 2, None)
+    assert {one.page_id for one in (*first, *rest)} == {mine.page_id(number) for number in range(1, 6)}
+
+
+@pytest.mark.parametrize("where", [scopes.ACME, scopes.SHOP, scopes.RETAIL, scopes.GLOBAL], ids=str)
+async def test_an_erasure_takes_what_its_scope_covers(index: port.Index, where: scope.Scope) -> None:
+    owners = [scopes.GLOBAL, scopes.ACME, scopes.OTHER, scopes.SHOP, scopes.TILL, scopes.BLOG, scopes.RETAIL]
+    await index.put([indexed(source(owner), 1) for owner in owners])
+    gone = [owner for owner in owners if where.covers(owner)]
+    assert await index.erase(where) == len(gone)
+    assert await index.erase(where) == 0
+    left: set[scope.Scope] = set()
+    for viewer in owners:
+        left |= {hit.owner for hit in await index.by_vectors(viewer, vectors(1), limit=20)}
+    assert left == set(owners) - set(gone)
+
+
+async def test_a_project_s_pages_follow_it_into_its_group(index: port.Index) -> None:
+    await index.put([indexed(source(scopes.SHOP), number) for number in (1, 2)])
+    moved = scopes.make("acme", "shop", "wholesale")
+    assert await index.regroup(moved) == 2
+    assert await index.regroup(moved) == 0
+    seen = await index.by_vectors(scopes.make("acme", "bulk", "wholesale"), vectors(1), limit=5)
+    assert [hit.owner for hit in seen] == [moved, moved]
+    assert seen[0].score == pytest.approx(6, abs=1e-4), "the vectors stayed"
+    assert await index.by_vectors(scopes.TILL, vectors(1), limit=5) == []
+
+
+async def test_a_page_without_vectors_is_found_by_its_words(index: port.Index) -> None:
+    one = source(scopes.SHOP)
+    bare = indexed(one, 1, "invoice")
+    await index.put([type(bare)(bare.id, one, 1, "invoice", False, vectors(1)[:0])])
+    assert numbers(await index.by_words(scopes.SHOP, "invoice", limit=5), one) == [1]
+    assert await index.by_vectors(scopes.SHOP, vectors(1), limit=5) == []
+
+
+async def test_what_cannot_be_changed_is_said(weaviate_index: str) -> None:
+    url, port_ = services.required("JERVIS_TEST_WEAVIATE_URL"), services.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
+    layout = schema.Layout(encoding="muvera")
+    made = store.Store(url, int(port_), weaviate_index, index=weaviate_index, layout=layout)
+    plain = store.Store(url, int(port_), weaviate_index, index=weaviate_index)
+    await made.put([indexed(source(scopes.SHOP), 1)])
+    with pytest.raises(errors.Unconfigured, match="visualEncoding=muvera"):
+        await plain.ready()
+    short = source(scopes.SHOP, "file::b")
+    wrong = indexed(short, 1)
+    with pytest.raises(errors.Unconfigured, match="another dimension"):
+        await made.put([type(wrong)(wrong.id, short, 1, "", True, vectors(1)[:, :4])])
+    await made.destroy()
+    await made.close()
+    await plain.close()
