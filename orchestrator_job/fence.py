@@ -11,6 +11,7 @@ outlived is removed with the rest, and one that it did not outlive is undone by 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,6 +41,7 @@ class Fence:
         self.attempt = attempt
         self._holder = holder
         self._settled = 0
+        self._writing: set[asyncio.Future[Any]] = set()
         self.epoch = 0
 
     async def claim(self, now: datetime) -> int:
@@ -74,9 +76,19 @@ class Fence:
         """The value of `write`, which creates a document of the task. Raises Fenced, or Forgotten after `undo`.
 
         The check after the write is the one that counts: the write may have been repeated for minutes while MongoDB was
-        away.
+        away. A caller that is cancelled leaves both to themselves (`written`).
         """
         await self.check()
+        kept = asyncio.ensure_future(self._kept(write, undo))
+        self._writing.add(kept)
+        kept.add_done_callback(self._over)
+        return await asyncio.shield(kept)
+
+    async def written(self) -> None:
+        """Wait for the writes of callers that were cancelled: of a task that was removed they undo themselves."""
+        await asyncio.gather(*self._writing, return_exceptions=True)
+
+    async def _kept(self, write: Callable[[], Awaitable[T]], undo: Callable[[], Awaitable[object]]) -> T:
         made = await write()
         try:
             await self.check()
@@ -84,6 +96,12 @@ class Fence:
             await undo()
             raise
         return made
+
+    def _over(self, kept: asyncio.Future[Any]) -> None:
+        self._writing.discard(kept)
+        if not kept.cancelled():
+            # Looked at here: the caller may be gone.
+            kept.exception()
 
     async def reserve_call(
         self, round_number: int, limit: int, tokens: int = 0, token_limit: int | None = None

@@ -141,6 +141,10 @@ class Run:
                     remedy="Raise spec.activeDeadlineSeconds and try again; the next run resumes from the checkpoint.",
                 )
             )
+        except errors.Forgotten as error:
+            # What noticed it first has had the others cancelled, in the middle of their writes too.
+            await self._guard.written()
+            return outcome.of_error(error)
         except crds.errors.JervisError as error:
             return outcome.of_error(error)
         finally:

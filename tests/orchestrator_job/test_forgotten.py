@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
 import pytest
@@ -97,3 +98,30 @@ async def test_a_fence_that_others_drew_before_stays(task: job.Job, store: job.S
     assert left(store, task.uid) == {"orchestrator_fences": 1}
     with pytest.raises(errors.Fenced):
         await older.check()
+
+
+async def test_a_write_whose_caller_is_cancelled_undoes_itself(task: job.Job, store: job.Store) -> None:
+    """What notices the removal first ends the run, and with it nodes that are in the middle of a write."""
+    database = mongo.Database(store.client, store.name, patience.Patience(5))
+    guard = fence.Fence(database, task.uid, 1, "me")
+    await guard.claim(NOW)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def write() -> None:
+        # The driver's thread goes on, whatever becomes of who waits for it.
+        await asyncio.shield(asyncio.ensure_future(driver()))
+
+    async def driver() -> None:
+        begun.set()
+        await go_on.wait()
+        await database.update("orchestrator_artifacts", {"_id": "a"}, {"$set": {"taskUid": task.uid}}, upsert=True)
+
+    caller = asyncio.ensure_future(guard.keep(write, lambda: database.delete("orchestrator_artifacts", {"_id": "a"})))
+    await begun.wait()
+    remove(store, task.uid)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    go_on.set()
+    await guard.written()
+    assert left(store, task.uid) == {}
