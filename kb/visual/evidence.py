@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from kb.visual import model
 
 UNIT = 10_000
 _MOST = 60
+# More words of a page than these are not looked at when they match: it repeats what is asked for.
+_MATCHES = 1_000
 # A region is as high as this at least, and has this much around what it shows.
 _WINDOW, _MARGIN = 2_000, 250
 _GAP = 250
@@ -48,10 +51,14 @@ def matching(layout: Sequence[pages.Word], question: str) -> list[Rectangle]:
     if not asked:
         return []
     found: list[tuple[int, set[str], Rectangle]] = []
+    matches = 0
     for at, word in enumerate(layout):
         meant = {asked[term] for term in words.vocabulary(word.text) if term in asked}
         if not meant:
             continue
+        matches += 1
+        if matches > _MATCHES:
+            break
         box = Rectangle(word.left, word.top, word.right, word.bottom, word.text)
         if found and found[-1][0] == at - 1 and _beside(found[-1][2], box):
             _, before, known = found.pop()
@@ -60,9 +67,11 @@ def matching(layout: Sequence[pages.Word], question: str) -> list[Rectangle]:
             found.append((at, meant, box))
     if not found:
         return []
-    best = max((_within(found, start.top) for _, _, start in found), key=_worth)
-    rest = [one for one in found if one not in best]
-    return [box for _, _, box in (*best, *rest)][:_MOST]
+    top = _best([(meant, box) for _, meant, box in found])
+    inside = [top <= box.top and box.bottom <= top + _WINDOW for _, _, box in found]
+    best = [box for (_, _, box), within in zip(found, inside, strict=True) if within]
+    rest = [box for (_, _, box), within in zip(found, inside, strict=True) if not within]
+    return [*best, *rest][:_MOST]
 
 
 def region(rectangles: Sequence[Rectangle]) -> Rectangle | None:
@@ -149,12 +158,27 @@ def _beside(left: Rectangle, right: Rectangle) -> bool:
     return left.top <= middle <= left.bottom and -_GAP <= right.left - left.right <= _GAP
 
 
-def _within(found: Sequence[tuple[int, set[str], Rectangle]], top: int) -> list[tuple[int, set[str], Rectangle]]:
-    return [one for one in found if top <= one[2].top and one[2].bottom <= top + _WINDOW]
-
-
-def _worth(some: Sequence[tuple[int, set[str], Rectangle]]) -> int:
-    return sum(len(form) for form in {form for _, meant, _ in some for form in meant})
+def _best(found: Sequence[tuple[set[str], Rectangle]]) -> int:
+    """Where the window begins that has most letters of the question; the uppermost of equals. A window moves down the
+    page once: a place comes into it by its lower edge and leaves it by its upper one."""
+    fit = [one for one in found if one[1].bottom - one[1].top <= _WINDOW]
+    coming = sorted(fit, key=lambda one: one[1].bottom)
+    leaving = sorted(fit, key=lambda one: one[1].top)
+    inside: Counter[str] = Counter()
+    worth, best, top = 0, -1, 0
+    came = left = 0
+    for start in sorted({box.top for _, box in found}):
+        while came < len(coming) and coming[came][1].bottom <= start + _WINDOW:
+            worth += sum(len(form) for form in coming[came][0] if not inside[form])
+            inside.update(coming[came][0])
+            came += 1
+        while left < len(leaving) and leaving[left][1].top < start:
+            inside.subtract(leaving[left][0])
+            worth -= sum(len(form) for form in leaving[left][0] if not inside[form])
+            left += 1
+        if worth > best:
+            best, top = worth, start
+    return top
 
 
 def _chunk(name: bytes, content: bytes) -> bytes:
