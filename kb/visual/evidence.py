@@ -1,10 +1,10 @@
-"""Where on a page the evidence is: rectangles of words, the region that holds most of it, and that region as an image.
-Pure. Places are in 10,000ths of the page's sides, from the upper left corner."""
+"""Where on a page the evidence is: rectangles of words, and the region that holds most of it. Pure.
+
+Places are in 10,000ths of the page's sides, from the upper left corner.
+"""
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,6 @@ _MATCHES = 1_000
 # A region is as high as this at least, and has this much around what it shows.
 _WINDOW, _MARGIN = 2_000, 250
 _GAP = 250
-_MOST_PIXELS = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -113,46 +112,6 @@ def excerpt(layout: Sequence[pages.Word], where: Rectangle, most: int = 1000) ->
     return " ".join(inside)[:most]
 
 
-def cut(png: bytes, where: Rectangle) -> bytes:
-    """A region of a page's image as `kb.files.rendering` draws it, a PNG with one byte for a pixel; b"" of others."""
-    head, data = b"", b""
-    at = 8
-    while at + 12 <= len(png):
-        size, kind = struct.unpack(">I4s", png[at : at + 8])
-        body = png[at + 8 : at + 8 + size]
-        if kind == b"IHDR":
-            head = body
-        elif kind == b"IDAT":
-            data += body
-        at += 12 + size
-    if not png.startswith(b"\x89PNG\r\n\x1a\n") or len(head) != 13:
-        return b""
-    width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", head)
-    if (depth, colour, interlaced) != (8, 0, 0) or not 0 < width * height <= _MOST_PIXELS:
-        return b""
-    try:
-        lines = zlib.decompressobj().decompress(data, (width + 1) * height)
-    except zlib.error:
-        return b""
-    left, right = where.left * width // UNIT, max(where.right * width // UNIT, where.left * width // UNIT + 1)
-    top, bottom = where.top * height // UNIT, max(where.bottom * height // UNIT, where.top * height // UNIT + 1)
-    right, bottom = min(right, width), min(bottom, height)
-    rows = []
-    for row in range(top, bottom):
-        start = row * (width + 1)
-        if start >= len(lines) or lines[start] != 0:
-            # Of lines that are filtered each needs those before it.
-            return b""
-        rows.append(b"\0" + lines[start + 1 + left : start + 1 + right])
-    made = struct.pack(">IIBBBBB", right - left, len(rows), 8, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + _chunk(b"IHDR", made)
-        + _chunk(b"IDAT", zlib.compress(b"".join(rows), 6))
-        + _chunk(b"IEND", b"")
-    )
-
-
 def _beside(left: Rectangle, right: Rectangle) -> bool:
     middle = (right.top + right.bottom) // 2
     return left.top <= middle <= left.bottom and -_GAP <= right.left - left.right <= _GAP
@@ -179,7 +138,3 @@ def _best(found: Sequence[tuple[set[str], Rectangle]]) -> int:
         if worth > best:
             best, top = worth, start
     return top
-
-
-def _chunk(name: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))

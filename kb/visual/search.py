@@ -20,7 +20,7 @@ from kb import api, errors, metrics, visibility
 from kb.content import store as content
 from kb.graph import store as graph
 from kb.retrieve import sufficiency
-from kb.visual import book, embedder, evidence, index, maxsim, model
+from kb.visual import book, embedder, evidence, index, maxsim, model, picture
 
 _RRF = 60
 _PATCHES = 5
@@ -226,7 +226,7 @@ class Search:
         if question.crop and where is not None:
             try:
                 body = await self._content.load(viewer, page.image.key)
-                cut = await asyncio.to_thread(evidence.cut, body, where)
+                cut = await asyncio.to_thread(picture.cut, body, where)
             except errors.NotFound:
                 cut = b""
             crop = api.Crop(place=_place(where), image=base64.b64encode(cut).decode())

@@ -102,7 +102,7 @@ async def test_the_file_of_a_newer_version_survives_the_end_of_the_one_before(pl
         await send(place, newer)
         return done
 
-    place.book.finish = finish  # type: ignore[method-assign]
+    place.book.finish = finish  # type: ignore[method-assign, assignment]
     assert await place.maker.step()
     place.book.finish = real  # type: ignore[method-assign]
     assert await place.content.load(scopes.SHOP, kept[0].key) == newer
@@ -226,7 +226,7 @@ async def test_parts_are_found_by_an_index_and_collections_are_listed_once(place
         listed += 1
         return await real(*args, **more)
 
-    collections.list_all = list_all  # type: ignore[method-assign, assignment]
+    collections.list_all = list_all  # type: ignore[method-assign]
     for _ in range(3):
         await place.index.drop(scopes.SHOP, "none")
     assert listed == 0, "the first version's end has listed them"
@@ -244,7 +244,7 @@ async def test_a_project_that_moves_while_its_pages_are_made_takes_them_along(pl
         await place.pages.regroup(MOVED)
         await real(*args)
 
-    place.index.put = put  # type: ignore[method-assign]
+    place.index.put = put  # type: ignore[method-assign, assignment]
     assert await place.make() == 1
     assert await owners(place) == ({MOVED}, {MOVED}, {"wholesale"})
     assert await place.keeper.sweep() == (0, 0)
