@@ -202,6 +202,9 @@ class Renderer:
             finally:
                 if process.returncode is None:
                     process.kill()
+                    # A reader that is full waits for who reads, and never sees that the process has ended.
+                    assert process.stdout is not None
+                    await process.stdout.read()
                     await process.wait()
 
 
