@@ -224,6 +224,8 @@ class Settings(BaseSettings):
     visual_rescore_bytes: int = Field(default=16 << 20, ge=0)
     # The share of a question's words on a page from which images of pages with text of their own are not looked at.
     visual_enough: float = Field(default=0.5, ge=0, le=1)
+    # Pixels of a drawn page at most, as it is sent to `visual_url`; 0: as it was drawn.
+    visual_pixels: int = Field(default=1_400_000, ge=0, le=50_000_000)
     # Seconds for an image, and for a question.
     visual_page_seconds: float = Field(default=120.0, gt=0)
     visual_query_seconds: float = Field(default=5.0, gt=0)

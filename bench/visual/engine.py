@@ -132,7 +132,7 @@ async def _side(
         begun, stored = time.perf_counter(), 0
         for numbers in _batches(world):
             pages = [_page(source, number, world.page(number)) for number in numbers]
-            indexed = [making.indexed(one, making.Limits(factor=factor)) for one in pages]
+            indexed = [making.indexed(one, making.Limits(factor=factor), one.model) for one in pages]
             stored += sum(one.vectors.nbytes for one in indexed)
             await index.put(indexed)
             if records is not None:

@@ -45,6 +45,7 @@ class Store:
             uri, serverSelectionTimeoutMS=milliseconds, connectTimeoutMS=milliseconds, appname="jervis-kb"
         )
         self._clock = clock
+        self._indexed = False
         self.database_name = database
         self._database = self._client[database]
         self._files = self._database[f"{_BUCKET}.files"]
@@ -127,14 +128,39 @@ class Store:
                 await self._chunks.delete_many({"files_id": gone["_id"]})
         return gone is not None
 
-    async def drop_parts(self, document_id: str, *, keep: Collection[str] = ()) -> int:
+    async def drop_parts(
+        self,
+        document_id: str,
+        *,
+        keep: Collection[str] = (),
+        only: Collection[str] | None = None,
+        before: datetime | None = None,
+    ) -> int:
         chosen: dict[str, Any] = {"metadata.partOf": document_id}
-        if keep:
-            chosen["filename"] = {"$nin": sorted(keep)}
+        names: dict[str, Any] = {"$nin": sorted(keep)} if keep else {}
+        if only is not None:
+            names["$in"] = sorted(only)
+        if names:
+            chosen["filename"] = names
+        if before is not None:
+            chosen["metadata.usedAt"] = {"$lt": before}
+        with mongo.translated():
+            await self._index()
         return await self._delete(chosen)
+
+    async def part_clients(self) -> list[str]:
+        with mongo.translated():
+            return sorted(await self._files.distinct("metadata.clientId", {"metadata.partOf": {"$exists": True}}))
+
+    async def _index(self) -> None:
+        """Each deletion of a document asks for its parts."""
+        if not self._indexed:
+            await self._files.create_index([("metadata.partOf", 1)], sparse=True)
+            self._indexed = True
 
     async def parts(self, client_id: str, *, before: datetime) -> list[str]:
         with mongo.translated():
+            await self._index()
             mine: dict[str, Any] = {"metadata.clientId": client_id, "metadata.usedAt": {"$lt": before}}
             mine["metadata.partOf"] = {"$exists": True}
             return sorted(await self._files.distinct("metadata.partOf", mine))

@@ -25,12 +25,24 @@ class Store(Protocol):
         """
         ...
 
-    async def drop_parts(self, document_id: str, *, keep: Collection[str] = ()) -> int:
-        """Delete the parts of a document, but for those with these keys; how many that were."""
+    async def drop_parts(
+        self,
+        document_id: str,
+        *,
+        keep: Collection[str] = (),
+        only: Collection[str] | None = None,
+        before: datetime | None = None,
+    ) -> int:
+        """Delete the parts of a document, or `only` those with these keys, but for those with the keys `keep` and those
+        that were used since `before`; how many that were."""
         ...
 
     async def parts(self, client_id: str, *, before: datetime) -> list[str]:
         """The ids of the client's documents that have parts which were not used since then."""
+        ...
+
+    async def part_clients(self) -> list[str]:
+        """The clients that have parts of documents."""
         ...
 
     async def load(self, viewer: scope.Scope, key: str) -> bytes:

@@ -76,11 +76,14 @@ class Laid:
 
 @dataclass(frozen=True)
 class Part:
-    """Some pages of a PDF that has `count`; blank ones are not among them. `problems` as of `Drawn`."""
+    """Some pages of a PDF that has `count`, all before `next`; blank ones are not among them. `problems` as of `Drawn`.
+    `late`: the time ended before page `next`, which says nothing about the file."""
 
     count: int
     pages: tuple[Laid, ...] = ()
     problems: tuple[str, ...] = ()
+    next: int = 0
+    late: bool = False
 
 
 def sparse(chars: Sequence[int], limits: Limits) -> tuple[list[tuple[int, bool]], list[int]]:
@@ -135,7 +138,11 @@ class Renderer:
         )
 
     async def lay(self, raw: bytes, first: int, most: int) -> Part:
-        """The pages from `first` on, `most` at most, with the places of their words. It raises nothing."""
+        """The pages from `first` on, `most` at most, with the places of their words. It raises nothing.
+
+        A page that ends the process ends the part before it; as the first page of a part it is a problem, and the part
+        ends behind it.
+        """
         images: dict[int, bytes] = {}
         problems: dict[int, str] = {}
         layouts: dict[int, bytes] = {}
@@ -143,14 +150,23 @@ class Renderer:
         why = await self._run(raw, wanted, images, problems, layouts, most=most)
         # The number of pages comes as the layout of page 0.
         count = int(layouts.pop(0, b"0"))
+        behind, late = first + most, why == self._late
         if why:
-            missing = (number for number, _ in wanted if number <= max(count, first))
-            problems.update({number: why for number in missing if number not in layouts})
+            behind = next((number for number, _ in wanted if number not in layouts.keys() | problems.keys()), behind)
+            if behind == first and not late:
+                problems[first] = why
+                behind += 1
         return Part(
             count,
             tuple(_laid(number, png, layouts[number]) for number, png in images.items() if png and number in layouts),
             tuple(f"page {number} could not be drawn: {why}" for number, why in sorted(problems.items())),
+            behind,
+            late,
         )
+
+    @property
+    def _late(self) -> str:
+        return f"drawing it takes longer than {self.limits.wall:g} seconds"
 
     async def _run(
         self,
@@ -182,10 +198,13 @@ class Renderer:
                 async with asyncio.timeout(limits.wall):
                     return await _read(process, raw, limits.bytes, images, problems, layouts)
             except TimeoutError:
-                return f"drawing it takes longer than {limits.wall:g} seconds"
+                return self._late
             finally:
                 if process.returncode is None:
                     process.kill()
+                    # A reader that is full waits for who reads, and never sees that the process has ended.
+                    assert process.stdout is not None
+                    await process.stdout.read()
                     await process.wait()
 
 

@@ -64,7 +64,7 @@ class Choosing:
                     "model": found.model,
                     "count": found.count,
                     "done": found.done,
-                    "problems": list(found.problems),
+                    "problems": [*found.problems, *([found.waits] if found.waits else [])],
                 }
             )
         )

@@ -107,4 +107,5 @@ def _embedder(config: settings.Settings, http: httpx.AsyncClient) -> embedder.Po
         patches=patches,
         page_seconds=config.visual_page_seconds,
         query_seconds=config.visual_query_seconds,
+        pixels=config.visual_pixels,
     )

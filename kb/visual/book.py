@@ -1,13 +1,15 @@
 """What is kept of pages in MongoDB: `kb_page_works`, one row for each document that has pages or waits for them, and
 `kb_pages`, one for each page with its layout and all of its vectors.
 
-A row of work is claimed by moving `nextAt` into the future; a process that dies leaves it to the next one then. Who
-makes pages asks `alive` before and after each write: a newer version, or a deletion, has taken the row away.
+A row of work is claimed by an id of the claim and by moving `nextAt` into the future; a process that dies leaves it to
+the next one then. Who makes pages asks `alive` before each write and reports `progress` after it: a newer version, a
+deletion or another claim has taken the row away.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -22,11 +24,16 @@ from kb.visual import maxsim, model
 WORKS = "kb_page_works"
 PAGES = "kb_pages"
 _OWNER = {"clientId": 1, "projectId": 1, "groupId": 1}
+_STORED = {"documentId": 1, "workId": 1, **_OWNER}
 WAITING, DONE, FAILED = "Waiting", "Done", "Failed"
 
 
+def _random() -> str:
+    return uuid.uuid4().hex
+
+
 class Book:
-    """Raises `kb.errors.Away`. `patience`: how long a claim holds without a sign of life."""
+    """Raises `kb.errors.Away`. `patience`: how long a claim holds without a sign of life. `ids` names claims."""
 
     def __init__(
         self,
@@ -34,21 +41,28 @@ class Book:
         clock: Callable[[], datetime],
         *,
         patience: timedelta = timedelta(minutes=10),
+        ids: Callable[[], str] = _random,
     ) -> None:
         self._works = database[WORKS]
         self._pages = database[PAGES]
         self._clock = clock
         self._patience = patience
+        self._ids = ids
         self._indexed = False
 
     async def open(self, source: model.Source, file: api.ContentRef | None) -> None:
-        """Have pages made of a document's version; one that is made, or waits, of the same file stays as it is."""
+        """Have pages made of a document's version; one that is made, or waits, of the same file stays as it is, and
+        one that failed is gone on with."""
         now = self._clock()
         with mongo.translated():
             await self._index()
             known = await self._works.find_one({"_id": source.document_id})
-            if known is not None and known["workId"] == source.id and known["state"] != FAILED:
+            failed = known is not None and known["state"] == FAILED
+            # One that failed after all was drawn is drawn anew: an image may be what is missing.
+            if known is not None and known["workId"] == source.id and not (failed and known["file"] is None):
                 await self._works.update_one({"_id": source.document_id}, {"$set": mongo.names(source.owner)})
+                if failed:
+                    await self.again(_work(known))
                 return
             row = {
                 **_source(source),
@@ -58,6 +72,9 @@ class Book:
                 "count": 0,
                 "done": 0,
                 "attempts": 0,
+                "pauses": 0,
+                "waits": "",
+                "claim": "",
                 "nextAt": now,
                 "problems": [],
                 "updatedAt": now,
@@ -65,8 +82,11 @@ class Book:
             await self._works.update_one({"_id": source.document_id}, {"$set": row}, upsert=True)
 
     async def again(self, work: model.Work) -> bool:
-        """Have a document's pages embedded anew, from their images; False when it has changed meanwhile."""
-        fresh = {"state": WAITING, "done": 0, "attempts": 0, "nextAt": self._clock(), "model": ""}
+        """Take up what is done or failed: what lacks the vectors of the present model is embedded from its image, and
+        what was not drawn is drawn; False when the row has changed meanwhile."""
+        fresh: dict[str, Any] = {"state": WAITING, "attempts": 0, "pauses": 0, "claim": "", "nextAt": self._clock()}
+        if work.state == FAILED:
+            fresh["problems"] = []
         with mongo.translated():
             done = await self._works.update_one(
                 {"_id": work.source.document_id, "workId": work.source.id, "state": work.state}, {"$set": fresh}
@@ -74,36 +94,44 @@ class Book:
         return int(done.matched_count) == 1
 
     async def claim(self) -> model.Work | None:
-        """The work that has waited longest, now of the caller for `patience`; None when none waits."""
+        """The work that has waited longest, now of the caller for `patience`; None when none waits.
+
+        Each claim counts as an attempt, until `alive` reports progress or `later` gives it back.
+        """
         now = self._clock()
         with mongo.translated():
             await self._index()
             row = await self._works.find_one_and_update(
                 {"state": WAITING, "nextAt": {"$lte": now}},
-                {"$set": {"nextAt": now + self._patience}, "$inc": {"attempts": 1}},
+                {"$set": {"nextAt": now + self._patience, "claim": self._ids()}, "$inc": {"attempts": 1}},
                 sort=[("nextAt", 1)],
                 return_document=mongo.AFTER,
             )
         return None if row is None else _work(row)
 
-    async def alive(self, work: model.Work, *, count: int | None = None, done: int | None = None) -> bool:
-        """Whether the work is still wanted; it then stays the caller's, with what is known of it now."""
-        said: dict[str, Any] = {"nextAt": self._clock() + self._patience}
-        said |= {name: value for name, value in (("count", count), ("done", done)) if value is not None}
+    async def alive(self, work: model.Work) -> scope.Scope | None:
+        """Whose the document is now, where the work is still wanted and the caller's; it stays so for `patience`."""
+        return await self._change(work, {"nextAt": self._clock() + self._patience})
+
+    async def progress(self, work: model.Work, **known: Any) -> scope.Scope | None:
+        """As `alive`, with what is known of it now: `count`, `done`, or `file=None` when all of it is drawn."""
+        said = {"nextAt": self._clock() + self._patience, "attempts": 1, "pauses": 0, "waits": "", **known}
         return await self._change(work, said)
 
     async def finish(self, work: model.Work, visual_model: str, problems: Sequence[str]) -> bool:
         """All pages are made. False when the work is not wanted any more."""
-        said = {"state": DONE, "model": visual_model, "problems": list(problems)[:50], "file": None, "nextAt": None}
-        return await self._change(work, said)
+        said = {"state": DONE, "model": visual_model, "problems": list(problems)[:50], "file": None}
+        return await self._change(work, {**said, "nextAt": None, "waits": "", "claim": ""}) is not None
 
     async def later(self, work: model.Work, at: datetime, reason: str) -> None:
-        """Something is away: it is tried again then."""
-        await self._change(work, {"nextAt": at, "problems": [reason[:500]]})
+        """Something is away: it is tried again then, and this was no attempt."""
+        said = {"nextAt": at, "waits": reason[:500], "claim": ""}
+        await self._change(work, said, {"attempts": -1, "pauses": 1})
 
-    async def fail(self, work: model.Work, reason: str) -> None:
-        """It cannot be done."""
-        await self._change(work, {"state": FAILED, "problems": [reason[:500]], "file": None, "nextAt": None})
+    async def fail(self, work: model.Work, reason: str) -> bool:
+        """It cannot be done. The file stays, for `again`. False when the work is not wanted any more."""
+        said = {"state": FAILED, "problems": [reason[:500]], "nextAt": None, "waits": "", "claim": ""}
+        return await self._change(work, said) is not None
 
     async def find(self, document_id: str) -> model.Work | None:
         """The work of a document."""
@@ -146,33 +174,45 @@ class Book:
         found = await self._found({"_id": {"$in": list(page_ids)}}, {"vectors": 0})
         return {one.id: one for one in found if visibility.sees(viewer, one.source.owner)}
 
-    async def vectors(self, viewer: scope.Scope, page_ids: Sequence[str], *, budget: int) -> dict[str, model.Array]:
-        """All vectors of these pages, in this order, until they have `budget` bytes as they are stored."""
+    async def vectors(
+        self, viewer: scope.Scope, page_ids: Sequence[str], visual_model: str, *, budget: int
+    ) -> dict[str, model.Array]:
+        """All vectors of this model of these pages, in this order, until they have `budget` bytes as they are
+        stored."""
         found: dict[str, model.Array] = {}
         spent, step, at = 0, 8, 0
         with mongo.translated():
             while at < len(page_ids) and spent < budget:
                 some = list(page_ids[at : at + step])
                 # By ids alone, which every server looks up; whose they are is looked at here.
-                async for row in self._pages.find({"_id": {"$in": some}}, {"vectors": 1, **_OWNER}):
+                async for row in self._pages.find({"_id": {"$in": some}}, {"vectors": 1, "model": 1, **_OWNER}):
                     spent += len(row["vectors"])
-                    if visibility.sees(viewer, mongo.owner(row)):
+                    if row["model"] == visual_model and visibility.sees(viewer, mongo.owner(row)):
                         found[row["_id"]] = maxsim.unpack(row["vectors"])
                 at += len(some)
                 # As many more as fit, as far as those before tell.
                 step = max(1, min(128, int((budget - spent) / max(spent / at, 1))))
         return found
 
-    async def of_work(self, work_id: str) -> list[model.Page]:
-        """Its pages in order."""
-        return sorted(await self._found({"workId": work_id}), key=lambda one: one.number)
+    async def without(self, work_id: str, visual_model: str) -> list[str]:
+        """Ids of its pages that have no vectors of this model, in order."""
+        query = {"workId": work_id, "model": {"$ne": visual_model}}
+        with mongo.translated():
+            rows = [(row["number"], row["_id"]) async for row in self._pages.find(query, {"number": 1})]
+        return [page_id for _, page_id in sorted(rows)]
 
-    async def page_ids(self, client_id: str, *, after: str = "", limit: int = 500) -> list[tuple[str, str, str]]:
-        """(page, document, work) of a client, in order of the pages' ids, those after `after`."""
+    async def page_ids(self, client_id: str, *, after: str = "", limit: int = 500) -> list[model.Stored]:
+        """The pages of a client, in order of their ids, those after `after`."""
         query = {"clientId": client_id, "_id": {"$gt": after}}
         with mongo.translated():
-            rows = self._pages.find(query, {"documentId": 1, "workId": 1}).sort("_id", 1).limit(limit)
-            return [(row["_id"], row["documentId"], row["workId"]) async for row in rows]
+            rows = self._pages.find(query, _STORED).sort("_id", 1).limit(limit)
+            return [_stored(row) async for row in rows]
+
+    async def stored(self, page_ids: Collection[str]) -> dict[str, model.Stored]:
+        """Those of the given pages that are stored, of any owner: for repairs."""
+        with mongo.translated():
+            rows = self._pages.find({"_id": {"$in": list(page_ids)}}, _STORED)
+            return {row["_id"]: _stored(row) async for row in rows}
 
     async def page_works(self, page_ids: Collection[str]) -> dict[str, str]:
         """Page -> work, of those that are stored."""
@@ -180,14 +220,9 @@ class Book:
             rows = self._pages.find({"_id": {"$in": list(page_ids)}}, {"workId": 1})
             return {row["_id"]: row["workId"] async for row in rows}
 
-    async def held(self, page_ids: Collection[str]) -> set[str]:
-        """Those of the given pages that are stored."""
-        with mongo.translated():
-            return {row["_id"] async for row in self._pages.find({"_id": {"$in": list(page_ids)}}, {"_id": 1})}
-
     async def get(self, page_ids: Collection[str]) -> list[model.Page]:
-        """These pages, of any owner: for repairs."""
-        return await self._found({"_id": {"$in": list(page_ids)}})
+        """These pages in order, of any owner: for making and repairs."""
+        return sorted(await self._found({"_id": {"$in": list(page_ids)}}), key=lambda one: one.number)
 
     async def images(self, document_id: str) -> set[str]:
         """Keys of the images of a document's pages, and of its file."""
@@ -196,13 +231,25 @@ class Book:
             row = await self._works.find_one({"_id": document_id}, {"file": 1})
         return keys | ({row["file"]["key"]} if row is not None and row["file"] else set())
 
-    async def drop(self, document_id: str, *, keep: str = "") -> int:
-        """Forget a document's pages, but for those of the work `keep`; how many pages there were."""
-        other: dict[str, Any] = {"workId": {"$ne": keep}} if keep else {}
+    async def others(self, document_id: str, work_id: str) -> list[str]:
+        """The works but for this one that the document has pages of."""
+        query = {"documentId": document_id, "workId": {"$ne": work_id}}
         with mongo.translated():
-            # The row of work first: what makes pages stops.
-            await self._works.delete_many({"_id": document_id, **other})
-            gone = await self._pages.delete_many({"documentId": document_id, **other})
+            return sorted(await self._pages.distinct("workId", query))
+
+    async def stop(self, document_id: str) -> bool:
+        """Forget what is wanted of a document: what makes its pages stops. Whether anything is known of it."""
+        with mongo.translated():
+            await self._index()
+            gone = await self._works.delete_many({"_id": document_id})
+            left = await self._pages.find_one({"documentId": document_id}, {"_id": 1})
+        return bool(gone.deleted_count) or left is not None
+
+    async def drop(self, document_id: str, *, works: Collection[str] | None = None) -> int:
+        """Delete a document's pages, or those of some works of it; how many there were."""
+        chosen: dict[str, Any] = {} if works is None else {"workId": {"$in": list(works)}}
+        with mongo.translated():
+            gone = await self._pages.delete_many({"documentId": document_id, **chosen})
         return int(gone.deleted_count)
 
     async def discard(self, page_ids: Collection[str]) -> None:
@@ -226,11 +273,21 @@ class Book:
         with mongo.translated():
             return [_page(row) async for row in self._pages.find(query, fields)]
 
-    async def _change(self, work: model.Work, said: Mapping[str, Any]) -> bool:
-        mine = {"_id": work.source.document_id, "workId": work.source.id, "state": WAITING}
+    async def reown(self, page_ids: Collection[str], owner: scope.Scope) -> None:
+        """Let these pages belong to this owner."""
         with mongo.translated():
-            changed = await self._works.update_one(mine, {"$set": {**said, "updatedAt": self._clock()}})
-        return int(changed.matched_count) == 1
+            await self._pages.update_many({"_id": {"$in": list(page_ids)}}, {"$set": mongo.names(owner)})
+
+    async def _change(
+        self, work: model.Work, said: Mapping[str, Any], more: Mapping[str, int] | None = None
+    ) -> scope.Scope | None:
+        mine = {"_id": work.source.document_id, "workId": work.source.id, "state": WAITING, "claim": work.claim}
+        what: dict[str, Any] = {"$set": {**said, "updatedAt": self._clock()}}
+        if more:
+            what["$inc"] = dict(more)
+        with mongo.translated():
+            row = await self._works.find_one_and_update(mine, what, _OWNER)
+        return None if row is None else mongo.owner(row)
 
     async def _index(self) -> None:
         if not self._indexed:
@@ -253,6 +310,10 @@ def _source(of: model.Source) -> dict[str, Any]:
         "digest": of.digest,
         "workId": of.id,
     }
+
+
+def _stored(row: Mapping[str, Any]) -> model.Stored:
+    return model.Stored(row["_id"], row["documentId"], row["workId"], mongo.owner(dict(row)))
 
 
 def _read_source(row: Mapping[str, Any]) -> model.Source:
@@ -279,6 +340,10 @@ def _work(row: Mapping[str, Any]) -> model.Work:
         row["attempts"],
         row["nextAt"],
         tuple(row["problems"]),
+        row["claim"],
+        row["pauses"],
+        row["waits"],
+        row["updatedAt"],
     )
 
 

@@ -1,10 +1,11 @@
-"""Where on a page the evidence is: rectangles of words, the region that holds most of it, and that region as an image.
-Pure. Places are in 10,000ths of the page's sides, from the upper left corner."""
+"""Where on a page the evidence is: rectangles of words, and the region that holds most of it. Pure.
+
+Places are in 10,000ths of the page's sides, from the upper left corner.
+"""
 
 from __future__ import annotations
 
-import struct
-import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,10 +15,11 @@ from kb.visual import model
 
 UNIT = 10_000
 _MOST = 60
+# More words of a page than these are not looked at when they match: it repeats what is asked for.
+_MATCHES = 1_000
 # A region is as high as this at least, and has this much around what it shows.
 _WINDOW, _MARGIN = 2_000, 250
 _GAP = 250
-_MOST_PIXELS = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,14 @@ def matching(layout: Sequence[pages.Word], question: str) -> list[Rectangle]:
     if not asked:
         return []
     found: list[tuple[int, set[str], Rectangle]] = []
+    matches = 0
     for at, word in enumerate(layout):
         meant = {asked[term] for term in words.vocabulary(word.text) if term in asked}
         if not meant:
             continue
+        matches += 1
+        if matches > _MATCHES:
+            break
         box = Rectangle(word.left, word.top, word.right, word.bottom, word.text)
         if found and found[-1][0] == at - 1 and _beside(found[-1][2], box):
             _, before, known = found.pop()
@@ -60,9 +66,11 @@ def matching(layout: Sequence[pages.Word], question: str) -> list[Rectangle]:
             found.append((at, meant, box))
     if not found:
         return []
-    best = max((_within(found, start.top) for _, _, start in found), key=_worth)
-    rest = [one for one in found if one not in best]
-    return [box for _, _, box in (*best, *rest)][:_MOST]
+    top = _best([(meant, box) for _, meant, box in found])
+    inside = [top <= box.top and box.bottom <= top + _WINDOW for _, _, box in found]
+    best = [box for (_, _, box), within in zip(found, inside, strict=True) if within]
+    rest = [box for (_, _, box), within in zip(found, inside, strict=True) if not within]
+    return [*best, *rest][:_MOST]
 
 
 def region(rectangles: Sequence[Rectangle]) -> Rectangle | None:
@@ -104,58 +112,29 @@ def excerpt(layout: Sequence[pages.Word], where: Rectangle, most: int = 1000) ->
     return " ".join(inside)[:most]
 
 
-def cut(png: bytes, where: Rectangle) -> bytes:
-    """A region of a page's image as `kb.files.rendering` draws it, a PNG with one byte for a pixel; b"" of others."""
-    head, data = b"", b""
-    at = 8
-    while at + 12 <= len(png):
-        size, kind = struct.unpack(">I4s", png[at : at + 8])
-        body = png[at + 8 : at + 8 + size]
-        if kind == b"IHDR":
-            head = body
-        elif kind == b"IDAT":
-            data += body
-        at += 12 + size
-    if not png.startswith(b"\x89PNG\r\n\x1a\n") or len(head) != 13:
-        return b""
-    width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", head)
-    if (depth, colour, interlaced) != (8, 0, 0) or not 0 < width * height <= _MOST_PIXELS:
-        return b""
-    try:
-        lines = zlib.decompressobj().decompress(data, (width + 1) * height)
-    except zlib.error:
-        return b""
-    left, right = where.left * width // UNIT, max(where.right * width // UNIT, where.left * width // UNIT + 1)
-    top, bottom = where.top * height // UNIT, max(where.bottom * height // UNIT, where.top * height // UNIT + 1)
-    right, bottom = min(right, width), min(bottom, height)
-    rows = []
-    for row in range(top, bottom):
-        start = row * (width + 1)
-        if start >= len(lines) or lines[start] != 0:
-            # Of lines that are filtered each needs those before it.
-            return b""
-        rows.append(b"\0" + lines[start + 1 + left : start + 1 + right])
-    made = struct.pack(">IIBBBBB", right - left, len(rows), 8, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + _chunk(b"IHDR", made)
-        + _chunk(b"IDAT", zlib.compress(b"".join(rows), 6))
-        + _chunk(b"IEND", b"")
-    )
-
-
 def _beside(left: Rectangle, right: Rectangle) -> bool:
     middle = (right.top + right.bottom) // 2
     return left.top <= middle <= left.bottom and -_GAP <= right.left - left.right <= _GAP
 
 
-def _within(found: Sequence[tuple[int, set[str], Rectangle]], top: int) -> list[tuple[int, set[str], Rectangle]]:
-    return [one for one in found if top <= one[2].top and one[2].bottom <= top + _WINDOW]
-
-
-def _worth(some: Sequence[tuple[int, set[str], Rectangle]]) -> int:
-    return sum(len(form) for form in {form for _, meant, _ in some for form in meant})
-
-
-def _chunk(name: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+def _best(found: Sequence[tuple[set[str], Rectangle]]) -> int:
+    """Where the window begins that has most letters of the question; the uppermost of equals. A window moves down the
+    page once: a place comes into it by its lower edge and leaves it by its upper one."""
+    fit = [one for one in found if one[1].bottom - one[1].top <= _WINDOW]
+    coming = sorted(fit, key=lambda one: one[1].bottom)
+    leaving = sorted(fit, key=lambda one: one[1].top)
+    inside: Counter[str] = Counter()
+    worth, best, top = 0, -1, 0
+    came = left = 0
+    for start in sorted({box.top for _, box in found}):
+        while came < len(coming) and coming[came][1].bottom <= start + _WINDOW:
+            worth += sum(len(form) for form in coming[came][0] if not inside[form])
+            inside.update(coming[came][0])
+            came += 1
+        while left < len(leaving) and leaving[left][1].top < start:
+            inside.subtract(leaving[left][0])
+            worth -= sum(len(form) for form in leaving[left][0] if not inside[form])
+            left += 1
+        if worth > best:
+            best, top = worth, start
+    return top

@@ -73,7 +73,9 @@ class Source:
 class Work:
     """What is to be done, or was done, for a document. `done` of `count` pages were looked at; 0 until it is known.
 
-    `model`: whose vectors the pages have; "" for none. `file`: the file, until all is done.
+    `model`: whose vectors the pages have; "" for none. `file`: the file, until all of its pages are drawn. `claim`:
+    whose it is now, "" for no one's. `attempts`: claims since the last progress that ended without a word, as those of
+    a process that dies do; `pauses`: how often since then something was away, the last time for the reason `waits`.
     """
 
     source: Source
@@ -85,6 +87,10 @@ class Work:
     attempts: int = 0
     next_at: datetime | None = None
     problems: tuple[str, ...] = ()
+    claim: str = ""
+    pauses: int = 0
+    waits: str = ""
+    updated_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,7 @@ class Stored:
     page_id: str
     document_id: str
     work_id: str
+    owner: scope.Scope
 
 
 Scores = Mapping[str, float]

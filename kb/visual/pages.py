@@ -67,10 +67,13 @@ class Pages:
 
     async def drop(self, owner: scope.Scope, document_id: str) -> int:
         """Forget all pages of a document, with their images; how many there were."""
-        gone = await self._book.drop(document_id)
-        await self._index.drop(owner, document_id)
+        known = await self._book.stop(document_id)
         await self._content.drop_parts(document_id)
-        return gone
+        if not known:
+            return 0
+        await self._index.drop(owner, document_id)
+        # At last: while there are any, a deletion that broke off is gone on with.
+        return await self._book.drop(document_id)
 
     async def erase(self, where: scope.Scope) -> int:
         """Forget what the erasure of a scope takes, their images apart (`kb.content`); how many pages that were."""

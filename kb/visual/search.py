@@ -20,17 +20,20 @@ from kb import api, errors, metrics, visibility
 from kb.content import store as content
 from kb.graph import store as graph
 from kb.retrieve import sufficiency
-from kb.visual import book, embedder, evidence, index, maxsim, model
+from kb.visual import book, embedder, evidence, index, maxsim, model, picture
 
 _RRF = 60
 _PATCHES = 5
 _CHECKED_AT_ONCE = 8
+# How much more candidates are asked for, and how often, where most of them are not shown to the viewer.
+_MORE, _ROUNDS = 4, 3
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """`candidates` of the index for each way; `budget` bytes of vectors are read to order them; `enough`: the share of
-    a question's words on a page from which images of pages with text of their own are not looked at."""
+    """`candidates` of the index for each way, up to 16 times as many where few of them are shown; `budget` bytes of
+    vectors are read to order them; `enough`: the share of a question's words on a page from which images of pages with
+    text of their own are not looked at."""
 
     candidates: int = 50
     budget: int = 16 << 20
@@ -67,6 +70,7 @@ class Search:
         self._content = kept
         self._graph = graph_store
         self._embedder = embedding
+        self._name = embedding.name if embedding is not None else ""
         self._meters = meters
         self._bounds = bounds
 
@@ -102,16 +106,19 @@ class Search:
         way = "none" if not best else "both" if len(best[0].ways) == 2 else next(iter(best[0].ways)).lower()
         self._meters.page_questions.labels({"images": "vectors"}.get(way, way)).inc()
         hits = await asyncio.gather(*(self._hit(one, question, asked, viewer) for one in best))
-        name = self._embedder.name if self._embedder is not None else ""
         return api.PageReply.model_validate(
-            {"pages": list(hits), "model": name, "looked_at_images": looked, "problems": said}
+            {"pages": list(hits), "model": self._name, "looked_at_images": looked, "problems": said}
         )
 
     async def _by_words(self, question: api.PageSearch, found: dict[str, _Found]) -> None:
         with self._meters.stages.labels("page_words").time():
-            viewer, limit = question.scope, self._bounds.candidates
-            hits = await self._index.by_words(viewer, question.query, limit=limit, sources=question.sources)
-            shown = await self._shown(viewer, hits, 2 * question.top_k)
+            viewer, limit, known = question.scope, self._bounds.candidates, dict[str, str]()
+            for _ in range(_ROUNDS):
+                hits = await self._index.by_words(viewer, question.query, limit=limit, sources=question.sources)
+                shown = await self._shown(viewer, hits, 2 * question.top_k, known)
+                if len(shown) >= 2 * question.top_k or len(hits) < limit:
+                    break
+                limit *= _MORE
             pages = await self._book.pages(viewer, [one.page_id for one in shown])
             judged = [
                 (sufficiency.coverage(question.query, [pages[one.page_id].text]), one)
@@ -130,30 +137,38 @@ class Search:
     async def _by_vectors(
         self, question: api.PageSearch, asked: model.Query, found: dict[str, _Found], *, seen_only: bool
     ) -> None:
-        viewer, limit = question.scope, self._bounds.candidates
-        with self._meters.stages.labels("page_vectors").time():
-            hits = await self._index.by_vectors(
-                viewer, asked.vectors, limit=limit, seen_only=seen_only, sources=question.sources
-            )
+        viewer, limit, known = question.scope, self._bounds.candidates, dict[str, str]()
+        for _ in range(_ROUNDS):
+            with self._meters.stages.labels("page_vectors").time():
+                hits = await self._index.by_vectors(
+                    viewer, asked.vectors, limit=limit, seen_only=seen_only, sources=question.sources
+                )
+            with self._meters.stages.labels("page_rescore").time():
+                # Of what is known to be hidden no vectors are read again.
+                maybe = [hit for hit in hits if known.get(hit.document_id) != ""]
+                scores, vectors = await self.exact(viewer, asked.vectors, maybe)
+                ordered = sorted(maybe, key=lambda hit: (-scores.get(hit.page_id, hit.score), hit.page_id))
+                shown = await self._shown(viewer, ordered, 2 * question.top_k, known)
+            if len(shown) >= 2 * question.top_k or len(hits) < limit:
+                break
+            limit *= _MORE
         with self._meters.stages.labels("page_rescore").time():
-            scores, vectors = await self.exact(viewer, asked.vectors, hits)
-            ordered = sorted(hits, key=lambda hit: (-scores.get(hit.page_id, hit.score), hit.page_id))
-            shown = await self._shown(viewer, ordered, 2 * question.top_k)
             pages = await self._book.pages(viewer, [one.page_id for one in shown])
-        for place, hit in enumerate(one for one in shown if one.page_id in pages):
-            known = found.setdefault(hit.page_id, _Found(pages[hit.page_id]))
-            known.similarity = scores.get(hit.page_id, hit.score) / len(asked.vectors)
-            known.vectors = vectors.get(hit.page_id)
-            known.ways.add("Images")
-            known.rank += 1 / (_RRF + place + 0.5)
+        for place, hit in enumerate(hit for hit in shown if hit.page_id in pages):
+            one = found.setdefault(hit.page_id, _Found(pages[hit.page_id]))
+            one.similarity = scores.get(hit.page_id, hit.score) / len(asked.vectors)
+            one.vectors = vectors.get(hit.page_id)
+            one.ways.add("Images")
+            one.rank += 1 / (_RRF + place + 0.5)
 
     async def exact(
         self, viewer: scope.Scope, asked: model.Array, hits: Sequence[model.Hit]
     ) -> tuple[dict[str, float], dict[str, model.Array]]:
         """MaxSim over all vectors of those candidates that the budget lets in, the best by the index first; and these
         vectors."""
-        vectors = await self._book.vectors(viewer, [hit.page_id for hit in hits], budget=self._bounds.budget)
-        # Of a model that was used before, the vectors have another length.
+        ids = [hit.page_id for hit in hits]
+        vectors = await self._book.vectors(viewer, ids, self._name, budget=self._bounds.budget)
+        # A server may have another model behind the same name.
         fitting = {page_id: own for page_id, own in vectors.items() if own.shape[1] == asked.shape[1]}
 
         def score() -> dict[str, float]:
@@ -161,10 +176,12 @@ class Search:
 
         return await asyncio.to_thread(score), fitting
 
-    async def _shown(self, viewer: scope.Scope, hits: Sequence[model.Hit], most: int) -> list[model.Hit]:
-        """The first `most` of them that the graph shows to the viewer."""
+    async def _shown(
+        self, viewer: scope.Scope, hits: Sequence[model.Hit], most: int, known: dict[str, str]
+    ) -> list[model.Hit]:
+        """The first `most` of them that the graph shows to the viewer. `known`: the work of each document that was
+        looked at, "" for one that is not shown."""
         shown: list[model.Hit] = []
-        known: dict[str, str] = {}
         for start in range(0, len(hits), _CHECKED_AT_ONCE):
             some = hits[start : start + _CHECKED_AT_ONCE]
             new = sorted({one.document_id for one in some} - known.keys())
@@ -193,12 +210,12 @@ class Search:
         self, found: _Found, question: api.PageSearch, asked: model.Query | None, viewer: scope.Scope
     ) -> api.PageHit:
         page = found.page
-        rectangles = evidence.matching(page.words, question.query)
+        rectangles = await asyncio.to_thread(evidence.matching, page.words, question.query)
         patches: list[list[tuple[int, int, float]]] = []
         if asked is not None and page.grid is not None:
             vectors = found.vectors
             if vectors is None:
-                vectors = (await self._book.vectors(viewer, [page.id], budget=1)).get(page.id)
+                vectors = (await self._book.vectors(viewer, [page.id], self._name, budget=1)).get(page.id)
             if vectors is not None and vectors.shape[1] == asked.vectors.shape[1]:
                 patches = maxsim.patches(asked.vectors, vectors, page.grid, _PATCHES)
         places = rectangles
@@ -209,7 +226,7 @@ class Search:
         if question.crop and where is not None:
             try:
                 body = await self._content.load(viewer, page.image.key)
-                cut = await asyncio.to_thread(evidence.cut, body, where)
+                cut = await asyncio.to_thread(picture.cut, body, where)
             except errors.NotFound:
                 cut = b""
             crop = api.Crop(place=_place(where), image=base64.b64encode(cut).decode())

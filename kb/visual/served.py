@@ -22,16 +22,20 @@ import orjson
 
 from kb import errors
 from kb.files import image
-from kb.visual import embedder, model
+from kb.visual import embedder, model, picture
 
 _AT_ONCE = 2
-_MOST_BYTES = 64 << 20
+_MOST_BYTES, _MOST_VECTORS = 64 << 20, 4096
+# What is larger is parsed by another thread.
+_LARGE = 256 << 10
 
 
 class Served:
     """Implements `embedder.Port`. `token_file` is read for each call; "" asks without a token.
 
-    `said` stands beside each image, and `before` before each question, as the page of the model says.
+    `said` stands beside each image, and `before` before each question, as the page of the model says. An image that was
+    drawn here is sent with `pixels` at most, 0 for no limit; an uploaded one as it is. `most_bytes` of an answer are
+    read, and `page_seconds` and `query_seconds` are for all of a call.
     """
 
     def __init__(
@@ -46,6 +50,8 @@ class Served:
         patches: embedder.Patches = embedder.Patches(),  # noqa: B008 -- frozen
         page_seconds: float = 120.0,
         query_seconds: float = 5.0,
+        pixels: int = 0,
+        most_bytes: int = _MOST_BYTES,
     ) -> None:
         self._url = f"{url.rstrip('/')}/pooling"
         self._name = name
@@ -56,6 +62,8 @@ class Served:
         self._patches = patches
         self._page_seconds = page_seconds
         self._query_seconds = query_seconds
+        self._pixels = pixels
+        self._most_bytes = most_bytes
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     @property
@@ -63,19 +71,28 @@ class Served:
         return self._name
 
     async def embed_pages(self, images: Sequence[bytes]) -> list[model.Embedded]:
-        async def one(picture: bytes) -> model.Embedded:
+        async def one(whole: bytes) -> model.Embedded:
             async with self._slots:
-                vectors = await self._ask({"messages": [self._message(picture)]}, self._page_seconds)
-            return model.Embedded(vectors, self._patches.grid(picture, len(vectors)))
+                sent = await asyncio.to_thread(picture.scaled, whole, self._pixels)
+                vectors = await self._ask({"messages": [self._message(sent)]}, self._page_seconds)
+            if len(vectors) > _MOST_VECTORS:
+                said = f"{len(vectors)} vectors, and {_MOST_VECTORS} are kept at most"
+                raise errors.Invalid(f"visual model {self._name!r} answers with {said}", field="image")
+            return model.Embedded(vectors, self._patches.grid(sent, len(vectors)))
 
-        return list(await asyncio.gather(*(one(picture) for picture in images)))
+        # All of them end before an error is raised: who asks again must not compete with what was left behind.
+        made = await asyncio.gather(*(one(whole) for whole in images), return_exceptions=True)
+        for failed in made:
+            if isinstance(failed, BaseException):
+                raise failed
+        return [one for one in made if not isinstance(one, BaseException)]
 
     async def embed_query(self, text: str) -> model.Query:
         return model.Query(await self._ask({"input": [f"{self._before}{text}"]}, self._query_seconds))
 
-    def _message(self, picture: bytes) -> dict[str, Any]:
-        media_type, _, _ = image.measured(picture)
-        url = f"data:{media_type};base64,{base64.b64encode(picture).decode()}"
+    def _message(self, sent: bytes) -> dict[str, Any]:
+        media_type, _, _ = image.measured(sent)
+        url = f"data:{media_type};base64,{base64.b64encode(sent).decode()}"
         content: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}}]
         if self._said:
             content.append({"type": "text", "text": self._said})
@@ -91,22 +108,42 @@ class Served:
             headers["Authorization"] = f"Bearer {token.strip()}"
         asked = orjson.dumps({"model": self._name, "encoding_format": "float", **body})
         try:
-            response = await self._http.post(self._url, content=asked, headers=headers, timeout=seconds)
+            # Of the whole call: httpx counts the time between two pieces.
+            async with asyncio.timeout(seconds):
+                status, answered = await self._answer(asked, headers, seconds)
+        except TimeoutError as error:
+            raise errors.Away("visual", f"it has no answer within {seconds:g} seconds") from error
         except httpx.HTTPError as error:
             raise errors.Away("visual", f"{type(error).__name__}: {error}"[:300]) from error
-        said = response.text[:300] if response.status_code != 200 else ""
-        if response.status_code in (401, 403, 404, 405):
-            raise self._unconfigured(f"it answers {response.status_code}: {said}")
-        if response.status_code in (400, 413, 415, 422):
+        said = answered[:300].decode(errors="replace")
+        if status in (401, 403, 404, 405):
+            raise self._unconfigured(f"it answers {status}: {said}")
+        if status in (400, 413, 415, 422):
             raise errors.Invalid(f"visual model {self._name!r} does not take it: {said}", field="image")
-        if response.status_code != 200 or len(response.content) > _MOST_BYTES:
-            raise errors.Away("visual", f"it answers {response.status_code}: {said}", retry_after=5)
+        if status != 200:
+            raise errors.Away("visual", f"it answers {status}: {said}", retry_after=5)
+        if len(answered) > self._most_bytes:
+            raise errors.Invalid(
+                f"visual model {self._name!r} answers with more than {self._most_bytes} bytes", field="image"
+            )
         try:
-            [given, *_] = orjson.loads(response.content)["data"]
+            large = len(answered) > _LARGE
+            parsed = await asyncio.to_thread(orjson.loads, answered) if large else orjson.loads(answered)
+            [given, *_] = parsed["data"]
             vectors = given["data"]
         except (orjson.JSONDecodeError, LookupError, TypeError, ValueError) as error:
             raise self._unconfigured(f"it does not speak the pooling API: {error!r}"[:300]) from error
         return await asyncio.to_thread(embedder.checked, self._name, vectors)
+
+    async def _answer(self, asked: bytes, headers: dict[str, str], seconds: float) -> tuple[int, bytes]:
+        """The status and the body, read until it is longer than it may be."""
+        body = bytearray()
+        async with self._http.stream("POST", self._url, content=asked, headers=headers, timeout=seconds) as response:
+            async for piece in response.aiter_bytes():
+                body += piece
+                if len(body) > self._most_bytes:
+                    break
+        return response.status_code, bytes(body)
 
     def _unconfigured(self, why: str) -> errors.Unconfigured:
         return errors.Unconfigured(

@@ -1,11 +1,12 @@
 """A server that speaks vLLM's pooling API (`POST /pooling`) as its documentation has it, over `tests.fakes.glyphs`.
 
 `single`: one vector for an image or a text, as of a model without late interaction. `fault` is answered instead: a
-status, or a body that is no answer.
+status, or a body that is no answer. `trickles`: a byte comes now and then, for ever.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,6 +25,7 @@ class Fake:
     url: str = ""
     single: bool = False
     fault: tuple[int, str] | None = None
+    trickles: bool = False
     asked: list[dict[str, Any]] = field(default_factory=list)
     tokens: list[str | None] = field(default_factory=list)
 
@@ -33,10 +35,19 @@ async def serving() -> AsyncIterator[Fake]:
     """The server, at `url`."""
     fake, embedder = Fake(), glyphs.Glyphs()
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request: web.Request) -> web.StreamResponse:
         body = await request.json()
         fake.asked.append(body)
         fake.tokens.append(request.headers.get("Authorization"))
+        if fake.trickles:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            while True:
+                try:
+                    await response.write(b" ")
+                    await asyncio.sleep(0.05)
+                except ConnectionError:
+                    return response
         if fake.fault is not None:
             return web.Response(status=fake.fault[0], text=fake.fault[1], content_type="application/json")
         if "messages" in body:

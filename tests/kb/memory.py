@@ -378,12 +378,25 @@ class Content:
             raise errors.NotFound(f"no content {key!r}", field="key")
         return found[1]
 
-    async def drop_parts(self, document_id: str, *, keep: Collection[str] = ()) -> int:
+    async def drop_parts(
+        self,
+        document_id: str,
+        *,
+        keep: Collection[str] = (),
+        only: Collection[str] | None = None,
+        before: datetime | None = None,
+    ) -> int:
+        """`before` is not looked at: no time is kept here."""
         self.switch.check("drop_parts")
         gone = [key for key, part_of in self._parts.items() if part_of == document_id and key not in keep]
+        gone = [key for key in gone if only is None or key in only]
         for key in gone:
             del self._kept[key], self._parts[key]
         return len(gone)
+
+    async def part_clients(self) -> list[str]:
+        self.switch.check("part_clients")
+        return sorted({self._kept[key][0].client_id for key in self._parts})
 
     async def parts(self, client_id: str, *, before: datetime) -> list[str]:
         self.switch.check("parts")

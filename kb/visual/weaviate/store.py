@@ -22,7 +22,7 @@ from kb.visual.weaviate import schema
 
 _BATCH = 32
 _OWNED = ["projectId", "groupId", "documentId"]
-_AUDITED = ["documentId", "workId"]
+_AUDITED = ["documentId", "workId", "projectId", "groupId"]
 # Said of a multi-vector, and of what encodes it.
 _LENGTH = re.compile(r"vectors? with length|vector length|dimension", re.IGNORECASE)
 _FIRST = "00000000-0000-0000-0000-000000000000"
@@ -50,6 +50,8 @@ class Store(connection.Connection):
         self._page_layout = layout
         self._folded = folded
         self._made = False
+        # The collections of all models, as they were listed last.
+        self._known: set[str] | None = None
 
     async def _prepare(self) -> None:
         self._tenants.clear()
@@ -68,6 +70,8 @@ class Store(connection.Connection):
         described = f"Jervis knowledge base, pages, vectors of {self._model or 'no model'}"
         await schema.ensure(self._client, self._pages, self._page_layout, described)
         self._made = True
+        if self._known is not None:
+            self._known.add(self._pages)
 
     async def _in(
         self, name: str, client_id: str, ask: Callable[[Any], Awaitable[Any]], *, history: bool = False
@@ -141,7 +145,8 @@ class Store(connection.Connection):
         where = filters.of_document(document_id)
         # Those of a model used before are no pages of the work any more.
         kept = where & Filter.by_property("workId").not_equal(keep) if keep else where
-        return await self._everywhere(owner.client_id, where, kept)
+        # Another model's process has collections that this one does not know; its own look clears them.
+        return await self._everywhere(owner.client_id, where, kept, anew=False)
 
     async def erase(self, where: scope.Scope) -> int:
         ways = []
@@ -181,7 +186,12 @@ class Store(connection.Connection):
         async with self._session(connection.READ_SECONDS):
             rows = await self._in(self._pages, client_id, ask)
         found = [
-            model.Stored(str(row.uuid), str(row.properties["documentId"]), str(row.properties["workId"]))
+            model.Stored(
+                str(row.uuid),
+                str(row.properties["documentId"]),
+                str(row.properties["workId"]),
+                record.owner(client_id, row.properties),
+            )
             for row in rows
         ]
         return found, str(rows[-1].uuid) if len(rows) == limit else None
@@ -205,6 +215,7 @@ class Store(connection.Connection):
     async def destroy(self) -> None:
         async with self._session(connection.WRITE_SECONDS):
             await self._client.collections.delete(self._pages)
+        self._known = None
 
     async def _best(
         self,
@@ -228,14 +239,20 @@ class Store(connection.Connection):
         hits = [hit for some in answers for hit in some]
         return sorted(hits, key=lambda hit: (-hit.score, hit.page_id))[:limit]
 
-    async def _everywhere(self, client_id: str, where: FilterReturn, today: FilterReturn | None = None) -> int:
-        """Delete what matches, in the collections of every model, `today` in that of the present one; how many."""
+    async def _everywhere(
+        self, client_id: str, where: FilterReturn, today: FilterReturn | None = None, *, anew: bool = True
+    ) -> int:
+        """Delete what matches, in the collections of every model, `today` in that of the present one; how many. `anew`:
+        list the collections, though they are known."""
         gone = 0
         async with self._session(connection.WRITE_SECONDS):
-            for name in await self._client.collections.list_all():
-                if name.startswith(f"{self._prefix}PageV"):
-                    chosen = today if today is not None and name == self._pages else where
-                    gone += await self._delete_pages(name, client_id, chosen)
+            if anew or self._known is None:
+                listed = await self._client.collections.list_all()
+                self._known = {name for name in listed if name.startswith(f"{self._prefix}PageV")}
+            # The present one may have been made by another process since.
+            for name in sorted({*self._known, self._pages}):
+                chosen = today if today is not None and name == self._pages else where
+                gone += await self._delete_pages(name, client_id, chosen)
         return gone
 
     async def _delete_pages(self, name: str, client_id: str, where: FilterReturn) -> int:

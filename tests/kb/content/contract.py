@@ -74,6 +74,8 @@ class Contract:
             await store.load(scopes.BLOG, first.key)
         assert await store.parts("acme", before=LATER) == ["one", "two"]
         assert await store.parts("other", before=LATER) == []
+        assert await store.part_clients() == ["acme"]
+        assert await store.drop_parts("one", only=[other.key]) == 0
         assert await store.drop_parts("one", keep=[first.key]) == 1
         assert await store.load(scopes.SHOP, first.key) == b"page"
         assert await store.drop_parts("one") == 1

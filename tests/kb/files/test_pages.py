@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import struct
+import time
 import zlib
 from pathlib import Path
 
@@ -193,3 +195,23 @@ def test_every_passage_names_its_page(said: str, page: int) -> None:
 
 def test_the_protocol_has_room_for_every_length() -> None:
     assert rendering.FRAME.unpack(rendering.FRAME.pack(7, rendering.BROKEN)) == (7, rendering.BROKEN)
+
+
+async def test_what_is_over_the_limit_ends_though_its_reader_is_full() -> None:
+    noise = random.Random(1).randbytes(300 * 300).hex()
+    page = f"q 612 0 0 792 0 0 cm BI /W 300 /H 300 /CS /G /BPC 8 /F /AHx ID {noise}> EI Q"
+    over = pages.Renderer(pages.Limits(bytes=60_000))
+
+    async def busy() -> None:
+        # While this process does something else, more comes than a reader takes.
+        while True:
+            time.sleep(0.03)  # noqa: ASYNC251 -- it is to block
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(busy())
+    try:
+        async with asyncio.timeout(60):
+            ended = [await over.lay(making.pages(page.encode(), LINE), 1, 2) for _ in range(4)]
+    finally:
+        other.cancel()
+    assert [(one.count, one.next, len(one.problems)) for one in ended] == [(2, 2, 1)] * 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from kb import errors
-from kb.files import pages
+from kb.files import image, pages
 from kb.visual import embedder, local, served
 from tests import ports
 from tests.fakes import pooling
@@ -90,6 +91,35 @@ async def test_what_is_no_answer_says_what_to_do(
     fake.fault = (status, body)
     with pytest.raises(kind):
         await served.Served(fake.url, "colqwen", http).embed_query("valve")
+
+
+async def test_an_answer_without_an_end_is_not_read_to_it(fake: pooling.Fake, http: httpx.AsyncClient) -> None:
+    fake.fault = (200, '{"data": [' + " " * 100_000)
+    with pytest.raises(errors.Invalid, match="more than 65536 bytes"):
+        await served.Served(fake.url, "colqwen", http, most_bytes=65_536).embed_query("valve")
+    many = ",".join(["[1.0]"] * 4097)
+    fake.fault = (200, '{"data": [{"data": [' + many + "]}]}")
+    with pytest.raises(errors.Invalid, match="4097 vectors"):
+        await served.Served(fake.url, "colqwen", http).embed_pages([await picture()])
+
+
+async def test_an_answer_that_trickles_is_away_in_time(fake: pooling.Fake, http: httpx.AsyncClient) -> None:
+    fake.trickles = True
+    with pytest.raises(errors.Away, match=r"no answer within 0\.3 seconds"):
+        await served.Served(fake.url, "colqwen", http, query_seconds=0.3).embed_query("valve")
+
+
+async def test_a_drawn_page_is_sent_smaller_and_an_upload_as_it_is(fake: pooling.Fake, http: httpx.AsyncClient) -> None:
+    patches = embedder.Patches(28, most=4, first=0)
+    asked = served.Served(fake.url, "colqwen", http, pixels=500_000, patches=patches)
+    upload = files.png(900, 900)
+    fake.fault = (200, '{"data": [{"data": [[1.0], [1.0], [1.0], [1.0]]}]}')
+    for body in (await picture(), upload):
+        await asked.embed_pages([body])
+    urls = [one["messages"][0]["content"][0]["image_url"]["url"] for one in fake.asked]
+    drawn, sent = (base64.b64decode(url.partition(";base64,")[2]) for url in urls)
+    assert image.measured(drawn) == ("image/png", 621, 804)
+    assert sent == upload
 
 
 async def test_a_server_that_is_not_there_is_away(http: httpx.AsyncClient) -> None:

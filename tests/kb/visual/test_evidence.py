@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kb.files import pages
-from kb.visual import evidence, model
+from kb.visual import evidence, model, picture
 from tests.kb.files import making as files
 from tests.kb.visual import place as places
 
@@ -36,6 +39,41 @@ def test_words_of_one_line_are_one_rectangle_and_the_best_part_of_the_page_comes
     assert evidence.region([]) is None
 
 
+def best_by_definition(found: list[tuple[set[str], evidence.Rectangle]]) -> int:
+    def worth(top: int) -> int:
+        inside = [meant for meant, box in found if top <= box.top and box.bottom <= top + 2_000]
+        return sum(len(form) for form in set[str]().union(*inside))
+
+    return max(sorted({box.top for _, box in found}), key=worth)
+
+
+PLACED = st.tuples(
+    st.sets(st.sampled_from(["a", "bb", "ccc", "dddd"]), min_size=1),
+    st.builds(lambda top, high: evidence.Rectangle(0, top, 1, top + high), st.integers(0, 9000), st.integers(1, 2500)),
+)
+
+
+@given(st.lists(PLACED, min_size=1, max_size=12))
+def test_the_window_that_moves_finds_what_the_definition_says(found: list[tuple[set[str], evidence.Rectangle]]) -> None:
+    assert evidence._best(found) == best_by_definition(found)
+
+
+def test_a_page_full_of_matches_costs_no_more_than_the_cap() -> None:
+    # One match a line, so that none are neighbours.
+    page = [word for at in range(8_000) for word in row(at, "valve")]
+    read = 0
+
+    class Counted(list[pages.Word]):
+        def __iter__(self) -> Iterator[pages.Word]:
+            nonlocal read
+            for one in super().__iter__():
+                read += 1
+                yield one
+
+    assert len(evidence.matching(Counted(page[:8_000]), "valve")) == 60
+    assert read == 1_001
+
+
 def test_patches_are_places_too() -> None:
     found = evidence.of_patches(model.Grid(10, 5), [[(2, 1, 0.5), (0, 0, 0.4)], [(3, 4, 0.9)], [(2, 1, 0.2)], []])
     assert found == [evidence.Rectangle(8000, 3000, 10000, 4000), evidence.Rectangle(2000, 2000, 4000, 3000)]
@@ -45,31 +83,49 @@ async def test_a_piece_is_cut_out_of_a_page_as_it_was_drawn() -> None:
     drawn = pages.Renderer(pages.Limits())
     [page] = (await drawn.lay(files.pages(places.lines("Valve")), 1, 1)).pages
     [word] = page.words
-    cut = evidence.cut(page.image, evidence.Rectangle(word.left, word.top, word.right, word.bottom))
+    cut = picture.cut(page.image, evidence.Rectangle(word.left, word.top, word.right, word.bottom))
     width, height = (int.from_bytes(cut[at : at + 4], "big") for at in (16, 20))
     assert (40 < width < 90, 15 < height < 40) == (True, True)
     size = int.from_bytes(cut[33:37], "big")
     lines = zlib.decompress(cut[41 : 41 + size])
     assert len(lines) == height * (width + 1)
     # The ink of the word, on paper.
-    assert min(lines[1 : width + 1]) > 200 or min(lines) == 0
-    dark = sum(one < 100 for one in lines) - height
+    pixels = [one for at in range(height) for one in lines[at * (width + 1) + 1 : (at + 1) * (width + 1)]]
+    assert max(pixels) > 200
+    dark = sum(one < 100 for one in pixels)
     assert 0.05 < dark / (width * height) < 0.6
-    whole = evidence.cut(page.image, evidence.Rectangle(0, 0, evidence.UNIT, evidence.UNIT))
+    whole = picture.cut(page.image, evidence.Rectangle(0, 0, evidence.UNIT, evidence.UNIT))
     assert whole[16:24] == page.image[16:24]
+
+
+async def test_an_image_is_made_smaller_with_its_sides_and_its_ink() -> None:
+    [page] = (await pages.Renderer(pages.Limits()).lay(files.pages(places.lines("Valve")), 1, 1)).pages
+    small = picture.scaled(page.image, 500_000)
+    width, height = (int.from_bytes(small[at : at + 4], "big") for at in (16, 20))
+    assert 490_000 < width * height <= 500_000
+    assert width / height == pytest.approx(612 / 792, abs=0.002)
+    whole = picture._pixels(page.image)
+    made = picture._pixels(small)
+    assert whole is not None
+    assert made is not None
+    assert made.mean() == pytest.approx(whole.mean(), abs=0.1)
+    ink = np.argwhere(whole < 100).mean(axis=0) / whole.shape
+    assert np.argwhere(made < 150).mean(axis=0) / made.shape == pytest.approx(ink, abs=0.005)
+    assert picture.scaled(page.image, 0) == picture.scaled(page.image, 3_000_000) == page.image
+    assert picture.scaled(files.png(20, 20), 100) == files.png(20, 20), "not drawn here"
 
 
 def test_of_what_was_not_drawn_here_nothing_is_cut() -> None:
     where = evidence.Rectangle(0, 0, 5000, 5000)
-    assert evidence.cut(b"GIF89a", where) == b""
-    assert evidence.cut(b"\x89PNG\r\n\x1a\n", where) == b""
-    assert evidence.cut(files.png(20, 20)[:40], where) == b""
+    assert picture.cut(b"GIF89a", where) == b""
+    assert picture.cut(b"\x89PNG\r\n\x1a\n", where) == b""
+    assert picture.cut(files.png(20, 20)[:40], where) == b""
     broken = bytearray(files.png(20, 20))
     broken[41] ^= 0xFF
-    assert evidence.cut(bytes(broken), where) == b""
+    assert picture.cut(bytes(broken), where) == b""
 
 
 @given(st.binary(max_size=200), *(st.integers(0, 10_000) for _ in range(4)))
 def test_no_bytes_break_it(body: bytes, left: int, top: int, wide: int, high: int) -> None:
     where = evidence.Rectangle(left, top, min(10_000, left + wide), min(10_000, top + high))
-    assert evidence.cut(b"\x89PNG\r\n\x1a\n" + body, where) == b""
+    assert picture.cut(b"\x89PNG\r\n\x1a\n" + body, where) == b""
