@@ -296,9 +296,10 @@ def citations(tree: TreeData) -> list[api.Citation]:
     """The passages that the answer names, in the order of their numbers, with what it quotes of them."""
     evidence = tree.environment.evidence
     texts = tree.environment.quotable()
-    quotes: dict[int, list[str]] = {number: [] for number in quotations.marks(tree.answer) if number in evidence}
-    for start, end in [*quotations.sentences(tree.answer + "\n")]:
-        for one in quotations.find(tree.answer[start:end]):
+    numbers = dict.fromkeys(number for part in tree.parts for number in part.marks() if number in evidence)
+    quotes: dict[int, list[str]] = {number: [] for number in numbers}
+    for part in tree.parts:
+        for one in part.quotations():
             judged = quotations.judge(one, texts)
             if judged.found is not None and judged.verdict is quotations.Verdict.SUPPORTED:
                 quotes.setdefault(judged.found, []).append(one.text)

@@ -33,8 +33,8 @@ class TreeData:
 
     `tasks_completed`: tool -> seconds of each call. `errors`: sentences for the model. `collection_names`: what the
     tools search. `rules` are those in force, `held` what of them the program enforces; both are read before the first
-    decision and never change. `answer` is the text that was given; `cut`: the
-    model would have written on.
+    decision and never change. `answer` is the text that was given, `parts` are those
+    of it; `cut`: the model would have written on.
     """
 
     user_prompt: str
@@ -50,6 +50,7 @@ class TreeData:
     repository: str = ""
     tokens: int = 0
     answer: str = ""
+    parts: list[quotations.Part] = field(default_factory=list)
     cut: bool = False
 
     def permits(self, *names: str) -> bool:
