@@ -10,6 +10,7 @@ Source: seed 004 "TextResponseTool", "SummarizeTool (Auto-trigger)".
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -111,7 +112,8 @@ class TextResponseTool(Chosen):
             if not why:
                 tree_data.parts = check.given
                 for one in found:
-                    yield one
+                    # The rules permit what is given, and say nothing about the rest.
+                    yield dataclasses.replace(one, text="") if isinstance(one, Dropped) else one
                 return
             if attempt < voice.ATTEMPTS - 1:
                 yield Status("The answer is written anew, because a rule or the evidence forbids it.")

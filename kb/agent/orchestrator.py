@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from crds import errors as root
-from crds import quotations
+from crds import provisions, quotations
 from kb import api, metrics
 from kb.agent import decision, voice
 from kb.agent.environment import Error, Result
@@ -34,6 +34,7 @@ REPEATS = 2
 """At so many calls that were made before the run is stuck."""
 IDLE = 3
 """Rounds in a row that find nothing new."""
+_KEPT_BACK = "A hard rule keeps this text back."
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,11 @@ class AgentOrchestrator:
 
     async def run(self, tree: TreeData, *, iterations: int | None = None) -> AsyncIterator[api.AgentEvent]:
         """The events of a question; the last one is `complete`. Errors of Jervis become events."""
+        async with contextlib.aclosing(self._rounds(tree, iterations)) as events:
+            async for event in events:
+                yield _permitted(event, tree.held)
+
+    async def _rounds(self, tree: TreeData, iterations: int | None) -> AsyncGenerator[api.AgentEvent, None]:
         course = Course()
         tree.collection_names = [one.source for one in self._tools.values() if one.source]
         most = min(iterations or self.limits.iterations, self.limits.iterations)
@@ -285,7 +291,7 @@ class AgentOrchestrator:
         if isinstance(one, Dropped):
             self._meters.agent_quotes.labels(one.judged.verdict.value).inc()
             return api.AgentEvent(
-                type="status", message=_dropped(one), content=one.text, verdict=one.judged.verdict.value
+                type="status", message=_dropped(one), content=one.text or None, verdict=one.judged.verdict.value
             )
         if isinstance(one, Status):
             return api.AgentEvent(type="status", message=one.message)
@@ -314,6 +320,23 @@ def citations(tree: TreeData) -> list[api.Citation]:
         )
         for number, found in sorted(quotes.items())
     ]
+
+
+def _permitted(event: api.AgentEvent, held: provisions.Provisions) -> api.AgentEvent:
+    """An event without text of the model that a rule forbids to say. Tokens were checked as a whole, and what a
+    passage says is no answer."""
+
+    def forbidden(text: str | None) -> bool:
+        return bool(text) and held.objection(text or "", cites=True, final=False) is not None
+
+    changed: dict[str, Any] = {
+        name: _KEPT_BACK for name in ("reasoning", "message", "reason", "suggestion") if forbidden(getattr(event, name))
+    }
+    if event.metadata:
+        changed["metadata"] = {name: _KEPT_BACK if forbidden(str(one)) else one for name, one in event.metadata.items()}
+    if event.payload_type == "summary" and forbidden(str(event.objects)):
+        changed["objects"] = []
+    return event.model_copy(update=changed) if changed else event
 
 
 def _decided(tool: str, reasoning: str) -> api.AgentEvent:

@@ -74,7 +74,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A part of the answer that is not given, because of a quotation in it."""
+    """A part of the answer that is not given, because of a quotation in it; `text` is "" where rules hold it back."""
 
     text: str
     judged: quotations.Judged

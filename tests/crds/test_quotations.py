@@ -163,8 +163,7 @@ def test_parts_are_the_text_and_do_not_depend_on_its_pieces(pieces: list[str]) -
         for one in part.quotations():
             quotations.judge(one, EVIDENCE)
         assert part.without(()) == part.text
-    for one in quotations.quoted(text):
-        assert one in text
+    assert all(one in text for one in quotations.quoted(text))
     quotations.unquoted(text)
 
 

@@ -293,6 +293,35 @@ async def test_hard_rules_take_tools_and_sources_away_and_decide_what_is_said(
     assert fake.count(tag=rig.ANSWER) == 3
 
 
+async def test_what_must_not_be_said_is_in_no_event(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    saying = [rule("enforce: never-say code name Zephyr")]
+    lie = 'They call it "the code name Zephyr of the pump". See the manual [1].'
+    searched = rig.decided("fast_vector_search", "The Code  name Zephyr?", query="code name zephyr operating voltage")
+    fake.set_script({rig.DECIDE: [searched, WRITE], rig.ANSWER: [lie]})
+    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?", rules=saying))
+    assert (rig.text(found), found[-1].outcome) == ("See the manual [1].", "answered")
+    assert [(one.verdict, one.content) for one in found if one.verdict] == [("Absent", None)]
+    assert "zephyr" not in str([one.model_dump() for one in found]).casefold()
+    assert found[0].reasoning == "A hard rule keeps this text back."
+
+    fake.forget()
+    cannot = rig.decided("text_response", "Cannot complete: the code name Zephyr is unknown") | {"impossible": True}
+    fake.set_script({rig.DECIDE: [cannot]})
+    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?", rules=saying))
+    assert (found[-1].outcome, "Zephyr" in str([one.model_dump() for one in found])) == ("impossible", False)
+
+    fake.forget()
+    fake.set_script(
+        {rig.DECIDE: [SEARCH, WRITE], rig.SUMMARY: ["The code name Zephyr has 230 volts [1]."], rig.ANSWER: [SAID]}
+    )
+    made = rig.agent(rig.tools(kb, router, threshold=10), router, meters)
+    found = await rig.events(made, rig.asked("voltage?", rules=saying))
+    assert [one.objects for one in found if one.payload_type == "summary"] == [[]]
+    assert (found[-1].outcome, "Zephyr" in str([one.model_dump() for one in found])) == ("answered", False)
+
+
 async def test_an_answer_without_an_end_ends(
     kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:
