@@ -26,6 +26,8 @@ from kb.rules import enforce
 log = structlog.get_logger(__name__)
 _FLUSH, _LIFE_SIGN, _POLL = 0.2, 5.0, 0.25
 """Seconds between two writes of events, between two of none, and between two looks of a reader of another process."""
+_READERS = 2
+"""So many that came back for each question that this process may work on."""
 _RULES_PART = 2
 """Characters of rules for each token of the answer's context: half of it."""
 _HISTORY_TOKENS = 2000
@@ -61,7 +63,7 @@ class Running:
         self.done = True
         self._news.set()
 
-    async def follow(self) -> AsyncIterator[api.AgentEvent]:
+    async def follow(self) -> AsyncGenerator[api.AgentEvent, None]:
         """All events, those that come too."""
         at = 0
         while True:
@@ -100,6 +102,8 @@ class Questions:
         self._sleep = sleep
         self._bounds = bounds or Bounds()
         self._open: set[Running] = set()
+        self.readers = 0
+        """Those that have come back, in this process."""
 
     async def ask(self, asked: api.AgenticSearch, urgency: priority.Priority) -> Running:
         """Start a question; the caller follows it, and calls `leave` when it reads no more.
@@ -148,8 +152,21 @@ class Questions:
         waiting = asyncio.create_task(self._await_return(running, resume_seconds))
         running.task.add_done_callback(lambda _: waiting.cancel())
 
-    async def resume(self, viewer: scope.Scope, stream: str, after: int) -> AsyncIterator[api.AgentEvent]:
-        """The events of a stream after one of them, and those that come. Raises what `Streams.read` raises."""
+    async def resume(self, viewer: scope.Scope, stream: str, after: int) -> AsyncGenerator[api.AgentEvent, None]:
+        """The events of a stream after one of them, and those that come.
+
+        Raises what `Streams.read` raises, and `kb.errors.Crowded`.
+        """
+        if self.readers >= _READERS * self._bounds.at_once:
+            raise errors.Crowded(f"{self.readers} readers have come back to answers", retry_after=5)
+        self.readers += 1
+        try:
+            async for event in self._read(viewer, stream, after):
+                yield event
+        finally:
+            self.readers -= 1
+
+    async def _read(self, viewer: scope.Scope, stream: str, after: int) -> AsyncIterator[api.AgentEvent]:
         while True:
             page = await self._streams.read(viewer, stream, after)
             for event in page.events:

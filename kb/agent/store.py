@@ -30,6 +30,8 @@ TURN_CHARS = 4000
 SILENT = timedelta(seconds=30)
 """After which a process that wrote nothing of a stream is taken to have ended."""
 _SWEEP = timedelta(minutes=1)
+_READ_AGAIN = timedelta(seconds=0.5)
+"""How old the time of a reader is before it is written again."""
 
 
 class _Rows:
@@ -79,7 +81,7 @@ class Streams(_Rows):
     async def open(self, stream: str, owner: scope.Scope) -> Recorder:
         """A new stream. Raises `kb.errors.Erasing` where the scope takes no writes."""
         now = self._clock()
-        row = {**_whose(owner), "done": False, "first": 1, "aliveAt": now, "readAt": now}
+        row = {**_whose(owner), "done": False, "first": 1, "last": 0, "aliveAt": now, "readAt": now}
         with self._shut.entered(owner), mongo.translated():
             await self._sweep(now)
             await self._streams.insert_one({"_id": stream, **row, "expiresAt": now + self._life})
@@ -113,9 +115,10 @@ class Streams(_Rows):
                 }
                 await self._events.insert_one(batch)
             # Last: a reader that sees `done` finds all events.
-            changed = await self._streams.update_one(
-                {"_id": stream}, {"$set": {"done": done, "first": first, "aliveAt": now, "expiresAt": expires}}
-            )
+            alive: dict[str, Any] = {"done": done, "first": first, "aliveAt": now, "expiresAt": expires}
+            if events:
+                alive["last"] = events[-1].id
+            changed = await self._streams.update_one({"_id": stream}, {"$set": alive})
             if gone:
                 await self._events.delete_many({"_id": {"$in": [f"{stream}:{number}" for number in gone]}})
         return bool(changed.matched_count)
@@ -140,7 +143,10 @@ class Streams(_Rows):
                     field="after",
                     remedy=f"Read on after {row['first'] - 1}, or ask again.",
                 )
-            await self._streams.update_one({"_id": stream}, {"$set": {"readAt": now}})
+            if now - row["readAt"] >= _READ_AGAIN:
+                await self._streams.update_one({"_id": stream}, {"$set": {"readAt": now}})
+            if row["last"] <= after:
+                return Page((), row["done"], not row["done"] and now - row["aliveAt"] > SILENT)
             cursor = self._events.find({"of": stream, "number": {"$gt": after}}).sort("number", 1)
             lines = [text async for batch in cursor for text in batch["lines"]]
         found = [one for text in lines if (one := api.AgentEvent.model_validate_json(text)).id > after]

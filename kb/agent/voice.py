@@ -6,6 +6,7 @@ What others wrote stands between tags and is data (`kb.fence`); the rules alone 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from kb.agent.tree import TreeData
 from kb.reading import answers, prompt
 from router import client
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character; no UTF-8 can have it."""
 ATTEMPTS = 3
 LONGEST_WAIT = 10.0
 """Seconds between two attempts at most; a model that asks for more time is given up."""
@@ -86,7 +89,7 @@ class Voice:
                             tree.cut = one.cut
                             if one.text:
                                 begun = True
-                                yield one.text
+                                yield _SURROGATE.sub("\ufffd", one.text)
                 return
             except client.Unavailable as error:
                 if begun:

@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import itertools
 import json
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from aiohttp import test_utils
+from aiohttp import web
 
 from crds import grants, runtoken, scope
 from crds.priority import Priority
@@ -83,7 +84,8 @@ class Site:
         )
         self._meters = meters
 
-    async def serve(self, gate: access.Gate | None = None) -> test_utils.TestServer:
+    async def serve(self, gate: access.Gate | None = None) -> web.AppRunner:
+        """As production does (`kb.http.starting`): a handler goes on when its reader hangs up."""
         faces = app.Faces(
             None,
             None,
@@ -91,9 +93,11 @@ class Site:
             health.Health({}, self._meters),
             agentic.Agentic(self.questions).routes(),
         )
-        server = test_utils.TestServer(app.build(faces, self._meters, max_body=50_000, version="1", gate=gate))
-        await server.start_server()
-        return server
+        built = app.build(faces, self._meters, max_body=50_000, version="1", gate=gate)
+        runner = web.AppRunner(built, access_log=None, shutdown_timeout=1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return runner
 
 
 @pytest.fixture
@@ -111,14 +115,14 @@ async def served(site: Site) -> AsyncIterator[tuple[client.Client, httpx.AsyncCl
 
 @asynccontextmanager
 async def over(site: Site, gate: access.Gate | None = None) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-    server = await site.serve(gate)
-    base = str(server.make_url("")).rstrip("/")
+    runner = await site.serve(gate)
+    base = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
         async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60, verify=False) as http:
             yield client.Client(base, http, attempts=1), http
     finally:
         await site.questions.close()
-        await server.close()
+        await runner.cleanup()
 
 
 def asked(
@@ -295,6 +299,110 @@ async def test_a_reader_that_does_not_come_back_ends_the_question(
     assert ([one.type for one in late], late[-1].outcome) == (["error", "complete"], "cancelled")
 
 
+async def test_a_reader_that_came_back_and_left_again_does_not_keep_the_question(
+    site: Site, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
+    async with served[0].agent.ask(asked(resume_seconds=1)) as events:
+        stream = (await anext(events)).stream or ""
+        await waiting.until(lambda: _count(fake, tag=rig.DECIDE, outcome="running"))
+
+    async def waits() -> None:
+        # Nothing comes after the first event.
+        async with served[0].agent.resume(scopes.SHOP, stream, after=1) as again:
+            await anext(again)
+
+    back = asyncio.create_task(waits())
+    await waiting.until(lambda: _true(site.questions.readers == 1))
+    back.cancel()
+    await asyncio.wait({back})
+    await waiting.until(lambda: _true(site.questions.readers == 0))
+    await waiting.until(lambda: _count(fake, tag=rig.DECIDE, outcome="cancelled"))
+
+
+async def _true(value: bool) -> bool:
+    return value
+
+
+async def test_only_so_many_readers_come_back(
+    kb: world.ObservedState, router: router_client.Client, database: mongo.Database, meters: metrics.Metrics
+) -> None:
+    one = Site(kb, router, database, meters, at_once=1)
+    await one.streams.open("d" * 32, scopes.SHOP)
+    async with over(one) as (kb_client, _):
+        waiting_ = [asyncio.create_task(_resumed(kb_client, "d" * 32)) for _ in range(2)]
+        await waiting.until(lambda: _true(one.questions.readers == 2))
+        with pytest.raises(client.Unavailable):
+            await _resumed(kb_client, "d" * 32)
+        for task in waiting_:
+            task.cancel()
+        await asyncio.wait(waiting_)
+        await waiting.until(lambda: _true(one.questions.readers == 0))
+
+
+async def _resumed(kb_client: client.Client, stream: str, after: int = 0) -> list[api.AgentEvent]:
+    async with kb_client.agent.resume(scopes.SHOP, stream, after=after) as events:
+        return [one async for one in events]
+
+
+async def test_a_silent_stream_has_blank_lines_that_readers_skip(
+    site: Site, served: tuple[client.Client, httpx.AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agentic, "_LIFE_SIGN", 0.25)
+    recorder = await site.streams.open("e" * 32, scopes.SHOP)
+    params = {"clientId": "acme", "projectId": "shop"}
+    async with served[1].stream("GET", f"/api/v1/agentic_search/{'e' * 32}", params=params) as raw:
+        lines = raw.aiter_lines()
+        assert [await anext(lines), await anext(lines)] == ["", ""]
+        reader = asyncio.create_task(_resumed(served[0], "e" * 32))
+        await waiting.until(lambda: _true(site.questions.readers == 2))
+        await recorder.write([api.AgentEvent(id=1, type="complete", outcome="failed", reason="r")], done=True)
+        assert [one.id for one in await reader] == [1]
+
+
+async def test_an_error_after_the_first_line_is_a_line(
+    site: Site, database: mongo.Database, served: tuple[client.Client, httpx.AsyncClient]
+) -> None:
+    recorder = await site.streams.open("f" * 32, scopes.SHOP)
+    await recorder.write([api.AgentEvent(id=1, type="status", message="m")], done=False)
+    async with served[0].agent.resume(scopes.SHOP, "f" * 32) as events:
+        assert (await anext(events)).id == 1
+        await database[store.STREAMS].delete_one({"_id": "f" * 32})
+        late = [one async for one in events]
+    assert [(one.id, one.type) for one in late] == [(2, "error"), (3, "complete")]
+    assert (late[1].outcome, late[1].reason) == ("failed", "there is no such stream in this scope")
+
+
+async def test_half_a_character_of_the_model_is_replaced() -> None:
+    def wire(request: httpx.Request) -> httpx.Response:
+        first = {"message": {"role": "assistant", "content": "It is \ud83d here."}, "done": False}
+        last = {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"}
+        return httpx.Response(200, text="".join(json.dumps(one) + "\n" for one in (first, last)))
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(wire)) as http:
+        voice = rig.voiced(router_client.Client("http://model.example.com", http))
+        said = await voice.said([{"role": "user", "content": "?"}], rig.asked("?"))
+    assert said == "It is \ufffd here."
+    store.line(api.AgentEvent(type="token", content=said))
+
+
+async def test_a_reader_that_takes_nothing_has_hung_up(
+    site: Site, served: tuple[client.Client, httpx.AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agentic, "_LONGEST_WRITE", 0.2)
+    monkeypatch.setattr(store, "MOST_BYTES", 64 << 20)
+    recorder = await site.streams.open("9" * 32, scopes.SHOP)
+    for number in range(1, 17):
+        assert await recorder.write([api.AgentEvent(id=number, type="token", content="x" * (1 << 20))], done=False)
+    with socket.socket() as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        await asyncio.to_thread(reader.connect, ("127.0.0.1", served[1].base_url.port))
+        where = f"/api/v1/agentic_search/{'9' * 32}?clientId=acme&projectId=shop"
+        reader.sendall(f"GET {where} HTTP/1.1\r\nHost: kb\r\n\r\n".encode())
+        await waiting.until(lambda: _true(site.questions.readers == 1))
+        await waiting.until(lambda: _true(site.questions.readers == 0))
+
+
 async def test_events_are_bounded_and_what_is_gone_is_said(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "MOST_BYTES", 300)
     recorder = await site.streams.open("a" * 32, scopes.SHOP)
@@ -461,7 +569,7 @@ async def test_a_token_asks_in_its_scope_alone(site: Site, tmp_path: Path, fake:
 async def test_a_stream_that_is_not_read_to_its_end_is_closed(site: Site, fake: process.Fake) -> None:
     scripted(fake)
     found = await site.questions.ask(asked(), Priority.P1)
-    async with aclosing(found.follow()) as events:  # type: ignore[type-var]
+    async with aclosing(found.follow()) as events:
         assert (await anext(events)).id == 1
     site.questions.leave(found)
     assert found.task is not None
