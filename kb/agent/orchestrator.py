@@ -63,6 +63,8 @@ class Course:
 
     called: dict[str, str] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
+    away: bool = False
+    """Whether one of them may be back for a later question."""
     repeats: int = 0
     idle: int = 0
     ending: str = ""
@@ -128,7 +130,7 @@ class AgentOrchestrator:
                 available = await self._available(tree, course)
                 verdict, why = gate(tree, list(available), course, self.limits)
                 if verdict is Verdict.IMPOSSIBLE:
-                    for event in _impossible(why):
+                    for event in _unanswered(why, course):
                         yield event
                     return
                 if verdict is Verdict.ANSWER:
@@ -243,6 +245,7 @@ class AgentOrchestrator:
                     tree.errors.append(f"{tool.name}: {one.sentence}")
                     if not one.recoverable:
                         course.broken[tool.name] = one.message
+                        course.away |= one.passing
                 yield self._event(tool, one)
         finally:
             tree.tasks_completed.setdefault(tool.name, []).append(self._monotonic() - begun)
@@ -257,12 +260,12 @@ class AgentOrchestrator:
                 async for one in work:
                     yield one
         except root.JervisError as error:
-            yield Error(*voice.failure(error))
+            yield Error(*voice.failure(error), passing=isinstance(error, root.Operational))
 
     async def _answered(self, tree: TreeData, course: Course, why: str) -> AsyncIterator[api.AgentEvent]:
         """The end of a run that can be answered, or cannot after all."""
         if ANSWER not in await self._available(tree, course):
-            for event in _impossible(_cannot(why or "nothing was found", course)):
+            for event in _unanswered(_cannot(why or "nothing was found", course), course):
                 yield event
             return
         if why:
@@ -271,7 +274,7 @@ class AgentOrchestrator:
             yield event
         if ANSWER in course.broken or not tree.answer:
             reason = course.broken.get(ANSWER, "the answer is empty")
-            yield api.AgentEvent(type="complete", outcome="impossible", reason=reason, citations=[])
+            yield _ended(reason, course)
             return
         yield api.AgentEvent(type="complete", outcome="answered", citations=citations(tree))
 
@@ -352,6 +355,18 @@ def _impossible(why: str) -> list[api.AgentEvent]:
         _failed(why, recoverable=False, suggestion="Ask in other words, or make known what is missing."),
         api.AgentEvent(type="complete", outcome="impossible", reason=why, citations=[]),
     ]
+
+
+def _unanswered(why: str, course: Course) -> list[api.AgentEvent]:
+    """The end without an answer, which is not for ever where a tool was away."""
+    if not course.away:
+        return _impossible(why)
+    return [_failed(why, recoverable=True, suggestion="Ask again later."), _ended(why, course)]
+
+
+def _ended(why: str, course: Course) -> api.AgentEvent:
+    outcome = "failed" if course.away else "impossible"
+    return api.AgentEvent.model_validate({"type": "complete", "outcome": outcome, "reason": why, "citations": []})
 
 
 def _cannot(why: str, course: Course) -> str:

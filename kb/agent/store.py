@@ -48,15 +48,18 @@ class _Rows:
         self._shut = shut
         self._life = life
         self._swept: datetime | None = None
+        self._indexed = False
 
     async def _sweep(self, now: datetime) -> None:
         if self._swept is not None and now - self._swept < _SWEEP:
             return
-        first, self._swept = self._swept is None, now
-        for rows in self._tables:
-            if first:
+        if not self._indexed:
+            for rows in self._tables:
                 await rows.create_index([("expiresAt", 1)])
                 await rows.create_index([("of", 1), ("number", 1)])
+            self._indexed = True
+        self._swept = now
+        for rows in self._tables:
             await rows.delete_many({"expiresAt": {"$lte": now}})
 
 

@@ -361,6 +361,25 @@ async def test_a_busy_model_is_waited_for_and_one_that_stays_away_is_said(
     assert found[-1].outcome == "failed"
 
 
+async def test_what_is_away_is_a_failure_and_not_impossible(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    busy = {"fault": {"status": {"code": 503, "retryAfter": 1}}}
+    fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: [busy] * 3})
+    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?"))
+    assert (fake.count(tag=rig.ANSWER), rig.text(found), found[-1].outcome) == (3, "", "failed")
+
+    fake.forget()
+    assert isinstance(kb.vectors, memory.Vectors)
+    kb.vectors.switch.away = True
+    only = [one for one in rig.tools(kb, router) if one.name != "graph_explore"]
+    fake.set_script({rig.DECIDE: [SEARCH]})
+    found = await rig.events(rig.agent(only, router, meters), rig.asked("voltage?"))
+    assert [one.type for one in found[-3:]] == ["error", "error", "complete"]
+    assert (found[-2].recoverable, found[-1].outcome) == (True, "failed")
+    assert "weaviate is away" in (found[-1].reason or "")
+
+
 async def test_a_large_environment_is_summarized_by_itself(
     kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:
