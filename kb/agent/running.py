@@ -26,6 +26,8 @@ from kb.rules import enforce
 log = structlog.get_logger(__name__)
 _FLUSH, _LIFE_SIGN, _POLL = 0.2, 5.0, 0.25
 """Seconds between two writes of events, between two of none, and between two looks of a reader of another process."""
+_RETRY, _LAST_ATTEMPTS = 1.0, 3
+"""Seconds between two attempts to write, and how many there are once the last event is there."""
 _READERS = 2
 """So many that came back for each question that this process may work on."""
 _RULES_PART = 2
@@ -258,22 +260,32 @@ class Questions:
             running.put(api.AgentEvent(type="status", message="The conversation does not remember this answer."))
 
     async def _record(self, running: Running, recorder: store.Recorder) -> None:
-        """Write events until the last one; a stream that cannot be kept is answered all the same."""
-        try:
-            written, idle = 0, 0.0
-            while True:
-                done = running.done
-                new = running.events[written:]
-                if new or done or idle >= _LIFE_SIGN:
+        """Write events until the last one, again and again where the store is away; a stream that cannot be kept is
+        answered all the same."""
+        written, idle, failed = 0, 0.0, 0
+        while True:
+            done = running.done
+            new = running.events[written:]
+            if new or done or idle >= _LIFE_SIGN:
+                try:
                     if not await recorder.write(new, done=done):
                         return
-                    written, idle = written + len(new), 0.0
-                if done:
+                except root.Operational as error:
+                    failed += done
+                    if failed == _LAST_ATTEMPTS:
+                        log.warning("a stream cannot be resumed", stream=running.stream, reason=error.message)
+                        return
+                    await self._sleep(_RETRY)
+                    continue
+                except Exception:
+                    # The edge of a task: the answer itself goes on.
+                    log.exception("a stream cannot be resumed", stream=running.stream)
                     return
-                await self._sleep(_FLUSH)
-                idle += _FLUSH
-        except root.Operational as error:
-            log.warning("a stream cannot be resumed", stream=running.stream, reason=error.message)
+                written, idle, failed = written + len(new), 0.0, 0
+            if done:
+                return
+            await self._sleep(_FLUSH)
+            idle += _FLUSH
 
     async def _await_return(self, running: Running, seconds: float) -> None:
         """End the question when no one has read it for so long, in any process."""

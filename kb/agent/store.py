@@ -116,7 +116,8 @@ class Streams(_Rows):
                     "lines": [line(one) for one in events],
                     "expiresAt": expires,
                 }
-                await self._events.insert_one(batch)
+                # A write whose answer was lost is repeated, with more events behind it.
+                await self._events.replace_one({"_id": batch["_id"]}, batch, upsert=True)
             # Last: a reader that sees `done` finds all events.
             alive: dict[str, Any] = {"done": done, "first": first, "aliveAt": now, "expiresAt": expires}
             if events:
@@ -170,20 +171,28 @@ class Recorder:
         self._stream = stream
         self._owner = owner
         self._batches: deque[tuple[int, int, int]] = deque()
+        self._gone: list[int] = []
 
     async def write(self, events: Sequence[api.AgentEvent], *, done: bool) -> bool:
-        """Add events, and that there are no more; False where the stream was erased."""
+        """Add events, and that there are no more; False where the stream was erased.
+
+        After `kb.errors.Away` the same events are to be written again, others may follow them.
+        """
         if events:
             size = sum(len(line(one)) for one in events)
+            if self._batches and self._batches[-1][0] == events[0].id:
+                # It was tried before.
+                self._batches.pop()
             self._batches.append((events[0].id, events[-1].id, size))
-        gone: list[int] = []
         while len(self._batches) > 1 and sum(size for *_, size in self._batches) > MOST_BYTES:
-            gone.append(self._batches.popleft()[0])
+            self._gone.append(self._batches.popleft()[0])
         first = self._batches[0][0] if self._batches else 1
         try:
-            return await self._streams.append(self._stream, self._owner, events, first, gone, done=done)
+            kept = await self._streams.append(self._stream, self._owner, events, first, self._gone, done=done)
         except errors.Erasing:
             return False
+        self._gone = []
+        return kept
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,18 @@ import asyncio
 import importlib.util
 import itertools
 import json
+import os
 import socket
+import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
+import pymongo
 import pytest
 from aiohttp import web
 
@@ -401,6 +405,96 @@ async def test_a_reader_that_takes_nothing_has_hung_up(
         reader.sendall(f"GET {where} HTTP/1.1\r\nHost: kb\r\n\r\n".encode())
         await waiting.until(lambda: _true(site.questions.readers == 1))
         await waiting.until(lambda: _true(site.questions.readers == 0))
+
+
+class Relay:
+    """A way to the MongoDB of the tests that can be shut."""
+
+    def __init__(self) -> None:
+        self.shut = False
+        self._writers: list[asyncio.StreamWriter] = []
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[mongo.Database]:
+        server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        name = f"test_kb_{uuid.uuid4().hex[:12]}"
+        database = mongo.Database(f"mongodb://127.0.0.1:{port}/?directConnection=true", name, patience=0.5)
+        try:
+            yield database
+        finally:
+            await database.close()
+            self.cut()
+            server.close()
+            with pymongo.MongoClient[dict[str, object]](os.environ["JERVIS_TEST_MONGODB_URI"]) as real:
+                real.drop_database(name)
+
+    def cut(self) -> None:
+        for one in self._writers:
+            one.transport.abort()
+        self._writers.clear()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        if self.shut:
+            writer.transport.abort()
+            return
+        where = urlsplit(os.environ["JERVIS_TEST_MONGODB_URI"])
+        far_reader, far_writer = await asyncio.open_connection(where.hostname, where.port)
+        self._writers.append(far_writer)
+        await asyncio.gather(_copied(reader, far_writer), _copied(far_reader, writer))
+
+
+async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.transport.abort()
+
+
+async def test_an_outage_of_mongodb_loses_no_event_of_a_stream(
+    kb: world.ObservedState, router: router_client.Client, meters: metrics.Metrics, fake: process.Fake
+) -> None:
+    fake.set_script({rig.DECIDE: [SEARCH, {"fault": {"stall": {"gate": "outage"}}}], rig.ANSWER: [SAID]})
+    relay = Relay()
+    async with relay.opened() as database, over(Site(kb, router, database, meters)) as (kb_client, _):
+        async with kb_client.agent.ask(asked(resume_seconds=60)) as events:
+            found = [await anext(events) for _ in range(3)]
+            relay.shut = True
+            relay.cut()
+            found.append(await anext(events))
+            # The recorder has met the outage when it has tried to write the fourth.
+            await asyncio.sleep(1.5)
+            relay.shut = False
+            fake.set_script({rig.DECIDE: [WRITE], rig.ANSWER: [SAID]})
+            fake.open_gate("outage")
+            found += [one async for one in events]
+        stream = found[0].stream or ""
+        await waiting.until(lambda: _events(database))
+        assert await _resumed(kb_client, stream) == found
+
+
+async def test_a_write_that_is_repeated_counts_once(site: Site) -> None:
+    recorder = await site.streams.open("8" * 32, scopes.SHOP)
+    two = [api.AgentEvent(id=number, type="token", content="x") for number in (1, 2)]
+    assert await recorder.write(two[:1], done=False)
+    assert await recorder.write(two, done=True)
+    page = await site.streams.read(scopes.SHOP, "8" * 32, 0)
+    assert ([one.id for one in page.events], page.done) == ([1, 2], True)
+
+
+async def test_indexes_are_made_once_mongodb_is_back() -> None:
+    relay = Relay()
+    relay.shut = True
+    async with relay.opened() as database:
+        streams = store.Streams(database, clocks.Clock(), closed.Closed(), life=timedelta(minutes=1))
+        with pytest.raises(errors.Away):
+            await streams.open("7" * 32, scopes.SHOP)
+        relay.shut = False
+        await streams.open("7" * 32, scopes.SHOP)
+        keys = [one["key"] async for one in database[store.EVENTS].list_indexes()]
+    assert {"of": 1, "number": 1} in [dict(one) for one in keys]
 
 
 async def test_events_are_bounded_and_what_is_gone_is_said(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
