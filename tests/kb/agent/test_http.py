@@ -21,6 +21,7 @@ import pymongo
 import pytest
 from aiohttp import web
 
+from crds import access as accesses
 from crds import grants, runtoken, scope
 from crds.priority import Priority
 from kb import api, client, errors, metrics, mongo
@@ -163,7 +164,8 @@ async def test_the_stream_of_an_answer(
     assert raw.headers["Content-Type"] == "application/x-ndjson"
     lines = [json.loads(one) for one in raw.text.splitlines()]
     assert [one["id"] for one in lines] == list(range(1, len(lines) + 1))
-    assert {"type": "token", "content": "The", "id": 7}.items() <= lines[6].items() or lines[6]["type"] == "token"
+    written = [one["content"] for one in lines if one["type"] == "token"]
+    assert ("".join(written), lines[6]["type"]) == (SAID, "token")
     assert {one["priority"] for one in fake.requests(tag=rig.DECIDE)} == {"2"}
 
 
@@ -658,6 +660,48 @@ async def test_a_token_asks_in_its_scope_alone(site: Site, tmp_path: Path, fake:
         body = asked().model_dump(mode="json", by_alias=True, exclude_none=True)
         assert (await http.post("/api/v1/agentic_search", json=body)).status_code == 401
         assert fake.count(tag=rig.DECIDE) == 0
+        token = {"Authorization": "Bearer shop-token"}
+        for where in ({"clientId": "other"}, {"clientId": "acme", "projectId": "blog"}, {"clientId": "acme"}):
+            asked_ = await http.post("/api/v1/agentic_search", json=body | {"scope": where}, headers=token)
+            back = await http.get(f"/api/v1/agentic_search/{'0' * 32}", params=where, headers=token)
+            assert (asked_.status_code, back.status_code) == (403, 403)
+        assert fake.count(tag=rig.DECIDE) == 0
+        scripted(fake)
+        mine = body["scope"] | {"groupId": "retail"}
+        answer = await http.post("/api/v1/agentic_search", json=body | {"scope": mine}, headers=token)
+        assert (answer.status_code, '"outcome":"answered"' in answer.text) == (200, True)
+
+
+async def test_streams_conversations_and_passages_are_those_of_the_principals(
+    kb: world.ObservedState, site: Site, tmp_path: Path, fake: process.Fake
+) -> None:
+    await kb.ingest(
+        world.request("The operating voltage of the secret pump is 999 volts.", urn="manual::secret", title="Secret")
+        .model_copy(update={"access": accesses.restricted(["user:jana"])})
+    )  # fmt: skip
+    path = tmp_path / "tokens.yaml"
+    named = [
+        {"name": who, "sha256": tokens.digest(f"{who}-token"), "scopes": [{"clientId": "acme"}], "principals": [user]}
+        for who, user in (("jana", "user:jana"), ("petr", "user:petr"))
+    ]
+    path.write_text(json.dumps({"tokens": named}))
+    gate = access.Gate(grants.Book(path), rates.Rates(0, 1), lambda: 0.0, None, None)
+    body = asked(conversation="talk-1", resume_seconds=60).model_dump(mode="json", by_alias=True, exclude_none=True)
+    where = {"clientId": "acme", "projectId": "shop"}
+    jana, petr = ({"Authorization": f"Bearer {who}-token"} for who in ("jana", "petr"))
+    async with over(site, gate) as (_, http):
+        scripted(fake)
+        first = await http.post("/api/v1/agentic_search", json=body, headers=jana)
+        assert ("999 volts" in first.text, first.status_code) == (True, 200)
+        stream = json.loads(first.text.splitlines()[0])["stream"]
+        for caller, status in ((petr, 404), (jana, 200)):
+            back = await http.get(f"/api/v1/agentic_search/{stream}", params=where, headers=caller)
+            assert back.status_code == status
+        for caller, known in ((petr, False), (jana, True)):
+            scripted(fake)
+            again = await http.post("/api/v1/agentic_search", json=body, headers=caller)
+            said = fake.requests(tag=rig.DECIDE)[0]["body"]["messages"][1]["content"]
+            assert (f"Answer: {SAID}" in said, "999 volts" in again.text) == (known, known)
 
 
 async def test_a_stream_that_is_not_read_to_its_end_is_closed(site: Site, fake: process.Fake) -> None:
