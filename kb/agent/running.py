@@ -37,7 +37,8 @@ _HISTORY_TOKENS = 2000
 
 @dataclass(frozen=True)
 class Bounds:
-    """`seconds`: of one question. `at_once`: questions of this process, of which one client has half at most."""
+    """`seconds`: of one question. `at_once`: questions of this process, of which one client has half at most, and so
+    has one token with the same principals."""
 
     seconds: float = 600.0
     at_once: int = 200
@@ -47,9 +48,12 @@ class Bounds:
 class Running:
     """One question. `stream` is its name, `done` whether its last event is there."""
 
-    def __init__(self, stream: str, owner: scope.Scope) -> None:
+    def __init__(self, stream: str, owner: scope.Scope, who: str = "") -> None:
         self.stream = stream
         self.owner = owner
+        principals = owner.principals if isinstance(owner, scope.Viewer) else ()
+        self.asker = (who, *sorted(principals)) if who or principals else None
+        """Who asks, in whatever scope; None where that is not known."""
         self.events: list[api.AgentEvent] = []
         self.done = False
         self.task: asyncio.Task[None] | None = None
@@ -107,14 +111,14 @@ class Questions:
         self.readers = 0
         """Those that have come back, in this process."""
 
-    async def ask(self, asked: api.AgenticSearch, urgency: priority.Priority) -> Running:
-        """Start a question; the caller follows it, and calls `leave` when it reads no more.
+    async def ask(self, asked: api.AgenticSearch, urgency: priority.Priority, *, who: str = "") -> Running:
+        """Start a question; the caller follows it, and calls `leave` when it reads no more. `who` is the token's name.
 
         The hard rules are read before that. Raises what `kb.agent.retrieving.in_force` raises, `kb.errors.Away`,
         `Erasing` or `Crowded`.
         """
-        self._room(asked.scope)
-        running = Running(self._fresh_id(), asked.scope)
+        running = Running(self._fresh_id(), asked.scope, who)
+        self._room(running)
         self._open.add(running)
         try:
             tree = TreeData(asked.query, asked.scope, urgency, repository=asked.repository)
@@ -194,11 +198,15 @@ class Questions:
         running.end()
         self._open.discard(running)
 
-    def _room(self, owner: scope.Scope) -> None:
+    def _room(self, new: Running) -> None:
         most = self._bounds.at_once
-        own = sum(one.owner.client_id == owner.client_id for one in self._open)
-        if len(self._open) >= most or own >= max(1, most // 2):
-            raise errors.Crowded(f"{len(self._open)} questions are being answered, {own} of this client", retry_after=5)
+        of_client = sum(one.owner.client_id == new.owner.client_id for one in self._open)
+        of_asker = sum(one.asker == new.asker for one in self._open if new.asker is not None)
+        if len(self._open) >= most or max(of_client, of_asker) >= max(1, most // 2):
+            raise errors.Crowded(
+                f"{len(self._open)} questions are being answered, {of_client} of this client, {of_asker} of this token",
+                retry_after=5,
+            )
 
     async def _work(
         self,

@@ -44,7 +44,7 @@ class Agentic:
         if urgency is None:
             # A person waits, as for `jervis-kb ask` and the tools at /mcp.
             urgency = access.capped(request, priority.Priority.P1) or priority.Priority.P1
-        found = await self._questions.ask(asked, urgency)
+        found = await self._questions.ask(asked, urgency, who=access.who(request))
         try:
             return await _sent(request, found.follow())
         finally:

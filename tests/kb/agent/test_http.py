@@ -637,6 +637,28 @@ async def test_only_so_many_questions_at_once(
             assert one.questions.count == 2
 
 
+async def test_one_token_does_not_take_every_place_by_asking_in_several_scopes(
+    kb: world.ObservedState,
+    router: router_client.Client,
+    database: mongo.Database,
+    meters: metrics.Metrics,
+    fake: process.Fake,
+) -> None:
+    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}] * 3})
+    one = Site(kb, router, database, meters, at_once=4)
+    try:
+        for viewer in (scope.Scope(client_id=""), scopes.SHOP):
+            await one.questions.ask(asked(viewer=viewer), Priority.P1, who="gateway")
+        with pytest.raises(errors.Crowded, match="2 of this token"):
+            await one.questions.ask(asked(viewer=scopes.OTHER), Priority.P1, who="gateway")
+        await one.questions.ask(asked(viewer=scopes.OTHER), Priority.P1, who="another")
+        jana = scope.Viewer(**scopes.BLOG.model_dump(), principals=("user:jana",))
+        await one.questions.ask(asked(viewer=jana), Priority.P1, who="gateway")
+        assert one.questions.count == 4
+    finally:
+        await one.questions.close()
+
+
 async def test_a_question_has_its_time(
     kb: world.ObservedState,
     router: router_client.Client,

@@ -330,8 +330,7 @@ async def test_an_answer_without_an_end_ends(
     assert found[-1].outcome == "answered"
     assert "is cut here" in str([one.message for one in found if one.type == "status"])
     assert len(rig.text(found)) <= 100_000
-    [asked] = fake.requests(tag=rig.ANSWER)
-    assert asked["outcome"] in ("finished", "cancelled")
+    assert len(rig.text(found)) > 20_000
 
 
 async def test_a_store_that_is_away_costs_its_tool_alone(
