@@ -60,17 +60,10 @@ class TextResponseTool(Chosen):
         return not tree_data.environment.is_empty()
 
     async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
-        asked = voice.messages(
-            ANSWER,
-            _ANSWER_SYSTEM,
-            [
-                *voice.history(tree_data),
-                voice.question(tree_data),
-                "RETRIEVED INFORMATION:",
-                tree_data.environment.to_llm_context(self._context_tokens),
-            ],
-            tree_data,
-        )
+        parts = [*voice.history(tree_data), voice.question(tree_data), "RETRIEVED INFORMATION:"]
+        beside = voice.messages(ANSWER, _ANSWER_SYSTEM, parts, tree_data)
+        found = self._model.fitted(tree_data.environment, beside, self._context_tokens)
+        asked = voice.messages(ANSWER, _ANSWER_SYSTEM, [*parts, found], tree_data)
         work = self._checked(asked, tree_data) if _says(tree_data.held) else self._live(asked, tree_data)
         kept: list[str] = []
         async for one in work:
@@ -223,7 +216,9 @@ class SummarizeTool:
         environment = tree_data.environment
         # Set until it has succeeded: a summary that fails is not made again before each decision.
         environment.hidden_environment[NOT_SUMMARIZED] = True
-        pieces = list(environment.pieces(self._context_tokens))
+        beside = voice.messages(SUMMARY, _SUMMARY_SYSTEM, [voice.question(tree_data)], tree_data)
+        # Four bytes count as a token of what was found, and can be two of the model's.
+        pieces = list(environment.pieces(min(self._context_tokens, self._model.free(beside) // 2)))
         most = int(inputs.get("max_summary_tokens", self._summary_tokens))
         each = max(100, most // len(pieces))
         said: list[str] = []

@@ -194,7 +194,9 @@ class AgentOrchestrator:
         """Puts the model's choice into `chosen`, or nothing where it chose the same again. Raises `Unusable`."""
         offered = list(available.values())
         listed = list(course.called.values())
-        first = decision.prompt(tree, offered, listed, self.limits.context_tokens)
+        beside = decision.prompt(tree, offered, listed, "")
+        retrieved = self._model.fitted(tree.environment, beside, self.limits.context_tokens)
+        first = decision.prompt(tree, offered, listed, retrieved)
         messages, why = list(first), ""
         for attempt in range(decision.ATTEMPTS):
             text = await self._model.structured(messages, tree, decision.schema(offered))

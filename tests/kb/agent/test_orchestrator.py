@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kb import api, metrics
-from kb.agent import environment, orchestrator, retrieving, tree
+from kb.agent import answering, environment, orchestrator, retrieving, tree, voice
+from kb.reading import answers
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -398,3 +399,34 @@ async def test_a_large_environment_is_summarized_by_itself(
     # What was found before the summary is still what quotations are compared with.
     assert (found[-1].outcome, len(found[-1].citations or [])) == ("answered", 1)
     assert "230 volts [1]" in str(fake.requests(tag=rig.ANSWER)[0]["body"])
+
+
+async def test_a_prompt_fits_its_window(
+    router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    window = 8192
+    small = voice.Voice(router, rig.MODEL, rig.no_pause, num_ctx=window)
+    model_tools: list[tree.Tool] = [
+        Visual(),
+        answering.TextResponseTool(small),
+        answering.SummarizeTool(small, threshold=60_000),
+    ]
+    made = orchestrator.AgentOrchestrator(model_tools, small, meters, lambda: 0.0)
+    data = rig.asked("\u0436" * 1000 + "?", rules=[rule("Be kind. " * 300)])
+    pages = [{"key": f"k{number}", "sourceUrn": FENCED, "text": f"{number} \u0436" * 3000} for number in range(9)]
+    data.environment.add("t", environment.Result(pages))
+    summary = {"enough": False} | rig.decided("summarize", max_summary_tokens=5000)
+    fake.set_script({rig.DECIDE: [summary, WRITE], rig.SUMMARY: ["Said [1]."] * 40, rig.ANSWER: ["It is said [1]."]})
+    found = await rig.events(made, data)
+    assert found[-1].outcome == "answered"
+    asked = [one["body"]["messages"] for tag in (rig.DECIDE, rig.SUMMARY, rig.ANSWER) for one in fake.requests(tag=tag)]
+    assert len(asked) > 5
+    assert max(answers.taken(one) for one in asked) <= window - 2000
+    assert answers.taken(asked[0]) > window // 2
+
+    full = rig.asked("?", rules=[rule("x" * 15_999)])
+    full.environment.add("t", environment.Result(pages))
+    narrow = voice.Voice(router, rig.MODEL, rig.no_pause, num_ctx=4096)
+    made = orchestrator.AgentOrchestrator(model_tools, narrow, meters, lambda: 0.0)
+    found = await rig.events(made, full)
+    assert (found[-1].outcome, "no room for evidence" in (found[-1].reason or "")) == ("failed", True)
