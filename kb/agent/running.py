@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -83,7 +83,10 @@ class Running:
 
 
 class Questions:
-    """Starts questions and ends them. `fresh_id` gives ids that cannot be guessed; `sleep` waits so many seconds."""
+    """Starts questions and ends them. `fresh_id` gives ids that cannot be guessed; `sleep` waits so many seconds.
+
+    `committed`: which of some chunks are there and visible (`kb.graph.store.Store.committed`).
+    """
 
     def __init__(
         self,
@@ -95,6 +98,7 @@ class Questions:
         clock: Callable[[], datetime],
         fresh_id: Callable[[], str],
         sleep: Callable[[float], Awaitable[None]],
+        committed: Callable[[scope.Scope, Collection[str]], Awaitable[set[str]]],
         *,
         bounds: Bounds | None = None,
     ) -> None:
@@ -106,6 +110,7 @@ class Questions:
         self._clock = clock
         self._fresh_id = fresh_id
         self._sleep = sleep
+        self._committed = committed
         self._bounds = bounds or Bounds()
         self._open: set[Running] = set()
         self.readers = 0
@@ -132,7 +137,7 @@ class Questions:
                 talk = await self._conversations.open(asked.scope, asked.conversation)
                 if tree.permits(retrieving.SEARCH) and tree.held.shows_all:
                     # An answer does not say which sources it is from: a rule that keeps one back keeps all back.
-                    tree.conversation_history = _latest(talk.turns)
+                    tree.conversation_history = _latest(await self._visible(asked.scope, talk.turns))
         except BaseException:
             self._open.discard(running)
             raise
@@ -193,6 +198,12 @@ class Questions:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _visible(self, viewer: scope.Scope, turns: Sequence[Turn]) -> list[Turn]:
+        """The turns that rest on nothing that was deleted, changed or taken from the viewer since."""
+        chunks = {chunk for one in turns for chunk in one.chunks}
+        left = await self._committed(viewer, chunks) if chunks else set()
+        return [one for one in turns if left.issuperset(one.chunks)]
 
     def _over(self, running: Running) -> None:
         running.end()
@@ -259,8 +270,9 @@ class Questions:
         """Keep the turn before the reader knows that it is over: a next question finds it."""
         if talk is None or not tree.answer:
             return
+        chunks = tuple(one.chunk_id for one in tree.environment.evidence.values() if one.chunk_id)
         try:
-            kept = await self._conversations.add(tree.viewer, talk, Turn(tree.user_prompt, tree.answer))
+            kept = await self._conversations.add(tree.viewer, talk, Turn(tree.user_prompt, tree.answer, chunks))
         except root.Operational as error:
             log.warning("a turn of a conversation was not kept", reason=error.message)
             kept = False
@@ -310,7 +322,7 @@ class Questions:
             running.task.cancel()
 
 
-def _latest(turns: tuple[Turn, ...]) -> list[Turn]:
+def _latest(turns: Sequence[Turn]) -> list[Turn]:
     """The latest turns that have room, the oldest first."""
     kept: list[Turn] = []
     left = _HISTORY_TOKENS

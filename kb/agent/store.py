@@ -26,6 +26,8 @@ STREAMS, EVENTS, CONVERSATIONS = "agent_streams", "agent_events", "agent_convers
 MOST_BYTES = 4 << 20
 """Of the events of one stream that are kept, the latest ones."""
 MOST_TURNS = 20
+MOST_NAMES = 200
+"""Conversations of one owner; a further one takes the place of that which was idle for longest."""
 TURN_CHARS = 4000
 SILENT = timedelta(seconds=30)
 """After which a process that wrote nothing of a stream is taken to have ended."""
@@ -57,6 +59,7 @@ class _Rows:
             for rows in self._tables:
                 await rows.create_index([("expiresAt", 1)])
                 await rows.create_index([("of", 1), ("number", 1)])
+                await rows.create_index([("whose", 1), ("expiresAt", -1)])
             self._indexed = True
         self._swept = now
         for rows in self._tables:
@@ -229,13 +232,23 @@ class Conversations(_Rows):
         key = identity.digest(json.dumps([whose, name], sort_keys=True))
         with self._shut.entered(owner), mongo.translated():
             await self._sweep(now)
-            row = {**whose, "born": self._fresh_id(), "expiresAt": now + self._life}
+            owns = identity.digest(json.dumps(whose, sort_keys=True))
+            row = {**whose, "whose": owns, "born": self._fresh_id(), "expiresAt": now + self._life}
             try:
                 await self._rows.insert_one({"_id": key, **row})
             except mongo.DuplicateKey:
                 row = await self._rows.find_one({"_id": key}) or row
+            else:
+                over = self._rows.find({"whose": owns, "_id": {"$ne": key}}, {"_id": 1}).sort("expiresAt", -1)
+                gone = [one["_id"] async for one in over.skip(MOST_NAMES - 1)]
+                if gone:
+                    # The name first: a turn is not added without it.
+                    await self._rows.delete_many({"_id": {"$in": gone}})
+                    await self._rows.delete_many({"of": {"$in": gone}})
             cursor = self._rows.find({"of": key, "born": row["born"], "expiresAt": {"$gt": now}}).sort("number", -1)
-            turns = [Turn(one["question"], one["answer"]) async for one in cursor.limit(MOST_TURNS)]
+            turns = [
+                Turn(one["question"], one["answer"], tuple(one["chunks"])) async for one in cursor.limit(MOST_TURNS)
+            ]
         return Talk(key, row["born"], tuple(reversed(turns)))
 
     async def add(self, owner: scope.Scope, talk: Talk, turn: Turn) -> bool:
@@ -243,7 +256,11 @@ class Conversations(_Rows):
         now = self._clock()
         expires = {"expiresAt": now + self._life}
         number = int(now.timestamp() * 1_000_000)
-        said = {"question": turn.question[:TURN_CHARS], "answer": turn.answer[:TURN_CHARS]}
+        said = {
+            "question": turn.question[:TURN_CHARS],
+            "answer": turn.answer[:TURN_CHARS],
+            "chunks": list(turn.chunks),
+        }
         row = {"of": talk.id, "born": talk.born, "number": number, **_whose(owner), **said, **expires}
         try:
             with self._shut.entered(owner), mongo.translated():

@@ -21,10 +21,11 @@ MOST_ERRORS = 5
 
 @dataclass(frozen=True)
 class Turn:
-    """A question of a conversation and its answer."""
+    """A question of a conversation and its answer. `chunks`: ids of the passages that were found for it."""
 
     question: str
     answer: str
+    chunks: tuple[str, ...] = ()
 
 
 @dataclass

@@ -85,6 +85,7 @@ class Site:
             clock,
             fresh_id,
             asyncio.sleep,
+            kb.graph.committed,
             bounds=running.Bounds(**bounds),
         )
         self._meters = meters
@@ -536,6 +537,35 @@ async def test_a_conversation_remembers_in_its_scope_and_no_other(
         await answered(kb_client, asked("The voltage?", viewer, conversation="talk-1"))
         said = fake.requests(tag=rig.DECIDE)[0]["body"]["messages"][1]["content"]
         assert (f"Answer: {SAID}" in said) is known
+
+
+async def test_what_was_deleted_or_taken_away_is_in_no_later_prompt(
+    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    async def remembered(viewer: scope.Scope) -> bool:
+        scripted(fake)
+        await answered(served[0], asked("The voltage?", viewer, conversation="talk-1"))
+        return SAID in fake.requests(tag=rig.DECIDE)[0]["body"]["messages"][1]["content"]
+
+    assert [await remembered(scopes.SHOP) for _ in range(2)] == [False, True]
+    # The manual in another version: what was said of the old one does not count any more.
+    await kb.ingest(world.request("The pump has 400 volts now.", urn="manual::pump", kind="manual", title="Manual"))
+    assert not await remembered(scopes.SHOP)
+
+
+async def test_an_owner_has_so_many_conversations(
+    site: Site, database: mongo.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MOST_NAMES", 2)
+    talks = {}
+    for name in ("a", "b", "c"):
+        talks[name] = await site.conversations.open(scopes.SHOP, name)
+        await site.conversations.add(scopes.SHOP, talks[name], tree.Turn("q", name))
+    other = await site.conversations.open(scopes.BLOG, "a")
+    assert other.turns == ()
+    assert not await site.conversations.add(scopes.SHOP, talks["a"], tree.Turn("q", "late"))
+    left = sorted([one["answer"] async for one in database[store.CONVERSATIONS].find({"answer": {"$exists": True}})])
+    assert left == ["b", "c"]
 
 
 async def test_a_rule_that_keeps_a_source_back_keeps_the_conversation_back(
