@@ -373,6 +373,7 @@ def _agent(
         _now,
         fresh_id,
         asyncio.sleep,
+        graph_store.committed,
         bounds=running.Bounds(config.agent_seconds, config.agent_parallel, config.agent_answer_tokens),
     )
 

@@ -64,6 +64,7 @@ async def measure(uri: str, *, at_once: int, rounds: int) -> dict[str, Any]:
                     now,
                     fresh_id,
                     asyncio.sleep,
+                    made.graph.committed,
                     bounds=running.Bounds(at_once=4 * at_once),
                 )
                 faces = app.Faces(

@@ -33,7 +33,8 @@ def events(http: httpx.Client, scope: dict[str, str], question: str) -> Iterator
             with asking as answer:
                 answer.read() if answer.is_error else None
                 answer.raise_for_status()
-                for line in answer.iter_lines():
+                # A blank line says that the agent is still at work.
+                for line in filter(None, answer.iter_lines()):
                     event = json.loads(line)
                     stream, last = event.get("stream", stream), event["id"]
                     yield event

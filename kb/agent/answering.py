@@ -10,7 +10,9 @@ Source: seed 004 "TextResponseTool", "SummarizeTool (Auto-trigger)".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+import dataclasses
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pydantic
@@ -58,17 +60,10 @@ class TextResponseTool(Chosen):
         return not tree_data.environment.is_empty()
 
     async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
-        asked = voice.messages(
-            ANSWER,
-            _ANSWER_SYSTEM,
-            [
-                *voice.history(tree_data),
-                voice.question(tree_data),
-                "RETRIEVED INFORMATION:",
-                tree_data.environment.to_llm_context(self._context_tokens),
-            ],
-            tree_data,
-        )
+        parts = [*voice.history(tree_data), voice.question(tree_data), "RETRIEVED INFORMATION:"]
+        beside = voice.messages(ANSWER, _ANSWER_SYSTEM, parts, tree_data)
+        found = self._model.fitted(tree_data.environment, beside, self._context_tokens)
+        asked = voice.messages(ANSWER, _ANSWER_SYSTEM, [*parts, found], tree_data)
         work = self._checked(asked, tree_data) if _says(tree_data.held) else self._live(asked, tree_data)
         kept: list[str] = []
         async for one in work:
@@ -89,6 +84,7 @@ class TextResponseTool(Chosen):
                     break
         for one in check.end():
             yield one
+        tree_data.parts = check.given
         if tree_data.cut:
             yield Status("The answer is cut here: it has the length that an answer may have.")
         if not check.given:
@@ -103,12 +99,14 @@ class TextResponseTool(Chosen):
             said = (await self._model.said(messages, tree_data))[:_ANSWER_CHARS]
             found = [*check.feed(said), *check.end()]
             answer = "".join(one.content for one in found if isinstance(one, Token))
-            why = tree_data.held.objection(answer, cites=bool(quotations.marks(answer))) or ""
+            why = tree_data.held.objection(answer, cites=check.cites()) or ""
             if not answer.strip():
                 why = why or "nothing of it stands in the evidence"
             if not why:
+                tree_data.parts = check.given
                 for one in found:
-                    yield one
+                    # The rules permit what is given, and say nothing about the rest.
+                    yield dataclasses.replace(one, text="") if isinstance(one, Dropped) else one
                 return
             if attempt < voice.ATTEMPTS - 1:
                 yield Status("The answer is written anew, because a rule or the evidence forbids it.")
@@ -125,45 +123,37 @@ class Check:
 
     def __init__(self, environment: Environment) -> None:
         self._evidence = environment.quotable()
-        self._held = ""
-        self._pieces: list[str] = []
+        self._scanner = quotations.Scanner()
+        self._pieces: deque[str] = deque()
         self.chars = 0
-        self.given = False
-        """Whether anything was let through."""
+        self.given: list[quotations.Part] = []
+        """What was let through."""
 
     def feed(self, piece: str) -> Iterator[Token | Dropped]:
         """A further piece of the text; what of the text is certain now."""
         self.chars += len(piece)
-        self._held += piece
         self._pieces.append(piece)
-        ends = [end for _, end in quotations.sentences(self._held)]
-        if not ends and len(self._held) > _HELD_CHARS:
-            ends = [len(self._held)]
-        yield from self._release(ends)
+        for part in self._scanner.feed(piece):
+            yield from self._release(part)
 
     def end(self) -> Iterator[Token | Dropped]:
         """The rest."""
-        yield from self._release([len(self._held)] if self._held else [])
+        for part in self._scanner.end():
+            yield from self._release(part)
 
-    def _release(self, ends: Sequence[int]) -> Iterator[Token | Dropped]:
-        start = 0
-        for end in ends:
-            part = self._held[start:end]
-            pieces = self._taken(end - start)
-            start = end
-            wrong = self._wrong(part)
-            if wrong is not None:
-                yield Dropped(part.strip(), wrong)
-                continue
-            unknown = [number for number in quotations.marks(part) if number not in self._evidence]
-            if unknown:
-                pieces = [_unmarked(part, set(unknown))]
-            self.given = self.given or bool(part.strip())
-            yield from (Token(one) for one in pieces if one)
-        self._held = self._held[start:]
+    def _release(self, part: quotations.Part) -> Iterator[Token | Dropped]:
+        pieces = self._taken(len(part.text))
+        wrong = self._wrong(part)
+        if wrong is not None:
+            yield Dropped(part.text.strip(), wrong)
+            return
+        unknown = {number for number in part.marks() if number not in self._evidence}
+        if part.text.strip():
+            self.given.append(part)
+        yield from (Token(one) for one in ([part.without(unknown)] if unknown else pieces) if one)
 
-    def _wrong(self, part: str) -> quotations.Judged | None:
-        for one in quotations.find(part):
+    def _wrong(self, part: quotations.Part) -> quotations.Judged | None:
+        for one in part.quotations():
             judged = quotations.judge(one, self._evidence)
             if judged.verdict is not quotations.Verdict.SUPPORTED:
                 return judged
@@ -173,14 +163,16 @@ class Check:
         """The pieces of the next so many characters; one that goes on is cut."""
         taken: list[str] = []
         while length > 0:
-            first = self._pieces[0]
+            first = self._pieces.popleft()
+            taken.append(first[:length])
             if len(first) > length:
-                taken.append(first[:length])
-                self._pieces[0] = first[length:]
-                break
-            taken.append(self._pieces.pop(0))
+                self._pieces.appendleft(first[length:])
             length -= len(first)
         return taken
+
+    def cites(self) -> bool:
+        """Whether a mark in it names evidence."""
+        return any(number in self._evidence for part in self.given for number in part.marks())
 
 
 class Summary(pydantic.BaseModel):
@@ -224,7 +216,9 @@ class SummarizeTool:
         environment = tree_data.environment
         # Set until it has succeeded: a summary that fails is not made again before each decision.
         environment.hidden_environment[NOT_SUMMARIZED] = True
-        pieces = list(environment.pieces(self._context_tokens))
+        beside = voice.messages(SUMMARY, _SUMMARY_SYSTEM, [voice.question(tree_data)], tree_data)
+        # Four bytes count as a token of what was found, and can be two of the model's.
+        pieces = list(environment.pieces(min(self._context_tokens, self._model.free(beside) // 2)))
         most = int(inputs.get("max_summary_tokens", self._summary_tokens))
         each = max(100, most // len(pieces))
         said: list[str] = []
@@ -252,13 +246,3 @@ class SummarizeTool:
 
 def _says(held: provisions.Provisions) -> bool:
     return any(one.verb in _SAYING for one in held.all)
-
-
-def _unmarked(part: str, unknown: set[int]) -> str:
-    """A part without the marks of evidence that is not there."""
-
-    def kept(found: Any) -> str:
-        numbers = [one.strip() for one in found[1].split(",") if int(one) not in unknown]
-        return f"[{', '.join(numbers)}]" if numbers else ""
-
-    return quotations.MARK.sub(kept, part)

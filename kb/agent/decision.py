@@ -134,14 +134,13 @@ class Repeated(ValueError):  # noqa: N818 -- named for what is wrong
         self.decision = decision
 
 
-def prompt(tree: TreeData, available: Sequence[Tool], called: Collection[str], context_tokens: int) -> voice.Messages:
-    """What the model is asked."""
+def prompt(tree: TreeData, available: Sequence[Tool], called: Collection[str], retrieved: str) -> voice.Messages:
+    """What the model is asked; `retrieved` is what was found, as text."""
     done = [f"- {name}: {len(seconds)} times" for name, seconds in tree.tasks_completed.items()]
     tools = [
         f"- {one.name}: {one.description} inputs: {json.dumps(_inputs(one.inputs)['properties'])}" for one in available
     ]
     errors = [f"- {fence.line(one)}" for one in tree.errors[-MOST_ERRORS:]]
-    retrieved = tree.environment.to_llm_context(context_tokens)
     return voice.messages(
         DECIDE,
         _SYSTEM,

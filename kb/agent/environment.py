@@ -54,11 +54,12 @@ class Result:
 @dataclass(frozen=True)
 class Error:
     """A failure, which the model reads. One that is not `recoverable` takes the tool away for the rest of the run;
-    `suggestion` says what to try next."""
+    `suggestion` says what to try next. `passing`: what failed is away, and may be back for a later question."""
 
     message: str
     recoverable: bool = True
     suggestion: str = ""
+    passing: bool = False
 
     @property
     def sentence(self) -> str:

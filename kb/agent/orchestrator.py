@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from crds import errors as root
-from crds import quotations
+from crds import provisions, quotations
 from kb import api, metrics
 from kb.agent import decision, voice
 from kb.agent.environment import Error, Result
@@ -34,6 +34,7 @@ REPEATS = 2
 """At so many calls that were made before the run is stuck."""
 IDLE = 3
 """Rounds in a row that find nothing new."""
+_KEPT_BACK = "A hard rule keeps this text back."
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class Course:
 
     called: dict[str, str] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
+    away: bool = False
+    """Whether one of them may be back for a later question."""
     repeats: int = 0
     idle: int = 0
     ending: str = ""
@@ -112,6 +115,11 @@ class AgentOrchestrator:
 
     async def run(self, tree: TreeData, *, iterations: int | None = None) -> AsyncIterator[api.AgentEvent]:
         """The events of a question; the last one is `complete`. Errors of Jervis become events."""
+        async with contextlib.aclosing(self._rounds(tree, iterations)) as events:
+            async for event in events:
+                yield _permitted(event, tree.held)
+
+    async def _rounds(self, tree: TreeData, iterations: int | None) -> AsyncGenerator[api.AgentEvent, None]:
         course = Course()
         tree.collection_names = [one.source for one in self._tools.values() if one.source]
         most = min(iterations or self.limits.iterations, self.limits.iterations)
@@ -122,7 +130,7 @@ class AgentOrchestrator:
                 available = await self._available(tree, course)
                 verdict, why = gate(tree, list(available), course, self.limits)
                 if verdict is Verdict.IMPOSSIBLE:
-                    for event in _impossible(why):
+                    for event in _unanswered(why, course):
                         yield event
                     return
                 if verdict is Verdict.ANSWER:
@@ -186,7 +194,9 @@ class AgentOrchestrator:
         """Puts the model's choice into `chosen`, or nothing where it chose the same again. Raises `Unusable`."""
         offered = list(available.values())
         listed = list(course.called.values())
-        first = decision.prompt(tree, offered, listed, self.limits.context_tokens)
+        beside = decision.prompt(tree, offered, listed, "")
+        retrieved = self._model.fitted(tree.environment, beside, self.limits.context_tokens)
+        first = decision.prompt(tree, offered, listed, retrieved)
         messages, why = list(first), ""
         for attempt in range(decision.ATTEMPTS):
             text = await self._model.structured(messages, tree, decision.schema(offered))
@@ -237,6 +247,7 @@ class AgentOrchestrator:
                     tree.errors.append(f"{tool.name}: {one.sentence}")
                     if not one.recoverable:
                         course.broken[tool.name] = one.message
+                        course.away |= one.passing
                 yield self._event(tool, one)
         finally:
             tree.tasks_completed.setdefault(tool.name, []).append(self._monotonic() - begun)
@@ -251,12 +262,12 @@ class AgentOrchestrator:
                 async for one in work:
                     yield one
         except root.JervisError as error:
-            yield Error(*voice.failure(error))
+            yield Error(*voice.failure(error), passing=isinstance(error, root.Operational))
 
     async def _answered(self, tree: TreeData, course: Course, why: str) -> AsyncIterator[api.AgentEvent]:
         """The end of a run that can be answered, or cannot after all."""
         if ANSWER not in await self._available(tree, course):
-            for event in _impossible(_cannot(why or "nothing was found", course)):
+            for event in _unanswered(_cannot(why or "nothing was found", course), course):
                 yield event
             return
         if why:
@@ -265,7 +276,7 @@ class AgentOrchestrator:
             yield event
         if ANSWER in course.broken or not tree.answer:
             reason = course.broken.get(ANSWER, "the answer is empty")
-            yield api.AgentEvent(type="complete", outcome="impossible", reason=reason, citations=[])
+            yield _ended(reason, course)
             return
         yield api.AgentEvent(type="complete", outcome="answered", citations=citations(tree))
 
@@ -285,7 +296,7 @@ class AgentOrchestrator:
         if isinstance(one, Dropped):
             self._meters.agent_quotes.labels(one.judged.verdict.value).inc()
             return api.AgentEvent(
-                type="status", message=_dropped(one), content=one.text, verdict=one.judged.verdict.value
+                type="status", message=_dropped(one), content=one.text or None, verdict=one.judged.verdict.value
             )
         if isinstance(one, Status):
             return api.AgentEvent(type="status", message=one.message)
@@ -296,9 +307,10 @@ def citations(tree: TreeData) -> list[api.Citation]:
     """The passages that the answer names, in the order of their numbers, with what it quotes of them."""
     evidence = tree.environment.evidence
     texts = tree.environment.quotable()
-    quotes: dict[int, list[str]] = {number: [] for number in quotations.marks(tree.answer) if number in evidence}
-    for start, end in [*quotations.sentences(tree.answer + "\n")]:
-        for one in quotations.find(tree.answer[start:end]):
+    numbers = dict.fromkeys(number for part in tree.parts for number in part.marks() if number in evidence)
+    quotes: dict[int, list[str]] = {number: [] for number in numbers}
+    for part in tree.parts:
+        for one in part.quotations():
             judged = quotations.judge(one, texts)
             if judged.found is not None and judged.verdict is quotations.Verdict.SUPPORTED:
                 quotes.setdefault(judged.found, []).append(one.text)
@@ -315,6 +327,23 @@ def citations(tree: TreeData) -> list[api.Citation]:
     ]
 
 
+def _permitted(event: api.AgentEvent, held: provisions.Provisions) -> api.AgentEvent:
+    """An event without text of the model that a rule forbids to say. Tokens were checked as a whole, and what a
+    passage says is no answer."""
+
+    def forbidden(text: str | None) -> bool:
+        return bool(text) and held.objection(text or "", cites=True, final=False) is not None
+
+    changed: dict[str, Any] = {
+        name: _KEPT_BACK for name in ("reasoning", "message", "reason", "suggestion") if forbidden(getattr(event, name))
+    }
+    if event.metadata:
+        changed["metadata"] = {name: _KEPT_BACK if forbidden(str(one)) else one for name, one in event.metadata.items()}
+    if event.payload_type == "summary" and forbidden(str(event.objects)):
+        changed["objects"] = []
+    return event.model_copy(update=changed) if changed else event
+
+
 def _decided(tool: str, reasoning: str) -> api.AgentEvent:
     return api.AgentEvent(type="decision", tool=tool, reasoning=reasoning)
 
@@ -328,6 +357,18 @@ def _impossible(why: str) -> list[api.AgentEvent]:
         _failed(why, recoverable=False, suggestion="Ask in other words, or make known what is missing."),
         api.AgentEvent(type="complete", outcome="impossible", reason=why, citations=[]),
     ]
+
+
+def _unanswered(why: str, course: Course) -> list[api.AgentEvent]:
+    """The end without an answer, which is not for ever where a tool was away."""
+    if not course.away:
+        return _impossible(why)
+    return [_failed(why, recoverable=True, suggestion="Ask again later."), _ended(why, course)]
+
+
+def _ended(why: str, course: Course) -> api.AgentEvent:
+    outcome = "failed" if course.away else "impossible"
+    return api.AgentEvent.model_validate({"type": "complete", "outcome": outcome, "reason": why, "citations": []})
 
 
 def _cannot(why: str, course: Course) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 import pydantic
 from pydantic import Field
 
-from crds import provisions
+from crds import provisions, scope
 from kb import api, errors
 from kb.agent.environment import Error, Result
 from kb.agent.tree import Chosen, Given, NoInputs, TreeData
@@ -241,7 +241,8 @@ class RulesTool(Chosen):
     status = "Reading the rules..."
 
     async def is_tool_available(self, tree_data: TreeData) -> bool:
-        return bool(tree_data.rules)
+        # Who asks on behalf of a user may not read rules (`kb.http.access`).
+        return bool(tree_data.rules) and not isinstance(tree_data.viewer, scope.Viewer)
 
     async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
         yield Result(

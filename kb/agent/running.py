@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -26,6 +26,10 @@ from kb.rules import enforce
 log = structlog.get_logger(__name__)
 _FLUSH, _LIFE_SIGN, _POLL = 0.2, 5.0, 0.25
 """Seconds between two writes of events, between two of none, and between two looks of a reader of another process."""
+_RETRY, _LAST_ATTEMPTS = 1.0, 3
+"""Seconds between two attempts to write, and how many there are once the last event is there."""
+_READERS = 2
+"""So many that came back for each question that this process may work on."""
 _RULES_PART = 2
 """Characters of rules for each token of the answer's context: half of it."""
 _HISTORY_TOKENS = 2000
@@ -33,7 +37,8 @@ _HISTORY_TOKENS = 2000
 
 @dataclass(frozen=True)
 class Bounds:
-    """`seconds`: of one question. `at_once`: questions of this process, of which one client has half at most."""
+    """`seconds`: of one question. `at_once`: questions of this process, of which one client has half at most, and so
+    has one token with the same principals."""
 
     seconds: float = 600.0
     at_once: int = 200
@@ -43,9 +48,12 @@ class Bounds:
 class Running:
     """One question. `stream` is its name, `done` whether its last event is there."""
 
-    def __init__(self, stream: str, owner: scope.Scope) -> None:
+    def __init__(self, stream: str, owner: scope.Scope, who: str = "") -> None:
         self.stream = stream
         self.owner = owner
+        principals = owner.principals if isinstance(owner, scope.Viewer) else ()
+        self.asker = (who, *sorted(principals)) if who or principals else None
+        """Who asks, in whatever scope; None where that is not known."""
         self.events: list[api.AgentEvent] = []
         self.done = False
         self.task: asyncio.Task[None] | None = None
@@ -61,7 +69,7 @@ class Running:
         self.done = True
         self._news.set()
 
-    async def follow(self) -> AsyncIterator[api.AgentEvent]:
+    async def follow(self) -> AsyncGenerator[api.AgentEvent, None]:
         """All events, those that come too."""
         at = 0
         while True:
@@ -75,7 +83,10 @@ class Running:
 
 
 class Questions:
-    """Starts questions and ends them. `fresh_id` gives ids that cannot be guessed; `sleep` waits so many seconds."""
+    """Starts questions and ends them. `fresh_id` gives ids that cannot be guessed; `sleep` waits so many seconds.
+
+    `committed`: which of some chunks are there and visible (`kb.graph.store.Store.committed`).
+    """
 
     def __init__(
         self,
@@ -87,6 +98,7 @@ class Questions:
         clock: Callable[[], datetime],
         fresh_id: Callable[[], str],
         sleep: Callable[[float], Awaitable[None]],
+        committed: Callable[[scope.Scope, Collection[str]], Awaitable[set[str]]],
         *,
         bounds: Bounds | None = None,
     ) -> None:
@@ -98,17 +110,20 @@ class Questions:
         self._clock = clock
         self._fresh_id = fresh_id
         self._sleep = sleep
+        self._committed = committed
         self._bounds = bounds or Bounds()
         self._open: set[Running] = set()
+        self.readers = 0
+        """Those that have come back, in this process."""
 
-    async def ask(self, asked: api.AgenticSearch, urgency: priority.Priority) -> Running:
-        """Start a question; the caller follows it, and calls `leave` when it reads no more.
+    async def ask(self, asked: api.AgenticSearch, urgency: priority.Priority, *, who: str = "") -> Running:
+        """Start a question; the caller follows it, and calls `leave` when it reads no more. `who` is the token's name.
 
         The hard rules are read before that. Raises what `kb.agent.retrieving.in_force` raises, `kb.errors.Away`,
         `Erasing` or `Crowded`.
         """
-        self._room(asked.scope)
-        running = Running(self._fresh_id(), asked.scope)
+        running = Running(self._fresh_id(), asked.scope, who)
+        self._room(running)
         self._open.add(running)
         try:
             tree = TreeData(asked.query, asked.scope, urgency, repository=asked.repository)
@@ -122,7 +137,7 @@ class Questions:
                 talk = await self._conversations.open(asked.scope, asked.conversation)
                 if tree.permits(retrieving.SEARCH) and tree.held.shows_all:
                     # An answer does not say which sources it is from: a rule that keeps one back keeps all back.
-                    tree.conversation_history = _latest(talk.turns)
+                    tree.conversation_history = _latest(await self._visible(asked.scope, talk.turns))
         except BaseException:
             self._open.discard(running)
             raise
@@ -148,8 +163,21 @@ class Questions:
         waiting = asyncio.create_task(self._await_return(running, resume_seconds))
         running.task.add_done_callback(lambda _: waiting.cancel())
 
-    async def resume(self, viewer: scope.Scope, stream: str, after: int) -> AsyncIterator[api.AgentEvent]:
-        """The events of a stream after one of them, and those that come. Raises what `Streams.read` raises."""
+    async def resume(self, viewer: scope.Scope, stream: str, after: int) -> AsyncGenerator[api.AgentEvent, None]:
+        """The events of a stream after one of them, and those that come.
+
+        Raises what `Streams.read` raises, and `kb.errors.Crowded`.
+        """
+        if self.readers >= _READERS * self._bounds.at_once:
+            raise errors.Crowded(f"{self.readers} readers have come back to answers", retry_after=5)
+        self.readers += 1
+        try:
+            async for event in self._read(viewer, stream, after):
+                yield event
+        finally:
+            self.readers -= 1
+
+    async def _read(self, viewer: scope.Scope, stream: str, after: int) -> AsyncIterator[api.AgentEvent]:
         while True:
             page = await self._streams.read(viewer, stream, after)
             for event in page.events:
@@ -171,15 +199,25 @@ class Questions:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _visible(self, viewer: scope.Scope, turns: Sequence[Turn]) -> list[Turn]:
+        """The turns that rest on nothing that was deleted, changed or taken from the viewer since."""
+        chunks = {chunk for one in turns for chunk in one.chunks}
+        left = await self._committed(viewer, chunks) if chunks else set()
+        return [one for one in turns if left.issuperset(one.chunks)]
+
     def _over(self, running: Running) -> None:
         running.end()
         self._open.discard(running)
 
-    def _room(self, owner: scope.Scope) -> None:
+    def _room(self, new: Running) -> None:
         most = self._bounds.at_once
-        own = sum(one.owner.client_id == owner.client_id for one in self._open)
-        if len(self._open) >= most or own >= max(1, most // 2):
-            raise errors.Crowded(f"{len(self._open)} questions are being answered, {own} of this client", retry_after=5)
+        of_client = sum(one.owner.client_id == new.owner.client_id for one in self._open)
+        of_asker = sum(one.asker == new.asker for one in self._open if new.asker is not None)
+        if len(self._open) >= most or max(of_client, of_asker) >= max(1, most // 2):
+            raise errors.Crowded(
+                f"{len(self._open)} questions are being answered, {of_client} of this client, {of_asker} of this token",
+                retry_after=5,
+            )
 
     async def _work(
         self,
@@ -232,8 +270,9 @@ class Questions:
         """Keep the turn before the reader knows that it is over: a next question finds it."""
         if talk is None or not tree.answer:
             return
+        chunks = tuple(one.chunk_id for one in tree.environment.evidence.values() if one.chunk_id)
         try:
-            kept = await self._conversations.add(tree.viewer, talk, Turn(tree.user_prompt, tree.answer))
+            kept = await self._conversations.add(tree.viewer, talk, Turn(tree.user_prompt, tree.answer, chunks))
         except root.Operational as error:
             log.warning("a turn of a conversation was not kept", reason=error.message)
             kept = False
@@ -241,22 +280,32 @@ class Questions:
             running.put(api.AgentEvent(type="status", message="The conversation does not remember this answer."))
 
     async def _record(self, running: Running, recorder: store.Recorder) -> None:
-        """Write events until the last one; a stream that cannot be kept is answered all the same."""
-        try:
-            written, idle = 0, 0.0
-            while True:
-                done = running.done
-                new = running.events[written:]
-                if new or done or idle >= _LIFE_SIGN:
+        """Write events until the last one, again and again where the store is away; a stream that cannot be kept is
+        answered all the same."""
+        written, idle, failed = 0, 0.0, 0
+        while True:
+            done = running.done
+            new = running.events[written:]
+            if new or done or idle >= _LIFE_SIGN:
+                try:
                     if not await recorder.write(new, done=done):
                         return
-                    written, idle = written + len(new), 0.0
-                if done:
+                except root.Operational as error:
+                    failed += done
+                    if failed == _LAST_ATTEMPTS:
+                        log.warning("a stream cannot be resumed", stream=running.stream, reason=error.message)
+                        return
+                    await self._sleep(_RETRY)
+                    continue
+                except Exception:
+                    # The edge of a task: the answer itself goes on.
+                    log.exception("a stream cannot be resumed", stream=running.stream)
                     return
-                await self._sleep(_FLUSH)
-                idle += _FLUSH
-        except root.Operational as error:
-            log.warning("a stream cannot be resumed", stream=running.stream, reason=error.message)
+                written, idle, failed = written + len(new), 0.0, 0
+            if done:
+                return
+            await self._sleep(_FLUSH)
+            idle += _FLUSH
 
     async def _await_return(self, running: Running, seconds: float) -> None:
         """End the question when no one has read it for so long, in any process."""
@@ -273,7 +322,7 @@ class Questions:
             running.task.cancel()
 
 
-def _latest(turns: tuple[Turn, ...]) -> list[Turn]:
+def _latest(turns: Sequence[Turn]) -> list[Turn]:
     """The latest turns that have room, the oldest first."""
     kept: list[Turn] = []
     left = _HISTORY_TOKENS

@@ -26,10 +26,14 @@ STREAMS, EVENTS, CONVERSATIONS = "agent_streams", "agent_events", "agent_convers
 MOST_BYTES = 4 << 20
 """Of the events of one stream that are kept, the latest ones."""
 MOST_TURNS = 20
+MOST_NAMES = 200
+"""Conversations of one owner; a further one takes the place of that which was idle for longest."""
 TURN_CHARS = 4000
 SILENT = timedelta(seconds=30)
 """After which a process that wrote nothing of a stream is taken to have ended."""
 _SWEEP = timedelta(minutes=1)
+_READ_AGAIN = timedelta(seconds=0.5)
+"""How old the time of a reader is before it is written again."""
 
 
 class _Rows:
@@ -46,15 +50,19 @@ class _Rows:
         self._shut = shut
         self._life = life
         self._swept: datetime | None = None
+        self._indexed = False
 
     async def _sweep(self, now: datetime) -> None:
         if self._swept is not None and now - self._swept < _SWEEP:
             return
-        first, self._swept = self._swept is None, now
-        for rows in self._tables:
-            if first:
+        if not self._indexed:
+            for rows in self._tables:
                 await rows.create_index([("expiresAt", 1)])
                 await rows.create_index([("of", 1), ("number", 1)])
+                await rows.create_index([("whose", 1), ("expiresAt", -1)])
+            self._indexed = True
+        self._swept = now
+        for rows in self._tables:
             await rows.delete_many({"expiresAt": {"$lte": now}})
 
 
@@ -79,7 +87,7 @@ class Streams(_Rows):
     async def open(self, stream: str, owner: scope.Scope) -> Recorder:
         """A new stream. Raises `kb.errors.Erasing` where the scope takes no writes."""
         now = self._clock()
-        row = {**_whose(owner), "done": False, "first": 1, "aliveAt": now, "readAt": now}
+        row = {**_whose(owner), "done": False, "first": 1, "last": 0, "aliveAt": now, "readAt": now}
         with self._shut.entered(owner), mongo.translated():
             await self._sweep(now)
             await self._streams.insert_one({"_id": stream, **row, "expiresAt": now + self._life})
@@ -111,11 +119,13 @@ class Streams(_Rows):
                     "lines": [line(one) for one in events],
                     "expiresAt": expires,
                 }
-                await self._events.insert_one(batch)
+                # A write whose answer was lost is repeated, with more events behind it.
+                await self._events.replace_one({"_id": batch["_id"]}, batch, upsert=True)
             # Last: a reader that sees `done` finds all events.
-            changed = await self._streams.update_one(
-                {"_id": stream}, {"$set": {"done": done, "first": first, "aliveAt": now, "expiresAt": expires}}
-            )
+            alive: dict[str, Any] = {"done": done, "first": first, "aliveAt": now, "expiresAt": expires}
+            if events:
+                alive["last"] = events[-1].id
+            changed = await self._streams.update_one({"_id": stream}, {"$set": alive})
             if gone:
                 await self._events.delete_many({"_id": {"$in": [f"{stream}:{number}" for number in gone]}})
         return bool(changed.matched_count)
@@ -140,7 +150,10 @@ class Streams(_Rows):
                     field="after",
                     remedy=f"Read on after {row['first'] - 1}, or ask again.",
                 )
-            await self._streams.update_one({"_id": stream}, {"$set": {"readAt": now}})
+            if now - row["readAt"] >= _READ_AGAIN:
+                await self._streams.update_one({"_id": stream}, {"$set": {"readAt": now}})
+            if row["last"] <= after:
+                return Page((), row["done"], not row["done"] and now - row["aliveAt"] > SILENT)
             cursor = self._events.find({"of": stream, "number": {"$gt": after}}).sort("number", 1)
             lines = [text async for batch in cursor for text in batch["lines"]]
         found = [one for text in lines if (one := api.AgentEvent.model_validate_json(text)).id > after]
@@ -161,20 +174,28 @@ class Recorder:
         self._stream = stream
         self._owner = owner
         self._batches: deque[tuple[int, int, int]] = deque()
+        self._gone: list[int] = []
 
     async def write(self, events: Sequence[api.AgentEvent], *, done: bool) -> bool:
-        """Add events, and that there are no more; False where the stream was erased."""
+        """Add events, and that there are no more; False where the stream was erased.
+
+        After `kb.errors.Away` the same events are to be written again, others may follow them.
+        """
         if events:
             size = sum(len(line(one)) for one in events)
+            if self._batches and self._batches[-1][0] == events[0].id:
+                # It was tried before.
+                self._batches.pop()
             self._batches.append((events[0].id, events[-1].id, size))
-        gone: list[int] = []
         while len(self._batches) > 1 and sum(size for *_, size in self._batches) > MOST_BYTES:
-            gone.append(self._batches.popleft()[0])
+            self._gone.append(self._batches.popleft()[0])
         first = self._batches[0][0] if self._batches else 1
         try:
-            return await self._streams.append(self._stream, self._owner, events, first, gone, done=done)
+            kept = await self._streams.append(self._stream, self._owner, events, first, self._gone, done=done)
         except errors.Erasing:
             return False
+        self._gone = []
+        return kept
 
 
 @dataclass(frozen=True)
@@ -211,13 +232,23 @@ class Conversations(_Rows):
         key = identity.digest(json.dumps([whose, name], sort_keys=True))
         with self._shut.entered(owner), mongo.translated():
             await self._sweep(now)
-            row = {**whose, "born": self._fresh_id(), "expiresAt": now + self._life}
+            owns = identity.digest(json.dumps(whose, sort_keys=True))
+            row = {**whose, "whose": owns, "born": self._fresh_id(), "expiresAt": now + self._life}
             try:
                 await self._rows.insert_one({"_id": key, **row})
             except mongo.DuplicateKey:
                 row = await self._rows.find_one({"_id": key}) or row
+            else:
+                over = self._rows.find({"whose": owns, "_id": {"$ne": key}}, {"_id": 1}).sort("expiresAt", -1)
+                gone = [one["_id"] async for one in over.skip(MOST_NAMES - 1)]
+                if gone:
+                    # The name first: a turn is not added without it.
+                    await self._rows.delete_many({"_id": {"$in": gone}})
+                    await self._rows.delete_many({"of": {"$in": gone}})
             cursor = self._rows.find({"of": key, "born": row["born"], "expiresAt": {"$gt": now}}).sort("number", -1)
-            turns = [Turn(one["question"], one["answer"]) async for one in cursor.limit(MOST_TURNS)]
+            turns = [
+                Turn(one["question"], one["answer"], tuple(one["chunks"])) async for one in cursor.limit(MOST_TURNS)
+            ]
         return Talk(key, row["born"], tuple(reversed(turns)))
 
     async def add(self, owner: scope.Scope, talk: Talk, turn: Turn) -> bool:
@@ -225,7 +256,11 @@ class Conversations(_Rows):
         now = self._clock()
         expires = {"expiresAt": now + self._life}
         number = int(now.timestamp() * 1_000_000)
-        said = {"question": turn.question[:TURN_CHARS], "answer": turn.answer[:TURN_CHARS]}
+        said = {
+            "question": turn.question[:TURN_CHARS],
+            "answer": turn.answer[:TURN_CHARS],
+            "chunks": list(turn.chunks),
+        }
         row = {"of": talk.id, "born": talk.born, "number": number, **_whose(owner), **said, **expires}
         try:
             with self._shut.entered(owner), mongo.translated():

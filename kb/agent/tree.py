@@ -21,10 +21,11 @@ MOST_ERRORS = 5
 
 @dataclass(frozen=True)
 class Turn:
-    """A question of a conversation and its answer."""
+    """A question of a conversation and its answer. `chunks`: ids of the passages that were found for it."""
 
     question: str
     answer: str
+    chunks: tuple[str, ...] = ()
 
 
 @dataclass
@@ -33,8 +34,8 @@ class TreeData:
 
     `tasks_completed`: tool -> seconds of each call. `errors`: sentences for the model. `collection_names`: what the
     tools search. `rules` are those in force, `held` what of them the program enforces; both are read before the first
-    decision and never change. `answer` is the text that was given; `cut`: the
-    model would have written on.
+    decision and never change. `answer` is the text that was given, `parts` are those
+    of it; `cut`: the model would have written on.
     """
 
     user_prompt: str
@@ -50,6 +51,7 @@ class TreeData:
     repository: str = ""
     tokens: int = 0
     answer: str = ""
+    parts: list[quotations.Part] = field(default_factory=list)
     cut: bool = False
 
     def permits(self, *names: str) -> bool:
@@ -73,7 +75,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A part of the answer that is not given, because of a quotation in it."""
+    """A part of the answer that is not given, because of a quotation in it; `text` is "" where rules hold it back."""
 
     text: str
     judged: quotations.Judged

@@ -6,16 +6,24 @@ What others wrote stands between tags and is data (`kb.fence`); the rules alone 
 from __future__ import annotations
 
 import contextlib
+import re
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from crds import errors as root
 from crds import provisions
 from kb import errors, fence
+from kb.agent.environment import Environment
 from kb.agent.tree import TreeData
 from kb.reading import answers, prompt
 from router import client
 
+_ANSWER_TOKENS = 2000
+"""Left of the window for an answer and a repair of it."""
+_LEAST_FOUND = 500
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character; no UTF-8 can have it."""
 ATTEMPTS = 3
 LONGEST_WAIT = 10.0
 """Seconds between two attempts at most; a model that asks for more time is given up."""
@@ -86,12 +94,40 @@ class Voice:
                             tree.cut = one.cut
                             if one.text:
                                 begun = True
-                                yield one.text
+                                yield _SURROGATE.sub("\ufffd", one.text)
                 return
             except client.Unavailable as error:
                 if begun:
                     raise
                 await self._wait(error, attempt)
+
+    def fitted(self, found: Environment, beside: Messages, most: int) -> str:
+        """What was found as text for a prompt: `most` tokens of it, fewer where the window has no room beside the rest
+        of the prompt. Raises `kb.errors.Unconfigured` where it has next to none."""
+        if self._num_ctx is None:
+            return found.to_llm_context(most)
+        free = self.free(beside)
+        size = min(most, free)
+        text = found.to_llm_context(size)
+        while size > 0 and (taken := answers.taken([{"content": text}])) > free:
+            size = size * free // (taken + 1)
+            text = found.to_llm_context(size)
+        return text
+
+    def free(self, beside: Messages) -> int:
+        """Tokens of the window that are left beside the rest of a prompt and for the answer. Raises `Unconfigured`."""
+        if self._num_ctx is None:
+            return sys.maxsize
+        taken = answers.taken(beside)
+        left = self._num_ctx - taken - min(_ANSWER_TOKENS, self._num_ctx // 4)
+        if left < _LEAST_FOUND:
+            raise errors.Unconfigured(
+                f"the window of {self._num_ctx} tokens has no room for evidence beside {taken} tokens of rules, "
+                "conversation and question",
+                field="models.numCtx.decision",
+                remedy="Make the window of the model larger, or the hard rules or the question shorter.",
+            )
+        return left
 
     async def _wait(self, error: client.Unavailable, attempt: int) -> None:
         pause = 1.0 if error.retry_after is None else error.retry_after

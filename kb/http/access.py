@@ -215,6 +215,12 @@ def of_run(request: web.Request) -> bool:
     return passed is not None and isinstance(passed[1], runs.Pass)
 
 
+def who(request: web.Request) -> str:
+    """The name of the token or the run that asks; "" without one."""
+    passed = request.get(_PASS)
+    return "" if passed is None or passed[1] is None else passed[1].name
+
+
 def own(request: web.Request) -> scope.Scope | None:
     """The scope of a token that has one alone; None where there are several, or no token."""
     passed = request.get(_PASS)

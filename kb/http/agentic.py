@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
+import structlog
 from aiohttp import web
 
+from crds import errors as root
 from crds import priority
 from kb import api, errors
 from kb.agent import running, store
 from kb.http import access, body, openapi
 
+log = structlog.get_logger(__name__)
 _LINES = "application/x-ndjson"
 _LOOK = 0.25
 """Seconds between two looks whether the reader is still there, while there is nothing to send."""
+_LIFE_SIGN = 15.0
+"""Seconds of silence after which a blank line is sent: proxies cut a connection that is silent for a minute."""
+_LONGEST_WRITE = 60.0
+"""Seconds in which a reader takes a line."""
 _STREAM = re.compile(r"[0-9a-f]{32}")
 
 
@@ -37,7 +44,7 @@ class Agentic:
         if urgency is None:
             # A person waits, as for `jervis-kb ask` and the tools at /mcp.
             urgency = access.capped(request, priority.Priority.P1) or priority.Priority.P1
-        found = await self._questions.ask(asked, urgency)
+        found = await self._questions.ask(asked, urgency, who=access.who(request))
         try:
             return await _sent(request, found.follow())
         finally:
@@ -56,30 +63,69 @@ class Agentic:
         return await _sent(request, self._questions.resume(viewer, stream, int(after)))
 
 
-async def _sent(request: web.Request, events: AsyncIterator[api.AgentEvent]) -> web.StreamResponse:
-    """The lines, until the last one or until the reader has hung up."""
+async def _sent(request: web.Request, events: AsyncGenerator[api.AgentEvent, None]) -> web.StreamResponse:
+    """The lines, until the last one or until the reader has hung up, with a blank one now and then."""
     response = web.StreamResponse(headers={"Content-Type": _LINES, "Cache-Control": "no-store"})
-    coming = asyncio.ensure_future(_next(events))
+    coming: asyncio.Future[api.AgentEvent | None] | None = None
+    last = 0
     try:
-        # The first one before the status goes out, so that what cannot succeed is an error and not a line.
-        event = await coming
-        await response.prepare(request)
-        while event is not None:
-            await response.write(store.line(event).encode() + b"\n")
+        while True:
             coming = asyncio.ensure_future(_next(events))
+            silent = 0.0
             while not (await asyncio.wait({coming}, timeout=_LOOK))[0]:
                 if request.transport is None or request.transport.is_closing():
                     return response
-            event = await coming
+                silent += _LOOK
+                if silent >= _LIFE_SIGN:
+                    await _write(request, response, "")
+                    silent = 0.0
+            try:
+                # The first one before the status goes out, so that what cannot succeed is an error and not a line.
+                event = await coming
+                line = None if event is None else store.line(event)
+            except Exception as error:
+                if not response.prepared:
+                    raise
+                for one in _failure(error, last):
+                    await _write(request, response, store.line(one))
+                break
+            if event is None or line is None:
+                break
+            await _write(request, response, line)
+            last = event.id
         await response.write_eof()
-    except ConnectionError:
-        # The reader has hung up; who calls this ends the question.
-        pass
+    except (ConnectionError, TimeoutError):
+        # The reader has hung up, or takes nothing any more; who calls this ends the question.
+        if request.transport is not None:
+            request.transport.abort()
     finally:
-        coming.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await coming
+        if coming is not None:
+            coming.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await coming
+        await events.aclose()
     return response
+
+
+async def _write(request: web.Request, response: web.StreamResponse, line: str) -> None:
+    async with asyncio.timeout(_LONGEST_WRITE):
+        if not response.prepared:
+            await response.prepare(request)
+        await response.write(line.encode() + b"\n")
+
+
+def _failure(error: Exception, last: int) -> list[api.AgentEvent]:
+    """The last events of an answer whose status went out before."""
+    if isinstance(error, root.JervisError):
+        why, recoverable = error.message, isinstance(error, root.Operational)
+    else:
+        log.error("an answer ended with an error that was not foreseen", exc_info=error)
+        why, recoverable = "This service has made an error.", False
+    remedy = f"Read on after {last}, or ask again." if recoverable else "Ask again."
+    return [
+        api.AgentEvent(id=last + 1, type="error", message=why, recoverable=recoverable, suggestion=remedy),
+        api.AgentEvent(id=last + 2, type="complete", outcome="failed", reason=why),
+    ]
 
 
 async def _next(events: AsyncIterator[api.AgentEvent]) -> api.AgentEvent | None:

@@ -255,12 +255,16 @@ def room(messages: Sequence[Mapping[str, Any]], num_ctx: int | None) -> int:
     """The most tokens that the answer to `messages` may have: what they leave of the window, within bounds."""
     if num_ctx is None:
         return ANSWER_TOKENS
+    return min(ANSWER_TOKENS, max(num_ctx - taken(messages), _LEAST_TOKENS))
+
+
+def taken(messages: Sequence[Mapping[str, Any]]) -> int:
+    """The most tokens that messages have."""
     said = "".join(str(one.get("content", "")) for one in messages)
     images = sum(len(one.get("images", ())) for one in messages)
     # As `kb.reading.typed` counts what fits: three letters of a Latin script are a token, and one of any other.
     plain = sum(1 for letter in said if letter.isascii())
-    taken = plain // 3 + len(said) - plain + _IMAGE_TOKENS * images
-    return min(ANSWER_TOKENS, max(num_ctx - taken, _LEAST_TOKENS))
+    return plain // 3 + len(said) - plain + _IMAGE_TOKENS * images
 
 
 def _complaint(error: pydantic.ValidationError) -> str:

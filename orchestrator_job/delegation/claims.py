@@ -70,9 +70,7 @@ def misquoted(answer: str, items: Sequence[pack.Item], others: Iterable[str] = (
 
 def unquoted(answer: str, wrong: Iterable[str]) -> str:
     """The answer without the quotation marks around these texts."""
-    for text in wrong:
-        answer = re.sub(rf"[{quotations.OPENING}]({re.escape(text)})[{quotations.CLOSING}]", r"\1", answer)
-    return answer
+    return quotations.unquoted(answer, set(wrong))
 
 
 def _words(text: str) -> set[str]:

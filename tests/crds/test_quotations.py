@@ -1,6 +1,11 @@
 """Quotations and where the evidence has them."""
 
+# ruff: noqa: RUF001 -- quotation marks of many languages are what is tested
+
 from __future__ import annotations
+
+import sys
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -53,28 +58,145 @@ def test_each_quotation_has_the_marks_behind_it() -> None:
 
 
 @pytest.mark.parametrize(
+    "sentence",
+    [
+        "“The pump’s operating voltage is 400 volts in every single case” [1].",
+        "“The operating voltage of the pump’s motor is 400 volts” [1]",
+        "« La tension de l’eau est de 400 volts » [1].",
+        "”Spänningen är alltid 400 volt här” [1].",
+        "‹One two three four› ›one two three four‹",
+        "It’s 'the operating voltage of the pump’s motor' [1].",
+        "It's 'one two three. Four five.' [1]",
+        "‘the pumps’ voltage is always 400 volts’ [1]",
+        '"The rack is 19" wide and made of gold" [1]',
+        "他说“泵的电压是四百伏”[1]。",
+        '"The operating voltage\nof the pump is 400 volts" [1]',
+        '"The operating voltage of the pump is 230 volts [1]. And so on',
+        '"The operating voltage of the pump\n\nNext',
+        "“" + "The operating voltage is 400 volts. " * 200 + "” [1]",
+        '"...the operating voltage is 400 volts" [1]',
+        '("abc and "the operating voltage is 400 volts" [1]',
+    ],
+)
+def test_an_invented_quotation_is_found_whatever_its_marks(sentence: str) -> None:
+    found = quotations.find(sentence)
+    assert found
+    assert {quotations.judge(one, EVIDENCE).verdict for one in found} <= {Verdict.ABSENT, Verdict.STITCHED}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "evidence"),
+    [
+        ('The rack is 19" wide, has four doors and "the operating voltage of the pump is 230 volts" [1]. ', ""),
+        ("The pumps' filter, '90s style, says “the operating voltage of the pump is 230 volts” [1]. ", ""),
+        ('It says "the operating\nvoltage of the pump is 230 volts" [1]. ', ""),
+        ("“the cafe\u0301's water is not for drinking” [1]. ", "The caf\u00e9’s water is not for drinking."),
+        ("„Der Schrank ist z. B. 19 Zoll breit“ (str. 3) [1]. ", "Der Schrank ist z. B. 19 Zoll breit."),
+        ("他说“泵的电压是四百伏。”[1]。", "泵的电压是四百伏。"),
+        ("“the pump says ‘stop it at once’ in red” 【1†L3】. ", "The pump says 'stop it at once' in red"),
+        ('"See also [12] the annex of it all" [1]. ', "See also [12] the annex of it all"),
+    ],
+)
+def test_a_quotation_that_is_there_is_supported_and_keeps_its_mark(sentence: str, evidence: str) -> None:
+    known = EVIDENCE | {1: EVIDENCE[1] | {quotations.plain(evidence)}}
+    [first, *_] = quotations.parts(sentence + "Next one. ")
+    assert first.text == sentence
+    [one] = first.quotations()
+    assert (one.marks, first.marks()) == ((1,), (1,))
+    assert quotations.judge(one, known).verdict is Verdict.SUPPORTED
+
+
+def test_marks_inside_a_quotation_stay_as_they_are_and_others_go() -> None:
+    [part] = quotations.parts('"See also [12] the annex of it all" [1, 13][14] 【1】.')
+    assert part.marks() == (1, 13, 14)
+    assert part.without({12, 13, 14}) == '"See also [12] the annex of it all" [1] 【1】.'
+
+
+def test_quotation_marks_are_taken_away_with_those_inside() -> None:
+    text = 'He says “one two ‘three four five six’ seven”, and "eight nine ten eleven" it’s.'
+    outer = "one two ‘three four five six’ seven"
+    assert quotations.unquoted(text, {outer}) == (
+        'He says one two three four five six seven, and "eight nine ten eleven" it’s.'
+    )
+
+
+@pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("One. Two. Thr", ["One. ", "Two. "]),
-        ("One [1]. Two [2]", ["One [1]. "]),
-        ("One. [1] Two. [2", ["One. [1] "]),
-        ('He said "One. Two." [1]. Three', ['He said "One. Two." [1]. ']),
-        ("A line\nand more", ["A line\n"]),
-        ('"open. And\nnext. ', ['"open. And\n']),
-        ("Er sagt „Eins. Zwei.“ Drei", ["Er sagt „Eins. Zwei.“ "]),
-        ("v1.2 is out", []),
-        ("One.\n", ["One.", "\n"]),
-        ('"' + "word. " * 1000, ['"' + "word. " * 667, "word. ", "word. "]),
+        ("One. Two. Thr", ["One. ", "Two. ", "Thr"]),
+        ("One [1]. Two [2]", ["One [1]. ", "Two [2]"]),
+        ("One. [1] Two. [2", ["One. [1] ", "Two. ", "[2"]),
+        ('He said "One. Two." [1]. Three', ['He said "One. Two." [1]. ', "Three"]),
+        ("A line\nand more", ["A line\n", "and more"]),
+        ('"open. And\nnext. ', ['"open. And\nnext. ']),
+        ('"open. And\n\nnext. ', ['"open. And\n', "\n", "next. "]),
+        ("'open. And\nnext. ", ["'open. And\n", "next. "]),
+        ("Er sagt „Eins. Zwei.“ Drei", ["Er sagt „Eins. Zwei.“ ", "Drei"]),
+        ("v1.2 is out", ["v1.2 is out"]),
+        ("One.\nTwo", ["One.\n", "Two"]),
+        ("一。二！三", ["一。", "二！", "三"]),
+        ("See z. B. This, e.g. that. It has 230 V. Next", ["See z. B. This, e.g. that. ", "It has 230 V. ", "Next"]),
+        ('"' + "Word. " * 1000, ['"' + "Word. " * 666 + "Wor", "d. Word. "] + ["Word. "] * 332),
     ],
 )
 def test_parts_that_stand_or_fall_together(text: str, parts: list[str]) -> None:
-    assert [text[start:end] for start, end in quotations.sentences(text)][:3] == parts
+    assert [one.text for one in quotations.parts(text)] == parts
 
 
-@given(st.text(st.sampled_from('ab ."„“”«»[]12\n'), max_size=200))
-def test_parts_are_a_beginning_of_the_text_without_gaps(text: str) -> None:
-    found = list(quotations.sentences(text))
-    assert "".join(text[start:end] for start, end in found) == text[: found[-1][1] if found else 0]
-    for start, end in found:
-        for one in quotations.find(text[start:end]):
+SIGNS = st.sampled_from(
+    [*"ab1 .!。？电\"'’‘“”„«»‹›「」『』[]【】12,†\n(\u0301", "z. B. ", "[1]", ' 19" ', "one two three four", "s’ "]
+)
+TEXTS = st.lists(SIGNS, max_size=60)
+
+
+@given(TEXTS)
+def test_parts_are_the_text_and_do_not_depend_on_its_pieces(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    whole = quotations.parts(text)
+    assert "".join(one.text for one in whole) == text
+    for cut in (pieces, list(text)):
+        scanner = quotations.Scanner()
+        assert [part for piece in cut for part in scanner.feed(piece)] + list(scanner.end()) == whole
+    for part in whole:
+        ends = [0, *(edge for span in part.spans for edge in (span.start, span.end)), len(part.text)]
+        assert ends == sorted(ends)
+        for one in part.quotations():
             quotations.judge(one, EVIDENCE)
+        assert part.without(()) == part.text
+    assert all(one in text for one in quotations.quoted(text))
+    quotations.unquoted(text)
+
+
+INVENTED = st.lists(
+    st.sampled_from(["it’s", "l’eau", "x’s", "(a)", "b, c", "d.", "E", "12", "f!", "don't"]), max_size=8
+)
+
+
+@given(INVENTED, st.sampled_from(["“”", '""', "„“", "«»", "»«", "‘’", "‹›", "「」", "””", "''"]), TEXTS)
+def test_no_words_between_marks_hide_an_invention(words: list[str], marks: str, before: list[str]) -> None:
+    """At the beginning of a paragraph, whatever was before it."""
+    text = " ".join(["Invented words stand here", *words, "end"])
+    found = quotations.find(f"{''.join(before)}\n\n{marks[0]}{text}{marks[1]} [1].\n")
+    assert any(one.text.startswith("Invented words stand here") for one in found)
+    assert quotations.judge(found[-1], EVIDENCE).verdict is Verdict.ABSENT
+
+
+@pytest.mark.parametrize("unit", [".", "“", "[1", ".[1 ", "’ s", "“a” ", '1" ', "' "], ids=repr)
+def test_each_character_is_read_in_a_bounded_number_of_lines(unit: str) -> None:
+    text, count = (unit * 100_000)[:100_000], 0
+
+    def line(frame: Any, event: str, _: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return line if frame.f_code.co_filename == quotations.__file__ else None
+
+    former = sys.gettrace()
+    sys.settrace(line)
+    try:
+        scanner = quotations.Scanner()
+        for at in range(0, len(text), 5):
+            list(scanner.feed(text[at : at + 5]))
+        list(scanner.end())
+    finally:
+        sys.settrace(former)
+    assert count < 80 * len(text)

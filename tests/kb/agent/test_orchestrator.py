@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kb import api, metrics
-from kb.agent import environment, orchestrator, retrieving, tree
+from kb.agent import answering, environment, orchestrator, retrieving, tree, voice
+from kb.reading import answers
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -293,6 +294,35 @@ async def test_hard_rules_take_tools_and_sources_away_and_decide_what_is_said(
     assert fake.count(tag=rig.ANSWER) == 3
 
 
+async def test_what_must_not_be_said_is_in_no_event(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    saying = [rule("enforce: never-say code name Zephyr")]
+    lie = 'They call it "the code name Zephyr of the pump". See the manual [1].'
+    searched = rig.decided("fast_vector_search", "The Code  name Zephyr?", query="code name zephyr operating voltage")
+    fake.set_script({rig.DECIDE: [searched, WRITE], rig.ANSWER: [lie]})
+    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?", rules=saying))
+    assert (rig.text(found), found[-1].outcome) == ("See the manual [1].", "answered")
+    assert [(one.verdict, one.content) for one in found if one.verdict] == [("Absent", None)]
+    assert "zephyr" not in str([one.model_dump() for one in found]).casefold()
+    assert found[0].reasoning == "A hard rule keeps this text back."
+
+    fake.forget()
+    cannot = rig.decided("text_response", "Cannot complete: the code name Zephyr is unknown") | {"impossible": True}
+    fake.set_script({rig.DECIDE: [cannot]})
+    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?", rules=saying))
+    assert (found[-1].outcome, "Zephyr" in str([one.model_dump() for one in found])) == ("impossible", False)
+
+    fake.forget()
+    fake.set_script(
+        {rig.DECIDE: [SEARCH, WRITE], rig.SUMMARY: ["The code name Zephyr has 230 volts [1]."], rig.ANSWER: [SAID]}
+    )
+    made = rig.agent(rig.tools(kb, router, threshold=10), router, meters)
+    found = await rig.events(made, rig.asked("voltage?", rules=saying))
+    assert [one.objects for one in found if one.payload_type == "summary"] == [[]]
+    assert (found[-1].outcome, "Zephyr" in str([one.model_dump() for one in found])) == ("answered", False)
+
+
 async def test_an_answer_without_an_end_ends(
     kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:
@@ -301,8 +331,7 @@ async def test_an_answer_without_an_end_ends(
     assert found[-1].outcome == "answered"
     assert "is cut here" in str([one.message for one in found if one.type == "status"])
     assert len(rig.text(found)) <= 100_000
-    [asked] = fake.requests(tag=rig.ANSWER)
-    assert asked["outcome"] in ("finished", "cancelled")
+    assert len(rig.text(found)) > 20_000
 
 
 async def test_a_store_that_is_away_costs_its_tool_alone(
@@ -332,6 +361,25 @@ async def test_a_busy_model_is_waited_for_and_one_that_stays_away_is_said(
     assert found[-1].outcome == "failed"
 
 
+async def test_what_is_away_is_a_failure_and_not_impossible(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    busy = {"fault": {"status": {"code": 503, "retryAfter": 1}}}
+    fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: [busy] * 3})
+    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?"))
+    assert (fake.count(tag=rig.ANSWER), rig.text(found), found[-1].outcome) == (3, "", "failed")
+
+    fake.forget()
+    assert isinstance(kb.vectors, memory.Vectors)
+    kb.vectors.switch.away = True
+    only = [one for one in rig.tools(kb, router) if one.name != "graph_explore"]
+    fake.set_script({rig.DECIDE: [SEARCH]})
+    found = await rig.events(rig.agent(only, router, meters), rig.asked("voltage?"))
+    assert [one.type for one in found[-3:]] == ["error", "error", "complete"]
+    assert (found[-2].recoverable, found[-1].outcome) == (True, "failed")
+    assert "weaviate is away" in (found[-1].reason or "")
+
+
 async def test_a_large_environment_is_summarized_by_itself(
     kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:
@@ -351,3 +399,34 @@ async def test_a_large_environment_is_summarized_by_itself(
     # What was found before the summary is still what quotations are compared with.
     assert (found[-1].outcome, len(found[-1].citations or [])) == ("answered", 1)
     assert "230 volts [1]" in str(fake.requests(tag=rig.ANSWER)[0]["body"])
+
+
+async def test_a_prompt_fits_its_window(
+    router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    window = 8192
+    small = voice.Voice(router, rig.MODEL, rig.no_pause, num_ctx=window)
+    model_tools: list[tree.Tool] = [
+        Visual(),
+        answering.TextResponseTool(small),
+        answering.SummarizeTool(small, threshold=60_000),
+    ]
+    made = orchestrator.AgentOrchestrator(model_tools, small, meters, lambda: 0.0)
+    data = rig.asked("\u0436" * 1000 + "?", rules=[rule("Be kind. " * 300)])
+    pages = [{"key": f"k{number}", "sourceUrn": FENCED, "text": f"{number} \u0436" * 3000} for number in range(9)]
+    data.environment.add("t", environment.Result(pages))
+    summary = {"enough": False} | rig.decided("summarize", max_summary_tokens=5000)
+    fake.set_script({rig.DECIDE: [summary, WRITE], rig.SUMMARY: ["Said [1]."] * 40, rig.ANSWER: ["It is said [1]."]})
+    found = await rig.events(made, data)
+    assert found[-1].outcome == "answered"
+    asked = [one["body"]["messages"] for tag in (rig.DECIDE, rig.SUMMARY, rig.ANSWER) for one in fake.requests(tag=tag)]
+    assert len(asked) > 5
+    assert max(answers.taken(one) for one in asked) <= window - 2000
+    assert answers.taken(asked[0]) > window // 2
+
+    full = rig.asked("?", rules=[rule("x" * 15_999)])
+    full.environment.add("t", environment.Result(pages))
+    narrow = voice.Voice(router, rig.MODEL, rig.no_pause, num_ctx=4096)
+    made = orchestrator.AgentOrchestrator(model_tools, narrow, meters, lambda: 0.0)
+    found = await rig.events(made, full)
+    assert (found[-1].outcome, "no room for evidence" in (found[-1].reason or "")) == ("failed", True)

@@ -58,6 +58,9 @@ def test_marks() -> None:
         ("Er sagt „The release of the router is on 6 March 2026“.", []),
         ('He says "the release of the router is next week" [1].', ["the release of the router is next week"]),
         ('It is called "the router".', []),
+        ("He says “the router’s release is next week” [1].", ["the router’s release is next week"]),  # noqa: RUF001
+        ("He says 'the release is next week' [1].", ["the release is next week"]),
+        ('The rack is 19" wide, and "the release of the router is on 6 March" [1].', []),
         ("No quotation at all.", []),
     ],
 )

@@ -1,0 +1,251 @@
+"""Streams that are read again: silence, errors, readers that leave, and outages of MongoDB."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
+
+import httpx
+import pymongo
+import pytest
+
+from kb import api, client, errors, metrics, mongo
+from kb.agent import store
+from kb.erasure import closed
+from kb.http import agentic
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import scopes, waiting, world
+from tests.kb.agent import rig
+from tests.kb.agent.test_http import Site, asked, complete, count, kb, over, served, site
+from tests.kb.agent.test_orchestrator import SAID, SEARCH, WRITE
+
+__all__ = ["kb", "served", "site"]
+pytestmark = pytest.mark.services
+
+
+async def test_a_reader_that_came_back_and_left_again_does_not_keep_the_question(
+    site: Site, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
+    async with served[0].agent.ask(asked(resume_seconds=1)) as events:
+        stream = (await anext(events)).stream or ""
+        await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
+
+    async def waits() -> None:
+        # Nothing comes after the first event.
+        async with served[0].agent.resume(scopes.SHOP, stream, after=1) as again:
+            await anext(again)
+
+    back = asyncio.create_task(waits())
+    await waiting.until(lambda: _true(site.questions.readers == 1))
+    back.cancel()
+    await asyncio.wait({back})
+    await waiting.until(lambda: _true(site.questions.readers == 0))
+    await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
+
+
+async def _true(value: bool) -> bool:
+    return value
+
+
+async def test_only_so_many_readers_come_back(
+    kb: world.ObservedState, router: router_client.Client, database: mongo.Database, meters: metrics.Metrics
+) -> None:
+    one = Site(kb, router, database, meters, at_once=1)
+    await one.streams.open("d" * 32, scopes.SHOP)
+    async with over(one) as (kb_client, _):
+        waiting_ = [asyncio.create_task(_resumed(kb_client, "d" * 32)) for _ in range(2)]
+        await waiting.until(lambda: _true(one.questions.readers == 2))
+        with pytest.raises(client.Unavailable):
+            await _resumed(kb_client, "d" * 32)
+        for task in waiting_:
+            task.cancel()
+        await asyncio.wait(waiting_)
+        await waiting.until(lambda: _true(one.questions.readers == 0))
+
+
+async def _resumed(kb_client: client.Client, stream: str, after: int = 0) -> list[api.AgentEvent]:
+    async with kb_client.agent.resume(scopes.SHOP, stream, after=after) as events:
+        return [one async for one in events]
+
+
+async def test_a_silent_stream_has_blank_lines_that_readers_skip(
+    site: Site, served: tuple[client.Client, httpx.AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agentic, "_LIFE_SIGN", 0.25)
+    recorder = await site.streams.open("e" * 32, scopes.SHOP)
+    params = {"clientId": "acme", "projectId": "shop"}
+    async with served[1].stream("GET", f"/api/v1/agentic_search/{'e' * 32}", params=params) as raw:
+        lines = raw.aiter_lines()
+        assert [await anext(lines), await anext(lines)] == ["", ""]
+        reader = asyncio.create_task(_resumed(served[0], "e" * 32))
+        await waiting.until(lambda: _true(site.questions.readers == 2))
+        await recorder.write([api.AgentEvent(id=1, type="complete", outcome="failed", reason="r")], done=True)
+        assert [one.id for one in await reader] == [1]
+
+
+async def test_an_error_after_the_first_line_is_a_line(
+    site: Site, database: mongo.Database, served: tuple[client.Client, httpx.AsyncClient]
+) -> None:
+    recorder = await site.streams.open("f" * 32, scopes.SHOP)
+    await recorder.write([api.AgentEvent(id=1, type="status", message="m")], done=False)
+    async with served[0].agent.resume(scopes.SHOP, "f" * 32) as events:
+        assert (await anext(events)).id == 1
+        await database[store.STREAMS].delete_one({"_id": "f" * 32})
+        late = [one async for one in events]
+    assert [(one.id, one.type) for one in late] == [(2, "error"), (3, "complete")]
+    assert (late[1].outcome, late[1].reason) == ("failed", "there is no such stream in this scope")
+
+
+async def test_half_a_character_of_the_model_is_replaced() -> None:
+    def wire(request: httpx.Request) -> httpx.Response:
+        first = {"message": {"role": "assistant", "content": "It is \ud83d here."}, "done": False}
+        last = {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"}
+        return httpx.Response(200, text="".join(json.dumps(one) + "\n" for one in (first, last)))
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(wire)) as http:
+        voice = rig.voiced(router_client.Client("http://model.example.com", http))
+        said = await voice.said([{"role": "user", "content": "?"}], rig.asked("?"))
+    assert said == "It is \ufffd here."
+    store.line(api.AgentEvent(type="token", content=said))
+
+
+async def test_a_reader_that_takes_nothing_has_hung_up(
+    site: Site, served: tuple[client.Client, httpx.AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agentic, "_LONGEST_WRITE", 0.2)
+    monkeypatch.setattr(store, "MOST_BYTES", 64 << 20)
+    recorder = await site.streams.open("9" * 32, scopes.SHOP)
+    for number in range(1, 17):
+        assert await recorder.write([api.AgentEvent(id=number, type="token", content="x" * (1 << 20))], done=False)
+    with socket.socket() as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        await asyncio.to_thread(reader.connect, ("127.0.0.1", served[1].base_url.port))
+        where = f"/api/v1/agentic_search/{'9' * 32}?clientId=acme&projectId=shop"
+        reader.sendall(f"GET {where} HTTP/1.1\r\nHost: kb\r\n\r\n".encode())
+        await waiting.until(lambda: _true(site.questions.readers == 1))
+        await waiting.until(lambda: _true(site.questions.readers == 0))
+
+
+class Relay:
+    """A way to the MongoDB of the tests that can be shut."""
+
+    def __init__(self) -> None:
+        self.shut = False
+        self._writers: list[asyncio.StreamWriter] = []
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[mongo.Database]:
+        server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        name = f"test_kb_{uuid.uuid4().hex[:12]}"
+        database = mongo.Database(f"mongodb://127.0.0.1:{port}/?directConnection=true", name, patience=0.5)
+        try:
+            yield database
+        finally:
+            await database.close()
+            self.cut()
+            server.close()
+            with pymongo.MongoClient[dict[str, object]](os.environ["JERVIS_TEST_MONGODB_URI"]) as real:
+                real.drop_database(name)
+
+    def cut(self) -> None:
+        for one in self._writers:
+            one.transport.abort()
+        self._writers.clear()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        if self.shut:
+            writer.transport.abort()
+            return
+        where = urlsplit(os.environ["JERVIS_TEST_MONGODB_URI"])
+        far_reader, far_writer = await asyncio.open_connection(where.hostname, where.port)
+        self._writers.append(far_writer)
+        await asyncio.gather(_copied(reader, far_writer), _copied(far_reader, writer))
+
+
+async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.transport.abort()
+
+
+async def test_an_outage_of_mongodb_loses_no_event_of_a_stream(
+    kb: world.ObservedState, router: router_client.Client, meters: metrics.Metrics, fake: process.Fake
+) -> None:
+    fake.set_script({rig.DECIDE: [SEARCH, {"fault": {"stall": {"gate": "outage"}}}], rig.ANSWER: [SAID]})
+    relay = Relay()
+    async with relay.opened() as database, over(Site(kb, router, database, meters)) as (kb_client, _):
+        async with kb_client.agent.ask(asked(resume_seconds=60)) as events:
+            found = [await anext(events) for _ in range(3)]
+            relay.shut = True
+            relay.cut()
+            found.append(await anext(events))
+            # The recorder has met the outage when it has tried to write the fourth.
+            await asyncio.sleep(1.5)
+            relay.shut = False
+            fake.set_script({rig.DECIDE: [WRITE], rig.ANSWER: [SAID]})
+            fake.open_gate("outage")
+            found += [one async for one in events]
+        stream = found[0].stream or ""
+        await waiting.until(lambda: complete(database))
+        assert await _resumed(kb_client, stream) == found
+
+
+async def test_a_write_that_is_repeated_counts_once(site: Site) -> None:
+    recorder = await site.streams.open("8" * 32, scopes.SHOP)
+    two = [api.AgentEvent(id=number, type="token", content="x") for number in (1, 2)]
+    assert await recorder.write(two[:1], done=False)
+    assert await recorder.write(two, done=True)
+    page = await site.streams.read(scopes.SHOP, "8" * 32, 0)
+    assert ([one.id for one in page.events], page.done) == ([1, 2], True)
+
+
+async def test_indexes_are_made_once_mongodb_is_back() -> None:
+    relay = Relay()
+    relay.shut = True
+    async with relay.opened() as database:
+        streams = store.Streams(database, clocks.Clock(), closed.Closed(), life=timedelta(minutes=1))
+        with pytest.raises(errors.Away):
+            await streams.open("7" * 32, scopes.SHOP)
+        relay.shut = False
+        await streams.open("7" * 32, scopes.SHOP)
+        keys = [one["key"] async for one in database[store.EVENTS].list_indexes()]
+    assert {"of": 1, "number": 1} in [dict(one) for one in keys]
+
+
+async def test_events_are_bounded_and_what_is_gone_is_said(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MOST_BYTES", 300)
+    recorder = await site.streams.open("a" * 32, scopes.SHOP)
+    for number in range(1, 11):
+        event = api.AgentEvent(id=number, type="token", content="x" * 60)
+        assert await recorder.write([event], done=number == 10)
+    with pytest.raises(errors.Conflict, match="before 8 are not kept"):
+        await site.streams.read(scopes.SHOP, "a" * 32, 0)
+    page = await site.streams.read(scopes.SHOP, "a" * 32, 7)
+    assert ([one.id for one in page.events], page.done) == ([8, 9, 10], True)
+
+
+async def test_a_process_that_ended_is_said_to_who_comes_back(
+    site: Site, database: mongo.Database, served: tuple[client.Client, httpx.AsyncClient]
+) -> None:
+    recorder = await site.streams.open("b" * 32, scopes.SHOP)
+    await recorder.write([api.AgentEvent(id=1, type="status", message="m")], done=False)
+    old = datetime.now(UTC) - 2 * store.SILENT
+    await database[store.STREAMS].update_one({"_id": "b" * 32}, {"$set": {"aliveAt": old}})
+    async with served[0].agent.resume(scopes.SHOP, "b" * 32) as events:
+        found = [one async for one in events]
+    assert [(one.id, one.type) for one in found] == [(1, "status"), (2, "error"), (3, "complete")]
+    assert found[-1].outcome == "failed"
