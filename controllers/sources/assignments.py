@@ -156,12 +156,22 @@ class Assignments:
         said["wishes"] = wishes = wished(conn) or None
         now = {"wanted": True, "pollAt": _EPOCH}
         with trouble("keep a Connection"):
-            first = {"$setOnInsert": {**said, **now, "fence": 0, "ended": 0, "revision": 0, "born": self._ids()}}
-            await self._rows.update_one({"_id": meta.uid}, first, upsert=True)
+            if await self._rows.find_one({"_id": meta.uid}, {"_id": 1}) is None:
+                # Items of it may still be there: what they were found under has to stay older than what comes.
+                fence = await self._latest(meta.uid)
+                begun = {"fence": fence, "ended": fence, "revision": 0, "born": self._ids()}
+                await self._rows.update_one({"_id": meta.uid}, {"$setOnInsert": {**said, **now, **begun}}, upsert=True)
             differs = [{"generation": {"$ne": meta.generation}}, {"wanted": False}, {"wishes": {"$ne": wishes}}]
             differs += [{"release": None}] if self._release else []
             changed = {"_id": meta.uid, "$or": differs, **self._ours}
             await self._rows.update_one(changed, {"$set": {**said, **now}, "$unset": {"absent": ""}})
+
+    async def _latest(self, uid: str) -> int:
+        """The greatest number of a claim that its items name; 0: none."""
+        names = ("seen", "leftBy", "supersededBy", "removing")
+        latest = {"$group": {"_id": None, **{name: {"$max": f"${name}"} for name in names}}}
+        rows = [row async for row in self._items.aggregate([{"$match": {"connection": uid}}, latest])]
+        return max((int(row[name] or 0) for row in rows for name in names), default=0)
 
     async def holder(self, uid: str, now: datetime) -> str:
         """The other release that has it; "": ours, which takes over what no release serves. Raises `Unavailable`."""
@@ -338,6 +348,16 @@ class Assignments:
     async def renew(self, claim: Claim, now: datetime) -> None:
         """Keep it for another while. Raises `Lost`, `Unavailable`."""
         await self._write(claim, {"until": now + self._lasts})
+
+    async def overtake(self, claim: Claim) -> None:
+        """Where its items name a later claim although there is none, because an older copy of MongoDB was restored, the
+        next claim is later than all that they name. Raises `Lost` then, `Unavailable`."""
+        with trouble("look for a later claim"):
+            latest = await self._latest(claim.uid)
+            if latest <= claim.fence:
+                return
+            await self._rows.update_one({"_id": claim.uid, "fence": claim.fence}, {"$set": {"fence": latest}})
+        raise Lost(f"items of Connection {claim.namespace}/{claim.name} were found under a later claim")
 
     async def advance(self, claim: Claim, cursor: Mapping[str, Any], now: datetime) -> None:
         """What stands before the cursor is stored. Raises `Lost`, `Unavailable`."""

@@ -206,8 +206,8 @@ class Items:
         """Keep a new item of `owner`; one that is there already stays as it is, unless others may read it now. One that
         comes back while its task or document still leaves becomes new after that. Raises `Unavailable`.
 
-        What a process found that has lost its claim meanwhile is left out where its successor has found the thing: it
-        is older, and the cursor that knows it is not stored either."""
+        Raises `assignments.Lost` where a later claim has found the thing: what is older is left out, and the cursor that
+        knows it is not stored either."""
         self.counted.written(uid)
         row = _row(uid, owner, one, content, now, fence)
         item_id = key(uid, one.source_id, one.version)
@@ -222,7 +222,7 @@ class Items:
                 older = {"$set": {"superseded": True}, "$max": {"supersededBy": fence}, "$unset": {"returned": ""}}
                 await self._rows.update_many({**others, **_outrun("seen", fence)}, older)
                 if await self._rows.find_one(newer, {"_id": 1}) is not None:
-                    return
+                    raise assignments.Lost(f"item {one.source_id} was found under a later claim")
                 # Of two versions the later one becomes the later task, whatever the clocks of two processes say.
                 last = await self._rows.find_one(others, {"found": 1}, sort=[("found", DESCENDING)])
                 if last is not None:
@@ -231,7 +231,7 @@ class Items:
             if one.editable and done.upserted_id and await self._rows.find_one(newer, {"_id": 1}) is not None:
                 # It stood still before this write until its successor had stored its own.
                 await self._rows.delete_one({"_id": item_id, "state": NEW, "seen": fence})
-                return
+                raise assignments.Lost(f"item {one.source_id} was found under a later claim")
             if done.upserted_id is None:
                 again = {"_id": item_id, "state": GONE, "$or": [{"returned": None}, _others(one, "returned.access")]}
                 again |= _outrun("leftBy", fence)

@@ -171,6 +171,8 @@ class Poller:
         except assignments.Lost as error:
             log.info("claim lost", reason=error.message)
             await self._forget(claim)
+            with suppress(errors.Operational):
+                await self._assigned.overtake(claim)
             return
         except errors.Operational as error:
             # Nothing could be written: this process still has the claim, and takes it again after a rest.

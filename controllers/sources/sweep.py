@@ -130,6 +130,7 @@ class Sweeper:
             await self._fetch(source, list(dict.fromkeys(places)), store)
         # The claim is still ours: a successor has compared nothing yet.
         await self._assigned.renew(claim, self._wall())
+        await self._assigned.overtake(claim)
         return await self._compared(claim)
 
     async def _compared(self, claim: assignments.Claim) -> Sweep:

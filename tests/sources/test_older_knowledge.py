@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,9 +15,9 @@ import pytest
 
 from bench.connectors import forges
 from bench.connectors.database import Database
-from controllers.sources import counting, gone, items, mongo, port
+from controllers.sources import assignments, counting, gone, items, mongo, port
 from controllers.sources.assignments import ITEMS
-from crds import access, pendingtask, scope
+from crds import access, connection, pendingtask, scope
 from tests.sources import test_atlassian_histories as histories
 from tests.sources import test_forges
 from tests.sources.forge import REPOSITORY, Forge
@@ -160,7 +161,8 @@ class Stood:
         if stood:
             await successor()
         self._halting.thawed.set()
-        await work
+        with contextlib.suppress(assignments.Lost):
+            await work
         return stood
 
     async def current(self) -> list[str]:
@@ -250,6 +252,79 @@ async def test_a_process_that_stood_still_makes_no_task_of_what_left_or_has_one(
     states = {row["title"]: row["state"] async for row in database[ITEMS].find({})}
     assert states == {"a": "Gone", "b": "Indexed", "c": "New", "d": "Indexing"}
     assert await stored.indexing(named[3:]) == {items.key("uid", "d", "d")}, "after a kill it is repeated"
+
+
+# A number of a claim that is older than those of the items
+
+
+def connected() -> connection.Connection:
+    meta = {"name": "site", "namespace": "here", "uid": "uid", "generation": 1}
+    spec = {"type": "Jira", "clientId": "acme", "url": "https://jira.example"}
+    return connection.Connection.model_validate({"metadata": meta, "spec": spec})
+
+
+@pytest.mark.parametrize("name", ["seen", "leftBy", "supersededBy", "removing"])
+async def test_a_connection_that_begins_anew_is_later_than_its_items(database: Any, name: str) -> None:
+    """MongoDB has lost its row, or it expired and is wanted again before its items are deleted."""
+    stored, assigned = items.Items(database), assignments.Assignments(database)
+    await stored.add("uid", OWNER, item("a"), {"content": "a"}, NOW, 1)
+    await database[ITEMS].update_one({}, {"$set": {name: 5000}})
+    await database[ITEMS].insert_one({"_id": "other", "connection": "other", "seen": 9000})
+    await assigned.want(connected())
+    claim = await assigned.claim("process", NOW)
+    assert claim is not None
+    assert claim.fence == 5001
+    assert not claim.taken
+    await stored.add("uid", OWNER, item("b"), {"content": "b"}, NOW, claim.fence)
+    assert [row["title"] async for row in database[ITEMS].find({"superseded": None, "connection": "uid"})] == ["b"]
+
+
+async def test_a_claim_that_is_older_than_its_items_keeps_no_cursor_and_is_followed_by_a_later_one(
+    database: Any,
+) -> None:
+    """An older copy of the Connections was restored."""
+    stored, assigned = items.Items(database), assignments.Assignments(database)
+    await assigned.want(connected())
+    older = await assigned.claim("process", NOW)
+    assert older is not None
+    await assigned.overtake(older)
+    await stored.add("uid", OWNER, item("a"), {"content": "a"}, NOW, 5000)
+    with pytest.raises(assignments.Lost):
+        await stored.add("uid", OWNER, item("b"), {"content": "b"}, NOW, older.fence)
+    with pytest.raises(assignments.Lost):
+        await assigned.overtake(older)
+    with pytest.raises(assignments.Lost):
+        await assigned.advance(older, {"at": 1}, NOW)
+    claim = await assigned.claim("process", NOW)
+    assert claim is not None
+    assert (claim.fence, claim.cursor, claim.taken) == (5001, {}, True)
+    await assigned.overtake(claim)
+    await stored.add("uid", OWNER, item("b"), {"content": "b"}, NOW, claim.fence)
+    assert [row["title"] async for row in database[ITEMS].find({"superseded": None})] == ["b"]
+    with pytest.raises(assignments.Lost):
+        await assigned.overtake(older)
+    assert (await database[assignments.CONNECTIONS].find_one({}))["fence"] == 5001, "it is the other process's"
+
+
+async def test_a_round_whose_items_name_a_later_claim_is_repeated_under_a_later_one() -> None:
+    async with histories.rig("Jira", 1, True, every=3600) as one:
+        server, world = one.site.server, one.world
+        server.late = timedelta(0)
+        issue, *_ = [server.put() for _ in range(8)]
+        await one.swept()
+        rows = one.database[ITEMS]
+        await rows.update_many({}, {"$set": {"seen": 5000}})
+        server.touch(issue, summary="Edited")
+        running = asyncio.create_task(one.polls.run())
+        one.site.server.now += timedelta(minutes=5)
+        for _ in range(500):
+            if await rows.count_documents({"title": {"$regex": "Edited"}, "state": "Indexed"}):
+                break
+            await asyncio.sleep(0.02)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        world.work()
+        assert world.state() == one.site.live()
 
 
 # A count after a kill
