@@ -196,7 +196,6 @@ class Items:
                 )
             new = done.upserted_ids or {}
             rest += [pair for at, pair in enumerate(plain) if at not in new]
-            await self._tell(uid, [one for at, (one, _) in enumerate(plain) if at in new], fence)
         for one, content in rest:
             await self.add(uid, owner, one, content, now, fence)
 
@@ -234,7 +233,7 @@ class Items:
                 raise assignments.Lost(f"item {one.source_id} was found under a later claim")
             if done.upserted_id is None:
                 again = {"_id": item_id, "state": GONE, "$or": [{"returned": None}, _others(one, "returned.access")]}
-                again |= _outrun("leftBy", fence)
+                again |= _outrun("leftBy", fence) | _outrun("supersededBy", fence) | _outrun("seen", fence)
                 await self._rows.update_one(again, {"$set": {"returned": row}, "$unset": {"superseded": ""}})
                 if one.recurs:
                     self.counted.written(uid, None)
@@ -265,14 +264,17 @@ class Items:
         return bool(done.matched_count)
 
     async def _tell(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
-        """Note at all of their versions who may read them, as far as no later claim has found these."""
+        """Note at all other versions of them who may read them, as far as no later claim has found these. Their own
+        row says for whom its content was stored; of two things with one name each has its readers."""
         by_readers: dict[str, list[port.Item]] = {}
         for one in some:
-            by_readers.setdefault(mark(one.access), []).append(one)
+            if one.editable:
+                by_readers.setdefault(mark(one.access), []).append(one)
         for told, alike in by_readers.items():
+            own = {"$nin": [key(uid, one.source_id, one.version) for one in alike]}
             names = {"$in": [one.source_id for one in alike]}
-            versions = {"connection": uid, "sourceId": names, "type": {"$exists": True}, **_others(alike[0])}
-            versions |= _outrun("seen", fence)
+            versions = {"connection": uid, "sourceId": names, "_id": own, "type": {"$exists": True}}
+            versions |= _others(alike[0]) | _outrun("seen", fence)
             with trouble("note who may read items"):
                 await self._rows.update_many(versions, {"$set": {"access": told}})
 

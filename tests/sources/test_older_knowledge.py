@@ -165,6 +165,16 @@ class Stood:
             await work
         return stood
 
+    async def leaves(self) -> None:
+        """All that is known left its source under claim 1; its tasks are settled."""
+        await self.rows.update_many({}, {"$set": {"state": "Gone", "settled": True, "task": "task", "leftBy": 1}})
+
+    async def dropped(self, fence: int) -> None:
+        """The documents of what left are forgotten under this claim."""
+        for one in await self.left.settled("uid", 10, NOW):
+            assert await self.left.take(one.item_id, fence)
+            await self.left.drop(one.item_id, fence)
+
     async def current(self) -> list[str]:
         """The versions that are there and were not followed by another one."""
         wanted = {"superseded": None, "state": {"$ne": "Gone"}}
@@ -233,6 +243,64 @@ async def test_what_left_its_source_is_not_brought_back_by_a_process_that_stood_
         assert [row.get("returned") async for row in one.rows.find({})] == [None]
     await one.left.compare("uid", 4, NOW)
     assert [row.get("returned") async for row in one.rows.find({})] == [None]
+
+
+@pytest.mark.parametrize("write", range(1, 11))
+@pytest.mark.parametrize(("version", "readers"), [("b", ANN), ("a", BOB)], ids=["another version", "other readers"])
+async def test_what_came_back_is_as_the_successor_found_it(
+    database: Any, write: int, version: str, readers: access.Access
+) -> None:
+    one = Stood(database, write)
+    await one.known(item("a", ANN))
+    await one.leaves()
+    made = list[str]()
+
+    async def successor() -> None:
+        await one.find(one.stored, item(version, readers), 3, 11)
+        made.extend(await one.indexed())
+
+    assert await one.outrun(item("a", ANN), successor) == (write <= 9)
+    if write > 9:
+        return
+    await one.dropped(3)
+    assert await one.current() == [version]
+    made += await one.indexed()
+    assert made[-1:] == [f"{version} {readers.principals[0]}"]
+
+
+@pytest.mark.parametrize("write", range(1, 7))
+async def test_readers_that_a_process_of_before_brought_are_seen_as_others_by_the_next_list(
+    database: Any, write: int
+) -> None:
+    """The successor looked before that, and notes after it what it has found."""
+    one = Stood(database, write)
+    await one.known(item("a", BOB))
+
+    async def successor() -> None:
+        assert await one.stored.unknown("uid", [item("a", BOB)]) == []
+
+    assert await one.outrun(item("a", ANN), successor)
+    await one.stored.found("uid", [item("a", BOB)], 3)
+    assert await one.indexed() == ["a user:ann"]
+    await one.left.mark("uid", ["A/1"], 4)
+    assert await one.left.differing("uid", {"A/1": BOB}) == ["A/1"]
+    await one.find(one.stored, item("a", BOB), 4, 60)
+    assert await one.indexed() == ["a user:bob"]
+    assert await one.left.differing("uid", {"A/1": BOB}) == []
+
+
+async def test_of_two_mails_with_one_name_each_has_its_new_readers(database: Any) -> None:
+    one = Stood(database, 99)
+    first, second = (
+        dataclasses.replace(item(name, ANN), place=f"A/{name}", editable=False) for name in ("first", "second")
+    )
+    await one.known(first, second)
+    for minute, mail in enumerate((first, second), 10):
+        await one.find(one.stored, dataclasses.replace(mail, access=BOB), 2, minute)
+    assert await one.indexed() == ["first user:bob", "second user:bob"]
+    for mail in (first, second):
+        await one.find(one.stored, dataclasses.replace(mail, access=BOB), 3, 20)
+    assert await one.indexed() == []
 
 
 async def test_a_process_that_stood_still_makes_no_task_of_what_left_or_has_one(database: Any) -> None:
