@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 
 from bench.connectors import forges
 from bench.connectors.database import Database
-from controllers.sources import assignments, counting, gone, items, mongo, port
+from controllers.sources import assignments, counting, gone, items, mongo, port, sweep
 from controllers.sources.assignments import ITEMS
 from crds import access, connection, pendingtask, scope
 from tests.sources import test_atlassian_histories as histories
@@ -99,6 +99,102 @@ async def test_a_page_that_was_edited_elsewhere_and_moved_back_has_its_new_text(
             await one.round()
             world.work()
         assert world.state() == one.site.live()
+
+
+@pytest.mark.parametrize("killed", range(4, 12))
+async def test_a_page_that_was_moved_back_is_not_lost_by_a_kill_while_it_is_fetched(killed: int) -> None:
+    async with histories.rig("Confluence", 1, True, every=3600) as one:
+        server, world = one.site.server, one.world
+        server.late = timedelta(0)
+        back, *_ = [server.put("OPS") for _ in range(8)]
+        back.readers = {"group": ["a"]}
+        await one.swept()
+        server.move(back, "DEV")
+        back.title = "Edited"
+        server.edit(back, "<p>Edited.</p>")
+        await one.round()
+        world.work()
+        server.move(back, "OPS")
+        server.now += timedelta(hours=2)
+        await one.round(left=killed)
+        for _ in range(3):
+            await one.swept()
+            await one.settle()
+            world.work()
+        assert world.state() == one.site.live()
+
+
+async def test_a_page_that_is_moved_back_as_it_was_while_what_is_missing_is_held_back_is_current_again() -> None:
+    """Its version is the very one that was known there."""
+    async with histories.rig("Confluence", 1, True, every=3600) as one:
+        server, world = one.site.server, one.world
+        server.late = timedelta(0)
+        pages = [server.put("OPS") for _ in range(12)]
+        await one.swept()
+        world.work()
+        back, others = pages[0], pages[1:]
+        server.move(back, "DEV")
+        for each in others[:7]:
+            each.status = "trashed"
+        assert (await one.swept()).outcome == "TooManyMissing"
+        world.work()
+        server.move(back, "OPS")
+        await one.swept()
+        world.work()
+        last = {"connection": one.uid, "sourceId": {"$regex": str(back.id)}, "superseded": None}
+        found = one.database[ITEMS].find({**last, "state": {"$ne": "Gone"}})
+        assert [row["urn"] async for row in found] == [f"confluence::OPS::{back.id}"]
+        made = len(world.created)
+        await one.swept()
+        assert len(world.created) == made
+
+
+async def test_a_place_where_older_versions_alone_are_known_is_looked_at_whether_or_not_there_is_a_last_one(
+    database: Any,
+) -> None:
+    one = Stood(database, 99)
+    await one.known(item("a"), dataclasses.replace(item("c"), place="B/1"))
+    listed = await one.left.listed("uid", ["A/1", "B/1", "C/1"], {})
+    assert (listed.strangers, listed.moved) == (["C/1"], ["A/1"])
+    await one.rows.update_many({}, {"$set": {"superseded": True}})
+    assert (await one.left.listed("uid", ["A/1", "B/1"], {})).moved == ["A/1", "B/1"]
+
+
+async def test_of_many_that_moved_those_that_are_not_fetched_are_not_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The list is behind, and shows all of them where they were."""
+    monkeypatch.setattr(sweep, "MOST_STRANGERS", 3)
+    asked = list[int]()
+
+    def watched(source: Any) -> Any:
+        fetch = source.fetch
+
+        def fetched(places: Sequence[str]) -> Any:
+            asked.append(len(places))
+            return fetch(places)
+
+        source.fetch = fetched
+        return source
+
+    async with histories.rig("Jira", 1, True, watched, every=3600) as one:
+        server, world = one.site.server, one.world
+        server.late = timedelta(0)
+        for _ in range(8):
+            server.put("SHOP")
+        await one.swept()
+        world.work()
+        # Each has an older version where it is, and the last one was found elsewhere.
+        rows, asked[:] = one.database[ITEMS], []
+        async for row in rows.find({"connection": one.uid}):
+            await rows.insert_one({**row, "_id": f"{row['_id']}/0", "superseded": True})
+            await rows.update_one({"_id": row["_id"]}, {"$set": {"places": ["elsewhere/1"]}})
+        for _ in range(4):
+            found = await one.swept()
+            assert (found.outcome, found.missing, found.removed) == ("Swept", 0, 0)
+        assert asked == [3, 3, 2]
+        assert world.state() == one.site.live()
+        assert len(world.created) == 8
 
 
 async def test_older_versions_are_where_the_last_one_was_found(database: Any) -> None:
@@ -283,10 +379,10 @@ async def test_readers_that_a_process_of_before_brought_are_seen_as_others_by_th
     await one.stored.found("uid", [item("a", BOB)], 3)
     assert await one.indexed() == ["a user:ann"]
     await one.left.mark("uid", ["A/1"], 4)
-    assert await one.left.differing("uid", {"A/1": BOB}) == ["A/1"]
+    assert (await one.left.listed("uid", (), {"A/1": BOB})).differing == ["A/1"]
     await one.find(one.stored, item("a", BOB), 4, 60)
     assert await one.indexed() == ["a user:bob"]
-    assert await one.left.differing("uid", {"A/1": BOB}) == []
+    assert (await one.left.listed("uid", (), {"A/1": BOB})).differing == []
 
 
 async def test_of_two_mails_with_one_name_each_has_its_new_readers(database: Any) -> None:
