@@ -20,6 +20,7 @@ from crds.access import Access
 
 _REASON_CHARS = 1024
 _PIECE = 1000
+_LAST = {"superseded": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,8 @@ class Gone:
             await self._rows.update_many({"connection": uid, **elsewhere}, {"$max": {"seen": fence}})
 
     async def compare(self, uid: str, fence: int, at: datetime) -> tuple[int, int]:
-        """(how many items are known, how many of them are missing), with `at` noted at those missed for the first
-        time."""
+        """(how many things are known, how many of them are missing), with `at` noted at those missed for the first
+        time. Older versions count for none: a thing has one last version."""
         known, missing = _known(uid), _missing(uid, fence)
         with trouble("compare the items"):
             await self._rows.update_many(
@@ -105,7 +106,7 @@ class Gone:
             await self._rows.update_many(
                 {**missing, "missingSince": {"$exists": False}}, {"$set": {"missingSince": at}}
             )
-            counts = [int(await self._rows.count_documents(some)) for some in (known, missing)]
+            counts = [int(await self._rows.count_documents({**some, **_LAST})) for some in (known, missing)]
         return counts[0], counts[1]
 
     async def more(self, uid: str, most: int) -> bool:
@@ -122,14 +123,15 @@ class Gone:
     async def newer(self, uid: str, fence: int, than: datetime) -> int:
         """How many missing ones were missed for the first time after `than`."""
         with trouble("count the items"):
-            return int(await self._rows.count_documents({**_missing(uid, fence), "missingSince": {"$gt": than}}))
+            since = {"missingSince": {"$gt": than}}
+            return int(await self._rows.count_documents({**_missing(uid, fence), **since, **_LAST}))
 
     async def leave(self, claim: assignments.Claim, until: datetime, at: datetime) -> int:
-        """Have the items leave that are missing since `until` or longer; how many."""
+        """Have the items leave that are missing since `until` or longer, with their older versions; how many things."""
         missing = {**_missing(claim.uid, claim.fence), "missingSince": {"$lte": until}}
         count = 0
         with trouble("let items leave"):
-            async for row in self._rows.find(missing, {"state": 1, "nonce": 1, "task": 1}):
+            async for row in self._rows.find(missing, {"state": 1, "nonce": 1, "task": 1, "superseded": 1}):
                 # While a task is being created, nothing is known about it but its name.
                 made = row["state"] in (counting.INDEXING, counting.INDEXED)
                 name = row.get("task") or indexer.name(claim.name, row["_id"], row.get("nonce", ""))
@@ -147,7 +149,7 @@ class Gone:
                     {**missing, "_id": row["_id"], "state": row["state"]},
                     {"$set": said, "$unset": {"content": "", "retryAt": "", "missingSince": "", "removing": ""}},
                 )
-                count += done.modified_count
+                count += 0 if row.get("superseded") else done.modified_count
         return count
 
     async def settled(self, uid: str, limit: int, now: datetime) -> list[Document]:

@@ -202,11 +202,33 @@ async def test_older_versions_are_where_the_last_one_was_found(database: Any) ->
     stored, left = items.Items(database), gone.Gone(database)
     for number, version in enumerate(("a", "b", "c"), 1):
         await stored.add("uid", OWNER, item(version), {"content": version}, NOW, number)
-        assert await left.compare("uid", number, NOW) == (number, 0)
+        assert await left.compare("uid", number, NOW) == (1, 0)
     await stored.found("uid", [item("c")], 4)
-    assert await left.compare("uid", 4, NOW) == (3, 0)
+    assert await left.compare("uid", 4, NOW) == (1, 0)
+    assert await database[ITEMS].count_documents({"seen": 4}) == 3
     await stored.add("uid", OWNER, dataclasses.replace(item("d"), place="B/1"), {"content": "d"}, NOW, 5)
-    assert await left.compare("uid", 5, NOW) == (4, 3), "it is elsewhere now"
+    assert await left.compare("uid", 5, NOW) == (1, 0)
+    assert await database[ITEMS].count_documents({"missingSince": NOW}) == 3, "it is elsewhere now"
+
+
+@pytest.mark.parametrize(("gone_ones", "stay", "held"), [((7, 1), 9, False), ((1,) * 8, 30, True)])
+async def test_the_brake_counts_things_and_not_their_versions(
+    database: Any, gone_ones: tuple[int, ...], stay: int, held: bool
+) -> None:
+    """`gone_ones` have these numbers of versions; where they have few, those that stay have many."""
+    one = Stood(database, 99)
+    ones = [(f"gone{number}", versions) for number, versions in enumerate(gone_ones)]
+    for name, versions in [*ones, *((f"stays{number}", 5 if held else 1) for number in range(stay))]:
+        for number in range(versions):
+            thing = dataclasses.replace(item(f"{name} {number}"), source_id=name, place=f"A/{name}")
+            await one.stored.add("uid", OWNER, thing, {"content": name}, NOW, 1)
+    few = [f"A/stays{number}" for number in range(stay)]
+    await one.left.mark("uid", few, 2)
+    known, missing = await one.left.compare("uid", 2, NOW)
+    assert (known, missing) == (len(gone_ones) + stay, len(gone_ones))
+    newer = await one.left.newer("uid", 2, NOW - timedelta(days=1))
+    assert newer == len(gone_ones)
+    assert (newer > sweep.FEW and newer > sweep.SHARE * known) == held
 
 
 # A process that stood still
