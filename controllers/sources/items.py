@@ -252,6 +252,22 @@ class Items:
                 unread = {"_id": key(uid, one.source_id, ""), "state": FAILED, "type": {"$exists": False}}
                 await self._rows.delete_one(unread)
 
+    async def take_back(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
+        """Delete what was stored of these after claim `fence` was lost, unless a later one has found it or it has its
+        task: the source may have something else by now, of which no cursor knows. The version before it is the last one
+        again. Raises `Unavailable`."""
+        self.counted.written(uid, None)
+        for one in (one for one in some if one.editable):
+            ours = {"_id": key(uid, one.source_id, one.version), "state": NEW, "seen": fence, "stored": fence}
+            thing = {"connection": uid, "sourceId": one.source_id, "type": {"$exists": True}}
+            with trouble("take items back"):
+                if not (await self._rows.delete_one(ours)).deleted_count:
+                    continue
+                before = await self._rows.find_one(thing, {"superseded": 1}, sort=[("found", DESCENDING)])
+                if before is not None and await self._rows.find_one({**thing, "superseded": None}, {"_id": 1}) is None:
+                    last = {"_id": before["_id"], "supersededBy": fence}
+                    await self._rows.update_one(last, {"$unset": {"superseded": "", "supersededBy": ""}})
+
     async def _same(self, uid: str, one: port.Item, row: Mapping[str, Any]) -> bool:
         """Whether the version before says the same to the same readers: another time alone is no news. An issue that
         changes between its row and its comments is read with what it says then, and once more with its later time."""
@@ -422,12 +438,8 @@ def _row(
         "reason": "",
         "nonce": str(int(now.timestamp() * 1000)),
         "access": mark(one.access),
-        **_place(one.place, fence),
+        **({"places": [one.place], "seen": fence, "stored": fence} if one.place else {}),
     }
-
-
-def _place(place: str, fence: int) -> dict[str, Any]:
-    return {"places": [place], "seen": fence} if place else {}
 
 
 def _stored(row: Mapping[str, Any]) -> Stored:

@@ -285,6 +285,8 @@ class Stood:
         self._halting.thawed.set()
         with contextlib.suppress(assignments.Lost):
             await work
+        # As a poll does that cannot store its cursor any more.
+        await self.stored.take_back("uid", [one], 2)
         return stood
 
     async def leaves(self) -> None:
@@ -327,6 +329,27 @@ async def test_a_version_that_came_back_is_not_the_last_one_after_its_successor_
     late = await one.indexed()
     assert late in ([], [between[-1]]), "the last task is of the last version"
     assert (made + late)[-1:] in ([], [between[-1]])
+
+
+@pytest.mark.parametrize("write", range(1, 13))
+@pytest.mark.parametrize("known", ["a", "ba"])
+async def test_a_version_that_the_successor_did_not_find_any_more_is_not_the_last_one(
+    database: Any, write: int, known: str
+) -> None:
+    """The branch was forced to another commit and back: to the cursor nothing happened."""
+    one = Stood(database, write)
+    await one.known(*(item(name, recurs=True) for name in known))
+
+    async def successor() -> None:
+        pass
+
+    if not await one.outrun(item("b", recurs=True), successor):
+        assert write > (WRITES_NEW if known == "a" else WRITES_BACK)
+    assert await one.current() == ["a"]
+    assert await one.indexed() == []
+    await one.find(one.stored, item("b", recurs=True), 4, 20)
+    assert await one.current() == ["b"]
+    assert await one.indexed() == ["b"]
 
 
 @pytest.mark.parametrize("write", range(1, 14))
@@ -423,6 +446,49 @@ async def test_of_two_mails_with_one_name_each_has_its_new_readers(database: Any
     for mail in (first, second):
         await one.find(one.stored, dataclasses.replace(mail, access=BOB), 3, 20)
     assert await one.indexed() == []
+
+
+@pytest.mark.parametrize("reads", ["batches", "fetch"])
+async def test_what_a_poll_or_a_sweep_stores_after_its_claim_is_lost_is_taken_back(reads: str) -> None:
+    """Another process claims the Connection just before, and finds nothing."""
+    lost = list[str]()
+
+    def overtaken(source: Any) -> Any:
+        read = getattr(source, reads)
+
+        async def reading(*given: Any) -> Any:
+            async for batch in read(*given):
+                if batch.items and lost == ["armed"]:
+                    lost.append("lost")
+                    await rows.update_one({"_id": one.uid}, {"$inc": {"fence": 1}, "$set": {"owner": "", "until": None}})
+                yield batch
+
+        setattr(source, reads, reading)
+        return source
+
+    async with histories.rig("Confluence", 1, True, overtaken, every=3600) as one:
+        rows, server, world = one.database[assignments.CONNECTIONS], one.site.server, one.world
+        server.late = timedelta(0)
+        page, *_ = [server.put("OPS") for _ in range(8)]
+        await one.swept()
+        last = {"connection": one.uid, "sourceId": {"$regex": str(page.id)}, "superseded": None}
+        [before] = [row async for row in one.database[ITEMS].find(last)]
+        page.title = "Edited"
+        if reads == "batches":
+            server.edit(page, "<p>Edited.</p>")
+        else:
+            server.move(page, "DEV")
+        lost.append("armed")
+        server.now += timedelta(hours=2)
+        with pytest.raises(assignments.Lost):
+            await one.round()
+        [after] = [row async for row in one.database[ITEMS].find(last)]
+        assert (lost, after["_id"], after["state"]) == (["armed", "lost"], before["_id"], "Indexed")
+        for _ in range(2):
+            await one.swept()
+            await one.settle()
+            world.work()
+        assert world.state() == one.site.live()
 
 
 async def test_a_process_that_stood_still_makes_no_task_of_what_left_or_has_one(database: Any) -> None:
