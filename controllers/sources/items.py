@@ -163,10 +163,13 @@ class Items:
         """Delete the items of Connections that are forgotten: a process that was frozen stored them after that. How
         many. Raises `Unavailable`."""
         with trouble("look for items that are left over"):
-            uids = await self._rows.distinct("connection")
+            uids, count = await self._rows.distinct("connection"), 0
             known = {row["_id"] async for row in self._connections.find({"_id": {"$in": uids}}, {"_id": 1})}
-            gone = [uid for uid in uids if uid not in known]
-            return int((await self._rows.delete_many({"connection": {"$in": gone}})).deleted_count) if gone else 0
+            for uid in uids:
+                # Once more just before: it may be wanted again since.
+                if uid not in known and await self._connections.find_one({"_id": uid}, {"_id": 1}) is None:
+                    count += int((await self._rows.delete_many({"connection": uid})).deleted_count)
+            return count
 
     async def keep(
         self,
@@ -249,8 +252,9 @@ class Items:
             await self._tell(uid, [one], fence)
             if one.editable:
                 # It could not be read once; now it can.
-                unread = {"_id": key(uid, one.source_id, ""), "state": FAILED, "type": {"$exists": False}}
-                await self._rows.delete_one(unread)
+                ids = [{"_id": key(uid, one.source_id, "")}, *([{"places": one.place}] if one.place else ())]
+                unread = {"connection": uid, "$or": ids, "state": FAILED, "type": {"$exists": False}}
+                await self._rows.delete_many(unread)
 
     async def take_back(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
         """Delete what was stored of these after claim `fence` was lost, unless a later one has found it or it has its
@@ -324,10 +328,14 @@ class Items:
             "reason": one.reason[:_REASON_CHARS],
         }
         places = {"$addToSet": {"places": one.place}, "$max": {"seen": fence}} if one.place else {}
+        failed = {"_id": key(uid, one.source_id, "")}
+        names = [{"sourceId": one.source_id}, *([{"places": one.place}] if one.place else ())]
+        read = {"connection": uid, "$or": names, "type": {"$exists": True}, "seen": {"$gt": fence}}
         with trouble("keep a failed item"):
-            await self._rows.update_one(
-                {"_id": key(uid, one.source_id, "")}, {"$setOnInsert": row, **places}, upsert=True
-            )
+            await self._rows.update_one(failed, {"$setOnInsert": row, **places}, upsert=True)
+            if await self._rows.find_one(read, {"_id": 1}) is not None:
+                # Its successor could read it.
+                await self._rows.delete_one({**failed, "state": FAILED, "seen": {"$not": {"$gt": fence}}})
 
     async def waiting(self, uid: str, limit: int, now: datetime) -> list[Stored]:
         """The oldest without a task, those first whose task is tried again. Raises `Unavailable`."""

@@ -249,9 +249,9 @@ class Stood:
     """A process that stands still at one of its writes while its successor works; `fences` are 2 and 3."""
 
     def __init__(self, database: Any, write: int) -> None:
-        self.rows, self._halting = database[ITEMS], Database(database)
-        self.stored, self.left, self._older = items.Items(database), gone.Gone(database), items.Items(self._halting)
-        self._halting.arm(None, write)
+        self.rows, self.halting = database[ITEMS], Database(database)
+        self.stored, self.left, self.older = items.Items(database), gone.Gone(database), items.Items(self.halting)
+        self.halting.arm(None, write)
 
     async def find(self, stored: items.Items, one: port.Item, fence: int, minute: int) -> None:
         """As a poll does."""
@@ -275,14 +275,14 @@ class Stood:
 
     async def outrun(self, one: port.Item, successor: Callable[[], Awaitable[object]]) -> bool:
         """The older process finds `one` under claim 2; whether it stood still."""
-        work = asyncio.create_task(self.find(self._older, one, 2, 10))
-        frozen = asyncio.create_task(self._halting.frozen.wait())
+        work = asyncio.create_task(self.find(self.older, one, 2, 10))
+        frozen = asyncio.create_task(self.halting.frozen.wait())
         await asyncio.wait({work, frozen}, return_when=asyncio.FIRST_COMPLETED)
         frozen.cancel()
-        stood = self._halting.frozen.is_set()
+        stood = self.halting.frozen.is_set()
         if stood:
             await successor()
-        self._halting.thawed.set()
+        self.halting.thawed.set()
         with contextlib.suppress(assignments.Lost):
             await work
         # As a poll does that cannot store its cursor any more.
@@ -489,6 +489,23 @@ async def test_what_a_poll_or_a_sweep_stores_after_its_claim_is_lost_is_taken_ba
             await one.settle()
             world.work()
         assert world.state() == one.site.live()
+
+
+@pytest.mark.parametrize("name", ["1", "issues 1"], ids=["its name", "another name at its place"])
+async def test_what_could_be_read_later_is_no_failure_any_more(database: Any, name: str) -> None:
+    """Before a process that stood still notes that it could not, and after that."""
+    one = Stood(database, 1)
+    failure = port.Failure(name, "a", "It cannot be read.", "A/1")
+    failing = asyncio.create_task(one.older.add_failure("uid", OWNER, failure, NOW, 2))
+    await one.halting.frozen.wait()
+    await one.find(one.stored, item("a"), 3, 1)
+    one.halting.thawed.set()
+    await failing
+    assert [row["title"] async for row in one.rows.find({"state": counting.FAILED})] == []
+    await one.stored.add_failure("uid", OWNER, failure, NOW, 4)
+    assert [row["title"] async for row in one.rows.find({"state": counting.FAILED})] == ["a"]
+    await one.find(one.stored, item("b"), 5, 2)
+    assert [row["title"] async for row in one.rows.find({"state": counting.FAILED})] == []
 
 
 async def test_a_process_that_stood_still_makes_no_task_of_what_left_or_has_one(database: Any) -> None:
