@@ -35,9 +35,9 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Places at which nothing is known that is still there; at which older versions alone are known, because a list
-    that is behind shows where a thing was, or one that is not shows that it is back; and at which a thing was stored for
-    other readers."""
+    """Places that a source lists, as `strangers` those at which nothing is known that is still there; as `moved` those
+    at which older versions alone are known, because a list that is behind shows where a thing was, or one that is not
+    shows that it is back; as `differing` those at which a thing is known that was stored for other readers."""
 
     strangers: list[str]
     moved: list[str]
@@ -54,7 +54,9 @@ class Gone:
         """The source lists these places now."""
         with trouble("note what is listed"):
             for some in _pieces(places):
-                await self._rows.update_many({"connection": uid, "places": {"$in": list(some)}}, {"$max": {"seen": fence}})
+                await self._rows.update_many(
+                    {"connection": uid, "places": {"$in": list(some)}}, {"$max": {"seen": fence}}
+                )
 
     async def listed(self, uid: str, places: Sequence[str], told: Mapping[str, Access]) -> Listed:
         """What is known of places that the source lists; `told`: who may read what is at some of them."""

@@ -208,8 +208,8 @@ class Items:
         """Keep a new item of `owner`; one that is there already stays as it is, unless others may read it now. One that
         comes back while its task or document still leaves becomes new after that. Raises `Unavailable`.
 
-        Raises `assignments.Lost` where a later claim has found the thing: what is older is left out, and the cursor that
-        knows it is not stored either."""
+        Raises `assignments.Lost` where a later claim has found the thing: what is older is left out, and the cursor
+        that knows it is not stored either."""
         self.counted.written(uid)
         row = _row(uid, owner, one, content, now, fence)
         item_id = key(uid, one.source_id, one.version)

@@ -460,7 +460,9 @@ async def test_what_a_poll_or_a_sweep_stores_after_its_claim_is_lost_is_taken_ba
             async for batch in read(*given):
                 if batch.items and lost == ["armed"]:
                     lost.append("lost")
-                    await rows.update_one({"_id": one.uid}, {"$inc": {"fence": 1}, "$set": {"owner": "", "until": None}})
+                    await rows.update_one(
+                        {"_id": one.uid}, {"$inc": {"fence": 1}, "$set": {"owner": "", "until": None}}
+                    )
                 yield batch
 
         setattr(source, reads, reading)
