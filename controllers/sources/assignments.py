@@ -11,14 +11,14 @@ import json
 import uuid
 import zlib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pydantic
 
 from controllers.sources.mongo import AFTER, ASCENDING, trouble
-from controllers.sources.state import Failed, State, Sweep, Workspace
+from controllers.sources.state import State, read, stored
 from crds import connection, errors, labels, leftovers
 from kb import api
 
@@ -255,7 +255,7 @@ class Assignments:
         """By uid: the namespace, the number of the state's last change, and the state. Raises `Unavailable`."""
         with trouble("list the Connections"):
             return {
-                row["_id"]: (row["namespace"], int(row.get("revision", 0)), _state(row))
+                row["_id"]: (row["namespace"], int(row.get("revision", 0)), read(row))
                 async for row in self._rows.find({}, {"spec": 0, "cursor": 0})
             }
 
@@ -308,9 +308,9 @@ class Assignments:
         """It was written by another version of Jervis: the others are polled meanwhile."""
         first = error.errors(include_url=False, include_input=True)[0]
         said = f"spec.{'.'.join(map(str, first['loc']))} {str(first['input'])[:100]!r} is not known to this version."
-        state = replace(_state(row), polled_at=now, failures=_state(row).failures + 1, reason="Misconfigured",
+        state = replace(read(row), polled_at=now, failures=read(row).failures + 1, reason="Misconfigured",
                         message=f"{said} Update the sources process, or correct it.")  # fmt: skip
-        written = {"state": _said(state, int(row["generation"])), "owner": "", "until": None, "pollAt": now + UNKNOWN}
+        written = {"state": stored(state, int(row["generation"])), "owner": "", "until": None, "pollAt": now + UNKNOWN}
         with trouble("put a Connection off"):
             await self._rows.update_one(
                 {"_id": row["_id"], "fence": row["fence"]}, {"$set": written, "$inc": {"revision": 1}}
@@ -373,11 +373,11 @@ class Assignments:
 
     async def note(self, claim: Claim, state: State) -> None:
         """Write the state of a poll that goes on. Raises `Lost`, `Unavailable`."""
-        await self._write(claim, {"state": _said(state, state.generation)}, {"revision": 1})
+        await self._write(claim, {"state": stored(state, state.generation)}, {"revision": 1})
 
     async def finish(self, claim: Claim, state: State, poll_at: datetime) -> None:
         """Give it back with its state; the next poll is at `poll_at`. Raises `Lost`, `Unavailable`."""
-        said = _said(state, claim.generation)
+        said = stored(state, claim.generation)
         # A spec or a wish that changed, or news that came meanwhile, are polled at once: what was written then stays.
         given = {"state": said, "owner": "", "until": None, "ended": claim.fence}
         await self._write(claim, given, {"revision": 1})
@@ -434,7 +434,7 @@ def _claim(row: Mapping[str, Any]) -> Claim:
         generation=int(row["generation"]),
         fence=int(row["fence"]),
         cursor=unpacked(row.get("cursor")),
-        state=_state(row),
+        state=read(row),
         poll_at=row["pollAt"],
         wishes=row.get("wishes"),
         rewound=row.get("rewound", ""),
@@ -442,59 +442,3 @@ def _claim(row: Mapping[str, Any]) -> Claim:
         born=row.get("born", ""),
         ended=int(row.get("ended", -1)),
     )
-
-
-def _said(state: State, generation: int) -> dict[str, Any]:
-    return {
-        "polledAt": state.polled_at,
-        "succeededAt": state.succeeded_at,
-        "failures": state.failures,
-        "reason": state.reason,
-        "message": state.message,
-        "rejected": state.rejected,
-        "items": dict(state.items or {}),
-        "shown": state.cursor,
-        "refused": state.refused,
-        "polledGeneration": generation,
-        "sweep": None if state.sweep is None else asdict(state.sweep),
-        "failed": [asdict(one) for one in state.failed],
-        "waitingSince": state.waiting_since,
-        "retried": state.retried,
-        "resynced": state.resynced,
-        "workspace": None if state.workspace is None else asdict(state.workspace),
-        "counted": state.counted,
-        "countedAt": state.counted_at,
-        "idle": state.idle,
-    }
-
-
-def _state(row: Mapping[str, Any]) -> State:
-    said = row.get("state")
-    if said is None:
-        return State()
-    return replace(
-        State(),
-        polled_at=said["polledAt"],
-        succeeded_at=said["succeededAt"],
-        failures=int(said["failures"]),
-        reason=said["reason"],
-        message=said["message"],
-        rejected=bool(said["rejected"]),
-        items={key: int(value) for key, value in said["items"].items()},
-        cursor=said["shown"],
-        refused=said.get("refused", ""),
-        generation=int(said["polledGeneration"]),
-        sweep=Sweep(**said["sweep"]) if said.get("sweep") else None,
-        failed=tuple(Failed(**one) for one in said.get("failed", ())),
-        waiting_since=said.get("waitingSince"),
-        retried=said.get("retried", ""),
-        resynced=said.get("resynced", ""),
-        workspace=_workspace(said.get("workspace")),
-        counted=bool(said.get("counted")),
-        counted_at=said.get("countedAt"),
-        idle=bool(said.get("idle")),
-    )
-
-
-def _workspace(said: Mapping[str, Any] | None) -> Workspace | None:
-    return None if not said else Workspace(**{**said, "state": connection.WorkspaceState(said["state"])})

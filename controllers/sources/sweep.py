@@ -147,7 +147,7 @@ class Sweeper:
         held = newer > FEW and newer > SHARE * known
         removed = await self._gone.leave(claim, confirmed if held else at, at)
         self._metrics.deletions.labels(kind, "missing").inc(removed)
-        self._metrics.deletions.labels(kind, "held").inc(missing - removed)
+        self._metrics.deletions.labels(kind, "held").inc(max(missing - removed, 0))
         outcome = HELD if held else SWEPT
         if removed or held:
             log.info("items left their source", connection=claim.name, removed=removed, missing=missing, known=known)
