@@ -11,14 +11,14 @@ import json
 import uuid
 import zlib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pydantic
 
 from controllers.sources.mongo import AFTER, ASCENDING, trouble
-from controllers.sources.state import Failed, State, Sweep, Workspace
+from controllers.sources.state import State, read, stored
 from crds import connection, errors, labels, leftovers
 from kb import api
 
@@ -156,12 +156,22 @@ class Assignments:
         said["wishes"] = wishes = wished(conn) or None
         now = {"wanted": True, "pollAt": _EPOCH}
         with trouble("keep a Connection"):
-            first = {"$setOnInsert": {**said, **now, "fence": 0, "ended": 0, "revision": 0, "born": self._ids()}}
-            await self._rows.update_one({"_id": meta.uid}, first, upsert=True)
+            if await self._rows.find_one({"_id": meta.uid}, {"_id": 1}) is None:
+                # Items of it may still be there: what they were found under has to stay older than what comes.
+                fence = await self._latest(meta.uid)
+                begun = {"fence": fence, "ended": fence, "revision": 0, "born": self._ids()}
+                await self._rows.update_one({"_id": meta.uid}, {"$setOnInsert": {**said, **now, **begun}}, upsert=True)
             differs = [{"generation": {"$ne": meta.generation}}, {"wanted": False}, {"wishes": {"$ne": wishes}}]
             differs += [{"release": None}] if self._release else []
             changed = {"_id": meta.uid, "$or": differs, **self._ours}
             await self._rows.update_one(changed, {"$set": {**said, **now}, "$unset": {"absent": ""}})
+
+    async def _latest(self, uid: str) -> int:
+        """The greatest number of a claim that its items name; 0: none."""
+        names = ("seen", "leftBy", "supersededBy", "removing")
+        latest = {"$group": {"_id": None, **{name: {"$max": f"${name}"} for name in names}}}
+        rows = [row async for row in self._items.aggregate([{"$match": {"connection": uid}}, latest])]
+        return max((int(row[name] or 0) for row in rows for name in names), default=0)
 
     async def holder(self, uid: str, now: datetime) -> str:
         """The other release that has it; "": ours, which takes over what no release serves. Raises `Unavailable`."""
@@ -245,7 +255,7 @@ class Assignments:
         """By uid: the namespace, the number of the state's last change, and the state. Raises `Unavailable`."""
         with trouble("list the Connections"):
             return {
-                row["_id"]: (row["namespace"], int(row.get("revision", 0)), _state(row))
+                row["_id"]: (row["namespace"], int(row.get("revision", 0)), read(row))
                 async for row in self._rows.find({}, {"spec": 0, "cursor": 0})
             }
 
@@ -298,9 +308,9 @@ class Assignments:
         """It was written by another version of Jervis: the others are polled meanwhile."""
         first = error.errors(include_url=False, include_input=True)[0]
         said = f"spec.{'.'.join(map(str, first['loc']))} {str(first['input'])[:100]!r} is not known to this version."
-        state = replace(_state(row), polled_at=now, failures=_state(row).failures + 1, reason="Misconfigured",
+        state = replace(read(row), polled_at=now, failures=read(row).failures + 1, reason="Misconfigured",
                         message=f"{said} Update the sources process, or correct it.")  # fmt: skip
-        written = {"state": _said(state, int(row["generation"])), "owner": "", "until": None, "pollAt": now + UNKNOWN}
+        written = {"state": stored(state, int(row["generation"])), "owner": "", "until": None, "pollAt": now + UNKNOWN}
         with trouble("put a Connection off"):
             await self._rows.update_one(
                 {"_id": row["_id"], "fence": row["fence"]}, {"$set": written, "$inc": {"revision": 1}}
@@ -339,6 +349,16 @@ class Assignments:
         """Keep it for another while. Raises `Lost`, `Unavailable`."""
         await self._write(claim, {"until": now + self._lasts})
 
+    async def overtake(self, claim: Claim) -> None:
+        """Where its items name a later claim although there is none, because an older copy of MongoDB was restored, the
+        next claim is later than all that they name. Raises `Lost` then, `Unavailable`."""
+        with trouble("look for a later claim"):
+            latest = await self._latest(claim.uid)
+            if latest <= claim.fence:
+                return
+            await self._rows.update_one({"_id": claim.uid, "fence": claim.fence}, {"$set": {"fence": latest}})
+        raise Lost(f"items of Connection {claim.namespace}/{claim.name} were found under a later claim")
+
     async def advance(self, claim: Claim, cursor: Mapping[str, Any], now: datetime) -> None:
         """What stands before the cursor is stored. Raises `Lost`, `Unavailable`."""
         until = now + self._lasts
@@ -353,11 +373,11 @@ class Assignments:
 
     async def note(self, claim: Claim, state: State) -> None:
         """Write the state of a poll that goes on. Raises `Lost`, `Unavailable`."""
-        await self._write(claim, {"state": _said(state, state.generation)}, {"revision": 1})
+        await self._write(claim, {"state": stored(state, state.generation)}, {"revision": 1})
 
     async def finish(self, claim: Claim, state: State, poll_at: datetime) -> None:
         """Give it back with its state; the next poll is at `poll_at`. Raises `Lost`, `Unavailable`."""
-        said = _said(state, claim.generation)
+        said = stored(state, claim.generation)
         # A spec or a wish that changed, or news that came meanwhile, are polled at once: what was written then stays.
         given = {"state": said, "owner": "", "until": None, "ended": claim.fence}
         await self._write(claim, given, {"revision": 1})
@@ -414,7 +434,7 @@ def _claim(row: Mapping[str, Any]) -> Claim:
         generation=int(row["generation"]),
         fence=int(row["fence"]),
         cursor=unpacked(row.get("cursor")),
-        state=_state(row),
+        state=read(row),
         poll_at=row["pollAt"],
         wishes=row.get("wishes"),
         rewound=row.get("rewound", ""),
@@ -422,59 +442,3 @@ def _claim(row: Mapping[str, Any]) -> Claim:
         born=row.get("born", ""),
         ended=int(row.get("ended", -1)),
     )
-
-
-def _said(state: State, generation: int) -> dict[str, Any]:
-    return {
-        "polledAt": state.polled_at,
-        "succeededAt": state.succeeded_at,
-        "failures": state.failures,
-        "reason": state.reason,
-        "message": state.message,
-        "rejected": state.rejected,
-        "items": dict(state.items or {}),
-        "shown": state.cursor,
-        "refused": state.refused,
-        "polledGeneration": generation,
-        "sweep": None if state.sweep is None else asdict(state.sweep),
-        "failed": [asdict(one) for one in state.failed],
-        "waitingSince": state.waiting_since,
-        "retried": state.retried,
-        "resynced": state.resynced,
-        "workspace": None if state.workspace is None else asdict(state.workspace),
-        "counted": state.counted,
-        "countedAt": state.counted_at,
-        "idle": state.idle,
-    }
-
-
-def _state(row: Mapping[str, Any]) -> State:
-    said = row.get("state")
-    if said is None:
-        return State()
-    return replace(
-        State(),
-        polled_at=said["polledAt"],
-        succeeded_at=said["succeededAt"],
-        failures=int(said["failures"]),
-        reason=said["reason"],
-        message=said["message"],
-        rejected=bool(said["rejected"]),
-        items={key: int(value) for key, value in said["items"].items()},
-        cursor=said["shown"],
-        refused=said.get("refused", ""),
-        generation=int(said["polledGeneration"]),
-        sweep=Sweep(**said["sweep"]) if said.get("sweep") else None,
-        failed=tuple(Failed(**one) for one in said.get("failed", ())),
-        waiting_since=said.get("waitingSince"),
-        retried=said.get("retried", ""),
-        resynced=said.get("resynced", ""),
-        workspace=_workspace(said.get("workspace")),
-        counted=bool(said.get("counted")),
-        counted_at=said.get("countedAt"),
-        idle=bool(said.get("idle")),
-    )
-
-
-def _workspace(said: Mapping[str, Any] | None) -> Workspace | None:
-    return None if not said else Workspace(**{**said, "state": connection.WorkspaceState(said["state"])})

@@ -8,7 +8,7 @@ successor has seen. Source: blueprint "Connectors".
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,8 @@ from crds import scope
 from crds.access import Access
 
 _REASON_CHARS = 1024
+_PIECE = 1000
+_LAST = {"superseded": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,17 @@ class Document:
     tries: int
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Places that a source lists, as `strangers` those at which nothing is known that is still there; as `moved` those
+    at which older versions alone are known, because a list that is behind shows where a thing was, or one that is not
+    shows that it is back; as `differing` those at which a thing is known that was stored for other readers."""
+
+    strangers: list[str]
+    moved: list[str]
+    differing: list[str]
+
+
 class Gone:
     """`database` is one of `mongo.client`. Every method raises `Unavailable`."""
 
@@ -40,57 +53,39 @@ class Gone:
     async def mark(self, uid: str, places: Sequence[str], fence: int) -> None:
         """The source lists these places now."""
         with trouble("note what is listed"):
-            await self._rows.update_many(
-                {"connection": uid, "places": {"$in": list(places)}}, {"$max": {"seen": fence}}
-            )
+            for some in _pieces(places):
+                await self._rows.update_many(
+                    {"connection": uid, "places": {"$in": list(some)}}, {"$max": {"seen": fence}}
+                )
 
-    async def moved(self, uid: str, places: Sequence[str]) -> list[str]:
-        """Those of the places at which older versions alone are known, of things whose last one was found elsewhere: a
-        list that is behind shows where a thing was, and one that is not shows that it is back."""
-        there = {"connection": uid, "places": {"$in": list(places)}, "type": {"$exists": True}}
-        older, current = dict[str, set[str]](), set[str]()
+    async def listed(self, uid: str, places: Sequence[str], told: Mapping[str, Access]) -> Listed:
+        """What is known of places that the source lists; `told`: who may read what is at some of them."""
+        there, older, last, other = set[str](), set[str](), set[str](), set[str]()
+        shown = {"places": 1, "state": 1, "returned.state": 1, "superseded": 1, "type": 1, "access": 1}
         with trouble("look for what is listed"):
-            async for row in self._rows.find({**there, "superseded": True}, {"places": 1, "sourceId": 1}):
-                for place in row["places"]:
-                    older.setdefault(place, set()).add(row["sourceId"])
-            if not older:
-                return []
-            names = {"$in": list(set[str]().union(*older.values()))}
-            last: dict[str, Any] = {"connection": uid, "sourceId": names, "type": {"$exists": True}, "superseded": None}
-            last |= {"state": {"$ne": counting.GONE}, "places": {"$exists": True}}
-            async for row in self._rows.find(last, {"places": 1, "sourceId": 1}):
-                current.add(row["sourceId"])
-                for place in row["places"]:
-                    older.pop(place, None)
-        return [place for place in places if older.get(place, set()) & current]
+            for some in _pieces(list(dict.fromkeys([*places, *told]))):
+                async for row in self._rows.find({"connection": uid, "places": {"$in": list(some)}}, shown):
+                    at, here = row["places"], row["state"] != counting.GONE
+                    there.update(at if here or "returned" in row else ())
+                    if row.get("superseded"):
+                        older.update(at)
+                    elif "type" in row and (here or "returned" in row):
+                        last.update(at)
+                        other.update(one for one in at if here and one in told and _differs(row, told[one]))
+        return Listed(
+            strangers=[one for one in places if one not in there],
+            moved=[one for one in places if one in older and one not in last],
+            differing=[one for one in told if one in other],
+        )
 
-    async def strangers(self, uid: str, places: Sequence[str]) -> list[str]:
-        """Those of the places at which nothing is known that is still there."""
-        there = {"connection": uid, "places": {"$in": list(places)}}
-        with trouble("look for what is listed"):
-            rows = self._rows.find(
-                {**there, "$or": [{"state": {"$ne": counting.GONE}}, {"returned": {"$exists": True}}]}, {"places": 1}
-            )
-            known = {place async for row in rows for place in row["places"]}
-        return [place for place in places if place not in known]
-
-    async def differing(self, uid: str, told: Mapping[str, Access]) -> list[str]:
-        """Those of the places at which a thing is known that others could read when it was stored."""
-        there = {
-            "connection": uid,
-            "places": {"$in": list(told)},
-            "state": {"$ne": counting.GONE},
-            "type": {"$exists": True},
-        }
-        with trouble("look for other readers"):
-            rows = self._rows.find(there, {"places": 1, "access": 1})
-            other = {
-                place
-                async for row in rows
-                for place in row["places"]
-                if place in told and row.get("access", "") != items.mark(told[place])
-            }
-        return [place for place in told if place in other]
+    async def spare(self, uid: str, places: Sequence[str], fence: int) -> None:
+        """What has older versions at these places counts as seen, wherever it is."""
+        with trouble("note what is not looked at"):
+            for some in _pieces(places):
+                older = {"connection": uid, "places": {"$in": list(some)}, "superseded": True}
+                names = {row["sourceId"] async for row in self._rows.find(older, {"sourceId": 1})}
+                last = {"connection": uid, "sourceId": {"$in": list(names)}, "places": {"$exists": True}}
+                await self._rows.update_many({**last, "superseded": None}, {"$max": {"seen": fence}})
 
     async def outside(self, uid: str, within: frozenset[str], fence: int) -> None:
         """What has no place in one of `within` counts as seen."""
@@ -100,8 +95,8 @@ class Gone:
             await self._rows.update_many({"connection": uid, **elsewhere}, {"$max": {"seen": fence}})
 
     async def compare(self, uid: str, fence: int, at: datetime) -> tuple[int, int]:
-        """(how many items are known, how many of them are missing), with `at` noted at those missed for the first
-        time."""
+        """(how many things are known, how many of them are missing), with `at` noted at those missed for the first
+        time. Older versions count for none: a thing has one last version."""
         known, missing = _known(uid), _missing(uid, fence)
         with trouble("compare the items"):
             await self._rows.update_many(
@@ -113,7 +108,7 @@ class Gone:
             await self._rows.update_many(
                 {**missing, "missingSince": {"$exists": False}}, {"$set": {"missingSince": at}}
             )
-            counts = [int(await self._rows.count_documents(some)) for some in (known, missing)]
+            counts = [int(await self._rows.count_documents({**some, **_LAST})) for some in (known, missing)]
         return counts[0], counts[1]
 
     async def more(self, uid: str, most: int) -> bool:
@@ -130,14 +125,15 @@ class Gone:
     async def newer(self, uid: str, fence: int, than: datetime) -> int:
         """How many missing ones were missed for the first time after `than`."""
         with trouble("count the items"):
-            return int(await self._rows.count_documents({**_missing(uid, fence), "missingSince": {"$gt": than}}))
+            since = {"missingSince": {"$gt": than}}
+            return int(await self._rows.count_documents({**_missing(uid, fence), **since, **_LAST}))
 
     async def leave(self, claim: assignments.Claim, until: datetime, at: datetime) -> int:
-        """Have the items leave that are missing since `until` or longer; how many."""
+        """Have the items leave that are missing since `until` or longer, with their older versions; how many things."""
         missing = {**_missing(claim.uid, claim.fence), "missingSince": {"$lte": until}}
         count = 0
         with trouble("let items leave"):
-            async for row in self._rows.find(missing, {"state": 1, "nonce": 1, "task": 1}):
+            async for row in self._rows.find(missing, {"state": 1, "nonce": 1, "task": 1, "superseded": 1}):
                 # While a task is being created, nothing is known about it but its name.
                 made = row["state"] in (counting.INDEXING, counting.INDEXED)
                 name = row.get("task") or indexer.name(claim.name, row["_id"], row.get("nonce", ""))
@@ -155,7 +151,7 @@ class Gone:
                     {**missing, "_id": row["_id"], "state": row["state"]},
                     {"$set": said, "$unset": {"content": "", "retryAt": "", "missingSince": "", "removing": ""}},
                 )
-                count += done.modified_count
+                count += 0 if row.get("superseded") else done.modified_count
         return count
 
     async def settled(self, uid: str, limit: int, now: datetime) -> list[Document]:
@@ -209,6 +205,15 @@ def _sharing(one: Document, owner: scope.Scope) -> dict[str, Any]:
         "_id": {"$ne": one.item_id},
         "state": {"$ne": counting.GONE},
     }
+
+
+def _pieces(places: Sequence[str]) -> Iterator[Sequence[str]]:
+    """A query has at most 16 MiB."""
+    return (places[at : at + _PIECE] for at in range(0, len(places), _PIECE))
+
+
+def _differs(row: Mapping[str, Any], told: Access) -> bool:
+    return bool(row.get("access", "") != items.mark(told))
 
 
 def _known(uid: str) -> dict[str, Any]:

@@ -163,10 +163,13 @@ class Items:
         """Delete the items of Connections that are forgotten: a process that was frozen stored them after that. How
         many. Raises `Unavailable`."""
         with trouble("look for items that are left over"):
-            uids = await self._rows.distinct("connection")
+            uids, count = await self._rows.distinct("connection"), 0
             known = {row["_id"] async for row in self._connections.find({"_id": {"$in": uids}}, {"_id": 1})}
-            gone = [uid for uid in uids if uid not in known]
-            return int((await self._rows.delete_many({"connection": {"$in": gone}})).deleted_count) if gone else 0
+            for uid in uids:
+                # Once more just before: it may be wanted again since.
+                if uid not in known and await self._connections.find_one({"_id": uid}, {"_id": 1}) is None:
+                    count += int((await self._rows.delete_many({"connection": uid})).deleted_count)
+            return count
 
     async def keep(
         self,
@@ -196,7 +199,6 @@ class Items:
                 )
             new = done.upserted_ids or {}
             rest += [pair for at, pair in enumerate(plain) if at not in new]
-            await self._tell(uid, [one for at, (one, _) in enumerate(plain) if at in new], fence)
         for one, content in rest:
             await self.add(uid, owner, one, content, now, fence)
 
@@ -206,8 +208,8 @@ class Items:
         """Keep a new item of `owner`; one that is there already stays as it is, unless others may read it now. One that
         comes back while its task or document still leaves becomes new after that. Raises `Unavailable`.
 
-        What a process found that has lost its claim meanwhile is left out where its successor has found the thing: it
-        is older, and the cursor that knows it is not stored either."""
+        Raises `assignments.Lost` where a later claim has found the thing: what is older is left out, and the cursor
+        that knows it is not stored either."""
         self.counted.written(uid)
         row = _row(uid, owner, one, content, now, fence)
         item_id = key(uid, one.source_id, one.version)
@@ -222,7 +224,7 @@ class Items:
                 older = {"$set": {"superseded": True}, "$max": {"supersededBy": fence}, "$unset": {"returned": ""}}
                 await self._rows.update_many({**others, **_outrun("seen", fence)}, older)
                 if await self._rows.find_one(newer, {"_id": 1}) is not None:
-                    return
+                    raise assignments.Lost(f"item {one.source_id} was found under a later claim")
                 # Of two versions the later one becomes the later task, whatever the clocks of two processes say.
                 last = await self._rows.find_one(others, {"found": 1}, sort=[("found", DESCENDING)])
                 if last is not None:
@@ -231,10 +233,10 @@ class Items:
             if one.editable and done.upserted_id and await self._rows.find_one(newer, {"_id": 1}) is not None:
                 # It stood still before this write until its successor had stored its own.
                 await self._rows.delete_one({"_id": item_id, "state": NEW, "seen": fence})
-                return
+                raise assignments.Lost(f"item {one.source_id} was found under a later claim")
             if done.upserted_id is None:
                 again = {"_id": item_id, "state": GONE, "$or": [{"returned": None}, _others(one, "returned.access")]}
-                again |= _outrun("leftBy", fence)
+                again |= _outrun("leftBy", fence) | _outrun("supersededBy", fence) | _outrun("seen", fence)
                 await self._rows.update_one(again, {"$set": {"returned": row}, "$unset": {"superseded": ""}})
                 if one.recurs:
                     self.counted.written(uid, None)
@@ -250,8 +252,25 @@ class Items:
             await self._tell(uid, [one], fence)
             if one.editable:
                 # It could not be read once; now it can.
-                unread = {"_id": key(uid, one.source_id, ""), "state": FAILED, "type": {"$exists": False}}
-                await self._rows.delete_one(unread)
+                ids = [{"_id": key(uid, one.source_id, "")}, *([{"places": one.place}] if one.place else ())]
+                unread = {"connection": uid, "$or": ids, "state": FAILED, "type": {"$exists": False}}
+                await self._rows.delete_many(unread)
+
+    async def take_back(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
+        """Delete what was stored of these after claim `fence` was lost, unless a later one has found it or it has its
+        task: the source may have something else by now, of which no cursor knows. The version before it is the last one
+        again. Raises `Unavailable`."""
+        self.counted.written(uid, None)
+        for one in (one for one in some if one.editable):
+            ours = {"_id": key(uid, one.source_id, one.version), "state": NEW, "seen": fence, "stored": fence}
+            thing = {"connection": uid, "sourceId": one.source_id, "type": {"$exists": True}}
+            with trouble("take items back"):
+                if not (await self._rows.delete_one(ours)).deleted_count:
+                    continue
+                before = await self._rows.find_one(thing, {"superseded": 1}, sort=[("found", DESCENDING)])
+                if before is not None and await self._rows.find_one({**thing, "superseded": None}, {"_id": 1}) is None:
+                    last = {"_id": before["_id"], "supersededBy": fence}
+                    await self._rows.update_one(last, {"$unset": {"superseded": "", "supersededBy": ""}})
 
     async def _same(self, uid: str, one: port.Item, row: Mapping[str, Any]) -> bool:
         """Whether the version before says the same to the same readers: another time alone is no news. An issue that
@@ -265,14 +284,17 @@ class Items:
         return bool(done.matched_count)
 
     async def _tell(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
-        """Note at all of their versions who may read them, as far as no later claim has found these."""
+        """Note at all other versions of them who may read them, as far as no later claim has found these. Their own
+        row says for whom its content was stored; of two things with one name each has its readers."""
         by_readers: dict[str, list[port.Item]] = {}
         for one in some:
-            by_readers.setdefault(mark(one.access), []).append(one)
+            if one.editable:
+                by_readers.setdefault(mark(one.access), []).append(one)
         for told, alike in by_readers.items():
+            own = {"$nin": [key(uid, one.source_id, one.version) for one in alike]}
             names = {"$in": [one.source_id for one in alike]}
-            versions = {"connection": uid, "sourceId": names, "type": {"$exists": True}, **_others(alike[0])}
-            versions |= _outrun("seen", fence)
+            versions = {"connection": uid, "sourceId": names, "_id": own, "type": {"$exists": True}}
+            versions |= _others(alike[0]) | _outrun("seen", fence)
             with trouble("note who may read items"):
                 await self._rows.update_many(versions, {"$set": {"access": told}})
 
@@ -306,10 +328,14 @@ class Items:
             "reason": one.reason[:_REASON_CHARS],
         }
         places = {"$addToSet": {"places": one.place}, "$max": {"seen": fence}} if one.place else {}
+        failed = {"_id": key(uid, one.source_id, "")}
+        names = [{"sourceId": one.source_id}, *([{"places": one.place}] if one.place else ())]
+        read = {"connection": uid, "$or": names, "type": {"$exists": True}, "seen": {"$gt": fence}}
         with trouble("keep a failed item"):
-            await self._rows.update_one(
-                {"_id": key(uid, one.source_id, "")}, {"$setOnInsert": row, **places}, upsert=True
-            )
+            await self._rows.update_one(failed, {"$setOnInsert": row, **places}, upsert=True)
+            if await self._rows.find_one(read, {"_id": 1}) is not None:
+                # Its successor could read it.
+                await self._rows.delete_one({**failed, "state": FAILED, "seen": {"$not": {"$gt": fence}}})
 
     async def waiting(self, uid: str, limit: int, now: datetime) -> list[Stored]:
         """The oldest without a task, those first whose task is tried again. Raises `Unavailable`."""
@@ -420,12 +446,8 @@ def _row(
         "reason": "",
         "nonce": str(int(now.timestamp() * 1000)),
         "access": mark(one.access),
-        **_place(one.place, fence),
+        **({"places": [one.place], "seen": fence, "stored": fence} if one.place else {}),
     }
-
-
-def _place(place: str, fence: int) -> dict[str, Any]:
-    return {"places": [place], "seen": fence} if place else {}
 
 
 def _stored(row: Mapping[str, Any]) -> Stored:

@@ -171,6 +171,8 @@ class Poller:
         except assignments.Lost as error:
             log.info("claim lost", reason=error.message)
             await self._forget(claim)
+            with suppress(errors.Operational):
+                await self._assigned.overtake(claim)
             return
         except errors.Operational as error:
             # Nothing could be written: this process still has the claim, and takes it again after a rest.
@@ -348,8 +350,7 @@ class Poller:
         owner, count = _owner(claim), 0
         async with aclosing(source.batches(claim.cursor)) as batches:
             async for batch in batches:
-                await self._store(claim, owner, batch)
-                await self._assigned.advance(claim, batch.cursor, self._wall())
+                await self._store(claim, owner, batch, batch.cursor)
                 state = replace(claim.state, cursor=batch.shown[:_SHOWN_CHARS])
                 if batch.workspace is not None:
                     state = await self._note(claim, state, batch.workspace)
@@ -368,7 +369,10 @@ class Poller:
             self._noted[claim.uid] = state.workspace
         return state
 
-    async def _store(self, claim: assignments.Claim, owner: scope.Scope, batch: port.Batch) -> None:
+    async def _store(
+        self, claim: assignments.Claim, owner: scope.Scope, batch: port.Batch, cursor: port.Cursor | None = None
+    ) -> None:
+        """Store a batch and then the cursor behind it, if that is kept."""
         kind = claim.spec.type.value
         failures = [replace(one, reason=self._secrets.hidden(one.reason)) for one in batch.failures]
         for request in batch.commits:
@@ -378,6 +382,23 @@ class Poller:
             failures += await self._straight.structure(claim, tree)
         items = [_told(claim.spec, one) for one in batch.items]
         unknown = await self._items.unknown(claim.uid, items)
+        known = [one for one in items if not any(one is new for new in unknown)]
+        try:
+            failures += await self._new(claim, owner, unknown)
+            await self._items.found(claim.uid, known, claim.fence)
+            for failure in failures:
+                await self._items.add_failure(claim.uid, owner, failure, self._wall(), claim.fence)
+                self._metrics.items.labels(kind, "unusable").inc()
+            await self._assigned.advance(claim, claim.cursor if cursor is None else cursor, self._wall())
+        except assignments.Lost:
+            await self._items.take_back(claim.uid, unknown, claim.fence)
+            raise
+
+    async def _new(
+        self, claim: assignments.Claim, owner: scope.Scope, unknown: Sequence[port.Item]
+    ) -> list[port.Failure]:
+        """Store items with their contents; those that cannot be."""
+        failures = list[port.Failure]()
         names = await self._items.names(owner, [one for one in unknown if not one.editable])
         ready: list[tuple[port.Item, dict[str, Any]]] = []
         try:
@@ -396,11 +417,7 @@ class Poller:
         finally:
             # Also when the knowledge base is away: what it has taken is not sent a second time.
             failures += await self._keep(claim, owner, ready)
-        known = [one for one in items if not any(one is new for new in unknown)]
-        await self._items.found(claim.uid, known, claim.fence)
-        for failure in failures:
-            await self._items.add_failure(claim.uid, owner, failure, self._wall(), claim.fence)
-            self._metrics.items.labels(kind, "unusable").inc()
+        return failures
 
     async def _keep(
         self, claim: assignments.Claim, owner: scope.Scope, ready: Sequence[tuple[port.Item, Mapping[str, Any]]]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from crds import connection
 
@@ -82,3 +83,61 @@ class State:
     counted: bool = False
     counted_at: datetime | None = None
     idle: bool = False
+
+
+def stored(state: State, generation: int) -> dict[str, Any]:
+    """As it is in MongoDB, of a poll of this generation of the Connection."""
+    return {
+        "polledAt": state.polled_at,
+        "succeededAt": state.succeeded_at,
+        "failures": state.failures,
+        "reason": state.reason,
+        "message": state.message,
+        "rejected": state.rejected,
+        "items": dict(state.items or {}),
+        "shown": state.cursor,
+        "refused": state.refused,
+        "polledGeneration": generation,
+        "sweep": None if state.sweep is None else asdict(state.sweep),
+        "failed": [asdict(one) for one in state.failed],
+        "waitingSince": state.waiting_since,
+        "retried": state.retried,
+        "resynced": state.resynced,
+        "workspace": None if state.workspace is None else asdict(state.workspace),
+        "counted": state.counted,
+        "countedAt": state.counted_at,
+        "idle": state.idle,
+    }
+
+
+def read(row: Mapping[str, Any]) -> State:
+    """Of the document of a Connection in MongoDB."""
+    said = row.get("state")
+    if said is None:
+        return State()
+    return replace(
+        State(),
+        polled_at=said["polledAt"],
+        succeeded_at=said["succeededAt"],
+        failures=int(said["failures"]),
+        reason=said["reason"],
+        message=said["message"],
+        rejected=bool(said["rejected"]),
+        items={key: int(value) for key, value in said["items"].items()},
+        cursor=said["shown"],
+        refused=said.get("refused", ""),
+        generation=int(said["polledGeneration"]),
+        sweep=Sweep(**said["sweep"]) if said.get("sweep") else None,
+        failed=tuple(Failed(**one) for one in said.get("failed", ())),
+        waiting_since=said.get("waitingSince"),
+        retried=said.get("retried", ""),
+        resynced=said.get("resynced", ""),
+        workspace=_workspace(said.get("workspace")),
+        counted=bool(said.get("counted")),
+        counted_at=said.get("countedAt"),
+        idle=bool(said.get("idle")),
+    )
+
+
+def _workspace(said: Mapping[str, Any] | None) -> Workspace | None:
+    return None if not said else Workspace(**{**said, "state": connection.WorkspaceState(said["state"])})

@@ -10,7 +10,7 @@ More than a fifth of the items at once do not leave unless a person says so.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -34,8 +34,8 @@ MOST_REMOVALS = 200
 MOST_REFUSALS = 3
 """After so many in a row the knowledge base is left alone until the next round."""
 MOST_STRANGERS = 1000
-"""Things that are listed and not known, or known with other readers, fetched in one sweep; the others are left to the
-next one."""
+"""Things that are listed and not known, or known with other readers, fetched in one sweep, and as many of which older
+versions alone are known at their places; the others are left to the next one."""
 MOST_LOOKED = 2000
 """Of a source with more items who may read them is looked at by sweeps alone: its list takes too many requests."""
 _MESSAGE_CHARS = 512
@@ -76,15 +76,19 @@ class Sweeper:
         differing = list[str]()
         async with aclosing(source.ids()) as pages:
             async for page in pages:
-                differing += await self._gone.differing(claim.uid, page.access)
+                differing += (await self._gone.listed(claim.uid, (), page.access)).differing
         await self._fetch(source, differing[:MOST_STRANGERS], store)
 
-    async def _fetch(self, source: port.Fetching, places: Sequence[str], store: Store) -> None:
+    async def _fetch(
+        self, source: port.Fetching, places: Sequence[str], store: Store, moved: Collection[str] = ()
+    ) -> None:
+        """What is where only its older versions are known may be one of these, and that one is the last again."""
         if places:
             log.info("items fetched by their places", count=len(places))
             async with aclosing(source.fetch(places)) as batches:
                 async for batch in batches:
-                    await store(batch)
+                    some = [replace(one, recurs=one.recurs or one.place in moved) for one in batch.items]
+                    await store(replace(batch, items=tuple(some)))
 
     async def run(self, claim: assignments.Claim, source: port.Source, poll: Poll, store: Store) -> Sweep | None:
         """One sweep; `poll` polls the source to its end, False: it did not get there, and there is no sweep now.
@@ -111,10 +115,11 @@ class Sweeper:
         async with aclosing(source.ids()) as pages:
             async for page in pages:
                 await self._gone.mark(claim.uid, page.places, claim.fence)
-                if fetches and len(strangers) < MOST_STRANGERS:
-                    strangers += await self._gone.strangers(claim.uid, page.places)
-                moved += await self._gone.moved(claim.uid, page.places) if fetches else ()
-                differing += await self._gone.differing(claim.uid, page.access)
+                if fetches:
+                    found = await self._gone.listed(claim.uid, page.places, page.access)
+                    strangers = [*strangers, *found.strangers][:MOST_STRANGERS]
+                    moved += found.moved
+                    differing += found.differing
                 complete, within = page.last, page.within
         if not complete:
             raise port.Unreachable("The list of what the source has broke off.")
@@ -122,14 +127,16 @@ class Sweeper:
             await self._gone.outside(claim.uid, within, claim.fence)
         if not await poll():
             return None
-        strangers = await self._gone.strangers(claim.uid, strangers[:MOST_STRANGERS])
         if isinstance(source, port.Fetching):
-            # All of what moved: what is not fetched would be taken for missing where the list is behind.
-            moved = await self._gone.moved(claim.uid, moved)
-            places = [*moved, *[*differing, *strangers][:MOST_STRANGERS]]
-            await self._fetch(source, list(dict.fromkeys(places)), store)
+            found = await self._gone.listed(claim.uid, [*moved, *strangers], {})
+            moved = found.moved[:MOST_STRANGERS]
+            places = [*moved, *[*differing, *found.strangers][:MOST_STRANGERS]]
+            await self._fetch(source, list(dict.fromkeys(places)), store, frozenset(moved))
+            # Where the list is behind, what is not fetched would be taken for missing.
+            await self._gone.spare(claim.uid, found.moved[MOST_STRANGERS:], claim.fence)
         # The claim is still ours: a successor has compared nothing yet.
         await self._assigned.renew(claim, self._wall())
+        await self._assigned.overtake(claim)
         return await self._compared(claim)
 
     async def _compared(self, claim: assignments.Claim) -> Sweep:
@@ -140,7 +147,7 @@ class Sweeper:
         held = newer > FEW and newer > SHARE * known
         removed = await self._gone.leave(claim, confirmed if held else at, at)
         self._metrics.deletions.labels(kind, "missing").inc(removed)
-        self._metrics.deletions.labels(kind, "held").inc(missing - removed)
+        self._metrics.deletions.labels(kind, "held").inc(max(missing - removed, 0))
         outcome = HELD if held else SWEPT
         if removed or held:
             log.info("items left their source", connection=claim.name, removed=removed, missing=missing, known=known)

@@ -13,6 +13,7 @@ import pytest
 from controllers.connection import polling
 from controllers.sources import assignments, items, mongo, port
 from crds import connection, pendingtask, scope
+from tests.sources.model import Dying
 
 pytestmark = pytest.mark.services
 KEEPS = timedelta(days=30)
@@ -179,6 +180,23 @@ async def test_items_that_a_frozen_process_stores_for_a_forgotten_connection_are
     assert not await rig.another()
     assert await rig.items.left_over() == 1
     assert await rig.items.left_over() == 0
+
+
+async def test_items_of_a_connection_that_is_wanted_again_meanwhile_stay(rig: Rig) -> None:
+    await rig.here.assigned.drop("new")
+    await rig.items.keep("new", ACME, [(mail("late"), {"content": "late"})], BEGUN)
+    database = Dying(rig.database)
+
+    async def wanted(_: dict[str, Any]) -> None:
+        database.reading = None
+        rig.here.start()
+        await rig.here.want("new")
+
+    database.reading = wanted
+    looking = items.Items(database)
+    assert await looking.left_over() == 0
+    assert database.reading is None
+    assert (await rig.items.counted.counts("new"))["New"] == 1
 
 
 async def claimed(rig: Rig, release: Release) -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bench.connectors.database import Database
-from controllers.sources import counting, gone, items, mongo, port, upkeep
+from controllers.sources import assignments, counting, gone, items, mongo, port, upkeep
 from controllers.sources.assignments import ITEMS
 from crds import access, pendingtask, scope
 
@@ -98,7 +98,8 @@ async def test_a_process_that_stood_still_stores_nothing_over_its_successor(data
     await halting.frozen.wait()
     await stored.add("uid", OWNER, item("v3"), {"content": "v3"}, NOW, 3)
     halting.thawed.set()
-    await halted
+    with pytest.raises(assignments.Lost):
+        await halted
     assert [one.content["content"] for one in await stored.waiting("uid", 10, NOW)] == ["v1", "v3"]
     [last] = [row async for row in database[ITEMS].find({"superseded": None})]
     assert last["content"] == {"content": "v3"}
