@@ -19,7 +19,7 @@ import pymongo
 import pytest
 
 from hack.cluster import layout, progress
-from hack.demo import connected, context, kubectl, release, servers, settings
+from hack.demo import agents, connected, context, kubectl, release, servers, settings
 from hack.image import build
 from tests.e2e import site as sites
 from tests.e2e.simulator import Simulator
@@ -75,7 +75,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[sites.Site]:
         more: dict[str, Any] = VALUES
         if wanted.local:
             connected.trust(cluster, layout.from_environment())
-            more = release.overlaid(VALUES, connected.values())
+            more = release.overlaid(release.overlaid(VALUES, connected.values()), agents.values(NAMESPACE))
         with report.step(f"installing the chart into {NAMESPACE}"):
             release.install(wanted, cluster, report, more)
         cluster.run("wait", "--for=condition=Ready", "gpubackends", "--all", "--timeout=60s", seconds=90)
