@@ -20,8 +20,10 @@ def test_what_is_at_the_sources_arrives_once_and_follows_them(site: Site, owner:
         urn: 2 if urn == planted.urn(1) else 1 for urn in planted.stories()
     }
     tasks = [task for task in site.kubectl.tasks() if task.spec.client_id == owner and task.spec.source_urn]
-    # Once each, in all the polls until now.
-    assert sorted(task.metadata.name for task in tasks) == sorted(name for names in made.values() for name in names)
+    # Once each, in all the polls until now; the issue that the agent filed arrives like any other.
+    planned = [task.metadata.name for task in tasks if task.spec.source_urn in planted.stories()]
+    assert sorted(planned) == sorted(name for names in made.values() for name in names)
+    assert len(tasks) - len(planned) <= 1
     ready = {
         one["metadata"]["name"]: [each["reason"] for each in one["status"]["conditions"] if each["type"] == "Ready"]
         for one in site.kubectl.items("connections")
