@@ -1,7 +1,7 @@
 """The tools that write: the answer, from the environment alone, and the summary that takes the environment's place.
 
 An answer is given sentence by sentence. A sentence with a quotation that its evidence does not have is not given, and
-and an event says so; a mark that names no evidence is taken out. Where a hard rule says what answers must say or must
+an event says so; a mark that names no evidence is taken out. Where a hard rule says what answers must say or must
 not say, nothing of an answer is given before all of it was checked, and the model has three attempts.
 
 Source: seed 004 "TextResponseTool", "SummarizeTool (Auto-trigger)".

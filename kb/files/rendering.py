@@ -26,6 +26,8 @@ import sys
 import zlib
 from typing import Any, BinaryIO
 
+from kb.files import png
+
 FRAME = struct.Struct(">II")
 BROKEN = 0xFFFFFFFF
 REFUSED = 3
@@ -60,16 +62,16 @@ def main(arguments: list[str], body: BinaryIO, out: BinaryIO) -> int:
     for number, has_text in asked["pages"]:
         if not left or (layout and number > count):
             break
-        png: bytes | None = None
+        image: bytes | None = None
         if number <= count:
             try:
-                png = _drawn(document[number - 1], asked["pixels"], has_text=has_text)
+                image = _drawn(document[number - 1], asked["pixels"], has_text=has_text)
             except (pypdfium2.PdfiumError, ValueError, ZeroDivisionError, OverflowError):
-                png = None
-        left -= png != b""
-        out.write(FRAME.pack(number, BROKEN if png is None else len(png)) + (png or b""))
+                image = None
+        left -= image != b""
+        out.write(FRAME.pack(number, BROKEN if image is None else len(image)) + (image or b""))
         if layout:
-            said = zlib.compress(json.dumps(_layout(document[number - 1])).encode()) if png else b""
+            said = zlib.compress(json.dumps(_layout(document[number - 1])).encode()) if image else b""
             out.write(FRAME.pack(number, len(said)) + said)
         out.flush()
     return 0
@@ -102,12 +104,7 @@ def _drawn(page: Any, pixels: int, *, has_text: bool) -> bytes:
         return b""
     wide, high, stride = bitmap.width, bitmap.height, bitmap.stride
     lines = b"".join(b"\0" + rows[at : at + wide] for at in range(0, high * stride, stride))
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + _chunk(b"IHDR", struct.pack(">IIBBBBB", wide, high, 8, 0, 0, 0, 0))
-        + _chunk(b"IDAT", zlib.compress(lines, 6))
-        + _chunk(b"IEND", b"")
-    )
+    return png.encoded(wide, high, lines)
 
 
 def _layout(page: Any) -> dict[str, Any]:
@@ -156,10 +153,6 @@ def _words(page: Any) -> list[list[Any]]:
 
 def _only_text(page: Any) -> bool:
     return all(one.type == _TEXT and count < _OBJECTS for count, one in enumerate(page.get_objects(max_depth=1)))
-
-
-def _chunk(name: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
 
 if __name__ == "__main__":

@@ -12,16 +12,16 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 
+from kb.files import png
 from kb.visual import evidence
 
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _MOST_PIXELS = 50_000_000
 Pixels = npt.NDArray[np.uint8]
 
 
-def cut(png: bytes, where: evidence.Rectangle) -> bytes:
+def cut(image: bytes, where: evidence.Rectangle) -> bytes:
     """A region of a page's image; b"" of other images."""
-    pixels = _pixels(png)
+    pixels = _pixels(image)
     if pixels is None:
         return b""
     height, width = pixels.shape
@@ -31,12 +31,12 @@ def cut(png: bytes, where: evidence.Rectangle) -> bytes:
     return _encoded(pixels[top : min(bottom, height), left : min(right, width)])
 
 
-def scaled(png: bytes, most: int) -> bytes:
+def scaled(image: bytes, most: int) -> bytes:
     """A page's image with `most` pixels at most, each the mean of those that it stands for; others, and smaller ones,
     as they are. `most` 0: no limit."""
-    pixels = _pixels(png) if most else None
+    pixels = _pixels(image) if most else None
     if pixels is None or pixels.size <= most:
-        return png
+        return image
     height, width = pixels.shape
     scale = math.sqrt(most / pixels.size)
     made = _means(pixels.astype(np.float32), max(1, math.floor(height * scale)))
@@ -55,18 +55,18 @@ def _means(rows: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.float32]
     return made
 
 
-def _pixels(png: bytes) -> Pixels | None:
+def _pixels(image: bytes) -> Pixels | None:
     """[height, width]; None of what was not drawn here."""
     head, data = b"", list[bytes]()
-    at = len(_SIGNATURE)
-    while at + 12 <= len(png):
-        size, kind = struct.unpack(">I4s", png[at : at + 8])
+    at = len(png.SIGNATURE)
+    while at + 12 <= len(image):
+        size, kind = struct.unpack(">I4s", image[at : at + 8])
         if kind == b"IHDR":
-            head = png[at + 8 : at + 8 + size]
+            head = image[at + 8 : at + 8 + size]
         elif kind == b"IDAT":
-            data.append(png[at + 8 : at + 8 + size])
+            data.append(image[at + 8 : at + 8 + size])
         at += 12 + size
-    if not png.startswith(_SIGNATURE) or len(head) != 13:
+    if not image.startswith(png.SIGNATURE) or len(head) != 13:
         return None
     width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", head)
     if (depth, colour, interlaced) != (8, 0, 0) or not 0 < width * height <= _MOST_PIXELS:
@@ -85,9 +85,4 @@ def _pixels(png: bytes) -> Pixels | None:
 def _encoded(pixels: Pixels) -> bytes:
     height, width = pixels.shape
     lines = np.concatenate([np.zeros((height, 1), np.uint8), pixels], axis=1).tobytes()
-    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return _SIGNATURE + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(lines, 6)) + _chunk(b"IEND", b"")
-
-
-def _chunk(name: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+    return png.encoded(width, height, lines)

@@ -94,14 +94,14 @@ class Search:
             try:
                 with self._meters.stages.labels("page_query").time():
                     asked = await self._embedder.embed_query(question.query)
-            except root.Operational as error:
-                if question.ways == "Images" or not found:
+                seen_only = told and question.ways == "Auto"
+                await self._by_vectors(question, asked, found, seen_only=seen_only)
+                looked = "Seen" if seen_only else "All"
+            except (root.Operational, errors.Invalid) as error:
+                # What words have found stands, whatever the model or its index makes of the question.
+                if question.ways == "Images" or not any("Words" in one.ways for one in found.values()):
                     raise
                 said.append(f"images of pages were not looked at: {error.message}")
-            else:
-                seen_only = told and question.ways == "Auto"
-                looked = "Seen" if seen_only else "All"
-                await self._by_vectors(question, asked, found, seen_only=seen_only)
         best = sorted(found.values(), key=lambda one: (-one.rank, one.page.source.source_urn, one.page.number))[:wanted]
         way = "none" if not best else "both" if len(best[0].ways) == 2 else next(iter(best[0].ways)).lower()
         self._meters.page_questions.labels({"images": "vectors"}.get(way, way)).inc()
@@ -217,7 +217,7 @@ class Search:
             if vectors is None:
                 vectors = (await self._book.vectors(viewer, [page.id], self._name, budget=1)).get(page.id)
             if vectors is not None and vectors.shape[1] == asked.vectors.shape[1]:
-                patches = maxsim.patches(asked.vectors, vectors, page.grid, _PATCHES)
+                patches = await asyncio.to_thread(maxsim.patches, asked.vectors, vectors, page.grid, _PATCHES)
         places = rectangles
         if not places and page.grid is not None:
             places = evidence.of_patches(page.grid, patches)

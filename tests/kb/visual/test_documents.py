@@ -286,6 +286,18 @@ async def test_without_the_model_words_are_enough(place: places.Place, clock: cl
         await ask(place, "pressure valve", ways="Images")
 
 
+async def test_a_question_that_the_model_does_not_take_is_answered_by_words(place: places.Place) -> None:
+    await place.choose(scopes.SHOP)
+    await send(place, TWO)
+    assert await place.make() == 1
+    place.glyphs.away = errors.Invalid("it is too long for the model", field="query")
+    reply = await ask(place, "pressure valve")
+    assert (reply.pages[0].page_number, reply.looked_at_images) == (2, "None")
+    assert reply.problems == ["images of pages were not looked at: it is too long for the model"]
+    with pytest.raises(client.Rejected, match="too long"):
+        await ask(place, "pressure valve", ways="Images")
+
+
 async def test_what_breaks_off_at_any_write_is_gone_on_from(place: places.Place, clock: clocks.Clock) -> None:
     await place.choose(scopes.SHOP)
     long = files.pages(*(places.lines(f"Chapter {number} of the manual", *PUMP) for number in range(1, 12)))
