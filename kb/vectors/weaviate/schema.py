@@ -23,6 +23,9 @@ _SAID = re.compile(r"schema (\d+)")
 _SAID_WORDS = re.compile(r"words (\d+ (?:folded|exact))")
 # Objects of an older schema that are brought up to date at once.
 _PARALLEL = 16
+# How often, and at which interval, a changed collection is asked whether it takes writes.
+_LOOKS = 100
+_LOOK_SECONDS = 0.05
 # Sentences are asked for by their ids alone, and of so few Weaviate compares every one. The graph that it keeps for
 # searches is never walked then; to make it well costs a search per sentence, and these are the least that it takes.
 _BY_ID = Configure.VectorIndex.hnsw(
@@ -222,6 +225,7 @@ async def _upgrade(
         for tenant in await collection.tenants.get():
             await _fill_in(collection.with_tenant(tenant), index)
     await collection.config.update(description=index.description)
+    await _writable(collection)
 
 
 async def _fit(collection: Any, name: str, config: Any, layout: Layout, *, sentences: bool) -> None:
@@ -250,6 +254,19 @@ async def _fit(collection: Any, name: str, config: Any, layout: Layout, *, sente
         changed = getattr(Reconfigure.VectorIndex.Quantizer, quantizer)() if quantizer else None
         index = Reconfigure.VectorIndex.hnsw(ef=ef, quantizer=changed)
         await collection.config.update(vector_config=Reconfigure.Vectors.update(vector_index_config=index))
+        await _writable(collection)
+
+
+async def _writable(collection: Any) -> None:
+    """Wait until the tenants take writes: Weaviate refuses them for a moment after each change of a collection.
+
+    A tenant that stays read-only (a full disk) is left to the writes that it refuses.
+    """
+    for _ in range(_LOOKS):
+        shards = await collection.config.get_shards()
+        if all(one.status != "READONLY" for one in shards):
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _agree(name: str, setting: str, there: object, wanted: object) -> None:
@@ -289,12 +306,16 @@ async def _fill_in(tenant: Any, index: Index) -> None:
             await tenant.data.update(uuid, properties=derived)
 
     slots = asyncio.Semaphore(_PARALLEL)
-    async with asyncio.TaskGroup() as group:
-        async for row in tenant.iterator(return_properties=["observedAt", "heading", "text", *_DERIVED]):
-            found = row.properties
-            derived = record.derived(
-                found["heading"] or "", found["text"], found["observedAt"] or "", folded=index.folded
-            )
-            # An empty text is an absent one to Weaviate.
-            if any((found[name] if found[name] is not None else "") != value for name, value in derived.items()):
-                group.create_task(update(row.uuid, derived))
+    try:
+        async with asyncio.TaskGroup() as group:
+            async for row in tenant.iterator(return_properties=["observedAt", "heading", "text", *_DERIVED]):
+                found = row.properties
+                derived = record.derived(
+                    found["heading"] or "", found["text"], found["observedAt"] or "", folded=index.folded
+                )
+                # An empty text is an absent one to Weaviate.
+                if any((found[name] if found[name] is not None else "") != value for name, value in derived.items()):
+                    group.create_task(update(row.uuid, derived))
+    except ExceptionGroup as refused:
+        # The caller knows the errors of Weaviate's client, and no groups of them.
+        raise refused.exceptions[0] from refused

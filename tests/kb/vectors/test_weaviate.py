@@ -247,6 +247,39 @@ async def test_a_server_that_is_not_there_is_away() -> None:
     await store.close()
 
 
+async def _described(store: weaviate.Store, description: str) -> None:
+    """Give the collection of chunks another description; after each change Weaviate is read-only for a moment."""
+    chunks = store._client.collections.use(store._chunks_name)
+    await chunks.config.update(description=description)
+    await schema._writable(chunks)
+
+
+async def test_a_collection_that_takes_no_writes_is_brought_up_to_date_later(store: weaviate.Store) -> None:
+    one = contract.chunk(scopes.SHOP, "u:1", "S Janou Novákovou.")
+    await store.put(scopes.SHOP, [(one, contract.point(1))], [])
+    await _described(store, "Jervis knowledge base, schema 2, embeddings of any")
+    chunks = store._client.collections.use(store._chunks_name)
+    await chunks.with_tenant("cacme").data.update(one.id, properties={"headingTerms": None, "textTerms": None})
+    # As another replica's change of the collection, or a disk that is full, leaves it.
+    await chunks.config.update_shards("READONLY", "cacme")
+    store._complete = False
+    with pytest.raises(errors.Away, match="read-only") as caught:
+        await store.lexical(scopes.SHOP, "Nováková", limit=9)
+    assert caught.value.retry_after is not None
+    await chunks.config.update_shards("READY", "cacme")
+    assert [hit.chunk_id for hit in await store.lexical(scopes.SHOP, "Nováková", limit=9)] == [one.id]
+
+
+async def test_a_changed_collection_takes_writes_at_once(store: weaviate.Store) -> None:
+    """Each change of its description makes Weaviate refuse writes for a moment."""
+    one = contract.chunk(scopes.SHOP, "u:1", "one")
+    await store.put(scopes.SHOP, [(one, contract.point(1))], [])
+    for _ in range(20):
+        await _described(store, "Jervis knowledge base, schema 2, embeddings of any")
+        store._complete = False
+        await store.put(scopes.SHOP, [(one, contract.point(1))], [])
+
+
 async def test_a_collection_of_schema_1_is_brought_up_to_date(store: weaviate.Store) -> None:
     made = [replace(contract.chunk(scopes.SHOP, "u:1", f"text {n}", ordinal=n)) for n in range(3)]
     made[0] = replace(made[0], observed_at="")
@@ -254,7 +287,7 @@ async def test_a_collection_of_schema_1_is_brought_up_to_date(store: weaviate.St
     name, client = store._chunks_name, store._client
     chunks = client.collections.use(name)
     # As schema 1 left it: a description that says so, and no times as numbers.
-    await chunks.config.update(description="Jervis knowledge base, schema 1, embeddings of any")
+    await _described(store, "Jervis knowledge base, schema 1, embeddings of any")
     for one in made:
         await chunks.with_tenant("cacme").data.update(one.id, properties={"observedMs": None})
     day = datetime(2026, 3, 2, tzinfo=UTC)
@@ -271,7 +304,7 @@ async def test_a_collection_of_schema_2_is_searched_by_its_words(store: weaviate
     await store.put(scopes.SHOP, [(one, contract.point(1)) for one in made], [])
     chunks = store._client.collections.use(store._chunks_name)
     # As schema 2 left it: no words of ours.
-    await chunks.config.update(description="Jervis knowledge base, schema 2, embeddings of any")
+    await _described(store, "Jervis knowledge base, schema 2, embeddings of any")
     for one in made:
         properties = {"headingTerms": None, "textTerms": None}
         await chunks.with_tenant("cacme").data.update(one.id, properties=properties)
