@@ -3,18 +3,26 @@
 `orchestrator_checkpoints` and `orchestrator_checkpoint_writes`; thread id = task uid. This module and `graph` are the
 only ones that import LangGraph; they are imported while a run starts, never before.
 
-Two guards against an older process that still writes: it is refused before each write (`Fence.keep`), and should its
-write slip in between, the latest checkpoint is chosen by (epoch, id), so that it never outranks a newer process's.
+Two guards against an older process that still writes: its checkpoint is removed again (`Fence.keep`), and should it die
+in between, the latest checkpoint is chosen by (epoch, id), so that it never outranks a newer process's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.base import (
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_metadata,
+)
 from langgraph.checkpoint.mongodb import MongoDBSaver
+from langgraph.checkpoint.mongodb.utils import dumps_metadata
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from orchestrator_job import errors, fence, mongo
@@ -67,7 +75,7 @@ class Saver(MongoDBSaver):
                 {
                     "thread_id": settings["thread_id"],
                     "checkpoint_ns": settings.get("checkpoint_ns", ""),
-                    "type": {"$exists": True},  # a stamp without its checkpoint does not count
+                    "type": {"$exists": True},  # earlier versions wrote an epoch before its checkpoint
                 },
                 projection=["checkpoint_id"],
                 sort=[("epoch", -1), ("checkpoint_id", -1)],
@@ -96,21 +104,32 @@ class Saver(MongoDBSaver):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Write a checkpoint under this process's epoch. Raises Fenced, StoreUnavailable or CheckpointRefused."""
+        settings = config["configurable"]
         identity = {
-            "thread_id": config["configurable"]["thread_id"],
-            "checkpoint_ns": config["configurable"]["checkpoint_ns"],
+            "thread_id": settings["thread_id"],
+            "checkpoint_ns": settings["checkpoint_ns"],
             "checkpoint_id": checkpoint["id"],
         }
-        stamp = {"epoch": self._guard.epoch, "attempt": self._guard.attempt}
 
         def write() -> RunnableConfig:
-            # Stamped first: a checkpoint must never be readable without the epoch that ranks it.
-            self.checkpoint_collection.update_one(identity, {"$set": stamp}, upsert=True)
-            return self.put(config, checkpoint, metadata, new_versions)
+            # As `MongoDBSaver.put` writes it, with the epoch that ranks it: one write, so that none is without.
+            kind, raw = self.serde.dumps_typed(checkpoint)
+            document = {
+                "parent_checkpoint_id": settings.get("checkpoint_id"),
+                "type": kind,
+                "checkpoint": raw,
+                "metadata": dumps_metadata(self.serde, get_checkpoint_metadata(config, metadata)),
+                "created_at": datetime.now(tz=UTC),
+                "epoch": self._guard.epoch,
+                "attempt": self._guard.attempt,
+            }
+            self.checkpoint_collection.update_one(identity, {"$set": document}, upsert=True)
+            return {"configurable": identity}
 
         return await self._guard.keep(
             lambda: self._database.call("write the checkpoint", write),
             lambda: self._database.delete(CHECKPOINTS, identity),
+            own=True,
         )
 
     async def aput_writes(

@@ -72,14 +72,18 @@ class Fence:
         if found["epoch"] != self.epoch:
             raise self._lost()
 
-    async def keep(self, write: Callable[[], Awaitable[T]], undo: Callable[[], Awaitable[object]]) -> T:
+    async def keep(
+        self, write: Callable[[], Awaitable[T]], undo: Callable[[], Awaitable[object]], *, own: bool = False
+    ) -> T:
         """The value of `write`, which creates a document of the task. Raises Fenced, or Forgotten after `undo`.
 
         The check after the write is the one that counts: the write may have been repeated for minutes while MongoDB was
-        away. A caller that is cancelled leaves both to themselves (`written`).
+        away. A caller that is cancelled leaves both to themselves (`written`). `own`: no other process writes or reads
+        the document while this one has the task. Then it is not checked before, and undone when Fenced, too.
         """
-        await self.check()
-        kept = asyncio.ensure_future(self._kept(write, undo))
+        if not own:
+            await self.check()
+        kept = asyncio.ensure_future(self._kept(write, undo, (errors.Forgotten, *([errors.Fenced] if own else []))))
         self._writing.add(kept)
         kept.add_done_callback(self._over)
         return await asyncio.shield(kept)
@@ -88,11 +92,16 @@ class Fence:
         """Wait for the writes of callers that were cancelled: of a task that was removed they undo themselves."""
         await asyncio.gather(*self._writing, return_exceptions=True)
 
-    async def _kept(self, write: Callable[[], Awaitable[T]], undo: Callable[[], Awaitable[object]]) -> T:
+    async def _kept(
+        self,
+        write: Callable[[], Awaitable[T]],
+        undo: Callable[[], Awaitable[object]],
+        undone: tuple[type[Exception], ...],
+    ) -> T:
         made = await write()
         try:
             await self.check()
-        except errors.Forgotten:
+        except undone:
             await undo()
             raise
         return made

@@ -31,8 +31,8 @@ def left(store: job.Store, uid: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("collection", "number"),
     [
-        ("orchestrator_checkpoints", 2),
-        ("orchestrator_checkpoints", 8),
+        ("orchestrator_checkpoints", 1),
+        ("orchestrator_checkpoints", 4),
         ("orchestrator_checkpoint_writes", 2),
         ("orchestrator_artifacts", 1),
         ("orchestrator_artifacts", 2),

@@ -120,8 +120,8 @@ async def test_every_boundary(
         assert _whole(task, store, ended, outside) == _CALLS
         # One write for each event of a loop: three begin, four replies and one result; then a result and a reply.
         assert (first["orchestrator_journal"], second["orchestrator_journal"]) == (8, 2)
-        # A stamp and a checkpoint for the input, for the start, and after each step: two branches are one step.
-        assert (first["orchestrator_checkpoints"], second["orchestrator_checkpoints"]) == (16, 12)
+        # A checkpoint of the input, of the start, and after each step: two branches are one step.
+        assert (first["orchestrator_checkpoints"], second["orchestrator_checkpoints"]) == (8, 6)
         cases = [
             (attempt, (name, number))
             for attempt, writes in ((1, first), (2, second))
