@@ -242,9 +242,12 @@ class Items:
                     self.counted.written(uid, None)
                     back = {"_id": item_id, "state": {"$ne": GONE}, "superseded": True}
                     back |= _outrun("supersededBy", fence)
-                    await self._rows.update_one(
-                        back, {"$set": row, "$unset": {"superseded": "", "task": "", "retryAt": ""}}
-                    )
+                    before = await self._rows.find_one(back)
+                    if before is not None:
+                        await self._keep_task(before)
+                        back |= {"state": before["state"], "nonce": before["nonce"]}
+                        changed = {"$set": row, "$unset": {"superseded": "", "task": "", "retryAt": ""}}
+                        await self._rows.update_one(back, changed)
                 await self._readers(item_id, one, row, fence)
                 await self.found(uid, [one], fence)
             elif one.editable and one.place:
@@ -305,14 +308,19 @@ class Items:
         if before is None:
             return
         self.counted.written(before["connection"], None)
-        if before["state"] in (INDEXING, INDEXED):
-            kept = {**before, "_id": f"{item_id}/{before['nonce']}", "state": INDEXED, "superseded": True}
-            kept.pop("content", None)
-            await self._rows.replace_one({"_id": kept["_id"]}, kept, upsert=True)
+        await self._keep_task(before)
         said = {name: row[name] for name in ("content", "access", "nonce", "found", "state", "tries", "reason")}
         wanted |= {"state": before["state"], "nonce": before["nonce"]}
         seen = {"$max": {"seen": fence}} if one.place else {}
         await self._rows.update_one(wanted, {"$set": said, "$unset": {"task": "", "retryAt": ""}, **seen})
+
+    async def _keep_task(self, before: Mapping[str, Any]) -> None:
+        """The item becomes new: the task that it has stays known as that of an older version, and leaves with it."""
+        if before["state"] not in (INDEXING, INDEXED):
+            return
+        kept = {**before, "_id": f"{before['_id']}/{before['nonce']}", "state": INDEXED, "superseded": True}
+        kept.pop("content", None)
+        await self._rows.replace_one({"_id": kept["_id"]}, kept, upsert=True)
 
     async def add_failure(self, uid: str, owner: scope.Scope, one: port.Failure, now: datetime, fence: int = 0) -> None:
         """Keep that there is something of which no task can be made. Raises `Unavailable`."""

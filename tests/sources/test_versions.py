@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from bench.connectors.database import Database
-from controllers.sources import assignments, counting, gone, items, mongo, port, upkeep
+from controllers.sources import assignments, counting, gone, items, mongo, port, state, upkeep
 from controllers.sources.assignments import ITEMS
-from crds import access, pendingtask, scope
+from crds import access, connection, pendingtask, scope
 
 pytestmark = pytest.mark.services
 DATABASE = f"jervis_versions_{os.getpid()}"
@@ -117,3 +117,21 @@ async def test_a_version_that_recurs_is_new_after_another_one_and_only_then(data
         assert (dict(waiting.content), waiting.nonce) == ({"content": version}, str(int(at.timestamp() * 1000)))
         await stored.indexed("uid", [(waiting, f"task-{number}")])
     assert await stored.unknown("uid", [item("b")]) == [], "only where the source says so"
+
+
+async def test_a_version_that_recurs_leaves_with_the_task_that_it_had_before(database: Any) -> None:
+    """The branch is forced back, and deleted before the first task of that commit was begun."""
+    stored, left = items.Items(database), gone.Gone(database)
+    spec = connection.Spec.model_validate({"type": "Git", "clientId": "acme", "url": "https://forge/acme/shop.git"})
+    claim = assignments.Claim("uid", "here", "shop", spec, 1, 9, {}, state.State(), NOW)
+    made = set[str]()
+    for number, version in enumerate(("a", "b", "a")):
+        await stored.add("uid", OWNER, item(version, recurs=True), {}, NOW.replace(minute=number), number)
+        [waiting] = await stored.waiting("uid", 10, NOW)
+        made.add(f"task-{number}")
+        await stored.indexed("uid", [(waiting, f"task-{number}")])
+    assert len(made) == 3
+    await left.compare("uid", 9, NOW)
+    assert await left.leave(claim, NOW, NOW) == 1, "one thing, whatever its versions"
+    leaving = {row["task"] async for row in database[ITEMS].find({"state": "Gone", "settled": False})}
+    assert leaving == made
