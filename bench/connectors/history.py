@@ -239,6 +239,12 @@ class Rig:
                 return
 
 
+def _most(made: site.Site, urn: str, said: frozenset[str]) -> int:
+    """How many tasks with these tokens may be made. What a source never had at once, because it shows a comment late,
+    is read each time that the thing comes."""
+    return made.came[urn, said] or max(1, made.arrived[urn])
+
+
 def _differing(held: dict[str, frozenset[str]], live: dict[str, frozenset[str]]) -> tuple[str, ...]:
     return tuple(sorted(name for name in held.keys() | live.keys() if held.get(name) != live.get(name)))
 
@@ -274,7 +280,7 @@ async def run(protocol: str, algorithm: str, seed: int, real: Any) -> Outcome:
                 await rig.step(one, number)
             await rig.quiet()
             live = made.live()
-            twice = tuple(sorted({urn for urn, said, count in world.counted() if count > max(1, made.came[urn, said])}))
+            twice = tuple(sorted({urn for urn, said, count in world.counted() if count > _most(made, urn, said)}))
             wrong = tuple(sorted(set(world.deleted) & made.known - made.away))
             return Outcome(
                 protocol, algorithm, seed, made.events, rig.kills, made.bucket.count, time.perf_counter() - begun,

@@ -65,6 +65,8 @@ class Site:
         """URNs of what was not there at some time after it first came."""
         self.came: Counter[tuple[str, frozenset[str]]] = Counter()
         """How often each URN came with these tokens, or came to have them."""
+        self.arrived: Counter[str] = Counter()
+        """How often each URN came, whatever it had."""
         self._there: dict[str, frozenset[str]] = {}
 
     @property
@@ -117,6 +119,7 @@ class Site:
         there = self.live()
         self.away |= self._there.keys() - there.keys()
         self.came.update(there.items() - self._there.items())
+        self.arrived.update(there.keys() - self._there.keys())
         self._there = there
 
     @property
