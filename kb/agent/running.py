@@ -177,6 +177,14 @@ class Questions:
         finally:
             self.readers -= 1
 
+    async def stop(self, viewer: scope.Scope, stream: str) -> None:
+        """End a question that a reader may come back to: here at once, in another process at its next write, within
+        some seconds. One that is over stays as it is. Raises what `Streams.stop` raises."""
+        await self._streams.stop(viewer, stream)
+        for one in self._open:
+            if one.stream == stream and one.task is not None:
+                one.task.cancel()
+
     async def _read(self, viewer: scope.Scope, stream: str, after: int) -> AsyncIterator[api.AgentEvent]:
         while True:
             page = await self._streams.read(viewer, stream, after)
@@ -288,8 +296,11 @@ class Questions:
             new = running.events[written:]
             if new or done or idle >= _LIFE_SIGN:
                 try:
-                    if not await recorder.write(new, done=done):
+                    kept = await recorder.write(new, done=done)
+                    if kept is store.Kept.GONE:
                         return
+                    if kept is store.Kept.STOPPED and not done and running.task is not None:
+                        running.task.cancel()
                 except root.Operational as error:
                     failed += done
                     if failed == _LAST_ATTEMPTS:
