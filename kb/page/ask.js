@@ -265,12 +265,13 @@ async function open(turn, object, from) {
   byId("pictures").replaceChildren();
   byId("evidenceTitle").focus();
   await shown(async () => {
-    if (one.image || one.imageKey) await picture(turn, one, from);
-    else if (one.page) link(`Show page ${one.page}`, byId("pictures"), () => shown(() => page(turn, one, quotes, from)));
-    if (!byId("text").textContent && one.chunkId) {
-      const found = await call(`chunks/${encodeURIComponent(one.chunkId)}?${new URLSearchParams(turn.where)}`);
-      if (opener === from) marked(byId("text"), found.chunk.text, quotes);
+    let text = byId("text").textContent;
+    if (!text && one.chunkId) {
+      text = (await call(`chunks/${encodeURIComponent(one.chunkId)}?${new URLSearchParams(turn.where)}`)).chunk.text;
+      if (opener === from) marked(byId("text"), text, quotes);
     }
+    if (one.image || one.imageKey) await picture(turn, one, from);
+    else if (one.chunkId) await page(turn, one, quotes[0] || text.slice(0, 300), from);
   });
 }
 
@@ -298,14 +299,13 @@ function sources(turn, one) {
   }
 }
 
-// The image of a passage's page, with the places of what was quoted, or else of what was asked.
-async function page(turn, one, quotes, from) {
-  const query = (quotes[0] || turn.query).slice(0, 8000);
-  const asked = { scope: turn.where, query, topK: 20, ways: "Words", crop: false };
-  const found = await call("search/pages", { ...asked, sources: [one.sourceUrn] });
-  const hit = found.pages.find((page) => page.sourceUrn === one.sourceUrn && page.pageNumber === one.page);
-  if (!hit) throw new Error(`No image of page ${one.page} is known. A client has to choose pages for its documents.`);
-  await picture(turn, hit, from);
+// The page that a passage stands on, where there is an image of it, with the places of its words.
+async function page(turn, one, words, from) {
+  if (!words) return;
+  const asked = { scope: turn.where, query: words, sources: [one.sourceUrn], topK: one.page ? 20 : 1, ways: "Words", crop: false };
+  const hits = (await call("search/pages", asked)).pages.filter((hit) => hit.sourceUrn === one.sourceUrn && hit.words >= 0.5);
+  const hit = hits.find((found) => !one.page || found.pageNumber === one.page);
+  if (hit) await picture(turn, hit, from);
 }
 
 // The token has to go with the request, so that the image is fetched and not linked.
