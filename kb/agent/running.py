@@ -182,7 +182,7 @@ class Questions:
         some seconds. One that is over stays as it is. Raises what `Streams.stop` raises."""
         await self._streams.stop(viewer, stream)
         for one in self._open:
-            if one.stream == stream and one.task is not None:
+            if one.stream == stream and one.task is not None and not one.task.cancelling():
                 one.task.cancel()
 
     async def _read(self, viewer: scope.Scope, stream: str, after: int) -> AsyncIterator[api.AgentEvent]:
@@ -299,8 +299,9 @@ class Questions:
                     kept = await recorder.write(new, done=done)
                     if kept is store.Kept.GONE:
                         return
-                    if kept is store.Kept.STOPPED and not done and running.task is not None:
-                        running.task.cancel()
+                    task = running.task
+                    if kept is store.Kept.STOPPED and not done and task is not None and not task.cancelling():
+                        task.cancel()
                 except root.Operational as error:
                     failed += done
                     if failed == _LAST_ATTEMPTS:

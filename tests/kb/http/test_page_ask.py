@@ -1,4 +1,4 @@
-"""The page at /kb/ask in a real browser, against the service as a process: tree, answer, evidence, stop, reconnection."""
+"""The page at /kb/ask in a real browser, against the service as a process: tree, answer, evidence, stop, resume."""
 
 from __future__ import annotations
 
