@@ -64,9 +64,7 @@ async def text(tab: browser.Tab, selector: str) -> str:
 async def named(tab: browser.Tab) -> list[tuple[str, str]]:
     """(role, name) of everything that the browser gives to a screen reader, in the order of the page."""
     nodes = (await tab.call("Accessibility.getFullAXTree"))["nodes"]
-    return [
-        (one["role"]["value"], one.get("name", {}).get("value", "").strip()) for one in nodes if not one["ignored"]
-    ]
+    return [(one["role"]["value"], one.get("name", {}).get("value", "").strip()) for one in nodes if not one["ignored"]]
 
 
 def ended(outcome: str, nth: int = 1) -> str:
@@ -91,9 +89,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
         yield made
 
 
-async def test_from_a_question_to_its_evidence_by_keyboard_alone(
-    tmp_path: Path, url: str, fake: process.Fake
-) -> None:
+async def test_from_a_question_to_its_evidence_by_keyboard_alone(tmp_path: Path, url: str, fake: process.Fake) -> None:
     fake.forget()
     said = f'{HOSTILE} is 230 volts [1]. "Change the filter every single week" [1]. See [7].'
     fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: [said]})
@@ -109,7 +105,7 @@ async def test_from_a_question_to_its_evidence_by_keyboard_alone(
         assert await tab.evaluate(tree) == ["Looking at the question...", "fast_vector_search", "text_response"]
         step = await text(tab, ".tree [data-tool=fast_vector_search]")
         assert step.startswith("fast_vector_search: User asked factual questionSearching text chunks...Found ")
-        assert await text(tab, ".tree [data-payload=chunks] [data-ref=\"1\"]") == f"[1] {TITLE}"
+        assert await text(tab, '.tree [data-payload=chunks] [data-ref="1"]') == f"[1] {TITLE}"
 
         # What documents and models wrote is text. A mark that names no passage is taken out by the service.
         assert (await text(tab, ".answer")).strip() == f"{HOSTILE} is 230 volts [1]. See ."
@@ -147,9 +143,7 @@ async def test_from_a_question_to_its_evidence_by_keyboard_alone(
         assert back.startswith(f"{url}/kb/ask#clientId=acme&projectId=shop")
 
 
-async def test_a_screen_reader_finds_every_part_by_its_name(
-    tmp_path: Path, url: str, fake: process.Fake
-) -> None:
+async def test_a_screen_reader_finds_every_part_by_its_name(tmp_path: Path, url: str, fake: process.Fake) -> None:
     fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: [f"{SAID[:-1]}, 【1†L2】."]})
     async with shown(tmp_path, url) as tab:
         await ask(tab, "What is the voltage?")
@@ -238,9 +232,7 @@ async def test_stop_ends_the_call_of_the_model_and_the_next_question_is_answered
         await waiting.until(idle)
 
 
-async def test_an_answer_goes_on_after_the_connection_was_lost(
-    tmp_path: Path, url: str, fake: process.Fake
-) -> None:
+async def test_an_answer_goes_on_after_the_connection_was_lost(tmp_path: Path, url: str, fake: process.Fake) -> None:
     way = forwarder.Forwarder("127.0.0.1", int(url.rsplit(":", 1)[1]), ports.free())
     await way.up()
     fake.set_script({rig.DECIDE: [SEARCH, {"fault": {"stall": {"gate": "later"}}}]})
