@@ -145,7 +145,7 @@ def flags_of(admitted: Admission | None, task: pendingtask.PendingTask) -> flags
     """The feature flags that a task chooses for its runs; without limits of namespaces none may."""
     meta = task.metadata
     permitted = admitted is not None and admitted.permits_flags(meta.namespace)
-    return flags.chosen(meta.annotations, meta.namespace, permitted=permitted)
+    return flags.chosen(meta.annotations, meta.namespace, task.spec.type, permitted=permitted)
 
 
 def _unread(namespace: str) -> Refusal:

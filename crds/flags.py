@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from crds import pendingtask
+
 _WORDS = {"true": True, "false": False}
 
 
@@ -20,6 +22,7 @@ class Flag(StrEnum):
     SPECIALIST_AGENTS = "useSpecialistAgents"
     DAG_EXECUTION = "useDagExecution"
     PROCEDURAL_MEMORY = "useProceduralMemory"
+    DECISION_AGENT = "useDecisionAgent"
 
     @property
     def annotation(self) -> str:
@@ -30,6 +33,11 @@ class Flag(StrEnum):
     def variable(self) -> str:
         """In the environment of a run: true or false."""
         return f"JERVIS_{self._joined('_').upper()}"
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Of the tasks that may choose it."""
+        return (pendingtask.Type.USER_INPUT,) if self is Flag.DECISION_AGENT else tuple(pendingtask.Type)
 
     def _joined(self, mark: str) -> str:
         return "".join(f"{mark}{one.lower()}" if one.isupper() else one for one in self.value)
@@ -43,8 +51,8 @@ class Chosen:
     ignored: tuple[str, ...] = ()
 
 
-def chosen(annotations: Mapping[str, str], namespace: str, *, permitted: bool) -> Chosen:
-    """The flags that a task of that namespace chooses."""
+def chosen(annotations: Mapping[str, str], namespace: str, kind: str, *, permitted: bool) -> Chosen:
+    """The flags that a task of that namespace and type chooses."""
     values: dict[Flag, bool] = {}
     ignored: list[str] = []
     for flag in Flag:
@@ -53,6 +61,11 @@ def chosen(annotations: Mapping[str, str], namespace: str, *, permitted: bool) -
             continue
         if said not in _WORDS:
             ignored.append(f"{flag.annotation} is {said[:40]!r}; write true or false.")
+        elif kind not in flag.types:
+            ignored.append(
+                f"{flag.annotation} is for tasks whose spec.type is {' or '.join(flag.types)}, and this one is {kind};"
+                " leave it out, or create the task with that type."
+            )
         elif permitted:
             values[flag] = _WORDS[said]
         else:

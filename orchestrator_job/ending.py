@@ -94,7 +94,7 @@ class Account:
             "rules": [rule.model_dump(by_alias=True, exclude={"content"}) for rule in held.rules],
             "question": state["question"],
             "plan": plan.dump(planned) if planned is not None else None,
-            "model": self._model,
+            "model": state.get("model") or self._model,
             "round": state["round"],
             "correlationId": self._task.correlation_id,
             "approval": state.get("approval") or None,

@@ -1,7 +1,7 @@
 """One writer per task: every process that takes a task draws the next epoch, and an older epoch must not write.
 
 `orchestrator_fences`: {_id: task uid, attempt, epoch, holder, claimedAt, spent: {"r<round>": {llmCalls, tokens,
-delegations: [id], givenBack: [which, of tokens]}}}.
+delegations: [id], givenBack: [which, of tokens]}}, consulted: {"r<round>": {stream, calls, tokens}}}.
 The attempt comes from the Job and only rises; the epoch also distinguishes two pods of one attempt (a Job that was
 suspended and resumed keeps its attempt).
 
@@ -30,6 +30,15 @@ class Booking:
 
     calls: int
     tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Consulted:
+    """The stream of the decision agent that a round reads, "" for none, and what was counted of its cost."""
+
+    stream: str = ""
+    calls: int = 0
+    tokens: int = 0
 
 
 class Fence:
@@ -159,6 +168,42 @@ class Fence:
         given = f"{self.epoch}.{self._settled}"
         field = f"spent.r{round_number}.givenBack"
         await self._add(round_number, 0, used - booked, {field: {"$ne": given}}, {"$addToSet": {field: given}})
+
+    async def consulted(self, round_number: int) -> Consulted:
+        """What this round has asked of the decision agent. Raises Fenced or Forgotten."""
+        await self.check()
+        found = await self._database.find_one(COLLECTION, {"_id": self.task_uid}) or {}
+        one = found.get("consulted", {}).get(f"r{round_number}", {})
+        return Consulted(str(one.get("stream", "")), int(one.get("calls", 0)), int(one.get("tokens", 0)))
+
+    async def begin_consulting(self, round_number: int, *, calls: int) -> None:
+        """A new question, of which so many calls are counted already. Raises Fenced."""
+        await self._note(round_number, {"stream": "", "calls": calls, "tokens": 0})
+
+    async def forget_consulted(self, round_number: int) -> None:
+        """The stream is of no more use; what it has cost stays counted. Raises Fenced."""
+        await self.begin_consulting(round_number, calls=0)
+
+    async def name_consulted(self, round_number: int, stream: str) -> None:
+        """The name of the stream of the question that was begun. Raises Fenced."""
+        await self._note(round_number, {"stream": stream})
+
+    async def count_consulted(self, round_number: int, calls: int, tokens: int) -> Booking:
+        """Count what is new of a stream that has cost so much so far; what the round has used. Repeated it counts
+        nothing more. Raises Fenced or Forgotten."""
+        before = await self.consulted(round_number)
+        new = Consulted(before.stream, max(calls, before.calls), max(tokens, before.tokens))
+        added = (new.calls - before.calls, new.tokens - before.tokens)
+        own = f"consulted.r{round_number}"
+        unless = {f"{own}.calls": before.calls, f"{own}.tokens": before.tokens}
+        more = {"$set": {f"{own}.calls": new.calls, f"{own}.tokens": new.tokens}}
+        spent = await self._add(round_number, *added, unless, more) if any(added) else None
+        return spent or await self._spent(round_number)
+
+    async def _note(self, round_number: int, values: Mapping[str, Any]) -> None:
+        change = {"$set": {f"consulted.r{round_number}.{name}": value for name, value in values.items()}}
+        if await self._database.update(COLLECTION, {"_id": self.task_uid, "epoch": self.epoch}, change) is None:
+            raise self._lost()
 
     async def reserve_delegation(self, round_number: int, delegation_id: str, limit: int) -> None:
         """Count a delegation of this round before it begins; one that is counted already costs nothing more.

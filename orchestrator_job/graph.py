@@ -2,6 +2,7 @@
 
     intake -> evidence -> (plan -> follow ->) respond -> approve -> finalize
               evidence -> (design ->) goals -> select_goal -> plan_steps -> execute_step -> evaluate -> ... -> respond
+    intake -> consult -> approve -> finalize
     intake -> evidence -> plan_delegations -> (execute_delegation, ... -> consent ->) synthesize -> approve -> finalize
 
 LangGraph's exceptions are translated here: this module raises those of `errors` and `drain`.

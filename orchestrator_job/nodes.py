@@ -64,8 +64,10 @@ class Intake:
         self._recognize = recognize
 
     async def __call__(self, state: State) -> State:
-        """Writes standing, session_memory, document, question, query, category and action; raises InvalidInput for
-        unusable content or rules."""
+        """Writes standing, session_memory, document, question, query, model, category and action.
+
+        Raises InvalidInput for unusable content or rules.
+        """
         number = state["round"]
         found, document = await asyncio.gather(self._loader.read(), self._text())
         if not document.strip():
@@ -81,6 +83,7 @@ class Intake:
             "document": stored,
             "question": question.ask(self._task, document),
             "query": question.query(self._task, document),
+            "model": "",
         }
         recognized: State = {**self._recognize(document)}  # type: ignore[typeddict-item]  # two of its keys
         return {**read, **recognized}

@@ -18,6 +18,7 @@ from crds.priority import Priority
 from kb import client as kb_client
 from orchestrator_job import (
     artifacts,
+    consult,
     conversation,
     drain,
     ending,
@@ -201,14 +202,27 @@ class Run:
         if delegates:
             order = dag.Dag(side_by_side=settings.use_dag_execution)
             fan = graph_module.Fan(dag.EXECUTE, (dag.CONSENT, dag.SYNTHESIZE), order.next)
-            fans = {dag.PLAN: fan, dag.CONSENT: fan}
+            fans = {dag.PLAN: fan, dag.CONSENT: fan, **self._consulting(graph_module, task)}
         else:
             follows = paths.follows(plans=settings.plans)
             fans = {name: graph_module.Fan(to[0], to[1:], choose) for name, (to, choose) in follows.items()}
+            fans |= self._consulting(graph_module, task)
         program: graph.Program = graph_module.Program(
             observed, saver, task.task_uid, most, fans, settings.delegations_at_once
         )
         return program
+
+    def _consulting(self, graph_module: Any, task: memory.TaskMemory) -> dict[str, graph.Fan]:
+        """The way by the decision agent, which is the same in both graphs."""
+
+        def after_intake(state: State) -> str:
+            wanted = self._settings.use_decision_agent
+            return consult.NAME if consult.consults(state, task, wanted=wanted) else "evidence"
+
+        return {
+            "intake": graph_module.Fan("evidence", (consult.NAME,), after_intake),
+            consult.NAME: graph_module.Fan("approve", (), lambda state: "approve"),
+        }
 
     def _observed(self, name: str, node: graph.Node) -> graph.Node:
         """`node` within its own span, and with its times noted."""
@@ -245,7 +259,7 @@ class Run:
             return await (later(paths.RESPOND) if paths.worked(state) else own[paths.RESPOND])(state)
 
         return [
-            *((name, own[name]) for name in ("intake", "evidence")),
+            *((name, own[name]) for name in ("intake", consult.NAME, "evidence")),
             *((name, later(name)) for name in paths.NAMES),
             *((name, own[name]) for name in ("plan", "follow")),
             (paths.RESPOND, respond),
@@ -269,7 +283,7 @@ class Run:
         legacy = dict(self._nodes(task))
         parts, beside = self._parts(task), _beside(self._settings)
         return [
-            *((name, legacy[name]) for name in ("intake", "evidence")),
+            *((name, legacy[name]) for name in ("intake", consult.NAME, "evidence")),
             (dag.PLAN, parts.plan(beside)),
             (dag.EXECUTE, parts.execute(self._opener(task))),
             (dag.CONSENT, parts.consent()),
@@ -354,6 +368,21 @@ class Run:
                 "intake",
                 nodes.Intake(
                     task, self._kb, store, self._insistence, loader, lambda text: self._recognized(task, text)
+                ),
+            ),
+            (
+                consult.NAME,
+                consult.Consult(
+                    task,
+                    self._kb,
+                    store,
+                    guard,
+                    self._insistence,
+                    loader,
+                    urgency=_beside(settings),
+                    max_calls=max_calls,
+                    max_tokens=max_tokens,
+                    context_chars=settings.context_chars,
                 ),
             ),
             (

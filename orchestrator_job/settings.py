@@ -107,6 +107,8 @@ class Settings(BaseSettings):
     """Run the delegations of a group side by side; without it one after another."""
     use_procedural_memory: bool = False
     """Look procedures up before a plan is made, and learn one from a task that was done."""
+    use_decision_agent: bool = False
+    """Have the decision agent of the knowledge base answer the questions of users; orders are worked on as ever."""
     wall_clock_seconds: _Seconds = 3600
     """The Job's activeDeadlineSeconds, set by the operator. The process ends itself `drain_grace_seconds` earlier, so
     that it can still report; time while preempted does not count."""

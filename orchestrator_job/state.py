@@ -26,6 +26,7 @@ class State(TypedDict, total=False):
     document, pack, answer   artifact keys: the task's text, the evidence, the model's validated answer
     standing                 artifact key: rules in force and user context; absent in older threads
     question, query          for the model and for the knowledge base
+    model                    the model that wrote the answer, where it is not the run's own
     plan                     what `plan.dump` gives, a failed plan included; absent in a run that makes none
     trail                    digests of the last actions, for `stuck`
     approval                 a person's decision on this round's answer (`Decided`); empty if no rule requires one
@@ -60,6 +61,7 @@ class State(TypedDict, total=False):
     pack: str
     plan: dict[str, Any]
     answer: str
+    model: str
     trail: list[str]
     approval: dict[str, Any]
     finished: int

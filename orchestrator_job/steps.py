@@ -21,7 +21,7 @@ from orchestrator_job import errors, fence, mongo, telemetry
 NOTED = frozenset(
     (
         *("intake", "evidence", "plan", "plan_delegations", "follow", "design", "goals", "plan_steps", "evaluate"),
-        *("respond", "synthesize", "approve", "finalize"),
+        *("consult", "respond", "synthesize", "approve", "finalize"),
     )
 )
 """The nodes; a delegation has metrics of its own."""

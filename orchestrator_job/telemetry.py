@@ -40,6 +40,14 @@ class Usage:
 _usage: ContextVar[Usage | None] = ContextVar("usage", default=None)
 
 
+def count(calls: int, tokens: int) -> None:
+    """Of the node that is running: what others have asked models for it."""
+    used = _usage.get()
+    if used is not None:
+        used.calls += calls
+        used.tokens += tokens
+
+
 class Recorder:
     """Opens the spans of one run. `conversation` is known once the task was read."""
 

@@ -26,6 +26,7 @@ Document = Mapping[str, Any]
 _STATUSES = frozenset({"PENDING", "RUNNING", "COMPLETED", "FAILED", "INTERRUPTED"})
 _NODES = {
     "intake": "intake",
+    "consult": "consult",
     "evidence": "evidence",
     "plan": "plan",
     "plan_delegations": "plan",
@@ -43,7 +44,7 @@ _NODES = {
 _PARTS = tuple(dict.fromkeys(_NODES.values()))
 _DELEGATED = _PARTS.index("evaluate") - 0.5
 """The place of delegations among them."""
-_ANSWERED = ("respond", "synthesis")
+_ANSWERED = ("consult", "respond", "synthesis")
 _ID = re.compile(rf"r(\d+)\.({'|'.join(_PARTS)}|d\d+(\.\d+)*)")
 _ASKED = ".approval"
 """Ends the step of the ledger that has the decisions on a delegation's calls."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import enum
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from crds import errors as root
@@ -113,13 +113,23 @@ class AgentOrchestrator:
         self._monotonic = monotonic
         self.limits = limits or Limits()
 
-    async def run(self, tree: TreeData, *, iterations: int | None = None) -> AsyncIterator[api.AgentEvent]:
-        """The events of a question; the last one is `complete`. Errors of Jervis become events."""
-        async with contextlib.aclosing(self._rounds(tree, iterations)) as events:
+    async def run(
+        self, tree: TreeData, *, iterations: int | None = None, tokens: int | None = None
+    ) -> AsyncIterator[api.AgentEvent]:
+        """The events of a question; the last one is `complete`. Errors of Jervis become events. `iterations` and
+        `tokens` lower the limits."""
+        limits = self.limits if tokens is None else replace(self.limits, tokens=min(tokens, self.limits.tokens))
+        async with contextlib.aclosing(self._rounds(tree, iterations, limits)) as events:
             async for event in events:
-                yield _permitted(event, tree.held)
+                spent: dict[str, Any] = {"calls": tree.calls, "tokens": tree.tokens}
+                if event.type == "complete":
+                    spent["model"] = self._model.name
+                costs = event.type in ("decision", "complete")
+                yield _permitted(event.model_copy(update=spent) if costs else event, tree.held)
 
-    async def _rounds(self, tree: TreeData, iterations: int | None) -> AsyncGenerator[api.AgentEvent, None]:
+    async def _rounds(
+        self, tree: TreeData, iterations: int | None, limits: Limits
+    ) -> AsyncGenerator[api.AgentEvent, None]:
         course = Course()
         tree.collection_names = [one.source for one in self._tools.values() if one.source]
         most = min(iterations or self.limits.iterations, self.limits.iterations)
@@ -128,7 +138,7 @@ class AgentOrchestrator:
                 async for event in self._automatic(tree, course):
                     yield event
                 available = await self._available(tree, course)
-                verdict, why = gate(tree, list(available), course, self.limits)
+                verdict, why = gate(tree, list(available), course, limits)
                 if verdict is Verdict.IMPOSSIBLE:
                     for event in _unanswered(why, course):
                         yield event

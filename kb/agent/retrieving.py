@@ -263,11 +263,11 @@ class RulesTool(Chosen):
         )
 
 
-def in_force(rules: Sequence[api.Rule], tree_data: TreeData, most: int) -> None:
+def in_force(rules: Sequence[api.Rule], tree_data: TreeData, most: int, *, reviewed: bool = False) -> None:
     """Put the rules that hold for the asker into the state; `most` characters of them have room in a prompt.
 
     Raises `kb.errors.Unconfigured` for rules that cannot be enforced or have no room, `Forbidden` where a person has to
-    approve every answer.
+    approve every answer; with `reviewed` the one who asks has a person approve it.
     """
     kept = tuple(one for one in rules if governs(one.scope, tree_data.viewer))
     try:
@@ -283,7 +283,7 @@ def in_force(rules: Sequence[api.Rule], tree_data: TreeData, most: int) -> None:
             field="rules",
             remedy="Shorten the rules (GET /api/v1/rules).",
         )
-    if held.needs_approval:
+    if held.needs_approval and not reviewed:
         raise errors.Forbidden(
             "a hard rule asks for a person's approval of each answer, and here is no one who could give it",
             field="scope",

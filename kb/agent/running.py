@@ -116,8 +116,11 @@ class Questions:
         self.readers = 0
         """Those that have come back, in this process."""
 
-    async def ask(self, asked: api.AgenticSearch, urgency: priority.Priority, *, who: str = "") -> Running:
-        """Start a question; the caller follows it, and calls `leave` when it reads no more. `who` is the token's name.
+    async def ask(
+        self, asked: api.AgenticSearch, urgency: priority.Priority, *, who: str = "", reviewed: bool = False
+    ) -> Running:
+        """Start a question; the caller follows it, and calls `leave` when it reads no more. `who` is the token's name,
+        `reviewed` as in `kb.agent.retrieving.in_force`.
 
         The hard rules are read before that. Raises what `kb.agent.retrieving.in_force` raises, `kb.errors.Away`,
         `Erasing` or `Crowded`.
@@ -128,7 +131,8 @@ class Questions:
         try:
             tree = TreeData(asked.query, asked.scope, urgency, repository=asked.repository)
             rules = await self._rules.in_force(asked.scope)
-            retrieving.in_force(rules, tree, _RULES_PART * self._bounds.answer_tokens)
+            most = _RULES_PART * self._bounds.answer_tokens
+            retrieving.in_force(rules, tree, most, reviewed=reviewed)
             talk = recorder = None
             if asked.resume_seconds:
                 # Before the first line names the stream: who has read it may come back at once.
@@ -176,6 +180,14 @@ class Questions:
                 yield event
         finally:
             self.readers -= 1
+
+    async def stop(self, viewer: scope.Scope, stream: str) -> None:
+        """End a question that a reader may come back to: here at once, in another process at its next write, within
+        some seconds. One that is over stays as it is. Raises what `Streams.stop` raises."""
+        await self._streams.stop(viewer, stream)
+        for one in self._open:
+            if one.stream == stream and one.task is not None and not one.task.cancelling():
+                one.task.cancel()
 
     async def _read(self, viewer: scope.Scope, stream: str, after: int) -> AsyncIterator[api.AgentEvent]:
         while True:
@@ -258,7 +270,7 @@ class Questions:
                 await asyncio.shield(recording)
 
     async def _events(self, tree: TreeData, asked: api.AgenticSearch) -> AsyncGenerator[api.AgentEvent, None]:
-        async for event in self._agent.run(tree, iterations=asked.max_iterations):
+        async for event in self._agent.run(tree, iterations=asked.max_iterations, tokens=asked.max_tokens):
             yield event
 
     def _fail(self, running: Running, why: str, outcome: str) -> None:
@@ -288,8 +300,12 @@ class Questions:
             new = running.events[written:]
             if new or done or idle >= _LIFE_SIGN:
                 try:
-                    if not await recorder.write(new, done=done):
+                    kept = await recorder.write(new, done=done)
+                    if kept is store.Kept.GONE:
                         return
+                    task = running.task
+                    if kept is store.Kept.STOPPED and not done and task is not None and not task.cancelling():
+                        task.cancel()
                 except root.Operational as error:
                     failed += done
                     if failed == _LAST_ATTEMPTS:

@@ -10,6 +10,7 @@ is not made again by a question that began before: every write of a stream or a 
 
 from __future__ import annotations
 
+import enum
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -75,6 +76,14 @@ class Page:
     silent: bool
 
 
+class Kept(enum.Enum):
+    """What a writer learns of its stream: it goes on, a reader has stopped it, or it was erased."""
+
+    OPEN = "Open"
+    STOPPED = "Stopped"
+    GONE = "Gone"
+
+
 class Streams(_Rows):
     """The events that can be read again. Raises `kb.errors.Away`."""
 
@@ -102,15 +111,15 @@ class Streams(_Rows):
         gone: list[int],
         *,
         done: bool,
-    ) -> bool:
-        """Add a batch, take those away that begin with the ids in `gone`; False where the stream is no more."""
+    ) -> Kept:
+        """Add a batch, take those away that begin with the ids in `gone`."""
         now = self._clock()
         expires = now + self._life
         with self._shut.entered(owner), mongo.translated():
             if events:
                 known = await self._streams.find_one({"_id": stream}, {"_id": 1})
                 if known is None:
-                    return False
+                    return Kept.GONE
                 batch = {
                     "_id": f"{stream}:{events[0].id}",
                     "of": stream,
@@ -125,10 +134,19 @@ class Streams(_Rows):
             alive: dict[str, Any] = {"done": done, "first": first, "aliveAt": now, "expiresAt": expires}
             if events:
                 alive["last"] = events[-1].id
-            changed = await self._streams.update_one({"_id": stream}, {"$set": alive})
+            row = await self._streams.find_one_and_update({"_id": stream}, {"$set": alive}, {"stopped": 1})
             if gone:
                 await self._events.delete_many({"_id": {"$in": [f"{stream}:{number}" for number in gone]}})
-        return bool(changed.matched_count)
+        if row is None:
+            return Kept.GONE
+        return Kept.STOPPED if row.get("stopped") else Kept.OPEN
+
+    async def stop(self, viewer: scope.Scope, stream: str) -> None:
+        """Have the process that works on it end it, at its next write. Raises `kb.errors.NotFound` as `read` does."""
+        with mongo.translated():
+            changed = await self._streams.update_one({"_id": stream, **_whose(viewer)}, {"$set": {"stopped": True}})
+        if not changed.matched_count:
+            raise _unknown()
 
     async def read(self, viewer: scope.Scope, stream: str, after: int) -> Page:
         """What comes after the event of that id, as far as it is there; the time of the reader is noted.
@@ -139,11 +157,7 @@ class Streams(_Rows):
         with mongo.translated():
             row = await self._streams.find_one({"_id": stream, "expiresAt": {"$gt": now}})
             if row is None or {name: row[name] for name in _whose(viewer)} != _whose(viewer):
-                raise errors.NotFound(
-                    "there is no such stream in this scope",
-                    field="stream",
-                    remedy="Ask again. A stream is kept where its question gave resumeSeconds, and for some minutes.",
-                )
+                raise _unknown()
             if after + 1 < row["first"]:
                 raise errors.Conflict(
                     f"the events before {row['first']} are not kept any more",
@@ -176,8 +190,8 @@ class Recorder:
         self._batches: deque[tuple[int, int, int]] = deque()
         self._gone: list[int] = []
 
-    async def write(self, events: Sequence[api.AgentEvent], *, done: bool) -> bool:
-        """Add events, and that there are no more; False where the stream was erased.
+    async def write(self, events: Sequence[api.AgentEvent], *, done: bool) -> Kept:
+        """Add events, and that there are no more.
 
         After `kb.errors.Away` the same events are to be written again, others may follow them.
         """
@@ -193,7 +207,7 @@ class Recorder:
         try:
             kept = await self._streams.append(self._stream, self._owner, events, first, self._gone, done=done)
         except errors.Erasing:
-            return False
+            return Kept.GONE
         self._gone = []
         return kept
 
@@ -279,6 +293,14 @@ class Conversations(_Rows):
 def line(event: api.AgentEvent) -> str:
     """An event as it is sent and kept."""
     return event.model_dump_json(by_alias=True, exclude_none=True)
+
+
+def _unknown() -> errors.NotFound:
+    return errors.NotFound(
+        "there is no such stream in this scope",
+        field="stream",
+        remedy="Ask again. A stream is kept where its question gave resumeSeconds, and for some minutes.",
+    )
 
 
 def _whose(owner: scope.Scope) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class TreeData:
     rules: tuple[api.Rule, ...] = ()
     held: provisions.Provisions = field(default_factory=provisions.Provisions)
     repository: str = ""
+    calls: int = 0
     tokens: int = 0
     answer: str = ""
     parts: list[quotations.Part] = field(default_factory=list)

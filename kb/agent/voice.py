@@ -49,6 +49,11 @@ class Voice:
         self._sleep = sleep
         self._num_ctx = num_ctx
 
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self._model
+
     async def structured(self, messages: Messages, tree: TreeData, schema: Mapping[str, Any]) -> str:
         """An answer that should follow the schema, not validated; what it cost is added to the state."""
         for attempt in range(ATTEMPTS):
@@ -65,6 +70,7 @@ class Voice:
             except client.Unavailable as error:
                 await self._wait(error, attempt)
             else:
+                tree.calls += 1
                 tree.tokens += reply.prompt_tokens + reply.answer_tokens
                 return reply.text
         raise AssertionError("the loop returns or raises")
@@ -76,6 +82,7 @@ class Voice:
     async def stream(self, messages: Messages, tree: TreeData, *, most: int | None = None) -> AsyncGenerator[str, None]:
         """The same piece by piece. Once a piece was given, a failure is not repeated."""
         room = answers.room(messages, self._num_ctx)
+        tree.calls += 1
         for attempt in range(ATTEMPTS):
             begun = False
             try:

@@ -20,7 +20,8 @@ class AgenticSearch(message.Request):
     """A question in words.
 
     `conversation` names what was said before and gets this question and its answer; it is chosen by the caller and
-    belongs to the scope. `repository` narrows code to one. `maxIterations` lowers the service's own bound.
+    belongs to the scope. `repository` narrows code to one. `maxIterations` and `maxTokens` lower the service's own
+    bounds: rounds, and tokens after which it answers.
     `resumeSeconds`: for so long the agent works on after the caller has hung up, so that the stream can be resumed;
     with 0 everything is cancelled at once.
     """
@@ -30,6 +31,7 @@ class AgenticSearch(message.Request):
     conversation: ConversationId | None = None
     repository: str = Field(default="", max_length=511)
     max_iterations: int | None = Field(default=None, ge=1, le=50)
+    max_tokens: int | None = Field(default=None, ge=1)
     resume_seconds: float = Field(default=0.0, ge=0, le=300)
 
 
@@ -47,13 +49,13 @@ class Citation(message.Reply):
 class AgentEvent(message.Reply):
     """A line of the answer. `id` counts from 1 within a stream.
 
-    decision    `tool`, `reasoning`
+    decision    `tool`, `reasoning`; `calls` of the model and `tokens` so far
     status      `message`; the first one names the `stream`. Of a part of the answer that is not given it has the part
                 as `content`, and `verdict`: Misattributed, Stitched, Absent
     result      `tool`, `objects`, `metadata`, `name`, `payloadType`
     token       `content`, a piece of the answer
     error       `message`, `recoverable`, `suggestion`
-    complete    `outcome`: answered, impossible, failed or cancelled; `citations`
+    complete    `outcome`: answered, impossible, failed or cancelled; `citations`; `calls`, `tokens`, `model`
     """
 
     id: int = 0
@@ -73,3 +75,6 @@ class AgentEvent(message.Reply):
     outcome: Literal["answered", "impossible", "failed", "cancelled"] | None = None
     reason: str | None = None
     citations: list[Citation] | None = None
+    calls: int | None = None
+    tokens: int | None = None
+    model: str | None = None

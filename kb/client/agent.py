@@ -40,6 +40,11 @@ class Agent:
         async with self._way.lines("GET", path, params=params, urgency=priority.Priority.P1) as lines:
             yield _events(lines)
 
+    async def stop(self, viewer: scope.Scope, stream: str) -> None:
+        """End a question that gave `resumeSeconds`. `Rejected` with code `not_found` where there is no such stream."""
+        params = viewer.model_dump(by_alias=True)
+        await self._way.send("DELETE", f"/api/v1/agentic_search/{stream}", params=params)
+
 
 async def _events(lines: AsyncIterator[str]) -> AsyncIterator[api.AgentEvent]:
     async for line in lines:

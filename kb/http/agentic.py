@@ -35,7 +35,7 @@ class Agentic:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(ASK, self.ask), (RESUME, self.resume)]
+        return [(ASK, self.ask), (RESUME, self.resume), (STOP, self.stop)]
 
     async def ask(self, request: web.Request) -> web.StreamResponse:
         """POST /api/v1/agentic_search"""
@@ -44,7 +44,9 @@ class Agentic:
         if urgency is None:
             # A person waits, as for `jervis-kb ask` and the tools at /mcp.
             urgency = access.capped(request, priority.Priority.P1) or priority.Priority.P1
-        found = await self._questions.ask(asked, urgency, who=access.who(request))
+        # A run that a person's approval is asked of does not give the answer before it (`orchestrator_job.ending`).
+        reviewed = access.of_run(request)
+        found = await self._questions.ask(asked, urgency, who=access.who(request), reviewed=reviewed)
         try:
             return await _sent(request, found.follow())
         finally:
@@ -52,15 +54,25 @@ class Agentic:
 
     async def resume(self, request: web.Request) -> web.StreamResponse:
         """GET /api/v1/agentic_search/{stream}"""
-        viewer, stream = body.owner(request), request.match_info["stream"]
+        viewer, stream = body.owner(request), _stream(request)
         after = request.query.get("after", "0")
         if not (after.isascii() and after.isdigit() and len(after) < 10):
             raise errors.Invalid(f"after={after[:50]!r} is no number", field="after", remedy="Give the id of an event.")
-        if not _STREAM.fullmatch(stream):
-            raise errors.NotFound(
-                "there is no such stream in this scope", field="stream", remedy="Use the stream of a first event."
-            )
         return await _sent(request, self._questions.resume(viewer, stream, int(after)))
+
+    async def stop(self, request: web.Request) -> web.Response:
+        """DELETE /api/v1/agentic_search/{stream}"""
+        await self._questions.stop(body.owner(request), _stream(request))
+        return web.Response(status=204)
+
+
+def _stream(request: web.Request) -> str:
+    stream = request.match_info["stream"]
+    if not _STREAM.fullmatch(stream):
+        raise errors.NotFound(
+            "there is no such stream in this scope", field="stream", remedy="Use the stream of a first event."
+        )
+    return stream
 
 
 async def _sent(request: web.Request, events: AsyncGenerator[api.AgentEvent, None]) -> web.StreamResponse:
@@ -146,4 +158,11 @@ RESUME = openapi.Route(
     reply=api.AgentEvent,
     query=openapi.SCOPE,
     optional=("after",),
+)
+STOP = openapi.Route(
+    "DELETE",
+    "/api/v1/agentic_search/{stream}",
+    "End such an answer, although its question gave resumeSeconds",
+    status=204,
+    query=openapi.SCOPE,
 )

@@ -1,6 +1,6 @@
-"""The page at /kb/: one static document that asks the read endpoints, as the person who looks at it may.
+"""The pages at /kb/ and /kb/ask: static documents that ask the read endpoints, as the person who looks at them may.
 
-Its scripts are files of `kb.page` that are put into it when it is served, so that its policy can name them.
+Their scripts and styles are files of `kb.page` that are put into them, so that their policy can name what may run.
 """
 
 from __future__ import annotations
@@ -8,22 +8,35 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Awaitable, Callable
 from importlib import resources
 
 from aiohttp import web
 
-_PATH = "/kb/"
-_SOURCE = re.compile(rb'<script src="([a-z]+\.js)"></script>')
+_PAGES = {"/kb/": "index.html", "/kb/ask": "ask.html"}
+_SOURCE = re.compile(rb'<script src="([a-z]+\.js)"></script>|<link rel="stylesheet" href="([a-z]+\.css)">')
 _INLINE = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 
 def add_to(application: web.Application) -> None:
-    """Serve the page; `/kb` leads to it."""
+    """Serve the pages; `/kb` leads to the first."""
+    for path, name in _PAGES.items():
+        application.router.add_get(path, _showing(name))
+
+    async def lead(request: web.Request) -> web.Response:
+        return web.Response(status=308, headers={"Location": "kb/"})
+
+    application.router.add_get("/kb", lead)
+
+
+def _showing(name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
     folder = resources.files("kb.page")
-    text = _SOURCE.sub(
-        lambda found: b"<script>%s</script>" % folder.joinpath(found[1].decode()).read_bytes(),
-        folder.joinpath("index.html").read_bytes(),
-    )
+
+    def whole(found: re.Match[bytes]) -> bytes:
+        tag, part = (b"script", found[1]) if found[1] else (b"style", found[2])
+        return b"<%s>%s</%s>" % (tag, folder.joinpath(part.decode()).read_bytes(), tag)
+
+    text = _SOURCE.sub(whole, folder.joinpath(name).read_bytes())
     headers = {
         "Content-Type": "text/html; charset=utf-8",
         "Content-Security-Policy": policy(text),
@@ -35,11 +48,7 @@ def add_to(application: web.Application) -> None:
     async def show(request: web.Request) -> web.Response:
         return web.Response(body=text, headers=headers)
 
-    async def lead(request: web.Request) -> web.Response:
-        return web.Response(status=308, headers={"Location": "kb/"})
-
-    application.router.add_get(_PATH, show)
-    application.router.add_get(_PATH.rstrip("/"), lead)
+    return show
 
 
 def policy(page: bytes) -> str:

@@ -1,1 +1,1 @@
-"""The page's file; `kb.http.page` serves it."""
+"""The files of the pages; `kb.http.page` serves them."""

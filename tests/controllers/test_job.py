@@ -133,6 +133,7 @@ def test_the_environment_is_the_contract() -> None:
         "JERVIS_USE_SPECIALIST_AGENTS": "false",
         "JERVIS_USE_DAG_EXECUTION": "false",
         "JERVIS_USE_PROCEDURAL_MEMORY": "false",
+        "JERVIS_USE_DECISION_AGENT": "false",
         "JERVIS_PRIORITY": "0",
         "JERVIS_WALL_CLOCK_SECONDS": "3600",
     }
@@ -155,7 +156,7 @@ def test_a_task_s_flags_stand_above_those_of_the_release() -> None:
     chosen = {Flag.DAG_EXECUTION: False, Flag.SPECIALIST_AGENTS: True}
     body = job.manifest(task(), 3, "n", template, chosen=chosen)
     env = {e["name"]: e["value"] for e in body["spec"]["template"]["spec"]["containers"][0]["env"]}
-    assert [env[one.variable] for one in Flag] == ["true", "true", "false", "false"]
+    assert [env[one.variable] for one in Flag] == ["true", "true", "false", "false", "false"]
 
 
 def made_of(template: job.Template) -> list[dict[str, str]]:

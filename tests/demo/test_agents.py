@@ -34,7 +34,7 @@ def test_the_task_chooses_flags_that_its_namespace_permits() -> None:
     values = agents.values("jervis")
     permitted = values["admission"]["namespaces"]["jervis"]["taskFlags"]
     annotations: dict[str, str] = agents.manifest("120000")["metadata"]["annotations"]
-    chosen = flags.chosen(annotations, "jervis", permitted=permitted)
+    chosen = flags.chosen(annotations, "jervis", made.spec.type, permitted=permitted)
     assert (chosen.ignored, chosen.values) == (
         (),
         {flags.Flag.DELEGATION_GRAPH: True, flags.Flag.SPECIALIST_AGENTS: True},

@@ -116,6 +116,7 @@ def test_flags_by_annotation_where_the_namespace_permits_them(space: Space, star
             "JERVIS_USE_SPECIALIST_AGENTS": "true",
             "JERVIS_USE_DAG_EXECUTION": "false",
             "JERVIS_USE_PROCEDURAL_MEMORY": "false",
+            "JERVIS_USE_DECISION_AGENT": "false",
         }
         assert space.conditions("chosen")["FlagsApplied"] == "AnnotationIgnored"
         with start():

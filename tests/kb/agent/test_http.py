@@ -301,6 +301,36 @@ async def test_a_reader_that_does_not_come_back_ends_the_question(
     assert ([one.type for one in late], late[-1].outcome) == (["error", "complete"], "cancelled")
 
 
+@pytest.mark.parametrize("where", ["here", "another process"])
+async def test_a_question_that_may_be_resumed_is_ended_at_once(
+    kb: world.ObservedState,
+    router: router_client.Client,
+    database: mongo.Database,
+    meters: metrics.Metrics,
+    served: tuple[client.Client, httpx.AsyncClient],
+    fake: process.Fake,
+    where: str,
+) -> None:
+    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
+    async with over(Site(kb, router, database, meters, "b")) as (other, _):
+        async with served[0].agent.ask(asked(resume_seconds=60)) as events:
+            stream = (await anext(events)).stream or ""
+            await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
+            for viewer, name in ((scopes.BLOG, stream), (scopes.SHOP, "0" * 32), (scopes.SHOP, "a")):
+                with pytest.raises(client.Rejected) as caught:
+                    await other.agent.stop(viewer, name)
+                assert caught.value.code == "not_found"
+            assert fake.count(tag=rig.DECIDE, outcome="running") == 1
+            await (served[0] if where == "here" else other).agent.stop(scopes.SHOP, stream)
+            rest = [one async for one in events]
+        assert ([one.type for one in rest], rest[-1].outcome) == (["error", "complete"], "cancelled")
+        await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
+        # One that is over stays as it is.
+        await other.agent.stop(scopes.SHOP, stream)
+        async with other.agent.resume(scopes.SHOP, stream, after=1) as events:
+            assert [one.outcome async for one in events] == [None, "cancelled"]
+
+
 async def test_a_conversation_remembers_in_its_scope_and_no_other(
     served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
 ) -> None:
@@ -403,7 +433,8 @@ async def test_an_erasure_takes_streams_and_conversations_and_they_do_not_come_b
     site.shut.replace([])
     # What began before the erasure writes nothing after it.
     assert not await site.conversations.add(scopes.SHOP, before, tree.Turn("q", "secret"))
-    assert not await recorder.write([api.AgentEvent(id=1, type="token", content="secret")], done=True)
+    late = [api.AgentEvent(id=1, type="token", content="secret")]
+    assert await recorder.write(late, done=True) is store.Kept.GONE
     assert await left() == [0, 0, 0]
     assert (await site.conversations.open(scopes.SHOP, "talk-1")).turns == ()
 

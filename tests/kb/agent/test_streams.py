@@ -126,7 +126,8 @@ async def test_a_reader_that_takes_nothing_has_hung_up(
     monkeypatch.setattr(store, "MOST_BYTES", 64 << 20)
     recorder = await site.streams.open("9" * 32, scopes.SHOP)
     for number in range(1, 17):
-        assert await recorder.write([api.AgentEvent(id=number, type="token", content="x" * (1 << 20))], done=False)
+        one = api.AgentEvent(id=number, type="token", content="x" * (1 << 20))
+        assert await recorder.write([one], done=False) is store.Kept.OPEN
     with socket.socket() as reader:
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         await asyncio.to_thread(reader.connect, ("127.0.0.1", served[1].base_url.port))
@@ -207,8 +208,8 @@ async def test_an_outage_of_mongodb_loses_no_event_of_a_stream(
 async def test_a_write_that_is_repeated_counts_once(site: Site) -> None:
     recorder = await site.streams.open("8" * 32, scopes.SHOP)
     two = [api.AgentEvent(id=number, type="token", content="x") for number in (1, 2)]
-    assert await recorder.write(two[:1], done=False)
-    assert await recorder.write(two, done=True)
+    assert await recorder.write(two[:1], done=False) is store.Kept.OPEN
+    assert await recorder.write(two, done=True) is store.Kept.OPEN
     page = await site.streams.read(scopes.SHOP, "8" * 32, 0)
     assert ([one.id for one in page.events], page.done) == ([1, 2], True)
 
@@ -231,7 +232,7 @@ async def test_events_are_bounded_and_what_is_gone_is_said(site: Site, monkeypat
     recorder = await site.streams.open("a" * 32, scopes.SHOP)
     for number in range(1, 11):
         event = api.AgentEvent(id=number, type="token", content="x" * 60)
-        assert await recorder.write([event], done=number == 10)
+        assert await recorder.write([event], done=number == 10) is store.Kept.OPEN
     with pytest.raises(errors.Conflict, match="before 8 are not kept"):
         await site.streams.read(scopes.SHOP, "a" * 32, 0)
     page = await site.streams.read(scopes.SHOP, "a" * 32, 7)

@@ -1,0 +1,260 @@
+"""The decision agent answers a question of a user for a run, against the real knowledge base and its token of runs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pymongo
+import pytest
+
+from crds import runtoken, scope
+from crds.pendingtask import Mode, Type
+from crds.priority import Priority
+from kb import api
+from kb import client as kb_client
+from orchestrator_job import consult, memory
+from orchestrator_job.state import State
+from tests.fakes.ollama import process
+from tests.kb.agent import rig
+from tests.orchestrator_job import job, test_real_kb
+
+pytestmark = pytest.mark.services
+_SECRET = b"k" * 48
+_MANUAL = "The operating voltage of the pump P-7 is 230 volts. Switch it off before the filter is changed."
+_SEARCH = rig.decided("fast_vector_search", "A factual question", query="operating voltage")
+_WRITE = rig.decided("text_response", "Have enough context")
+_SAID = 'The voltage is 230 volts: "The operating voltage of the pump P-7" [1].'
+_STALL = {"fault": {"stall": {"afterBytes": 0, "gate": "model"}}}
+ON = {"JERVIS_USE_DECISION_AGENT": "true"}
+
+
+@dataclass
+class Place:
+    """The knowledge base of a test, with a client that may do all, and a task that asks."""
+
+    kb: kb_client.Client
+    owner: scope.Scope
+    task: job.Job
+    store: job.Store
+    token: Path
+
+    def signed(self, where: scope.Scope) -> None:
+        run = runtoken.Run(
+            task_uid=self.task.uid, namespace="jervis", attempt=1, scope=where, mode=Mode.FOREGROUND,
+            ceiling=Priority.P1,
+        )  # fmt: skip
+        keys = runtoken.ring([_SECRET])
+        self.token.write_text(runtoken.Signer(lambda: keys, lambda: datetime.now(UTC)).sign(run, timedelta(hours=1)))
+
+    def asks(self, content: str = "What is the operating voltage?", **more: Any) -> None:
+        memory = self.task.memory(scope=self.owner.model_dump(by_alias=True), content=content, **more)
+        self.store.remember(memory)
+
+    async def rule(self, content: str) -> None:
+        draft = api.RuleDraft(
+            scope=self.owner, rule_key="r", rule_type=api.RuleType.CUSTOM, rule_content=content, created_by="jana"
+        )
+        await self.kb.rules.put(draft)
+
+    def result(self) -> dict[str, Any]:
+        [found] = self.store.all("task_results", _id=self.task.uid)
+        return found
+
+    def fence(self) -> dict[str, Any]:
+        [found] = self.store.all("orchestrator_fences", _id=self.task.uid)
+        return found
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory, mongodb_uri: str, simulator: process.Fake) -> Iterator[str]:
+    """One knowledge base for all tests, each with a client of its own."""
+    folder = tmp_path_factory.mktemp("kb")
+    keys = folder / "keys"
+    keys.mkdir()
+    (keys / "signing").write_bytes(_SECRET)
+    name = f"test_consult_{uuid.uuid4().hex[:12]}"
+    with asyncio.Runner() as runner, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JERVIS_KB_RUN_TOKEN_KEYS", str(keys))
+        patch.setenv("JERVIS_KB_DECISION_MODEL", rig.MODEL)
+        made = test_real_kb._serving(folder, mongodb_uri, name, simulator.url)
+        try:
+            yield runner.run(made.__aenter__())
+        finally:
+            runner.run(made.__aexit__(None, None, None))
+            mongo: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(mongodb_uri)
+            mongo.drop_database(name)
+            mongo.close()
+
+
+@pytest.fixture
+async def place(
+    tmp_path: Path, mongodb_uri: str, store: job.Store, fake: process.Fake, serving: str
+) -> AsyncIterator[Place]:
+    token = tmp_path / "token"
+    owner = scope.Scope(client_id=f"test{uuid.uuid4().hex[:12]}", project_id="pumps")
+    async with httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as http:
+        kb = kb_client.Client(serving, http)
+        manual = {"source_urn": "manual::pump", "kind": "manual", "title": "Pump manual", "content": _MANUAL}
+        await kb.ingest(api.IngestRequest.model_validate({"scope": owner, **manual}))
+        task = job.Job(tmp_path, mongodb_uri, store.name, serving, fake.url)
+        task.environment |= {"JERVIS_RUN_TOKEN_FILE": str(token), "JERVIS_UNAVAILABLE_SECONDS": "3"} | ON
+        made = Place(kb, owner, task, store, token)
+        made.signed(owner)
+        made.asks()
+        fake.forget()
+        yield made
+
+
+def scripted(fake: process.Fake, *decisions: Any, said: str = _SAID) -> None:
+    fake.set_script({rig.DECIDE: list(decisions or (_SEARCH, _WRITE)), rig.ANSWER: [said]})
+
+
+async def test_the_answer_with_its_evidence_is_the_task_s_result(place: Place, fake: process.Fake) -> None:
+    scripted(fake)
+    ended = await place.task.run()
+    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    assert ended.message["summary"] == _SAID
+    result = place.result()
+    assert (result["citations"], result["model"], result["answer"]) == ([1], rig.MODEL, _SAID)
+    [cited] = [one for one in result["evidence"] if one["id"] == 1]
+    assert (cited["source"], cited["title"], cited["origin"]) == ("manual::pump", "Pump manual", "RAG")
+    assert cited["chunkId"]
+    assert _MANUAL in cited["content"]
+    # The run itself asked no model. Its token has a ceiling, which every call of the agent has.
+    assert fake.count(tag=job.TAG) == 0
+    assert {one["priority"] for tag in (rig.DECIDE, rig.ANSWER) for one in fake.requests(tag=tag)} == {"1"}
+    # What it cost is in the budget of the round and in the trace of its node.
+    spent, step = place.fence()["spent"]["r1"], place.fence()["steps"]["r1"]["consult"]
+    assert (spent["llmCalls"], step["llmCalls"], step["status"]) == (3, 3, "COMPLETED")
+    assert spent["tokens"] == step["tokens"] > 0
+    assert "evidence" not in place.fence()["steps"]["r1"]
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "wanted", "consulted"),
+    [
+        ({"category": "advice", "action": "respond"}, Type.USER_INPUT, True, True),
+        ({"category": "single_task", "action": "respond"}, Type.USER_INPUT, True, True),
+        ({"category": "", "action": "respond"}, Type.USER_INPUT, True, True),
+        ({"category": "advice", "action": "respond"}, Type.USER_INPUT, False, False),
+        ({"category": "advice", "action": "respond"}, Type.SCHEDULED, True, False),
+        ({"category": "single_task", "action": "code"}, Type.USER_INPUT, True, False),
+        ({"category": "epic", "action": "respond"}, Type.USER_INPUT, True, False),
+        ({"category": "generative", "action": "respond"}, Type.USER_INPUT, True, False),
+    ],
+)
+def test_it_is_for_questions_of_users_alone(state: State, kind: Type, *, wanted: bool, consulted: bool) -> None:
+    task = memory.TaskMemory(task_uid="u", type=kind, scope=scope.Scope(client_id="acme"), content="?")
+    assert consult.consults(state, task, wanted=wanted) is consulted
+
+
+async def test_another_type_is_answered_as_ever(place: Place, fake: process.Fake) -> None:
+    place.asks(type="ScheduledTask")
+    fake.set_script({job.TAG: [job.reply()]})
+    ended = await place.task.run()
+    assert ended.message["exitReason"] == "Answered", ended
+    assert (fake.count(tag=rig.DECIDE), fake.count(tag=job.TAG)) == (0, 1)
+
+
+async def test_what_is_not_known_is_asked_of_the_user(place: Place, fake: process.Fake) -> None:
+    impossible = rig.decided("text_response", "Cannot complete: no manual says it") | {"impossible": True}
+    scripted(fake, impossible)
+    ended = await place.task.run()
+    assert ended.message["exitReason"] == "NeedsInput", ended
+    [question] = place.result()["questions"]
+    assert "no manual says it" in question["text"]
+    # The answer is in the next round's question.
+    place.asks(answers=[{"id": question["id"], "text": "It is the pump P-7.", "author": "jana"}])
+    fake.forget()
+    scripted(fake)
+    ended = await place.task.run()
+    assert ended.message["exitReason"] == "Answered", ended
+    assert "It is the pump P-7." in fake.requests(tag=rig.DECIDE)[0]["body"]["messages"][1]["content"]
+
+
+async def test_an_answer_that_a_person_has_to_approve_waits_for_it(place: Place, fake: process.Fake) -> None:
+    await place.rule("enforce: needs-approval")
+    scripted(fake)
+    ended = await place.task.run()
+    assert ended.message["exitReason"] == "NeedsApproval", ended
+    assert place.result()["answer"] == _SAID
+    # Without a run the agent gives no such answer.
+    with pytest.raises(kb_client.Rejected) as caught:
+        async with place.kb.agent.ask(api.AgenticSearch(scope=place.owner, query="The voltage?")) as events:
+            await anext(events)
+    assert caught.value.status == 403
+
+
+async def test_a_rule_of_the_task_s_scope_holds(place: Place, fake: process.Fake) -> None:
+    await place.rule("enforce: never-say 230")
+    fake.set_script({rig.DECIDE: [_SEARCH, _WRITE], rig.ANSWER: [_SAID, _SAID, "It is in the manual [1]."]})
+    ended = await place.task.run()
+    assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", "It is in the manual [1].")
+
+
+async def test_a_run_asks_in_its_own_scope_alone(place: Place, fake: process.Fake) -> None:
+    place.signed(place.owner.model_copy(update={"project_id": "other"}))
+    ended = await place.task.run()
+    assert ended.status != 0
+    assert fake.count(tag=rig.DECIDE) == 0
+
+
+async def test_the_calls_of_the_budget_are_an_end(place: Place, fake: process.Fake) -> None:
+    place.asks(budget={"maxLlmCalls": 1})
+    ended = await place.task.run()
+    assert (ended.message["exitReason"], fake.count(tag=rig.DECIDE)) == ("BudgetExhausted", 0)
+    # With two there is one decision, and the answer follows.
+    place.asks(budget={"maxLlmCalls": 3})
+    scripted(fake)
+    ended = await place.task.run(attempt=2)
+    assert ended.message["exitReason"] == "Answered", ended
+    assert (fake.count(tag=rig.DECIDE), fake.count(tag=rig.ANSWER)) == (1, 1)
+    assert place.fence()["spent"]["r1"]["llmCalls"] == 3
+
+
+async def test_a_question_that_failed_is_tried_again_by_the_operator(place: Place, fake: process.Fake) -> None:
+    fake.set_script({rig.DECIDE: [{"fault": {"status": {"code": 503, "retryAfter": 60}}}]})
+    ended = await place.task.run(JERVIS_UNAVAILABLE_SECONDS="0")
+    assert ended.message["exitReason"] == "Unavailable", ended
+    scripted(fake)
+    ended = await place.task.run(attempt=2)
+    assert ended.message["exitReason"] == "Answered", ended
+
+
+async def test_a_stopped_run_ends_the_search_and_the_next_one_asks_again(place: Place, fake: process.Fake) -> None:
+    fake.set_script({rig.DECIDE: [_STALL]})
+    running = place.task.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
+    await job.until(lambda: fake.count(tag=rig.DECIDE, outcome="running") == 1)
+    running.process.send_signal(signal.SIGTERM)
+    drained = await place.task.end(running)
+    assert (drained.status, drained.message["exitReason"]) == (42, "Drained")
+    await job.until(lambda: fake.count(tag=rig.DECIDE, outcome="cancelled") == 1)
+    scripted(fake)
+    ended = await place.task.run()
+    assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", _SAID)
+
+
+async def test_a_run_that_died_is_followed_by_one_that_reads_the_same_stream(place: Place, fake: process.Fake) -> None:
+    fake.set_script({rig.DECIDE: [_SEARCH, _STALL]})
+    running = place.task.start()
+    await job.until(lambda: fake.count(tag=rig.DECIDE) == 2)
+    await job.until(lambda: bool(place.fence().get("consulted", {}).get("r1", {}).get("stream")))
+    running.process.kill()
+    await place.task.end(running)
+    again = place.task.start()
+    await again.logged("thread")
+    scripted(fake, _WRITE)
+    fake.open_gate("model")
+    ended = await place.task.end(again)
+    assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", _SAID)
+    # The decision that waited was made: nothing was asked anew, and nothing is counted twice.
+    assert (fake.count(tag=rig.DECIDE), fake.count(tag=rig.ANSWER)) == (2, 1)
+    assert place.fence()["spent"]["r1"]["llmCalls"] == 3
