@@ -117,7 +117,8 @@ def everything() -> list[tuple[str, str, dict[str, Any]]]:
     asked = ("/api/v1/ingest", "/api/v1/retrieve", "/api/v1/crawl")
     made += [("POST", path, {"content": raw}) for raw, path in itertools.product(RAW, asked)]
     paths = ("/api/v1/ingest/file", "/api/v1/ingest/image")
-    files = [b"PK\x03\x04" + b"\x00" * 100, b"%PDF-1.7", making.zip_bomb(300), making.mails_within_mails(60), b"\x00" * 9]
+    packed = (b"PK\x03\x04" + b"\x00" * 100, making.zip_bomb(300))
+    files = [*packed, b"%PDF-1.7", making.mails_within_mails(60), b"\x00" * 9]
     made += [("POST", path, {"params": SHOP, "content": raw}) for raw, path in itertools.product(files, paths)]
     plain = {"scope": SHOP, "query": "q"}
     made += [("POST", "/api/v1/retrieve", {"json": plain, "headers": headers}) for headers in HEADERS]
