@@ -64,7 +64,7 @@ def learn(reports: socket.socket) -> None:
         while True:
             names.update(reports.recv(_REPORT_BYTES).decode().split())
     for name in sorted(names - sys.modules.keys()):
-        with contextlib.suppress(ImportError):  # only its own path or arguments lead there
+        with contextlib.suppress(Exception):  # only its own path, arguments or environment lead there
             importlib.import_module(name)
     if names:
         check()
