@@ -98,7 +98,7 @@ contract: venv ocr mailserver gitea recorded services-up ## Tests against a real
 .PHONY: faults
 faults: venv services-up ## Break everything around the operator, in short
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  $(BIN)/pytest -n 2 --dist loadfile -m "apiserver or services" tests/faults
+	  $(BIN)/pytest -n 4 --dist loadfile -m "apiserver or services" tests/faults
 
 # One run: the faults wait most of the time, while the others compute.
 .PHONY: together
