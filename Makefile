@@ -63,9 +63,16 @@ format: venv ## Apply ruff's automatic fixes and format the code
 	$(BIN)/ruff format $(CODE)
 	@$(BIN)/mdformat $(PAGES)
 
+.PHONY: checks
+checks: venv ## lint, types and imports, beside one another
+	@$(MAKE) --no-print-directory -j3 $(filter --output-sync,$(.FEATURES:output-sync=--output-sync)) lint types imports
+
+# A third of a test's time is waiting: two workers leave a machine of two cores idle.
+WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores > 4 ? cores : 4)))
+
 .PHONY: unit
 unit: venv ## Tests that need neither a cluster nor a service (they need Chromium, Tesseract and Go)
-	$(BIN)/pytest -n auto -m "not apiserver and not services and not e2e"
+	$(BIN)/pytest -n $(WORKERS) -m "not apiserver and not services and not e2e"
 
 # Files that name these markers: each worker imports the files that it is given, whatever it selects of them. That no
 # marked test is in another file is checked when all are collected (tests/conftest.py).
@@ -91,7 +98,13 @@ contract: venv ocr mailserver gitea recorded services-up ## Tests against a real
 .PHONY: faults
 faults: venv services-up ## Break everything around the operator, in short
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  $(BIN)/pytest -n 2 --dist loadfile -m "apiserver or services" tests/faults
+	  $(BIN)/pytest -n 4 --dist loadfile -m "apiserver or services" tests/faults
+
+# One run: the faults wait most of the time, while the others compute.
+.PHONY: together
+together: venv ocr mailserver gitea recorded services-up ## unit, contract and faults in one run
+	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
+	  $(BIN)/pytest -n $$(($(WORKERS) + 1)) --dist loadfile --no-loadscope-reorder -m "not e2e"
 
 .PHONY: test-versions
 test-versions: venv services-up ## CRDs, admission and a task's life on the oldest Kubernetes, the chart by Helm 4 (builds each once, minutes)
@@ -120,11 +133,11 @@ e2e: venv cluster-up image ## Tests on the whole cluster
 
 .PHONY: test-fast
 test-fast: export JERVIS_TEST_MAY_SKIP := 1
-test-fast: lint types imports unit ## Everything that needs no cluster; without Chromium, Tesseract or Go their tests are skipped, by name
+test-fast: checks unit ## Everything that needs no cluster; without Chromium, Tesseract or Go their tests are skipped, by name
 
 # Not by way of test-fast: here a test that cannot run is an error.
 .PHONY: test
-test: browser ocr lint types imports unit contract faults e2e ## Everything: lint, types, import law, unit, contract, faults, e2e
+test: browser ocr checks together e2e ## Everything: lint, types, import law, unit, contract, faults, e2e
 
 .PHONY: release
 release: venv ## Wheel, chart, image, bill of materials and SHA256SUMS into dist/ (RELEASE=--trial to try it)

@@ -36,14 +36,21 @@ settings.load_profile("unhurried")
 _MEMORY, _ROOM = Path("/dev/shm"), 4 << 30  # a file system of Linux in memory; bytes
 
 _LONG = (
+    "tests/faults/test_kills.py",
     "tests/kb/erasure/test_killed.py",
-    "tests/kb/ingest/test_killed.py",
+    "tests/kb/ingest/test_killed",
+    "tests/faults/test_wire.py",
     "tests/orchestrator_job/test_crashes.py",
     "tests/limits/test_operator.py",
+    "tests/faults/test_leadership.py",
     "tests/kb/qualify_set/",
+    "tests/faults/",
     "tests/sources/test_atlassian_histories.py",
+    "tests/bench/connectors/test_histories.py",
+    "tests/bench/agents/",
+    "tests/chart/",
 )
-"""Files with few tests that take long, the longest first."""
+"""Files with few tests that take long, the longest first; those that wait between those that compute."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ _PROGRAMS = {"kubectl jervis": main.application, "jervis-kb": knowledge.applicat
 _CALL = re.compile(r"(kubectl jervis|jervis-kb)((?: [^\s`|;&]+)*)")
 
 
+@functools.cache
 def group(program: str) -> Any:
     return typer.get_command(_PROGRAMS[program]())
 

@@ -6,11 +6,15 @@ imports; nothing of the program itself. For each line {"arguments",
 "environment", "log", "directory"} on its standard input it forks; the child runs PROGRAM as `__main__` with these, as
 `python PROGRAM` would. Lines on its standard output: {"started": pid} and {"ended": pid, "code": number}. The children
 die with it.
+
+A child that ends by itself names the modules that it had to import (those that are imported where they are used first,
+of libraries as well); the server imports them before it forks again.
 """
 
 from __future__ import annotations
 
 import ast
+import atexit
 import contextlib
 import ctypes
 import gc
@@ -20,12 +24,14 @@ import json
 import os
 import runpy
 import signal
+import socket
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG = 1
+_REPORT_BYTES = 1 << 20
 
 
 def warm(main: Path, also: list[str]) -> None:
@@ -43,7 +49,32 @@ def warm(main: Path, also: list[str]) -> None:
             for one in statement.names:
                 if not hasattr(module, one.name):
                     importlib.import_module(f"{statement.module}.{one.name}")
+    check()
+
+
+def check() -> None:
+    """After each import here."""
     assert threading.active_count() == 1, "a module starts a thread, which a fork would lose"
+
+
+def learn(reports: socket.socket) -> None:
+    """Import what ended children had to import."""
+    names: set[str] = set()
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            names.update(reports.recv(_REPORT_BYTES).decode().split())
+    for name in sorted(names - sys.modules.keys()):
+        with contextlib.suppress(Exception):  # only its own path, arguments or environment lead there
+            importlib.import_module(name)
+    if names:
+        check()
+        gc.freeze()
+
+
+def report(reports: int, before: frozenset[str]) -> None:
+    """The modules that came since, to the server at that descriptor."""
+    with contextlib.suppress(OSError):  # too many or too long: it learns from another child
+        os.write(reports, " ".join(sys.modules.keys() - before).encode())
 
 
 def tell(**said: Any) -> None:
@@ -58,7 +89,7 @@ def reap(*_: object) -> None:
             tell(ended=found[0], code=os.waitstatus_to_exitcode(found[1]))
 
 
-def bear(program: str, main: Path, wanted: dict[str, Any]) -> None:
+def bear(program: str, main: Path, wanted: dict[str, Any], reports: int) -> NoReturn:
     """The child's life."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -70,11 +101,31 @@ def bear(program: str, main: Path, wanted: dict[str, Any]) -> None:
     os.environ.update(wanted["environment"])
     os.chdir(wanted["directory"])
     sys.argv = [str(main), *wanted["arguments"]]
-    if program == str(main):
-        sys.path.insert(0, str(main.parent))
-        runpy.run_path(program, run_name="__main__")
-    else:
-        runpy.run_module(program, run_name="__main__", alter_sys=True)
+    atexit.register(report, reports, frozenset(sys.modules))
+    code: object = 0
+    try:
+        if program == str(main):
+            sys.path.insert(0, str(main.parent))
+            runpy.run_path(program, run_name="__main__")
+        else:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        code = ended.code or 0
+    leave(code)
+
+
+def leave(code: object) -> NoReturn:
+    """The end of the process as the interpreter makes it, but for its last step: to free, one by one, all objects that
+    were there before the fork takes longer than many a program ran. What the program itself left is collected."""
+    if not isinstance(code, int):
+        sys.exit(str(code))
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as the interpreter does
+    atexit._run_exitfuncs()
+    gc.collect()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # closed by the program
+            stream.flush()
+    os._exit(code & 0xFF)
 
 
 def file(program: str) -> Path:
@@ -93,16 +144,21 @@ def serve(program: str, also: list[str]) -> None:
     warm(main, also)
     gc.freeze()  # what is imported stays; a child's collector need not look at it, and its pages stay shared
     signal.signal(signal.SIGCHLD, reap)
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    here.setblocking(False)
+    there.setblocking(False)
+    theirs = there.detach()  # no object of the child's: nothing of it is left open at its end
     tell(ready=True)
     for line in sys.stdin:
         wanted = json.loads(line)
+        learn(here)
         # The child's end is told after its beginning.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         child = os.fork()
         if child == 0:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-            bear(program, main, wanted)
-            sys.exit(0)
+            here.close()
+            bear(program, main, wanted, theirs)
         tell(started=child)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
 

@@ -119,10 +119,12 @@ def program(name: str) -> Path:
 @cache
 def helped(name: str, *words: str) -> str:
     """The help of a subcommand with the flags that all share."""
-    texts = [subprocess.run([program(name), *words, "--help"], capture_output=True, text=True, check=False).stdout]
-    if name == "kubectl":
-        texts.append(subprocess.run([program(name), "options"], capture_output=True, text=True, check=True).stdout)
-    return "".join(texts)
+    return said(name, *words, "--help") + (said(name, "options") if name == "kubectl" else "")
+
+
+@cache
+def said(name: str, *words: str) -> str:
+    return subprocess.run([program(name), *words], capture_output=True, text=True, check=False).stdout
 
 
 def subcommand(name: str, words: list[str]) -> tuple[list[str], list[str]]:

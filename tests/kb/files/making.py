@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import struct
 import zipfile
@@ -168,6 +169,7 @@ def mails_within_mails(depth: int) -> bytes:
     return inner
 
 
+@functools.cache
 def zip_bomb(megabytes: int) -> bytes:
     """A Word document with an entry that inflates to so much; the file stays small."""
     return docx("boom", word__media__zeros=b"\0" * (megabytes << 20))

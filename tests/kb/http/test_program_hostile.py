@@ -100,7 +100,6 @@ RAW = [
     b'"\\ud800"',
 ]
 NAMES = "dns is away"
-FILES = [b"PK\x03\x04" + b"\x00" * 100, b"%PDF-1.7", making.zip_bomb(300), making.mails_within_mails(60), b"\x00" * 9]
 HEADERS = [{"X-Ollama-Priority": value} for value in ("-1", "99", "P9", "\u0661".encode(), "1,2", "x" * 4_000)] + [
     {"Content-Type": "text/html"},
     {"Accept": "application/x-ndjson, */*;q=nan"},
@@ -117,8 +116,10 @@ def everything() -> list[tuple[str, str, dict[str, Any]]]:
     made += [("POST", path, {"content": json.dumps(body)}) for path, body in bodies()]
     asked = ("/api/v1/ingest", "/api/v1/retrieve", "/api/v1/crawl")
     made += [("POST", path, {"content": raw}) for raw, path in itertools.product(RAW, asked)]
-    files = ("/api/v1/ingest/file", "/api/v1/ingest/image")
-    made += [("POST", path, {"params": SHOP, "content": raw}) for raw, path in itertools.product(FILES, files)]
+    paths = ("/api/v1/ingest/file", "/api/v1/ingest/image")
+    packed = (b"PK\x03\x04" + b"\x00" * 100, making.zip_bomb(300))
+    files = [*packed, b"%PDF-1.7", making.mails_within_mails(60), b"\x00" * 9]
+    made += [("POST", path, {"params": SHOP, "content": raw}) for raw, path in itertools.product(files, paths)]
     plain = {"scope": SHOP, "query": "q"}
     made += [("POST", "/api/v1/retrieve", {"json": plain, "headers": headers}) for headers in HEADERS]
     odd = ("/api/v1/content/..%2f..%2fetc", "/api/v1/memory/task/%00", "/kb/%2e%2e/%2e%2e/etc/passwd", "//api")
