@@ -2,7 +2,7 @@
 
 Only servers that a setting lists are called, without credentials, redirects and proxies, and only the tools that the
 entry allows. What a server says about its tools is text of that server: names and schemas are bounded, descriptions are
-cut. The client library is imported when a server is called.
+cut. The client library is imported when a server is called, or by `prepare`.
 """
 
 from __future__ import annotations
@@ -60,6 +60,14 @@ class Answer:
 
     text: str
     failed: bool
+
+
+def prepare() -> None:
+    """Import the client library now, which takes a second: for a process that must not stop for it later."""
+    import httpx2
+    import mcp.client.streamable_http
+
+    del httpx2, mcp
 
 
 def allowed(patterns: Iterable[str], value: str) -> bool:

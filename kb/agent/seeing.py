@@ -25,12 +25,12 @@ from kb.rules import enforce, steering
 from kb.visual import picture, search
 
 PAGES, INTERPRET = "visual_pages", "kb.agent.interpret/v1"
-_SAID_CHARS = 20_000
+_SAID_CHARS, _TEXT_CHARS = 20_000, 6_000
 _MOST_BYTES = 20 << 20
 """Of an image: in base64 it is less than half of what the router takes."""
 _KNOWN, _TRIED = "pages", "interpreted"
 _ELSEWHERE = "Answer from the text of the pages, or search with other words."
-_NO_WORDS = "a page without text of its own near the question; visual_interpretation says what is on it"
+_NO_WORDS = "a page without text of its own; visual_interpretation says what is on it"
 _SEEN = "said by a vision model that looked at the page"
 _SYSTEM = """You look at the image of one page for a colleague who has to answer the question and will not see it.
 Say what on the page has to do with the question: diagrams with their parts and connections, charts with their axes and
@@ -71,6 +71,7 @@ class ColQwenSearchTool(Chosen):
         asked = api.PageSearch(scope=tree_data.viewer, query=query, top_k=self._limit, crop=False)
         try:
             found = await self._finder.find(asked, tree_data.held.shows)
+            texts = await self._finder.texts(tree_data.viewer, [one.page_id for one in found.pages])
         except root.Operational as error:
             yield Error(error.message, True, "Try fast_vector_search for text content.", passing=True)
             return
@@ -80,7 +81,8 @@ class ColQwenSearchTool(Chosen):
             yield Error(f"No visual matches for: {query[:200]}", suggestion="Try fast_vector_search for text content.")
             return
         yield Result(
-            objects=[_page(one) for one in found.pages],
+            # What a hit says itself is what its crop shows: too little to quote from.
+            objects=[_page(one, texts.get(one.page_id, one.text)[:_TEXT_CHARS]) for one in found.pages],
             metadata={
                 "query": query,
                 "source": self.source,
@@ -215,10 +217,10 @@ def _patient(tree_data: TreeData) -> voice.Spending:
     return voice.Spending(tree_data, max(tree_data.urgency, priority.Priority.P2))
 
 
-def _page(hit: api.PageHit) -> dict[str, Any]:
+def _page(hit: api.PageHit, text: str) -> dict[str, Any]:
     found = hit.model_dump(mode="json", by_alias=True, exclude={"crop", "scope"}, exclude_none=True)
-    noted = {} if hit.text.strip() else {"note": _NO_WORDS}
-    return found | {"key": f"page:{hit.page_id}", "page": hit.page_number} | noted
+    noted = {} if text.strip() else {"note": _NO_WORDS}
+    return found | {"key": f"page:{hit.page_id}", "page": hit.page_number, "text": text} | noted
 
 
 def _interpretation(page: dict[str, Any], text: str) -> dict[str, Any]:

@@ -101,13 +101,15 @@ class ServerTool(Chosen):
 
 
 class Servers:
-    """The tools of all servers that only read, asked for once and then again now and then. `monotonic` gives
-    seconds."""
+    """The tools of all servers that only read, asked for once and then again now and then; to be made when a process
+    starts. `monotonic` gives seconds."""
 
     def __init__(
         self, servers: Sequence[listed.Server], monotonic: Callable[[], float], patience: Patience = Patience()
     ) -> None:
         self._servers = [one for one in servers if one.read_only]
+        if self._servers:
+            toolservers.prepare()
         self._monotonic = monotonic
         self._patience = patience
         self._known: dict[str, tuple[float, list[ServerTool], str]] = {}

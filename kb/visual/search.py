@@ -146,6 +146,10 @@ class Search:
             "there is no such page in this scope", field="pageId", remedy="Search again (POST /api/v1/search/pages)."
         )
 
+    async def texts(self, viewer: scope.Scope, page_ids: Collection[str]) -> dict[str, str]:
+        """The whole own texts of pages that were found; "" of a scan."""
+        return {one: page.text for one, page in (await self._book.pages(viewer, page_ids)).items()}
+
     async def image(self, viewer: scope.Scope, page_id: str, place: evidence.Rectangle | None = None) -> bytes:
         """The image of a page, or of a place on it where it was drawn here. Raises `kb.errors.NotFound`."""
         found = await self.opened(viewer, page_id)
