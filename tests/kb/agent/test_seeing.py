@@ -175,6 +175,29 @@ async def test_pages_are_searched_looked_at_and_cited(desk: Desk, fake: process.
         assert image.measured(cut)[1] < image.measured(whole)[1]
 
 
+@pytest.mark.parametrize(
+    "sides",
+    [("a",), ("0", "0", "1"), ("0.5", "0", "0.2", "1"), ("nan", "0", "1", "1"), ("0", "0", "inf", "1")],
+)
+async def test_what_is_no_place_of_a_page_names_its_field(desk: Desk, sides: tuple[str, ...]) -> None:
+    given_sides = dict(zip(("left", "top", "right", "bottom"), sides, strict=False))
+    params = {**scopes.SHOP.model_dump(by_alias=True), **given_sides}
+    answer = await desk.place.http.get("/api/v1/search/pages/none/image", params=params)
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "left")
+
+
+async def test_a_long_question_is_searched_with_bounded_vectors(desk: Desk) -> None:
+    await desk.send(SCAN)
+    filler = " ".join(f"number{at}" for at in range(300))
+    asked = api.PageSearch(scope=scopes.SHOP, query=f"{filler} turbine gaskets")
+    [page] = (await desk.place.client.pages.search(asked)).pages
+    assert (page.source_urn, page.found_by) == (URN, "Images")
+    assert page.patches is not None
+    assert len(page.patches.tokens) == 128
+    named = " ".join(one.token for one in page.patches.tokens).split()
+    assert {"turbine", "gaskets"} <= set(named)
+
+
 async def test_a_quotation_of_a_page_or_of_what_was_seen_is_compared(desk: Desk, fake: process.Fake) -> None:
     await desk.send(TEXT)
     fake.set_script(
