@@ -39,9 +39,10 @@ AGENT_TOOLS = frozenset(
         *("commit_changes", "run_command", "push_branch", "create_issue", "update_issue", "add_comment", "edit_page"),
         *("send_mail", "draft_event", "send_invitation", "cluster_state", "ci_status", "scan_secrets"),
         *("scan_dependencies", "calculate", "save_draft", "delegate"),
+        *("colqwen_visual_search", "visual_interpretation"),
     )
 )
-"""Tools of agents (`orchestrator_job.delegation`), which a rule can forbid one by one."""
+"""Tools of agents (`orchestrator_job.delegation`, `kb.agent`), which a rule can forbid one by one."""
 _SERVER_TOOL = re.compile(r"[a-z][a-z0-9-]{0,30}\.[a-z0-9._-]{1,64}")
 """A tool of a server of the Model Context Protocol."""
 ALWAYS_CITE = "always-cite"

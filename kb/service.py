@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import signal
 import sys
 import time
@@ -24,7 +25,7 @@ from crds import errors, grants, keyring, runtoken, spans
 from kb import api, assembly, metrics, mongo, records, settings, sqlite, workers
 from kb import errors as kb_errors
 from kb.access import audit, rates
-from kb.agent import answering, orchestrator, retrieving, running, tree, voice
+from kb.agent import answering, orchestrator, retrieving, running, seeing, servers, tree, voice
 from kb.agent import store as agent_store
 from kb.aliases import mongo as aliases_mongo
 from kb.code import analyst, asking
@@ -32,6 +33,7 @@ from kb.code import book as code_book
 from kb.code import history as code_history
 from kb.content import mongo as content_mongo
 from kb.erasure import closed
+from kb.files import vision
 from kb.graph import sqlite as graph_sqlite
 from kb.graph import store as graph
 from kb.http import (
@@ -60,8 +62,10 @@ from kb.retrieve import rank, rerank, search
 from kb.rules import mongo as rules_mongo
 from kb.upkeep import check
 from kb.vectors import embedding, weaviate
+from kb.vectors import store as vectors
 from kb.vectors.weaviate import schema as weaviate_schema
 from kb.visual import assembly as visual
+from kb.visual import search as pages_search
 from router import client as router_client
 
 log = structlog.get_logger("kb")
@@ -213,12 +217,19 @@ async def _built(
             threshold=config.answer_threshold,
         )
         reading = knowledge.Reading(finder)
-        more += pages.Searching(visual.reading(seen, content_store, graph_store, meters)).routes()
+        looks = visual.reading(seen, content_store, graph_store, meters)
+        more += pages.Searching(looks).routes()
         looking = exploring.Exploring(finder, graph_store, vector_store, names)
         more += looking.routes()
         asks = asking.Asking(known_code, analysts)
         more += code.Code(asks, code_history.History(asks, graph_store)).routes()
-        questions = _agent(config, router, finder, graph_store, names, asks, known_code, database, shut, meters)
+        own: list[tree.Tool] = [
+            retrieving.FastVectorSearchTool(finder, limit=config.agent_hits),
+            retrieving.GraphExploreTool(graph_store, names),
+            *_looking(config, router, looks, rules_mongo.Rules(database, _now), vector_store),
+            retrieving.CodeSearchTool(asks, known_code),
+        ]
+        questions = _agent(config, router, own, looks, graph_store, database, shut, meters)
         stack.push_async_callback(questions.close)
         more += agentic.Agentic(questions).routes()
         more += atomic.Searching(looking, rules_mongo.Rules(database, _now), meters).routes()
@@ -329,23 +340,47 @@ def _reranker(config: settings.Settings, router: router_client.Client, meters: m
     )
 
 
+def _looking(
+    config: settings.Settings,
+    router: router_client.Client,
+    looks: pages_search.Search,
+    in_force: rules_mongo.Rules,
+    vector_store: vectors.Store,
+) -> list[tree.Tool]:
+    """The agent's tools for pages."""
+
+    def asking_model(model: str) -> voice.Voice:
+        return voice.Voice(router, model, asyncio.sleep, num_ctx=config.vision_num_ctx, setting="models.vision")
+
+    choices = [vision.Choice(one.images, one.bytes, asking_model(one.model)) for one in config.vision_models]
+    usual = asking_model(config.vision_model)
+    return [
+        seeing.ColQwenSearchTool(looks, limit=config.agent_pages),
+        seeing.VisualInterpretationTool(
+            looks,
+            lambda sizes: vision.chosen(usual, choices, sizes),
+            in_force,
+            functools.partial(vectors.text, vector_store),
+            pages=config.agent_interpreted,
+            tokens=config.agent_interpretation_tokens,
+            pixels=config.visual_pixels,
+        ),
+    ]
+
+
 def _agent(
     config: settings.Settings,
     router: router_client.Client,
-    finder: search.Search,
+    own: list[tree.Tool],
+    looks: pages_search.Search,
     graph_store: graph.Store,
-    names: aliases_mongo.Registry,
-    asks: asking.Asking,
-    known_code: code_book.Book,
     database: mongo.Database,
     shut: closed.Closed,
     meters: metrics.Metrics,
 ) -> running.Questions:
     model = voice.Voice(router, config.decision_model, asyncio.sleep, num_ctx=config.decision_num_ctx)
     tools: list[tree.Tool] = [
-        retrieving.FastVectorSearchTool(finder, limit=config.agent_hits),
-        retrieving.GraphExploreTool(graph_store, names),
-        retrieving.CodeSearchTool(asks, known_code),
+        *own,
         retrieving.RulesTool(),
         answering.TextResponseTool(model, context_tokens=config.agent_answer_tokens),
         answering.SummarizeTool(
@@ -359,13 +394,15 @@ def _agent(
         config.agent_iterations, config.agent_tokens, config.agent_context_tokens, config.agent_enough
     )
 
+    beside = servers.Servers(config.agent_servers, time.monotonic) if config.agent_servers else None
+
     def fresh_id() -> str:
         return uuid.uuid4().hex
 
     life = timedelta(seconds=config.agent_stream_seconds)
     days = timedelta(days=config.agent_days)
     return running.Questions(
-        orchestrator.AgentOrchestrator(tools, model, meters, time.monotonic, limits=limits),
+        orchestrator.AgentOrchestrator(tools, model, meters, time.monotonic, limits=limits, beside=beside),
         rules_mongo.Rules(database, _now),
         agent_store.Streams(database, _now, shut, life=life),
         agent_store.Conversations(database, _now, shut, fresh_id, life=days),
@@ -375,6 +412,7 @@ def _agent(
         asyncio.sleep,
         graph_store.committed,
         bounds=running.Bounds(config.agent_seconds, config.agent_parallel, config.agent_answer_tokens),
+        pages=looks.visible,
     )
 
 

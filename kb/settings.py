@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from crds import tools
 from crds.values import STORED_BYTES
 
 
@@ -146,6 +147,13 @@ class Settings(BaseSettings):
     # The model that chooses the decision agent's tools and writes its answers, and its window; not set: the backend's.
     decision_model: str = "gpt-oss:120b"
     decision_num_ctx: int | None = Field(default=None, ge=512)
+    # Pages of one search of the agent, how many of them the vision model looks at, and tokens of what it says of each.
+    agent_pages: int = Field(default=3, ge=1, le=20)
+    agent_interpreted: int = Field(default=2, ge=1, le=20)
+    agent_interpretation_tokens: int = Field(default=1500, ge=100, le=20_000)
+    # Servers of the Model Context Protocol whose reading tools the agent has (docs/tools.md): the chart's
+    # job.tools.mcpServers, those with readOnly.
+    agent_servers: list[tools.Server] = Field(default_factory=list, max_length=20)
     # Passages of one search of the agent, and tokens of what it found: in a decision, in the answer, of a summary, and
     # from how many on a summary is made (seed 004).
     agent_hits: int = Field(default=5, ge=1, le=50)
@@ -222,6 +230,9 @@ class Settings(BaseSettings):
     # Candidates of the index for a question, and bytes of vectors that are read to put them in order.
     visual_candidates: int = Field(default=50, ge=1, le=1000)
     visual_rescore_bytes: int = Field(default=16 << 20, ge=0)
+    # Vectors of a question at most: the index searches once for each. Of a longer question those that are alike become
+    # one.
+    visual_vectors: int = Field(default=128, ge=8, le=1024)
     # The share of a question's words on a page from which images of pages with text of their own are not looked at.
     visual_enough: float = Field(default=0.5, ge=0, le=1)
     # Pixels of a drawn page at most, as it is sent to `visual_url`; 0: as it was drawn.

@@ -49,7 +49,12 @@ class Tree:
         for one in objects[:_SHOWN]:
             number = f"[{one['ref']}] " if "ref" in one else ""
             named = " ".join(str(one[name]) for name in ("title", "sourceUrn") if one.get(name))
-            self._line("│    ", number + (named or str(one.get("text") or one.get("summary") or "")))
+            page = f", page {one['page']}" if one.get("page") else ""
+            self._line(
+                "│    ", number + ((named + page) if named else str(one.get("text") or one.get("summary") or ""))
+            )
+            if one.get("interpretation"):
+                self._line("│        ", str(one["interpretation"]))
         if len(objects) > _SHOWN:
             self._line("│    ", f"and {len(objects) - _SHOWN} more")
 
@@ -63,7 +68,9 @@ class Tree:
             return
         for one in event.citations or []:
             page = f", page {one.page}" if one.page is not None else ""
-            self._out.write("\n" + printable.line(f"[{one.ref}] {one.title} {one.source_urn}{page}", _LINE_CHARS))
+            seen = ", as a vision model saw it" if one.interpreted else ""
+            named = " ".join(part for part in (one.title, one.source_urn) if part)
+            self._out.write("\n" + printable.line(f"[{one.ref}] {named}{page}{seen}", _LINE_CHARS))
             for quote in one.quotes:
                 self._out.write("\n    " + printable.line(f'"{quote}"', _LINE_CHARS))
         self._out.write("\n" if event.citations else "")

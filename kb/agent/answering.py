@@ -192,6 +192,7 @@ class SummarizeTool:
     inputs = Summary
     status = "Summarizing what was found..."
     source = ""
+    repeatable = False
 
     def __init__(
         self, model: voice.Voice, *, threshold: int = 50_000, summary_tokens: int = 5000, context_tokens: int = 10_000

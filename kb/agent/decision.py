@@ -121,7 +121,7 @@ def parse(text: str, available: Sequence[Tool], called: Collection[str] = ()) ->
     except pydantic.ValidationError as error:
         raise ValueError(f"inputs of {tool.name}: {_complaint(error)}") from error
     made = Decision(tool.name, inputs.model_dump(mode="json"), reasoning, said.enough, said.should_end)
-    if made.call in called:
+    if made.call in called and not tool.repeatable:
         raise Repeated(made)
     return made
 
@@ -137,9 +137,7 @@ class Repeated(ValueError):  # noqa: N818 -- named for what is wrong
 def prompt(tree: TreeData, available: Sequence[Tool], called: Collection[str], retrieved: str) -> voice.Messages:
     """What the model is asked; `retrieved` is what was found, as text."""
     done = [f"- {name}: {len(seconds)} times" for name, seconds in tree.tasks_completed.items()]
-    tools = [
-        f"- {one.name}: {one.description} inputs: {json.dumps(_inputs(one.inputs)['properties'])}" for one in available
-    ]
+    tools = [f"- {_line(one)}" for one in available]
     errors = [f"- {fence.line(one)}" for one in tree.errors[-MOST_ERRORS:]]
     return voice.messages(
         DECIDE,
@@ -162,8 +160,13 @@ def prompt(tree: TreeData, available: Sequence[Tool], called: Collection[str], r
     )
 
 
-# Made anew it takes longer than everything else about a decision; it never changes.
-@functools.cache
+def _line(tool: Tool) -> str:
+    """A tool in the prompt. Of a server's tool all of it is that server's text."""
+    return fence.line(f"{tool.name}: {tool.description} inputs: {json.dumps(_inputs(tool.inputs)['properties'])}")
+
+
+# Made anew it takes longer than everything else about a decision; it never changes. Tools of servers come and go.
+@functools.lru_cache(maxsize=1000)
 def _inputs(shape: type[pydantic.BaseModel]) -> dict[str, Any]:
     return shape.model_json_schema()
 

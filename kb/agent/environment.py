@@ -23,8 +23,9 @@ _TOKEN_BYTES = 4
 _MESSAGE_CHARS = 1000
 _VALUE_CHARS = 200
 _CUT = " [...]"
-_HEADED = ("title", "sourceUrn", "page", "observedAt", "retiredAt", "supersededBy")
+_HEADED = ("title", "sourceUrn", "page", "observedAt", "retiredAt", "supersededBy", "note")
 """Fields that stand before a passage's text."""
+_LOOK = ("pageId", "image", "place", "rectangles", "patches")
 
 
 @dataclass
@@ -54,7 +55,8 @@ class Result:
 @dataclass(frozen=True)
 class Error:
     """A failure, which the model reads. One that is not `recoverable` takes the tool away for the rest of the run;
-    `suggestion` says what to try next. `passing`: what failed is away, and may be back for a later question."""
+    `suggestion` says what to try next. `passing`: what failed is away, and may be back for a later question, which
+    may then be answered."""
 
     message: str
     recoverable: bool = True
@@ -69,7 +71,8 @@ class Error:
 
 @dataclass
 class Evidence:
-    """A numbered passage: where it is from, and its texts as `crds.quotations.plain` gives them."""
+    """A numbered passage: where it is from, and its texts as `crds.quotations.plain` gives them. `look`: of a page as
+    it is seen, where on it the evidence is; `interpreted`: a vision model said it."""
 
     number: int
     source_urn: str = ""
@@ -77,6 +80,13 @@ class Evidence:
     chunk_id: str = ""
     page: int | None = None
     texts: set[str] = field(default_factory=set)
+    look: dict[str, Any] = field(default_factory=dict)
+    interpreted: bool = False
+
+    @property
+    def page_id(self) -> str:
+        """Of a page as it is seen; "" of other passages."""
+        return str(self.look.get("pageId", ""))
 
 
 class Environment:
@@ -191,6 +201,8 @@ class Environment:
         known.chunk_id = known.chunk_id or str(one.get("chunkId", ""))
         page = one.get("page")
         known.page = page if isinstance(page, int) else known.page
+        known.look |= {name: one[name] for name in _LOOK if one.get(name)}
+        known.interpreted = known.interpreted or "interpretation" in one
         known.texts.add(quotations.plain(_text(one)))
         return number
 
@@ -209,7 +221,8 @@ def _unique(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _text(one: Mapping[str, Any]) -> str:
     for name in ("text", "summary", "interpretation"):
-        if one.get(name):
+        # A page without text of its own has "".
+        if one.get(name) is not None:
             return str(one[name])
     return json.dumps(dict(one), ensure_ascii=False, default=str)
 

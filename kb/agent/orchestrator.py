@@ -17,10 +17,10 @@ import contextlib
 import enum
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from crds import errors as root
-from crds import provisions, quotations
+from crds import provisions, quotations, scope
 from kb import api, metrics
 from kb.agent import decision, voice
 from kb.agent.environment import Error, Result
@@ -59,8 +59,10 @@ class Verdict(enum.Enum):
 
 @dataclass
 class Course:
-    """How a run has gone so far. `called` are calls, `broken` the tools that were taken away, with the reason."""
+    """How a run has gone so far. `tools` are all that it has, `called` are calls, `broken` the tools that were taken
+    away, with the reason."""
 
+    tools: dict[str, Tool]
     called: dict[str, str] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
     away: bool = False
@@ -95,8 +97,16 @@ def gate(tree: TreeData, available: Sequence[str], course: Course, limits: Limit
     return Verdict.GO_ON, ""
 
 
+class Source(Protocol):
+    """Gives tools beside the agent's own (`kb.agent.servers.Servers`)."""
+
+    async def tools(self, viewer: scope.Scope) -> tuple[Sequence[Tool], Sequence[str]]:
+        """Those that the viewer may use, and what is away."""
+        ...
+
+
 class AgentOrchestrator:
-    """Answers one question at a time for each call of `run`. `monotonic` gives seconds."""
+    """Answers one question at a time for each call of `run`. `monotonic` gives seconds; `beside` gives more tools."""
 
     def __init__(
         self,
@@ -106,7 +116,9 @@ class AgentOrchestrator:
         monotonic: Callable[[], float],
         *,
         limits: Limits | None = None,
+        beside: Source | None = None,
     ) -> None:
+        self._beside = beside
         self._tools = {one.name: one for one in tools}
         self._model = model
         self._meters = meters
@@ -130,10 +142,12 @@ class AgentOrchestrator:
     async def _rounds(
         self, tree: TreeData, iterations: int | None, limits: Limits
     ) -> AsyncGenerator[api.AgentEvent, None]:
-        course = Course()
+        course = Course(dict(self._tools))
         tree.collection_names = [one.source for one in self._tools.values() if one.source]
         most = min(iterations or self.limits.iterations, self.limits.iterations)
         try:
+            async for event in self._more(tree, course):
+                yield event
             for _ in range(most):
                 async for event in self._automatic(tree, course):
                     yield event
@@ -163,7 +177,7 @@ class AgentOrchestrator:
                 course.called[made.call] = f"{made.tool} {dict(made.inputs)}"[:300]
                 if made.should_end:
                     course.ending = "the last decision was to end"
-                async for event in self._execute(self._tools[made.tool], dict(made.inputs), tree, course):
+                async for event in self._execute(course.tools[made.tool], dict(made.inputs), tree, course):
                     yield event
             else:
                 why = f"Answering now: {most} rounds are over."
@@ -178,16 +192,26 @@ class AgentOrchestrator:
             yield _failed(message, recoverable=isinstance(error, root.Operational), suggestion=remedy)
             yield api.AgentEvent(type="complete", outcome="failed", reason=message)
 
+    async def _more(self, tree: TreeData, course: Course) -> AsyncIterator[api.AgentEvent]:
+        """Adds the tools of others. One that is away is said, and the search goes on without it."""
+        if self._beside is None:
+            return
+        more, away = await self._beside.tools(tree.viewer)
+        course.tools |= {one.name: one for one in more}
+        for why in away:
+            tree.errors.append(why)
+            yield api.AgentEvent(type="status", message=f"A source of tools is left out. {why}")
+
     async def _available(self, tree: TreeData, course: Course) -> dict[str, Tool]:
         return {
             name: tool
-            for name, tool in self._tools.items()
+            for name, tool in course.tools.items()
             if name not in course.broken and await tool.is_tool_available(tree)
         }
 
     async def _automatic(self, tree: TreeData, course: Course) -> AsyncIterator[api.AgentEvent]:
         """Tools that run without being chosen."""
-        for tool in self._tools.values():
+        for tool in course.tools.values():
             if tool.name in course.broken or not await tool.is_tool_available(tree):
                 continue
             runs, inputs = await tool.run_if_true(tree)
@@ -255,13 +279,15 @@ class AgentOrchestrator:
                 if isinstance(one, Error):
                     failed = True
                     tree.errors.append(f"{tool.name}: {one.sentence}")
+                    course.away |= one.passing
                     if not one.recoverable:
                         course.broken[tool.name] = one.message
-                        course.away |= one.passing
                 yield self._event(tool, one)
         finally:
             tree.tasks_completed.setdefault(tool.name, []).append(self._monotonic() - begun)
-            self._meters.agent_tools.labels(tool.name, "error" if failed else "ok").inc()
+            # Of a server's tool the server: what its tools are called it may change as it likes.
+            named = tool.name.partition(".")[0]
+            self._meters.agent_tools.labels(named, "error" if failed else "ok").inc()
         course.idle = 0 if new else course.idle + 1
 
     async def _work(self, tool: Tool, inputs: dict[str, Any], tree: TreeData) -> AsyncIterator[Given]:
@@ -332,6 +358,8 @@ def citations(tree: TreeData) -> list[api.Citation]:
             chunk_id=evidence[number].chunk_id,
             page=evidence[number].page,
             quotes=found,
+            interpreted=evidence[number].interpreted,
+            **evidence[number].look,
         )
         for number, found in sorted(quotes.items())
     ]
@@ -351,6 +379,8 @@ def _permitted(event: api.AgentEvent, held: provisions.Provisions) -> api.AgentE
         changed["metadata"] = {name: _KEPT_BACK if forbidden(str(one)) else one for name, one in event.metadata.items()}
     if event.payload_type == "summary" and forbidden(str(event.objects)):
         changed["objects"] = []
+    if event.payload_type == "interpretations":
+        changed["objects"] = [one for one in event.objects or () if not forbidden(str(one["interpretation"]))]
     return event.model_copy(update=changed) if changed else event
 
 

@@ -85,7 +85,8 @@ class Running:
 class Questions:
     """Starts questions and ends them. `fresh_id` gives ids that cannot be guessed; `sleep` waits so many seconds.
 
-    `committed`: which of some chunks are there and visible (`kb.graph.store.Store.committed`).
+    `committed`: which of some chunks are there and visible (`kb.graph.store.Store.committed`); `pages` the same of
+    pages as they are seen (`kb.visual.search.Search.visible`), None where there are none.
     """
 
     def __init__(
@@ -101,7 +102,9 @@ class Questions:
         committed: Callable[[scope.Scope, Collection[str]], Awaitable[set[str]]],
         *,
         bounds: Bounds | None = None,
+        pages: Callable[[scope.Scope, Collection[str]], Awaitable[set[str]]] | None = None,
     ) -> None:
+        self._pages = pages
         self._agent = agent
         self._rules = rules
         self._streams = streams
@@ -215,7 +218,9 @@ class Questions:
         """The turns that rest on nothing that was deleted, changed or taken from the viewer since."""
         chunks = {chunk for one in turns for chunk in one.chunks}
         left = await self._committed(viewer, chunks) if chunks else set()
-        return [one for one in turns if left.issuperset(one.chunks)]
+        pages = {page for one in turns for page in one.pages}
+        seen = await self._pages(viewer, pages) if pages and self._pages is not None else set()
+        return [one for one in turns if left.issuperset(one.chunks) and seen.issuperset(one.pages)]
 
     def _over(self, running: Running) -> None:
         running.end()
@@ -282,9 +287,11 @@ class Questions:
         """Keep the turn before the reader knows that it is over: a next question finds it."""
         if talk is None or not tree.answer:
             return
-        chunks = tuple(one.chunk_id for one in tree.environment.evidence.values() if one.chunk_id)
+        found = tree.environment.evidence.values()
+        chunks = tuple(one.chunk_id for one in found if one.chunk_id)
+        pages = tuple(dict.fromkeys(one.page_id for one in found if one.page_id))
         try:
-            kept = await self._conversations.add(tree.viewer, talk, Turn(tree.user_prompt, tree.answer, chunks))
+            kept = await self._conversations.add(tree.viewer, talk, Turn(tree.user_prompt, tree.answer, chunks, pages))
         except root.Operational as error:
             log.warning("a turn of a conversation was not kept", reason=error.message)
             kept = False

@@ -261,7 +261,8 @@ class Conversations(_Rows):
                     await self._rows.delete_many({"of": {"$in": gone}})
             cursor = self._rows.find({"of": key, "born": row["born"], "expiresAt": {"$gt": now}}).sort("number", -1)
             turns = [
-                Turn(one["question"], one["answer"], tuple(one["chunks"])) async for one in cursor.limit(MOST_TURNS)
+                Turn(one["question"], one["answer"], tuple(one["chunks"]), tuple(one.get("pages", ())))
+                async for one in cursor.limit(MOST_TURNS)
             ]
         return Talk(key, row["born"], tuple(reversed(turns)))
 
@@ -274,6 +275,7 @@ class Conversations(_Rows):
             "question": turn.question[:TURN_CHARS],
             "answer": turn.answer[:TURN_CHARS],
             "chunks": list(turn.chunks),
+            "pages": list(turn.pages),
         }
         row = {"of": talk.id, "born": talk.born, "number": number, **_whose(owner), **said, **expires}
         try:

@@ -21,11 +21,13 @@ MOST_ERRORS = 5
 
 @dataclass(frozen=True)
 class Turn:
-    """A question of a conversation and its answer. `chunks`: ids of the passages that were found for it."""
+    """A question of a conversation and its answer. `chunks`, `pages`: ids of the passages, and of the pages as they are
+    seen, that were found for it."""
 
     question: str
     answer: str
     chunks: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
 
 
 @dataclass
@@ -124,6 +126,11 @@ class Tool(Protocol):
         """The collection that it searches; "" for none."""
         ...
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether the same call may be made again: it works on what was found since."""
+        ...
+
     async def is_tool_available(self, tree_data: TreeData) -> bool:
         """Whether it may be chosen now."""
         ...
@@ -143,6 +150,7 @@ class Chosen:
     end = False
     status = ""
     source = ""
+    repeatable = False
 
     async def run_if_true(self, tree_data: TreeData) -> tuple[bool, dict[str, Any]]:
         """Never by itself."""

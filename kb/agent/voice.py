@@ -9,10 +9,11 @@ import contextlib
 import re
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from crds import errors as root
-from crds import provisions
+from crds import priority, provisions
 from kb import errors, fence
 from kb.agent.environment import Environment
 from kb.agent.tree import TreeData
@@ -30,8 +31,36 @@ LONGEST_WAIT = 10.0
 Messages = Sequence[Mapping[str, Any]]
 
 
+@dataclass
+class Spending:
+    """What a call of a model is for, and its own `urgency`; what it costs is added to the question's state."""
+
+    tree: TreeData
+    urgency: priority.Priority
+    cut: bool = False
+    """Whether the model would have written on; an answer's own `cut` stays as it is."""
+
+    @property
+    def tokens(self) -> int:
+        """Read and written for the question so far."""
+        return self.tree.tokens
+
+    @tokens.setter
+    def tokens(self, count: int) -> None:
+        self.tree.tokens = count
+
+    @property
+    def calls(self) -> int:
+        """Of models for the question so far."""
+        return self.tree.calls
+
+    @calls.setter
+    def calls(self, count: int) -> None:
+        self.tree.calls = count
+
+
 class Voice:
-    """Asks one model by the router. `sleep` waits so many seconds.
+    """Asks one model by the router. `sleep` waits so many seconds; `setting` names it to an operator.
 
     Raises `router.client.Unavailable` after ATTEMPTS, `Rejected`, or `kb.errors.Unconfigured` for an unknown model.
     """
@@ -43,7 +72,9 @@ class Voice:
         sleep: Callable[[float], Awaitable[None]],
         *,
         num_ctx: int | None = None,
+        setting: str = "models.decision",
     ) -> None:
+        self._setting = setting
         self._router = router
         self._model = model
         self._sleep = sleep
@@ -58,7 +89,7 @@ class Voice:
         """An answer that should follow the schema, not validated; what it cost is added to the state."""
         for attempt in range(ATTEMPTS):
             try:
-                with _known():
+                with _known(self._setting):
                     reply = await self._router.converse(
                         self._model,
                         messages,
@@ -75,18 +106,20 @@ class Voice:
                 return reply.text
         raise AssertionError("the loop returns or raises")
 
-    async def said(self, messages: Messages, tree: TreeData, *, most: int | None = None) -> str:
+    async def said(self, messages: Messages, tree: TreeData | Spending, *, most: int | None = None) -> str:
         """An answer in words, of `most` tokens."""
         return "".join([piece async for piece in self.stream(messages, tree, most=most)])
 
-    async def stream(self, messages: Messages, tree: TreeData, *, most: int | None = None) -> AsyncGenerator[str, None]:
+    async def stream(
+        self, messages: Messages, tree: TreeData | Spending, *, most: int | None = None
+    ) -> AsyncGenerator[str, None]:
         """The same piece by piece. Once a piece was given, a failure is not repeated."""
         room = answers.room(messages, self._num_ctx)
         tree.calls += 1
         for attempt in range(ATTEMPTS):
             begun = False
             try:
-                with _known():
+                with _known(self._setting):
                     async with contextlib.aclosing(
                         self._router.stream(
                             self._model,
@@ -174,12 +207,12 @@ def _closed(text: str, tag: str) -> str:
 
 
 @contextlib.contextmanager
-def _known() -> Any:
+def _known(setting: str) -> Any:
     try:
         yield
     except (client.UnknownModel, client.Unauthorized) as error:
         remedy = error.remedy or "Check the router's token of this service."
-        raise errors.Unconfigured(error.message, field="models.decision", remedy=remedy) from error
+        raise errors.Unconfigured(error.message, field=setting, remedy=remedy) from error
 
 
 def failure(error: root.JervisError) -> tuple[str, bool, str]:

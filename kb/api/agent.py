@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from crds import scope
-from kb.api import message
+from crds.values import ContentRef
+from kb.api import message, pages
 
 ConversationId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 EventType = Literal["decision", "status", "result", "token", "error", "complete"]
@@ -36,7 +37,12 @@ class AgenticSearch(message.Request):
 
 
 class Citation(message.Reply):
-    """A passage that the answer names by [`ref`]; `quotes` are the texts of it that the answer has verbatim."""
+    """A passage that the answer names by [`ref`]; `quotes` are the texts of it that the answer has verbatim.
+
+    Of a page as it is seen: `pageId` with `place`, by which `/search/pages/{pageId}/image` gives the piece of its image
+    that shows the evidence, `image` as a whole, `rectangles` and `patches` as of a page that was searched for.
+    `interpreted`: the passage is not the document's own text, but what a vision model said of the page.
+    """
 
     ref: int
     source_urn: str
@@ -44,6 +50,12 @@ class Citation(message.Reply):
     chunk_id: str = ""
     page: int | None = None
     quotes: list[str] = Field(default_factory=list)
+    interpreted: bool = False
+    page_id: str = ""
+    image: ContentRef | None = None
+    place: pages.Rectangle | None = None
+    rectangles: list[pages.Rectangle] = Field(default_factory=list)
+    patches: pages.PatchMap | None = None
 
 
 class AgentEvent(message.Reply):

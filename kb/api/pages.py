@@ -109,9 +109,11 @@ class PageHit(message.Reply):
 
     `image` is its image as stored content; `width` and `height` are the page's in points, or an image's in pixels.
     `text` is what stands around the evidence, `rectangles` are the places of the question's words, `patches` those of
-    what looks like them.
+    what looks like them; `place` is the region with most of it. `pageId` names the page for
+    `/search/pages/{pageId}/image`, which gives its image, or a place of it.
     """
 
+    page_id: str
     page_number: int
     document_id: str
     source_urn: str
@@ -127,6 +129,7 @@ class PageHit(message.Reply):
     text: str
     rectangles: list[Rectangle]
     patches: PatchMap | None
+    place: Rectangle | None
     crop: Crop | None
 
 

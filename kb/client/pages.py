@@ -6,6 +6,8 @@ from crds import priority, scope
 from kb import api
 from kb.client import transport
 
+_SIDES = ("left", "top", "right", "bottom")
+
 
 class Pages:
     """Which documents get pages, and the search for them."""
@@ -20,6 +22,13 @@ class Pages:
         return await self._way.call(
             "POST", "/api/v1/search/pages", api.PageReply, body=question, urgency=urgency, repeatable=True
         )
+
+    async def image(self, viewer: scope.Scope, page_id: str, place: api.Rectangle | None = None) -> bytes:
+        """The image of a page, or of a place on it; `Rejected` with code `not_found` where the viewer does not see it
+        now."""
+        sides = {} if place is None else {side: f"{getattr(place, side):.4f}" for side in _SIDES}
+        params = {**viewer.model_dump(by_alias=True), **sides}
+        return (await self._way.send("GET", f"/api/v1/search/pages/{page_id}/image", params=params)).content
 
     async def choices(self, viewer: scope.Scope) -> list[api.PageChoice]:
         """The choices that hold in the scope, the most specific first: it counts alone."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from crds import errors as root
 from crds import priority, scope
@@ -12,31 +13,34 @@ from kb.files import image
 from kb.reading import answers
 
 _LOOKS = 4
+_Model = TypeVar("_Model")
 """Images of a file that are looked at at once."""
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Generic[_Model]):
     """The model of `asked` looks at `images` or more with together `size` bytes or more."""
 
     images: int
     size: int
-    asked: answers.Answers
+    asked: _Model
+
+
+def chosen(usual: _Model, choices: Sequence[Choice[_Model]], sizes: Sequence[int]) -> _Model:
+    """Who looks at images of these sizes in bytes: the first of `choices` that holds, else `usual`."""
+    return next((one.asked for one in choices if len(sizes) >= one.images and sum(sizes) >= one.size), usual)
 
 
 class Models:
     """The first of `choices` that holds, else `usual`."""
 
-    def __init__(self, usual: answers.Answers, choices: Sequence[Choice] = ()) -> None:
+    def __init__(self, usual: answers.Answers, choices: Sequence[Choice[answers.Answers]] = ()) -> None:
         self._usual = usual
         self._choices = choices
 
     def choose(self, sizes: Sequence[int]) -> answers.Answers:
         """Who looks at images of these sizes in bytes."""
-        for one in self._choices:
-            if len(sizes) >= one.images and sum(sizes) >= one.size:
-                return one.asked
-        return self._usual
+        return chosen(self._usual, self._choices, sizes)
 
     async def describe(
         self,
@@ -52,13 +56,13 @@ class Models:
         """What a model sees in an image that came with images of the sizes `among`. It is kept: the same image of a
         client is looked at once, also when another number of images calls for another model."""
         question = image.question(body, title=title, kind=kind)
-        chosen = self.choose(among or [len(body)])
+        looking = self.choose(among or [len(body)])
         for one in (self._usual, *(choice.asked for choice in self._choices)):
-            if one is not chosen and (known := await one.kept(question, image.Sight, owner)) is not None:
+            if one is not looking and (known := await one.kept(question, image.Sight, owner)) is not None:
                 if spent is not None:
                     spent.kept += 1
                 return known
-        return await chosen.ask(question, image.Sight, urgency, owner, spent)
+        return await looking.ask(question, image.Sight, urgency, owner, spent)
 
     async def describe_all(
         self, images: Sequence[tuple[str, str, bytes]], owner: scope.Scope, urgency: priority.Priority

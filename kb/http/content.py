@@ -32,21 +32,22 @@ class Content:
         """GET /api/v1/content/{key}?clientId=..."""
         viewer = body.owner(request)
         async with self._slots.enter(viewer.client_id):
-            return await self._send(request, await self._store.load(viewer, request.match_info["key"]))
+            return await send(request, await self._store.load(viewer, request.match_info["key"]))
 
-    async def _send(self, request: web.Request, raw: bytes) -> web.StreamResponse:
-        """Send it while the slot is held; a reader that is slower than the slowest sender may be is cut off."""
-        # Never the stored media type: hostile HTML must not run in the service's origin.
-        headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
-        response = web.StreamResponse(headers=headers)
-        response.content_type, response.content_length = "application/octet-stream", len(raw)
-        await response.prepare(request)
-        try:
-            async with asyncio.timeout(body.patience(len(raw))):
-                for start in range(0, len(raw), _PIECE):
-                    await response.write(raw[start : start + _PIECE])
-                await response.write_eof()
-        except TimeoutError:
-            if request.transport is not None:
-                request.transport.abort()
-        return response
+
+async def send(request: web.Request, raw: bytes) -> web.StreamResponse:
+    """Send bytes while the slot is held; a reader that is slower than the slowest sender may be is cut off."""
+    # Never the stored media type: hostile HTML must not run in the service's origin.
+    headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
+    response = web.StreamResponse(headers=headers)
+    response.content_type, response.content_length = "application/octet-stream", len(raw)
+    await response.prepare(request)
+    try:
+        async with asyncio.timeout(body.patience(len(raw))):
+            for start in range(0, len(raw), _PIECE):
+                await response.write(raw[start : start + _PIECE])
+            await response.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+    return response

@@ -6,23 +6,30 @@ from aiohttp import web
 
 from crds import scope
 from kb import api, errors, identity
-from kb.http import answering, body, openapi
-from kb.visual import book, choice, search
+from kb.http import answering, body, buffers, content, openapi
+from kb.visual import book, choice, evidence, search
 
 
 class Searching:
-    """The route of a process that reads."""
+    """The routes of a process that reads."""
 
     def __init__(self, finder: search.Search) -> None:
         self._search = finder
+        self._slots = buffers.Slots()
 
     def routes(self) -> list[openapi.Served]:
-        """The route with its handler."""
-        return [(SEARCH, self.search)]
+        """Each route with its handler."""
+        return [(SEARCH, self.search), (IMAGE, self.image)]
 
     async def search(self, request: web.Request) -> web.Response:
         """POST /api/v1/search/pages"""
         return answering.json(await self._search.find(await body.read(request, api.PageSearch)))
+
+    async def image(self, request: web.Request) -> web.StreamResponse:
+        """GET /api/v1/search/pages/{pageId}/image?clientId=..."""
+        viewer, place = body.owner(request), _place(request)
+        async with self._slots.enter(viewer.client_id):
+            return await content.send(request, await self._search.image(viewer, request.match_info["pageId"], place))
 
 
 class Choosing:
@@ -77,12 +84,39 @@ class Choosing:
         return answering.json(api.PageChoices(choices=shown))
 
 
+def _place(request: web.Request) -> evidence.Rectangle | None:
+    """Four shares of the page's sides, all or none. Raises `kb.errors.Invalid`."""
+    given = [request.query.get(side) for side in _SIDES]
+    if not any(given):
+        return None
+    try:
+        left, top, right, bottom = (round(float(one or "") * evidence.UNIT) for one in given)
+    except (ValueError, OverflowError):
+        left = top = right = bottom = -1
+    if not (0 <= left < right <= evidence.UNIT and 0 <= top < bottom <= evidence.UNIT):
+        raise errors.Invalid(
+            "left, top, right and bottom are no place on a page",
+            field="left",
+            remedy="Give all four as shares of its sides, from 0 to 1, such as those of `place`.",
+        )
+    return evidence.Rectangle(left, top, right, bottom)
+
+
+_SIDES = ("left", "top", "right", "bottom")
 SEARCH = openapi.Route(
     "POST",
     "/api/v1/search/pages",
     "Pages of PDFs and images for a question: words first, then what they look like",
     body=api.PageSearch,
     reply=api.PageReply,
+)
+IMAGE = openapi.Route(
+    "GET",
+    "/api/v1/search/pages/{pageId}/image",
+    "The image of a page, or of a place on it where it was drawn of a PDF, for who sees its document now",
+    raw_reply=True,
+    query=openapi.SCOPE,
+    optional=_SIDES,
 )
 LIST = openapi.Route(
     "GET",

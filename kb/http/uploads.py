@@ -20,7 +20,6 @@ from kb.vectors import store as vectors
 from kb.visual import pages as visual_pages
 
 _METADATA = "metadata."
-_MOST_CHUNKS = 1000
 
 
 class Uploads:
@@ -158,13 +157,7 @@ class Uploads:
         for one in await self._graph.versions(asked.scope, document_id) if self._graph is not None else ():
             kind = kind or one.document.kind
         if kind and self._vectors is not None:
-            known = await self._vectors.known(asked.scope, document_id)
-            chunks = await self._vectors.chunks(asked.scope, sorted(known)[:_MOST_CHUNKS])
-            end = 0
-            for piece in sorted(chunks.values(), key=lambda each: each.start):
-                # What stood between two of them is blank, and an empty line ends the header of a mail.
-                text += "\n" * min(piece.start - end, 2) + piece.text[max(end - piece.start, 0) :]
-                end = max(end, piece.end)
+            text = await vectors.text(self._vectors, asked.scope, document_id)
         return enforce.facts(kind=kind, source=asked.attached_to, title=asked.title, text=text, files=[asked.name])
 
     async def _crawled(self, request: web.Request, asked: api.Crawl, seen: frontier.Seen) -> api.Page:

@@ -59,7 +59,9 @@ def ground(
         choice.Mongo(database, clock),
         _embedder(config, http),
         making.Limits(config.visual_pages, config.pdf_page_chars, config.visual_pool),
-        search.Bounds(config.visual_candidates, config.visual_rescore_bytes, config.visual_enough),
+        search.Bounds(
+            config.visual_candidates, config.visual_rescore_bytes, config.visual_enough, config.visual_vectors
+        ),
     )
 
 

@@ -174,6 +174,12 @@ class Book:
         found = await self._found({"_id": {"$in": list(page_ids)}}, {"vectors": 0})
         return {one.id: one for one in found if visibility.sees(viewer, one.source.owner)}
 
+    async def any(self, viewer: scope.Scope) -> bool:
+        """Whether one lies where the viewer sees."""
+        with mongo.translated():
+            # By the index whose first field is the client.
+            return await self._pages.find_one(mongo.visible(viewer), {"_id": 1}) is not None
+
     async def vectors(
         self, viewer: scope.Scope, page_ids: Sequence[str], visual_model: str, *, budget: int
     ) -> dict[str, model.Array]:

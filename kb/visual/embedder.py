@@ -68,6 +68,26 @@ class Patches:
         return rows, columns
 
 
+_READ = 2048
+"""Of a question's vectors, the first ones: to put more of them into clusters takes seconds."""
+_NAME_CHARS = 100
+
+
+def bounded(question: model.Query, most: int) -> model.Query:
+    """A question with `most` vectors at most. Those that are alike become one, named by what it stands for, so that
+    the end of a long question counts as its beginning does; what stands behind the first 2,048 is not read."""
+    if len(question.vectors) <= most:
+        return question
+    vectors = question.vectors[:_READ]
+    labels = maxsim.clusters(vectors, most)
+    if len(question.tokens) != len(question.vectors):
+        return model.Query(maxsim.means(vectors, labels))
+    names: list[dict[str, None]] = [{} for _ in range(most)]
+    for label, token in zip(labels, question.tokens, strict=False):
+        names[int(label)][token] = None
+    return model.Query(maxsim.means(vectors, labels), tuple(" ".join(one)[:_NAME_CHARS] for one in names))
+
+
 def checked(name: str, given: Any) -> model.Array:
     """What a model answered, as unit vectors; one flat vector is an array of one row. Raises `kb.errors.Unconfigured`
     for what are no vectors."""

@@ -42,8 +42,18 @@ def pool(vectors: model.Array, factor: int) -> model.Array:
     wanted = max(count // factor, 1)
     if factor <= 1 or count <= wanted:
         return vectors
-    labels = _cut(_merges(vectors), count, wanted)
-    sums = np.zeros((wanted, vectors.shape[1]), np.float32)
+    return means(vectors, clusters(vectors, wanted))
+
+
+def clusters(vectors: model.Array, wanted: int) -> npt.NDArray[np.intp]:
+    """The cluster of each of at least `wanted` unit vectors, [n]; there are `wanted`, numbered by their first
+    vector."""
+    return _cut(_merges(vectors), len(vectors), wanted)
+
+
+def means(vectors: model.Array, labels: npt.NDArray[np.intp]) -> model.Array:
+    """The means of clusters, scaled to length 1: [clusters, d]."""
+    sums = np.zeros((int(labels.max()) + 1, vectors.shape[1]), np.float32)
     np.add.at(sums, labels, vectors)
     return unit(sums)
 

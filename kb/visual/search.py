@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from crds import errors as root
@@ -33,11 +33,29 @@ _MORE, _ROUNDS = 4, 3
 class Bounds:
     """`candidates` of the index for each way, up to 16 times as many where few of them are shown; `budget` bytes of
     vectors are read to order them; `enough`: the share of a question's words on a page from which images of pages with
-    text of their own are not looked at."""
+    text of their own are not looked at. `vectors` of a question at most: the index searches once for each."""
 
     candidates: int = 50
     budget: int = 16 << 20
     enough: float = 0.5
+    vectors: int = 128
+
+
+Permits = Callable[[str, str], bool]
+"""Whether documents with this source URN and of this kind may be shown."""
+
+
+def permits_all(source_urn: str, kind: str) -> bool:
+    """Nothing is kept back."""
+    return True
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A page that its viewer sees now, with the kind of its document."""
+
+    page: model.Page
+    kind: str
 
 
 @dataclass
@@ -74,9 +92,9 @@ class Search:
         self._meters = meters
         self._bounds = bounds
 
-    async def find(self, question: api.PageSearch) -> api.PageReply:
-        """The best pages that the scope shows. Raises `kb.errors.Away`, or `Misconfigured` where images are asked for
-        and no model is there."""
+    async def find(self, question: api.PageSearch, permits: Permits = permits_all) -> api.PageReply:
+        """The best pages that the scope shows and `permits` lets through. Raises `kb.errors.Away`, or `Misconfigured`
+        where images are asked for and no model is there."""
         viewer, wanted = question.scope, question.top_k
         if question.ways == "Images" and self._embedder is None:
             raise errors.Misconfigured(
@@ -88,14 +106,15 @@ class Search:
         found: dict[str, _Found] = {}
         asked: model.Query | None = None
         if question.ways != "Images":
-            await self._by_words(question, found)
+            await self._by_words(question, found, permits)
         if question.ways != "Words" and self._embedder is not None:
             told = any((one.words or 0) >= self._bounds.enough for one in found.values())
             try:
                 with self._meters.stages.labels("page_query").time():
-                    asked = await self._embedder.embed_query(question.query)
+                    whole = await self._embedder.embed_query(question.query)
+                    asked = await asyncio.to_thread(embedder.bounded, whole, self._bounds.vectors)
                 seen_only = told and question.ways == "Auto"
-                await self._by_vectors(question, asked, found, seen_only=seen_only)
+                await self._by_vectors(question, asked, found, permits, seen_only=seen_only)
                 looked = "Seen" if seen_only else "All"
             except (root.Operational, errors.Invalid) as error:
                 # What words have found stands, whatever the model or its index makes of the question.
@@ -110,12 +129,50 @@ class Search:
             {"pages": list(hits), "model": self._name, "looked_at_images": looked, "problems": said}
         )
 
-    async def _by_words(self, question: api.PageSearch, found: dict[str, _Found]) -> None:
+    async def any(self, viewer: scope.Scope) -> bool:
+        """Whether there are pages where the viewer sees: one look at an index, and none at access labels."""
+        return await self._book.any(viewer)
+
+    async def opened(self, viewer: scope.Scope, page_id: str) -> Opened:
+        """A page that may have gone since it was found. Raises `kb.errors.NotFound` where the viewer does not see it
+        now."""
+        page = (await self._book.pages(viewer, [page_id])).get(page_id)
+        if page is not None:
+            work = (await self._book.works([page.source.document_id])).get(page.source.document_id)
+            kind = await self._kind_shown(viewer, work)
+            if work is not None and kind is not None and work.source.id == page.source.id:
+                return Opened(page, kind)
+        raise errors.NotFound(
+            "there is no such page in this scope", field="pageId", remedy="Search again (POST /api/v1/search/pages)."
+        )
+
+    async def texts(self, viewer: scope.Scope, page_ids: Collection[str]) -> dict[str, str]:
+        """The whole own texts of pages that were found; "" of a scan."""
+        return {one: page.text for one, page in (await self._book.pages(viewer, page_ids)).items()}
+
+    async def image(self, viewer: scope.Scope, page_id: str, place: evidence.Rectangle | None = None) -> bytes:
+        """The image of a page, or of a place on it where it was drawn here. Raises `kb.errors.NotFound`."""
+        found = await self.opened(viewer, page_id)
+        body = await self._content.load(viewer, found.page.image.key)
+        return (await asyncio.to_thread(picture.cut, body, place) or body) if place is not None else body
+
+    async def visible(self, viewer: scope.Scope, page_ids: Collection[str]) -> set[str]:
+        """Those of the pages that the viewer sees now."""
+        pages = await self._book.pages(viewer, page_ids)
+        works = await self._book.works({one.source.document_id for one in pages.values()})
+        present = {
+            document_id: work.source.id
+            for document_id, work in works.items()
+            if await self._kind_shown(viewer, work) is not None
+        }
+        return {one for one, page in pages.items() if present.get(page.source.document_id) == page.source.id}
+
+    async def _by_words(self, question: api.PageSearch, found: dict[str, _Found], permits: Permits) -> None:
         with self._meters.stages.labels("page_words").time():
             viewer, limit, known = question.scope, self._bounds.candidates, dict[str, str]()
             for _ in range(_ROUNDS):
                 hits = await self._index.by_words(viewer, question.query, limit=limit, sources=question.sources)
-                shown = await self._shown(viewer, hits, 2 * question.top_k, known)
+                shown = await self._shown(viewer, hits, 2 * question.top_k, known, permits)
                 if len(shown) >= 2 * question.top_k or len(hits) < limit:
                     break
                 limit *= _MORE
@@ -135,7 +192,13 @@ class Search:
                 one.rank += (1.0 if share >= self._bounds.enough else share) / (_RRF + place)
 
     async def _by_vectors(
-        self, question: api.PageSearch, asked: model.Query, found: dict[str, _Found], *, seen_only: bool
+        self,
+        question: api.PageSearch,
+        asked: model.Query,
+        found: dict[str, _Found],
+        permits: Permits,
+        *,
+        seen_only: bool,
     ) -> None:
         viewer, limit, known = question.scope, self._bounds.candidates, dict[str, str]()
         for _ in range(_ROUNDS):
@@ -148,7 +211,7 @@ class Search:
                 maybe = [hit for hit in hits if known.get(hit.document_id) != ""]
                 scores, vectors = await self.exact(viewer, asked.vectors, maybe)
                 ordered = sorted(maybe, key=lambda hit: (-scores.get(hit.page_id, hit.score), hit.page_id))
-                shown = await self._shown(viewer, ordered, 2 * question.top_k, known)
+                shown = await self._shown(viewer, ordered, 2 * question.top_k, known, permits)
             if len(shown) >= 2 * question.top_k or len(hits) < limit:
                 break
             limit *= _MORE
@@ -177,7 +240,7 @@ class Search:
         return await asyncio.to_thread(score), fitting
 
     async def _shown(
-        self, viewer: scope.Scope, hits: Sequence[model.Hit], most: int, known: dict[str, str]
+        self, viewer: scope.Scope, hits: Sequence[model.Hit], most: int, known: dict[str, str], permits: Permits
     ) -> list[model.Hit]:
         """The first `most` of them that the graph shows to the viewer. `known`: the work of each document that was
         looked at, "" for one that is not shown."""
@@ -186,7 +249,7 @@ class Search:
             some = hits[start : start + _CHECKED_AT_ONCE]
             new = sorted({one.document_id for one in some} - known.keys())
             works = await self._book.works(new)
-            checked = await asyncio.gather(*(self._work_shown(viewer, works.get(one)) for one in new))
+            checked = await asyncio.gather(*(self._work_shown(viewer, works.get(one), permits) for one in new))
             known |= dict(zip(new, checked, strict=True))
             pages = await self._book.page_works([one.page_id for one in some])
             shown += [
@@ -196,15 +259,20 @@ class Search:
                 break
         return shown[:most]
 
-    async def _work_shown(self, viewer: scope.Scope, work: model.Work | None) -> str:
+    async def _work_shown(self, viewer: scope.Scope, work: model.Work | None, permits: Permits) -> str:
         """The work's id where the viewer sees the version that it was made of, else ""."""
+        kind = await self._kind_shown(viewer, work)
+        return "" if work is None or kind is None or not permits(work.source.source_urn, kind) else work.source.id
+
+    async def _kind_shown(self, viewer: scope.Scope, work: model.Work | None) -> str | None:
+        """The kind of the document where the viewer sees the version that the work was made of, else None."""
         if work is None or not visibility.sees(viewer, work.source.owner):
-            return ""
+            return None
         versions = await self._graph.versions(work.source.owner, work.source.document_id)
         present = next((one for one in versions if one.document.until_ms is None), None)
         if present is None or present.revision != work.source.revision:
-            return ""
-        return work.source.id if visibility.shows(viewer, present.labels) else ""
+            return None
+        return present.document.kind if visibility.shows(viewer, present.labels) else None
 
     async def _hit(
         self, found: _Found, question: api.PageSearch, asked: model.Query | None, viewer: scope.Scope
@@ -231,6 +299,7 @@ class Search:
                 cut = b""
             crop = api.Crop(place=_place(where), image=base64.b64encode(cut).decode())
         return api.PageHit(
+            page_id=page.id,
             page_number=page.number,
             document_id=page.source.document_id,
             source_urn=page.source.source_urn,
@@ -246,6 +315,7 @@ class Search:
             text=evidence.excerpt(page.words, where) if where is not None else page.text[:1000],
             rectangles=[_place(one) for one in rectangles],
             patches=_map(page.grid, patches, asked),
+            place=None if where is None else _place(where),
             crop=crop,
         )
 

@@ -422,6 +422,8 @@ def test_the_reach_of_tools_gets_from_the_values_to_the_run(chart: Chart, monkey
         monkeypatch.setenv(name, value)
     tools = run_tools.Settings().model_dump(mode="json", exclude_defaults=True, by_alias=True)
     assert tools == {to_snake(name): value for name, value in given.items()}
+    knows = rendering.of_kind(rendered, "Deployment")["jervis/jervis-kb"]["spec"]["template"]
+    assert json.loads(rendering.environment(knows)["JERVIS_KB_AGENT_SERVERS"]["value"]) == given["mcpServers"]
 
 
 def test_whose_state_is_shown_reaches_the_operator_and_runs(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from crds import errors, rulings
+from crds import errors, toolservers
 from orchestrator_job.delegation.tools import port
 
 MOST_CHARS = 16_000
@@ -45,5 +45,4 @@ def spoken(error: errors.JervisError) -> str:
 
 def allowed(patterns: Iterable[str], value: str) -> bool:
     """Whether one of the patterns, in which `*` stands for any text, is the value; none allow all."""
-    some = tuple(patterns)
-    return not some or any(rulings.matches(rulings.fold(one), rulings.fold(value)) for one in some)
+    return toolservers.allowed(patterns, value)

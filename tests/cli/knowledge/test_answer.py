@@ -67,6 +67,51 @@ def test_the_tree_of_an_answer() -> None:
     assert tree.outcome == "answered"
 
 
+def test_pages_and_what_was_seen_on_them() -> None:
+    page = {"title": "Plant", "sourceUrn": "file::plant", "page": 3}
+    patches = {"rows": 1, "columns": 1, "tokens": []}
+    seen = {**page, "ref": 2, "interpretation": "A \x1b[2Jvalve\nof 9 bar"}
+    other = {"title": "weather.forecast", "sourceUrn": "mcp::weather.forecast", "ref": 3, "text": "Rain."}
+    events: list[dict[str, Any]] = [
+        {
+            "type": "result",
+            "message": "Found 1 pages.",
+            "payloadType": "colqwen_pages",
+            "objects": [{**page, "ref": 1, "text": "", "pageId": "p", "patches": patches}],
+        },
+        {
+            "type": "result",
+            "message": "VLM analyzed 1 pages.",
+            "payloadType": "interpretations",
+            "objects": [seen],
+        },
+        {"type": "result", "message": "It has answered.", "payloadType": "tool_answers", "objects": [other]},
+        {
+            "type": "complete",
+            "outcome": "answered",
+            "citations": [{**page, "ref": 1, "pageId": "p"}, {**page, "ref": 2, "pageId": "p", "interpreted": True}],
+        },
+    ]
+    out = io.StringIO()
+    tree = answer.Tree(out)
+    for one in events:
+        tree.show(api.AgentEvent.model_validate(one))
+    assert (
+        out.getvalue()
+        == """│  Found 1 pages.
+│    [1] Plant file::plant, page 3
+│  VLM analyzed 1 pages.
+│    [2] Plant file::plant, page 3
+│        A \N{REPLACEMENT CHARACTER}[2Jvalve of 9 bar
+│  It has answered.
+│    [3] weather.forecast mcp::weather.forecast
+
+[1] Plant file::plant, page 3
+[2] Plant file::plant, page 3, as a vision model saw it
+"""
+    )
+
+
 @pytest.fixture
 async def served() -> AsyncIterator[tuple[list[dict[str, Any]], list[dict[str, Any]], str]]:
     """(what is asked, the events to answer with, URL) of a service that answers so."""

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from kb.visual import maxsim, model
+from kb.visual import embedder, maxsim, model
 
 
 def vectors(count: int, dimension: int = 16, seed: int = 1) -> model.Array:
@@ -74,3 +74,22 @@ def test_patches_of_a_token_are_those_that_are_most_like_it() -> None:
     assert [[(row, column) for row, column, _ in one] for one in found] == [[(0, 2), (1, 2)], [(0, 0), (0, 1)]]
     assert found[0][0][2] == pytest.approx(2 / 5**0.5)
     assert maxsim.patches(question, page, model.Grid(3, 3), most=2) == []
+
+
+def test_a_long_question_has_so_many_vectors_at_most_and_its_end_counts() -> None:
+    alike = np.repeat(vectors(100), 3, axis=0)
+    words = tuple(f"w{at // 3}" for at in range(300))
+    asked = model.Query(alike, words)
+    assert embedder.bounded(asked, 300) is asked
+    bound = embedder.bounded(asked, 100)
+    np.testing.assert_allclose(bound.vectors, vectors(100), atol=1e-5)
+    assert bound.tokens == tuple(f"w{at}" for at in range(100)), "each by what it stands for, once"
+    page = vectors(400, seed=9)
+    page[7] = alike[-1]
+    assert float((bound.vectors @ page.T).max()) == pytest.approx(1, abs=1e-5), "the last word is found"
+    assert embedder.bounded(asked, 8).vectors.shape == (8, 16)
+    assert len(embedder.bounded(asked, 8).tokens) == 8
+    # Names that do not fit the vectors name none; what is far behind is not read.
+    assert embedder.bounded(model.Query(alike, ("a",)), 100).tokens == ()
+    many = model.Query(vectors(2500), tuple("x" for _ in range(2500)))
+    assert embedder.bounded(many, 128).vectors.shape == (128, 16)

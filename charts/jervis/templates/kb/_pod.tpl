@@ -154,6 +154,8 @@ containers:
         value: {{ .root.Values.joern.adHocQueries | quote }}
       - name: JERVIS_KB_VISION_MODEL
         value: {{ $values.models.vision | quote }}
+      - name: JERVIS_KB_AGENT_SERVERS
+        value: {{ $values.job.tools.mcpServers | default list | toJson | quote }}
       {{- with $values.models.reranker }}
       - name: JERVIS_KB_RERANK_MODEL
         value: {{ . | quote }}

@@ -1,0 +1,226 @@
+"""The tools of listed servers of the Model Context Protocol: those alone whose entry says that they only read.
+
+No person approves what the agent does, so a server without `readOnly` is never called. A server says which arguments a
+tool takes; of its schema the part is kept that is checked in bounded time, and the server checks the rest. What it
+answers is data as a passage is. A server that is away, or slow, ends the call, and none of its tools is offered again
+for the question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+
+from crds import scope, toolservers
+from crds import tools as listed
+from kb import identity
+from kb.agent import retrieving
+from kb.agent.environment import Error, Result
+from kb.agent.tree import Chosen, Given, TreeData
+
+KIND = "mcp"
+"""Of the sources of answers, as hard rules name it."""
+_CHARS = 16_000
+_COMPLAINT = 500
+_GONE = "servers"
+_NODES, _DEPTH = 300, 8
+_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength")
+_COUNTS = ("minItems", "maxItems")
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds: how long a question waits for a server's list of tools, and how long the list is used, or the server
+    is not asked again when it gave none."""
+
+    wait: float = 5.0
+    kept: float = 300.0
+    failed: float = 30.0
+
+
+class ServerTool(Chosen):
+    """One tool of one server, SERVER.TOOL."""
+
+    def __init__(self, offered: toolservers.Offered) -> None:
+        self._offered = offered
+        self.name = offered.called
+        self.description = offered.about
+        self.inputs = arguments(offered.schema)
+        self.status = f"Asking the server {offered.server.name}..."
+
+    async def is_tool_available(self, tree_data: TreeData) -> bool:
+        gone = tree_data.environment.hidden_environment.get(_GONE, ())
+        return (
+            self._offered.server.name not in gone
+            and tree_data.permits(retrieving.SEARCH, self.name)
+            and tree_data.held.shows(self._offered.source, KIND)
+        )
+
+    async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
+        server, asked = self._offered.server, json.dumps(inputs, sort_keys=True, ensure_ascii=False)
+        why = tree_data.held.objection(asked, cites=True, final=False)
+        if why is not None:
+            yield Error(f"Nothing was sent to {server.name}: {why}.", suggestion="Other words, or another tool.")
+            return
+        try:
+            # Of the whole exchange: the client counts the time of each answer.
+            async with asyncio.timeout(server.seconds):
+                answer = await toolservers.call(self._offered, inputs)
+        except (toolservers.Away, TimeoutError) as error:
+            tree_data.environment.hidden_environment.setdefault(_GONE, set()).add(server.name)
+            why = _why(server, server.seconds, error)
+            yield Error(why, suggestion="Go on without it, and say what was not read.", passing=True)
+            return
+        text = _plain(answer.text)
+        if answer.failed or not text.strip():
+            said = text.strip()[:_COMPLAINT] or "It has answered nothing."
+            yield Error(f"{self.name}: {said}", suggestion="Other arguments, or another tool.")
+            return
+        if len(text) > _CHARS:
+            text = f"{text[:_CHARS]}\n[{len(text) - _CHARS} more characters are left out. Ask for less.]"
+        passage = {
+            "key": f"mcp:{self.name}:{identity.digest(asked)}",
+            "sourceUrn": self._offered.source,
+            "title": self.name,
+            "text": text,
+        }
+        yield Result(
+            objects=[passage],
+            metadata={"source": server.name, "arguments": inputs},
+            name=self.name,
+            payload_type="tool_answers",
+            llm_message="The server {source} has answered.",
+        )
+
+
+class Servers:
+    """The tools of all servers that only read, asked for once and then again now and then; to be made when a process
+    starts. `monotonic` gives seconds."""
+
+    def __init__(
+        self, servers: Sequence[listed.Server], monotonic: Callable[[], float], patience: Patience = Patience()
+    ) -> None:
+        self._servers = [one for one in servers if one.read_only]
+        if self._servers:
+            toolservers.prepare()
+        self._monotonic = monotonic
+        self._patience = patience
+        self._known: dict[str, tuple[float, list[ServerTool], str]] = {}
+        self._asking = {one.name: asyncio.Lock() for one in self._servers}
+
+    async def tools(self, viewer: scope.Scope) -> tuple[list[ServerTool], list[str]]:
+        """The tools of the servers that are there for the viewer's client, and of each that is away, why."""
+        own = [one for one in self._servers if toolservers.admits(one, viewer.client_id)]
+        found = await asyncio.gather(*(self._of(one) for one in own))
+        return [tool for some, _ in found for tool in some], [why for _, why in found if why]
+
+    async def _of(self, server: listed.Server) -> tuple[list[ServerTool], str]:
+        async with self._asking[server.name]:
+            until, some, why = self._known.get(server.name, (0.0, [], ""))
+            if self._monotonic() < until:
+                return some, why
+            wait = min(self._patience.wait, server.seconds)
+            try:
+                async with asyncio.timeout(wait):
+                    some, why = [ServerTool(one) for one in await toolservers.offered(server)], ""
+            except (toolservers.Away, TimeoutError) as error:
+                some, why = [], _why(server, wait, error)
+            again = self._patience.failed if why else self._patience.kept
+            self._known[server.name] = self._monotonic() + again, some, why
+            return some, why
+
+
+def arguments(schema: Mapping[str, Any]) -> type[pydantic.BaseModel]:
+    """A class of arguments that follow the schema of a tool, as far as `kept` keeps it."""
+    import jsonschema
+
+    shown = kept(schema)
+    validator = jsonschema.Draft202012Validator(shown)
+
+    class Arguments(pydantic.RootModel[dict[str, Any]]):
+        @pydantic.model_validator(mode="after")
+        def _fits(self) -> Arguments:
+            wrong = next(validator.iter_errors(self.root), None)
+            if wrong is not None:
+                raise ValueError(f"{wrong.json_path.removeprefix('$.')}: {wrong.message[:200]}")
+            return self
+
+        @classmethod
+        def model_json_schema(cls, *_: Any, **__: Any) -> Schema:
+            return shown
+
+    return Arguments
+
+
+def kept(schema: Mapping[str, Any]) -> Schema:
+    """Of a tool's schema what a model is shown and answers are checked with: types, names, what is required, values,
+    sizes. References within it are resolved, so that it can stand in another schema; patterns, which may take for ever,
+    other references, and what is behind 300 parts or eight levels are left to the server."""
+    made = _part(schema, schema, iter(range(_NODES)), 0)
+    return {**made, "type": "object", "properties": made.get("properties", {})}
+
+
+def _part(given: Any, whole: Mapping[str, Any], left: Iterator[int], depth: int) -> Schema:
+    if not isinstance(given, Mapping) or depth > _DEPTH or next(left, None) is None:
+        return {}
+    if isinstance(given.get("$ref"), str):
+        return _part(_resolved(given["$ref"], whole), whole, left, depth + 1)
+    made: Schema = {}
+    types = given.get("type")
+    if (several := types if isinstance(types, list) else [types]) and all(
+        isinstance(one, str) and one in _TYPES for one in several
+    ):
+        made["type"] = types
+    if isinstance(given.get("description"), str):
+        made["description"] = _plain(given["description"])[:200]
+    values = [given["const"]] if "const" in given else given.get("enum")
+    if isinstance(values, list) and values:
+        made["enum"] = values
+    made |= {name: given[name] for name in _NUMBERS if _number(given.get(name))}
+    made |= {name: given[name] for name in _COUNTS if isinstance(given.get(name), int) and given[name] >= 0}
+    if isinstance(given.get("properties"), Mapping):
+        parts = given["properties"].items()
+        made["properties"] = {_plain(str(name)): _part(one, whole, left, depth + 1) for name, one in parts}
+        required = given.get("required")
+        if isinstance(required, list):
+            made["required"] = sorted({str(one) for one in required if one in made["properties"]})
+    if given.get("additionalProperties") is False:
+        made["additionalProperties"] = False
+    if isinstance(given.get("items"), Mapping):
+        made["items"] = _part(given["items"], whole, left, depth + 1)
+    for name in ("anyOf", "oneOf"):
+        if isinstance(given.get(name), list) and given[name]:
+            made["anyOf"] = [_part(one, whole, left, depth + 1) for one in given[name]]
+    return made
+
+
+def _resolved(reference: str, whole: Mapping[str, Any]) -> Any:
+    """What a reference within the schema names; None for any other."""
+    if not reference.startswith("#/"):
+        return None
+    found: Any = whole
+    for name in reference[2:].split("/"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _plain(text: str) -> str:
+    """Without halves of characters, which no UTF-8 can have."""
+    return text.encode(errors="replace").decode()
+
+
+def _why(server: listed.Server, seconds: float, error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"The server {server.name} has no answer within {seconds:g} seconds."
+    return f"{str(error).rstrip('.')}."
