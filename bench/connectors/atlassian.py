@@ -55,7 +55,8 @@ class _Atlassian(site.Site):
 
     def change(self, dice: random.Random, number: int) -> None:
         """See `Site`."""
-        self.server.now += timedelta(seconds=dice.randint(0, 30))
+        # Times have milliseconds: a thing does not change twice in one of them.
+        self.server.now += timedelta(seconds=dice.randint(0, 30), milliseconds=1)
         self.server.dice = dice  # how late the change shows
         self._changed(dice, knowledge.token(number))
         self.server.dice = _Always()

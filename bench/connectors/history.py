@@ -240,9 +240,9 @@ class Rig:
 
 
 def _most(made: site.Site, urn: str, said: frozenset[str]) -> int:
-    """How many tasks with these tokens may be made. What a source never had at once, because it shows a comment late,
-    is read each time that the thing comes."""
-    return made.came[urn, said] or max(1, made.arrived[urn])
+    """How many tasks with these tokens may be made. A source that shows a comment late has what it had before, or never
+    had at once, each time that the thing comes."""
+    return max(1, made.came[urn, said], made.arrived[urn])
 
 
 def _differing(held: dict[str, frozenset[str]], live: dict[str, frozenset[str]]) -> tuple[str, ...]:
