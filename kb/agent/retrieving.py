@@ -30,6 +30,14 @@ SEARCH = "search"
 """By which name a rule forbids every look into the knowledge base (`crds.provisions.TOOLS`)."""
 _KEPT_BACK = 4
 """Times as many passages are looked at where a rule keeps some back."""
+_MOST = 100
+"""Passages of one call of the search."""
+_PASSAGES = "text_results"
+_OF_QUESTION = "passages of the question"
+_DEPTH = 6
+"""Times as many passages as a search gives are known of the asker's own question."""
+_RRF = 60
+FUSED = True
 _NODES, _EDGES, _FAN_OUT = 5, 40, 20
 _RULE_CHARS = 4000
 
@@ -45,7 +53,10 @@ class Query(_Inputs):
 
 
 class FastVectorSearchTool(Chosen):
-    """Passages by vectors, keywords and hops of the graph; `limit` of them."""
+    """Passages by vectors, keywords and hops of the graph: `limit` of them that it has not given yet.
+
+    A further search for one question finds mostly what the first one found, and would add nothing to it.
+    """
 
     name = "fast_vector_search"
     description = (
@@ -65,24 +76,52 @@ class FastVectorSearchTool(Chosen):
 
     async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
         query = str(inputs["query"])
-        wanted = self._limit if tree_data.held.shows_all else min(100, self._limit * _KEPT_BACK)
+        given = {
+            one["chunkId"]: one["ref"]
+            for entry in tree_data.environment.find(self.name, _PASSAGES) or ()
+            for one in entry["objects"]
+        }
+        coverage, ranked = await self._ranked(tree_data, query, self._limit + len(given))
+        before = [given[one.provenance.chunk_id] for one in ranked[: self._limit] if one.provenance.chunk_id in given]
+        if FUSED and given and query.casefold().split() != tree_data.user_prompt.casefold().split():
+            ranked = _fused(ranked, await self._of_question(tree_data))
+        shown = [one for one in ranked if one.provenance.chunk_id not in given][: self._limit]
+        known = "".join(f"[{ref}]" for ref in before)
+        if not shown:
+            none = f"No further text results for: {query[:200]}" if known else f"No text results for: {query[:200]}"
+            yield Error(none, suggestion="Try broader search terms or another tool.")
+            return
+        first = shown[0].provenance
+        metadata = {"query": query, "source": self.source, "coverage": coverage, "top": _named(first)}
+        message = "Found {num_objects} text chunks matching '{query}'. Top result from {top}."
+        if known:
+            metadata["known"] = known
+            message = "Found {num_objects} further text chunks matching '{query}', beside {known}. Top result from {top}."
+        yield Result(
+            objects=[_passage(one) for one in shown],
+            metadata=metadata,
+            name=_PASSAGES,
+            payload_type="chunks",
+            llm_message=message,
+        )
+
+    async def _ranked(self, tree_data: TreeData, query: str, most: int) -> tuple[float, list[api.EvidenceItem]]:
+        """The coverage, and what the rules let through of about so many passages, the best first."""
+        wanted = min(_MOST, most if tree_data.held.shows_all else most * _KEPT_BACK)
         asked = api.RetrieveRequest(scope=tree_data.viewer, query=query, max_results=wanted)
         # The copy of a request is validated: a viewer is not made a plain scope by it.
         found = await self._finder.retrieve(asked, tree_data.urgency)
-        shown = [one for one in found.items if tree_data.held.shows(one.provenance.source_urn, one.provenance.kind)][
-            : self._limit
-        ]
-        if not shown:
-            yield Error(f"No text results for: {query[:200]}", suggestion="Try broader search terms or another tool.")
-            return
-        first = shown[0].provenance
-        yield Result(
-            objects=[_passage(one) for one in shown],
-            metadata={"query": query, "source": self.source, "coverage": found.coverage, "top": _named(first)},
-            name="text_results",
-            payload_type="chunks",
-            llm_message="Found {num_objects} text chunks matching '{query}'. Top result from {top}.",
-        )
+        held = tree_data.held
+        kept = [one for one in found.items if held.shows(one.provenance.source_urn, one.provenance.kind)]
+        return found.coverage, kept
+
+    async def _of_question(self, tree_data: TreeData) -> list[api.EvidenceItem]:
+        """The passages of the asker's own question, searched for once."""
+        hidden = tree_data.environment.hidden_environment
+        if _OF_QUESTION not in hidden:
+            hidden[_OF_QUESTION] = (await self._ranked(tree_data, tree_data.user_prompt[:2000], _DEPTH * self._limit))[1]
+        found: list[api.EvidenceItem] = hidden[_OF_QUESTION]
+        return found
 
 
 class Node(_Inputs):
@@ -290,6 +329,18 @@ def in_force(rules: Sequence[api.Rule], tree_data: TreeData, most: int) -> None:
             remedy="Submit the question as a PendingTask of type UserInputProcessing.",
         )
     tree_data.rules, tree_data.held = kept, held
+
+
+def _fused(*rankings: Sequence[api.EvidenceItem]) -> list[api.EvidenceItem]:
+    """By the sum of reciprocal ranks (Cormack et al. 2009); of equals the one of the first ranking comes first."""
+    scores: dict[str, float] = {}
+    items: dict[str, api.EvidenceItem] = {}
+    for ranking in rankings:
+        for place, one in enumerate(ranking):
+            key = one.provenance.chunk_id
+            items.setdefault(key, one)
+            scores[key] = scores.get(key, 0.0) + 1 / (_RRF + place)
+    return sorted(items.values(), key=lambda one: -scores[one.provenance.chunk_id])
 
 
 def _passage(one: api.EvidenceItem) -> dict[str, Any]:
