@@ -7,6 +7,7 @@ Source: seed 004 "FastVectorSearchTool"; the others are beyond it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -36,8 +37,7 @@ _PASSAGES = "text_results"
 _OF_QUESTION = "passages of the question"
 _DEPTH = 6
 """Times as many passages as a search gives are known of the asker's own question."""
-_RRF = 60
-FUSED = True
+_QUERY_CHARS = 2000
 _NODES, _EDGES, _FAN_OUT = 5, 40, 20
 _RULE_CHARS = 4000
 
@@ -49,13 +49,14 @@ class _Inputs(pydantic.BaseModel):
 class Query(_Inputs):
     """Inputs of `fast_vector_search`."""
 
-    query: str = Field(min_length=1, max_length=2000, description="What to look for, in words.")
+    query: str = Field(min_length=1, max_length=_QUERY_CHARS, description="What to look for, in words.")
 
 
 class FastVectorSearchTool(Chosen):
     """Passages by vectors, keywords and hops of the graph: `limit` of them that it has not given yet.
 
-    A further search for one question finds mostly what the first one found, and would add nothing to it.
+    A further search finds mostly what the first one has found, and would add nothing to it. What is not there yet comes
+    in turns from its own query and from the asker's question, so that a query that leads nowhere costs half of a round.
     """
 
     name = "fast_vector_search"
@@ -83,9 +84,11 @@ class FastVectorSearchTool(Chosen):
         }
         coverage, ranked = await self._ranked(tree_data, query, self._limit + len(given))
         before = [given[one.provenance.chunk_id] for one in ranked[: self._limit] if one.provenance.chunk_id in given]
-        if FUSED and given and query.casefold().split() != tree_data.user_prompt.casefold().split():
-            ranked = _fused(ranked, await self._of_question(tree_data))
-        shown = [one for one in ranked if one.provenance.chunk_id not in given][: self._limit]
+        rankings = [ranked]
+        if given and query.casefold().split() != tree_data.user_prompt.casefold().split():
+            rankings.append(await self._of_question(tree_data))
+        new = [[one for one in ranking if one.provenance.chunk_id not in given] for ranking in rankings]
+        shown = _in_turns(new)[: self._limit]
         known = "".join(f"[{ref}]" for ref in before)
         if not shown:
             none = f"No further text results for: {query[:200]}" if known else f"No text results for: {query[:200]}"
@@ -119,7 +122,8 @@ class FastVectorSearchTool(Chosen):
         """The passages of the asker's own question, searched for once."""
         hidden = tree_data.environment.hidden_environment
         if _OF_QUESTION not in hidden:
-            hidden[_OF_QUESTION] = (await self._ranked(tree_data, tree_data.user_prompt[:2000], _DEPTH * self._limit))[1]
+            question = tree_data.user_prompt[:_QUERY_CHARS]
+            hidden[_OF_QUESTION] = (await self._ranked(tree_data, question, _DEPTH * self._limit))[1]
         found: list[api.EvidenceItem] = hidden[_OF_QUESTION]
         return found
 
@@ -331,16 +335,14 @@ def in_force(rules: Sequence[api.Rule], tree_data: TreeData, most: int) -> None:
     tree_data.rules, tree_data.held = kept, held
 
 
-def _fused(*rankings: Sequence[api.EvidenceItem]) -> list[api.EvidenceItem]:
-    """By the sum of reciprocal ranks (Cormack et al. 2009); of equals the one of the first ranking comes first."""
-    scores: dict[str, float] = {}
-    items: dict[str, api.EvidenceItem] = {}
-    for ranking in rankings:
-        for place, one in enumerate(ranking):
-            key = one.provenance.chunk_id
-            items.setdefault(key, one)
-            scores[key] = scores.get(key, 0.0) + 1 / (_RRF + place)
-    return sorted(items.values(), key=lambda one: -scores[one.provenance.chunk_id])
+def _in_turns(rankings: Sequence[Sequence[api.EvidenceItem]]) -> list[api.EvidenceItem]:
+    """The first of each, then the second of each, each passage once."""
+    found: dict[str, api.EvidenceItem] = {}
+    for some in itertools.zip_longest(*rankings):
+        for one in some:
+            if one is not None:
+                found.setdefault(one.provenance.chunk_id, one)
+    return list(found.values())
 
 
 def _passage(one: api.EvidenceItem) -> dict[str, Any]:
