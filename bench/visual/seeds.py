@@ -79,7 +79,7 @@ async def ranked(seed: int) -> list[Ranked]:
     texts = {key: one.text for key, one in pages.items()}
     names = {f"{urn} {number}": (urn, number) for urn, number in pages}
     folded = inmemory.Index({name: texts[key] for name, key in names.items()})
-    plain = _Plain(texts)
+    plain = Plain(texts)
     return [await _ranked(one, pages, texts, names, folded, plain) for one in asked]
 
 
@@ -89,7 +89,7 @@ async def _ranked(
     texts: Mapping[Key, str],
     names: Mapping[str, Key],
     folded: inmemory.Index,
-    plain: _Plain,
+    plain: Plain,
 ) -> Ranked:
     scores: defaultdict[str, float] = defaultdict(float)
     folded.add(one.query, scores)
@@ -121,7 +121,7 @@ async def _pages(urn: str, raw: bytes) -> dict[Key, model.Indexed]:
     return found
 
 
-class _Plain:
+class Plain:
     """BM25 (k1 1.2, b 0.75) over words in small letters."""
 
     def __init__(self, texts: Mapping[Key, str]) -> None:
