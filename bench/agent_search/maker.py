@@ -24,7 +24,9 @@ from kb.reading import sentence
 
 FOLLOWED = 3
 _QUESTION = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
-_RETRIEVED = re.compile(r"^Retrieved data:\n(.*?)^Previous errors:\n(.*?)^Tools already used:", re.DOTALL | re.MULTILINE)
+_RETRIEVED = re.compile(
+    r"^Retrieved data:\n(.*?)^Previous errors:\n(.*?)^Tools already used:", re.DOTALL | re.MULTILINE
+)
 _CALLED = re.compile(r"^calledBefore:\n(.*?)^AVAILABLE TOOLS:", re.DOTALL | re.MULTILINE)
 _PASSAGE = re.compile(r"^\[\d+\] ([^\n]*)\n<document>\n(.*?)\n</document>", re.DOTALL | re.MULTILINE)
 _PARENTHESIS = re.compile(r"\s*\([^)]*\)\s*$")

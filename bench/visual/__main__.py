@@ -8,8 +8,9 @@
 `engine`: synthetic pages of 700 vectors; recall@10 of exact MaxSim over all vectors, latency, bytes. Sides are
 `pooled` (by 3, the default), `pooled-muvera`, `muvera` and `plain` (unpooled). Weaviate of the local services is
 for tests: give another one by --weaviate and --grpc for more than 1,000 pages, its data by --data and its process by
---watch. `questions`: 60 questions about PDFs that the benchmark makes, with words alone beside words and images. `seeds`:
-such questions for other seeds, in memory, beside plain BM25. The embedder is `tests.fakes.glyphs`: no quality of a visual model is measured.
+--watch. `questions`: 60 questions about PDFs that the benchmark makes, with words alone beside words and images.
+`seeds`: such questions for other seeds, in memory, beside plain BM25. The embedder is `tests.fakes.glyphs`: no quality
+of a visual model is measured.
 """
 
 from __future__ import annotations

@@ -107,7 +107,9 @@ async def _ranked(
 
 async def _pages(urn: str, raw: bytes) -> dict[Key, model.Indexed]:
     """All pages of a file, with all of their vectors."""
-    source = model.Source(questions.OWNER, identity.document(questions.OWNER, urn), urn, urn, "application/pdf", "r", "w")
+    source = model.Source(
+        questions.OWNER, identity.document(questions.OWNER, urn), urn, urn, "application/pdf", "r", "w"
+    )
     image = ContentRef(key="none", sha256="0" * 64, bytes=1)
     part = await drawing.Renderer(drawing.Limits()).lay(raw, 1, questions.MOST_PAGES)
     if part.problems or part.next <= part.count:

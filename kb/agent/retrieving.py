@@ -99,7 +99,9 @@ class FastVectorSearchTool(Chosen):
         message = "Found {num_objects} text chunks matching '{query}'. Top result from {top}."
         if known:
             metadata["known"] = known
-            message = "Found {num_objects} further text chunks matching '{query}', beside {known}. Top result from {top}."
+            message = (
+                "Found {num_objects} further text chunks matching '{query}', beside {known}. Top result from {top}."
+            )
         yield Result(
             objects=[_passage(one) for one in shown],
             metadata=metadata,

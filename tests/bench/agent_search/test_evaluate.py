@@ -46,7 +46,9 @@ def test_it_follows_a_name_that_a_passage_has_and_the_question_has_not() -> None
 
 
 def test_without_relationships_it_searches_for_the_name() -> None:
-    prompt = _PROMPT.replace("none\nTools", "- graph_explore: No relationships of 'Ermengarde of Tours' are known.\nTools")
+    prompt = _PROMPT.replace(
+        "none\nTools", "- graph_explore: No relationships of 'Ermengarde of Tours' are known.\nTools"
+    )
     called = "- fast_vector_search {'query': 'x'}\n- graph_explore {'node': 'Emperor Lothair I'}"
     said = maker.decide(prompt.format(retrieved=_FOUND, called=called))
     assert (said["tool"], said["inputs"]) == ("fast_vector_search", {"query": "Ermengarde of Tours did mother die"})
