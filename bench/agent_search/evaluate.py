@@ -119,7 +119,7 @@ class Tally:
     """Shares of the passages that answer, by question, in percent."""
 
     def __init__(self) -> None:
-        self._shares: dict[str, list[float]] = {f"R@{cut}": [] for cut in CUTS} | {"all": [], "allGold": []}
+        self._shares: dict[str, list[float]] = {name: [] for name in [*(f"R@{cut}" for cut in CUTS), "all", "allGold"]}
         self._passages: list[int] = []
 
     def add(self, question: corpus.Question, found: Sequence[str]) -> None:

@@ -452,6 +452,7 @@ async def test_a_further_search_gives_what_is_not_there_yet_of_its_query_and_of_
         assert sum("paints the door" in text for text in texts) == door
         given += texts
     assert len(set(given)) == len(given)
+    assert isinstance(found, environment.Result)
     assert found.message.startswith("Found 2 further text chunks matching 'the painted door', beside [")
 
 
