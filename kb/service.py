@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import signal
 import sys
 import time
@@ -119,6 +120,9 @@ async def serve(config: settings.Settings, worker: workers.Worker | None = None)
                 await port.serve(starting.application(reason, meters))
                 addresses = await port.serve(await _built(config, worker, meters, stack, migrated))
                 opening = None
+                # What exists now stays: a full collection would look at all of it, and every question would wait.
+                gc.collect()
+                gc.freeze()
                 log.info("listening", addresses=addresses, mode=config.mode)
                 await stop.wait()
                 log.info("stopping")

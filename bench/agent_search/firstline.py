@@ -1,16 +1,25 @@
 """Until the first line of an answer: many questions at once to one process, hard rules read from a real MongoDB.
 
-So many askers each ask again when their answer is complete; the model takes two seconds for each of its answers.
+So many askers each ask again when their answer is complete; the model takes two seconds for each of its answers. All of
+it is done twice in one run, as Python collects garbage by default and after `gc.freeze`, as `kb.service` does it.
+
+Beside it stand how late the event loop was, and of that the CPU time of its own thread: a loop that is late without
+having computed was not given a processor. `stalls` are callbacks that have computed for 20 ms and more.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import itertools
+import os
 import statistics
 import tempfile
 import time
 import uuid
+from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,6 +42,7 @@ from tests.kb import clock as clocks
 from tests.kb import memory, world
 
 _SECONDS = 2.0
+_BEAT, _STALL = 0.01, 0.02
 _OWNER = scope.Scope(client_id="acme", project_id="shop")
 
 
@@ -76,23 +86,87 @@ async def measure(uri: str, *, at_once: int, rounds: int) -> dict[str, Any]:
                 )
                 server = test_utils.TestServer(app.build(faces, meters, max_body=50_000, version="1"))
                 await server.start_server()
-                begun = time.process_time()
+                found: dict[str, Any] = {}
                 try:
-                    taken, plain = await _asked(str(server.make_url("")), at_once, rounds)
+                    for way in ("collected", "frozen"):
+                        if way == "frozen":
+                            gc.collect()
+                            gc.freeze()
+                        found[way] = await _measured(str(server.make_url("")), at_once, rounds)
                 finally:
+                    gc.unfreeze()
                     await questions.close()
                     await server.close()
     await database.close()
     with pymongo.MongoClient[dict[str, object]](uri) as mongodb:
         mongodb.drop_database(database.name)
-    spent = 1000 * (time.process_time() - begun) / (at_once * (rounds + 1))
+    return {"atOnce": at_once, **found}
+
+
+async def _measured(base: str, at_once: int, rounds: int) -> dict[str, Any]:
+    begun = time.process_time()
+    with _watched() as seen:
+        beating = asyncio.create_task(seen.beat())
+        taken, plain = await _asked(base, at_once, rounds)
+        beating.cancel()
     return {
-        "atOnce": at_once,
         "questions": len(taken),
-        "cpuMillisecondsAQuestion": round(spent, 1),
+        "cpuMillisecondsAQuestion": round(1000 * (time.process_time() - begun) / (at_once * (rounds + 1)), 1),
         "milliseconds": _quantiles(taken),
         "ofARequestBesideThatDoesNothing": _quantiles(plain),
+        "loopLateMilliseconds": _quantiles(seen.late),
+        "ofThatItsOwnCpuMilliseconds": _quantiles(seen.own),
+        "garbage": {"longestMilliseconds": round(max(seen.pauses, default=0.0), 1), "collections": len(seen.pauses)},
+        "stalls": dict(seen.stalls.most_common(10)),
+        "load": round(os.getloadavg()[0], 1),
     }
+
+
+class _Seen:
+    """How late the loop was and what it computed in between, in milliseconds; pauses for garbage; long callbacks."""
+
+    def __init__(self) -> None:
+        self.late: list[float] = []
+        self.own: list[float] = []
+        self.pauses: list[float] = []
+        self.stalls: Counter[str] = Counter()
+        self._begun = 0.0
+
+    async def beat(self) -> None:
+        while True:
+            wall, own = time.perf_counter(), time.thread_time()
+            await asyncio.sleep(_BEAT)
+            self.late.append(max(1000 * (time.perf_counter() - wall - _BEAT), 0.0))
+            self.own.append(1000 * (time.thread_time() - own))
+
+    def collected(self, phase: str, info: dict[str, int]) -> None:
+        """A callback of `gc`."""
+        if phase == "start":
+            self._begun = time.thread_time()
+        else:
+            self.pauses.append(1000 * (time.thread_time() - self._begun))
+
+
+@contextlib.contextmanager
+def _watched() -> Iterator[_Seen]:
+    """Every callback of the loop is timed, by the CPU time of its thread."""
+    seen = _Seen()
+    inner = asyncio.Handle._run
+
+    def run(handle: Any) -> None:
+        begun = time.thread_time()
+        inner(handle)
+        if time.thread_time() - begun >= _STALL:
+            callback = handle._callback
+            seen.stalls[str(getattr(callback, "__self__", callback))[:200]] += 1
+
+    asyncio.Handle._run = run  # type: ignore[method-assign]
+    gc.callbacks.append(seen.collected)
+    try:
+        yield seen
+    finally:
+        gc.callbacks.remove(seen.collected)
+        asyncio.Handle._run = inner  # type: ignore[method-assign]
 
 
 def _quantiles(taken: list[float]) -> dict[str, float]:

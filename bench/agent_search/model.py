@@ -59,31 +59,31 @@ class Model(httpx.AsyncBaseTransport):
         text = said if isinstance(said, str) else json.dumps(said)
         if isinstance(said, dict) and "tool" in said:
             self._last = text
-        return httpx.Response(200, content=_lines(text, whole=kind != "broken_off"))
+        return httpx.Response(200, content=lines(text, whole=kind != "broken_off"))
 
     async def _slowly(self, tag: str, body: dict[str, Any], seconds: float) -> httpx.Response:
         """What a good model answers: one search, then the answer."""
         await asyncio.sleep(seconds)
         if not tag.startswith(DECIDE):
-            return httpx.Response(200, content=_lines(self._said({}), whole=True))
+            return httpx.Response(200, content=lines(self._said({}), whole=True))
         found = "text_response" in body["format"]["properties"]["tool"]["enum"]
-        said = _decision("text_response", {}) if found else _decision("fast_vector_search", {"query": "voltage"})
-        return httpx.Response(200, content=_lines(json.dumps(said), whole=True))
+        said = decision("text_response", {}) if found else decision("fast_vector_search", {"query": "voltage"})
+        return httpx.Response(200, content=lines(json.dumps(said), whole=True))
 
     def _right(self, schema: dict[str, Any]) -> dict[str, Any]:
         tool = self._random.choice(schema["properties"]["tool"]["enum"])
-        return _decision(tool, self._inputs(tool), enough=self._random.random() < 0.1)
+        return decision(tool, self._inputs(tool), enough=self._random.random() < 0.1)
 
     def _unknown_tool(self, schema: dict[str, Any]) -> dict[str, Any]:
         names = ("send_mail", "colqwen_visual_search", "", "../text_response", "FAST_VECTOR_SEARCH", "a" * 5000)
-        return _decision(self._random.choice(names), {"query": "voltage"})
+        return decision(self._random.choice(names), {"query": "voltage"})
 
     def _unavailable(self, schema: dict[str, Any]) -> dict[str, Any]:
-        return _decision(self._random.choice(("text_response", "summarize", "rules", "code_search")), {})
+        return decision(self._random.choice(("text_response", "summarize", "rules", "code_search")), {})
 
     def _wrong_type(self, schema: dict[str, Any]) -> Any:
         wrong: list[Any] = [7, None, ["a"], {"a": {"b": 1}}, True, "text"]
-        made = _decision(self._random.choice(schema["properties"]["tool"]["enum"]), {"query": "voltage"})
+        made = decision(self._random.choice(schema["properties"]["tool"]["enum"]), {"query": "voltage"})
         made[self._random.choice(list(made))] = self._random.choice(wrong)
         return made
 
@@ -98,7 +98,7 @@ class Model(httpx.AsyncBaseTransport):
             {"query": "a", "scope": {"clientId": "other"}},
             {"query": "b" * 3000},
         ]
-        return _decision(self._random.choice(("fast_vector_search", "graph_explore")), self._random.choice(choices))
+        return decision(self._random.choice(("fast_vector_search", "graph_explore")), self._random.choice(choices))
 
     def _repeated(self, schema: dict[str, Any]) -> str:
         return self._last
@@ -109,7 +109,7 @@ class Model(httpx.AsyncBaseTransport):
     def _megabyte(self, schema: dict[str, Any]) -> Any:
         if self._random.random() < 0.5:
             return "x" * _MEGABYTE
-        return _decision("fast_vector_search", {"query": "y" * _MEGABYTE})
+        return decision("fast_vector_search", {"query": "y" * _MEGABYTE})
 
     def _no_json(self, schema: dict[str, Any]) -> str:
         return self._random.choice(
@@ -117,7 +117,7 @@ class Model(httpx.AsyncBaseTransport):
         )
 
     def _lost(self, schema: dict[str, Any]) -> dict[str, Any]:
-        return _decision("text_response", {}, impossible=self._random.random() < 0.5, should_end=True)
+        return decision("text_response", {}, impossible=self._random.random() < 0.5, should_end=True)
 
     def _busy(self, schema: dict[str, Any]) -> httpx.Response:
         return httpx.Response(503, json={"error": "busy"}, headers={"Retry-After": "1"})
@@ -148,12 +148,14 @@ _ANSWERS = (*("said",) * 3, "quoted", "invented", "nothing")
 _OUTAGES = ("busy", "broken_off")
 
 
-def _decision(tool: str, inputs: dict[str, Any], **more: bool) -> dict[str, Any]:
+def decision(tool: str, inputs: dict[str, Any], **more: bool) -> dict[str, Any]:
+    """A decision as a model writes it."""
     made = {"enough": False, "tool": tool, "inputs": inputs, "reasoning": "because"}
     return made | {"should_end": False, "impossible": False} | more
 
 
-def _lines(text: str, *, whole: bool) -> bytes:
+def lines(text: str, *, whole: bool) -> bytes:
+    """An answer as Ollama streams it, in two pieces; without its end where it is not `whole`."""
     cut = len(text) // 2
     records: list[dict[str, Any]] = [{"message": {"content": piece}} for piece in (text[:cut], text[cut:])]
     if whole:

@@ -105,8 +105,9 @@ async def _no_pause(seconds: float) -> None:
 
 
 def _call(event: api.AgentEvent) -> str:
-    """What was executed: a result says which inputs it is for."""
-    return json.dumps([event.tool, event.metadata], sort_keys=True, default=str).casefold()
+    """What was executed: a result says which inputs it is for, and what it found."""
+    inputs = {name: one for name, one in (event.metadata or {}).items() if name not in ("known", "coverage", "top")}
+    return json.dumps([event.tool, inputs], sort_keys=True, default=str).casefold()
 
 
 def _wrong(events: list[api.AgentEvent], data: tree.TreeData) -> list[str]:

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
+import os
+import sys
 import time
+import types
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,14 +25,15 @@ import prometheus_client
 from bench.kb import usage
 from crds import scope
 from crds.values import ContentRef
-from kb import identity, metrics, mongo
+from kb import errors, identity, metrics, mongo
 from kb.visual import book, making, maxsim, model, search
 from kb.visual.weaviate import schema, store
 
 TOKENS, DIMENSION = 700, 128
 _WORDS, _VOCABULARY, _EMPTY = 90, 4000, 0.35
 _NOISE, _ASKED = 0.06, 12
-_BATCH = 16
+_BATCH = 4
+_ATTEMPTS = 5
 OWNER = scope.Scope(client_id="bench")
 # Name -> (pool factor, encoding).
 SIDES = {"pooled": (3, ""), "pooled-muvera": (3, "muvera"), "muvera": (1, "muvera"), "plain": (1, "")}
@@ -98,7 +103,8 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
         "sides": {},
     }
     for name in options.sides:
-        found["sides"][name] = await _side(options, world, questions, wanted, *SIDES[name])
+        found["sides"][name] = await _side(options, world, questions, wanted, name)
+        sys.stderr.write(f"{name}: {found['sides'][name]}\n")
     sides = found["sides"]
     if "pooled" in sides and "plain" in sides:
         share = sides["pooled"]["vectorBytes"] / sides["plain"]["vectorBytes"]
@@ -112,61 +118,25 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _side(
-    options: argparse.Namespace,
-    world: World,
-    questions: list[model.Array],
-    wanted: list[list[int]],
-    factor: int,
-    encoding: Any,
+    options: argparse.Namespace, world: World, questions: list[model.Array], wanted: list[list[int]], side: str
 ) -> dict[str, Any]:
-    name = f"bench-{uuid.uuid4().hex[:8]}"
+    factor, encoding = SIDES[side]
+    name = f"bench-{f'{options.keep}-{side}' if options.keep else uuid.uuid4().hex[:8]}"
     layout = schema.Layout(encoding, options.ef)
     index = store.Store(options.weaviate, options.grpc, name, index=name, layout=layout)
-    database = mongo.Database(options.mongodb, f"bench_{name[6:]}") if options.mongodb else None
+    database = mongo.Database(options.mongodb, name.replace("-", "_")) if options.mongodb else None
     records = book.Book(database, _now) if database is not None else None
     source = model.Source(OWNER, identity.document(OWNER, name), name, name, "application/pdf", "r", name)
     ids = {source.page_id(number): number for number in range(world.pages)}
     memory = usage.memory({"weaviate": options.watch})["weaviate"] if options.watch else {}
     disk = _size(options.data)
     try:
-        begun, stored = time.perf_counter(), 0
-        for numbers in _batches(world):
-            pages = [_page(source, number, world.page(number)) for number in numbers]
-            indexed = [making.indexed(one, making.Limits(factor=factor), one.model) for one in pages]
-            stored += sum(one.vectors.nbytes for one in indexed)
-            await index.put(indexed)
-            if records is not None:
-                await records.put(pages)
-        seconds = time.perf_counter() - begun
-        meters = metrics.Metrics(prometheus_client.CollectorRegistry())
-        # Neither documents nor images: what is measured is the way from vectors to an order of pages.
-        nothing: Any = None
-        finder = search.Search(records or nothing, index, nothing, nothing, None, meters)
-        plain: list[float] = []
-        whole: list[float] = []
-        right, right_ordered = 0, 0
-        for at, (question, best) in enumerate(zip([*questions[:5], *questions], [*wanted[:5], *wanted], strict=True)):
-            started = time.perf_counter()
-            hits = await index.by_vectors(OWNER, question, limit=options.candidates)
-            between = time.perf_counter()
-            scores = (await finder.exact(OWNER, question, hits))[0] if records is not None else {}
-            ended = time.perf_counter()
-            if at < 5:
-                continue  # the first ones warm it up
-            ordered = sorted(hits, key=lambda hit: -scores.get(hit.page_id, hit.score))
-            right += len({ids[hit.page_id] for hit in hits[:10]} & set(best))
-            right_ordered += len({ids[hit.page_id] for hit in ordered[:10]} & set(best))
-            plain.append(between - started)
-            whole.append(ended - started)
-        encoded = world.pages * 10 * 2**4 * 16 * 4 if encoding else 0
+        seconds, stored = await _fill(world, source, factor, index, records)
         made: dict[str, Any] = {
-            "recallAt10": round(right_ordered / (10 * len(questions)), 4),
-            "recallAt10OfTheIndexAlone": round(right / (10 * len(questions)), 4),
-            "milliseconds": {"p50": _at(whole, 0.5), "p95": _at(whole, 0.95)},
-            "millisecondsOfTheIndexAlone": {"p50": _at(plain, 0.5), "p95": _at(plain, 0.95)},
             "pagesPerSecond": round(world.pages / seconds, 1),
+            "load": round(os.getloadavg()[0], 1),
             "vectorBytes": stored,
-            "encodedBytes": encoded,
+            "encodedBytes": world.pages * 10 * 2**4 * 16 * 4 if encoding else 0,
         }
         if options.data:
             made["diskBytes"] = _size(options.data) - disk
@@ -174,14 +144,105 @@ async def _side(
             now = usage.memory({"weaviate": options.watch})["weaviate"]
             made["weaviateMebibytes"] = {"before": memory["residentMebibytes"], "after": now["residentMebibytes"]}
             made["indexBytes"] = int((now["residentMebibytes"] - memory["residentMebibytes"]) * (1 << 20))
+        asked = list(zip(questions, wanted, strict=True))
+        made["asked"] = [
+            await _asked(name, ids, asked, index, records, candidates, budget)
+            for candidates, budget in itertools.product(options.candidates, options.budget)
+        ]
         return made
     finally:
-        await index.destroy()
+        if not options.keep:
+            await index.destroy()
+            if database is not None:
+                await database["kb_pages"].drop()
+                await database["kb_page_works"].drop()
         await index.close()
         if database is not None:
-            await database["kb_pages"].drop()
-            await database["kb_page_works"].drop()
             await database.close()
+
+
+async def _fill(
+    world: World, source: model.Source, factor: int, index: store.Store, records: book.Book | None
+) -> tuple[float, int]:
+    """Put the pages that are not there yet; the seconds and the bytes of their vectors in the index."""
+    begun, stored = time.perf_counter(), 0
+    # Of a kept collection a part may be there.
+    there = await index.held(OWNER.client_id, [source.page_id(number) for number in range(world.pages)])
+    for numbers in _batches(world):
+        pages = [_page(source, number, world.page(number)) for number in numbers]
+        if there.issuperset(one.id for one in pages):
+            stored += sum(4 * max(TOKENS // factor, 1) * DIMENSION for _ in pages)
+            continue
+        indexed = [making.indexed(one, making.Limits(factor=factor), one.model) for one in pages]
+        stored += sum(one.vectors.nbytes for one in indexed)
+        if records is not None:
+            await records.put(pages)
+        await _put(index, indexed)
+        if numbers[0] % (20 * _BATCH) == 0:
+            rate = numbers[-1] / (time.perf_counter() - begun)
+            sys.stderr.write(f"{numbers[-1] + 1} pages, {rate:.1f} a second, load {os.getloadavg()[0]:.1f}\n")
+    return time.perf_counter() - begun, stored
+
+
+async def _put(index: store.Store, pages: list[model.Indexed]) -> None:
+    """A busy machine takes longer than a call may; what was written is written again."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            await index.put(pages)
+        except errors.Away as error:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            sys.stderr.write(f"{error.message}\n")
+        else:
+            return
+
+
+async def _asked(
+    name: str,
+    ids: dict[str, int],
+    asked: list[tuple[model.Array, list[int]]],
+    index: store.Store,
+    records: book.Book | None,
+    candidates: int,
+    budget: int,
+) -> dict[str, Any]:
+    """Recall and latency of all questions, with so many candidates of the index and MiB of vectors that order them."""
+    meters = metrics.Metrics(prometheus_client.CollectorRegistry())
+    # Neither documents nor images: what is measured is the way from vectors to an order of pages.
+    nothing: Any = None
+    # Of the model only its name is asked for: vectors of another one are not compared.
+    named: Any = types.SimpleNamespace(name=name)
+    bounds = search.Bounds(candidates=candidates, budget=budget << 20)
+    finder = search.Search(records or nothing, index, nothing, nothing, named, meters, bounds)
+    plain: list[float] = []
+    whole: list[float] = []
+    right, right_ordered, reached = 0, 0, 0
+    for at, (question, best) in enumerate([*asked[:5], *asked]):
+        started = time.perf_counter()
+        hits = await index.by_vectors(OWNER, question, limit=candidates)
+        between = time.perf_counter()
+        scores = (await finder.exact(OWNER, question, hits))[0] if records is not None else {}
+        if records is not None and not scores:
+            raise RuntimeError("no page that the index found has vectors beside it")
+        ended = time.perf_counter()
+        if at < 5:
+            continue  # the first ones warm it up
+        ordered = sorted(hits, key=lambda hit: -scores.get(hit.page_id, hit.score))
+        right += len({ids[hit.page_id] for hit in hits[:10]} & set(best))
+        right_ordered += len({ids[hit.page_id] for hit in ordered[:10]} & set(best))
+        reached += len({ids[hit.page_id] for hit in hits} & set(best))
+        plain.append(between - started)
+        whole.append(ended - started)
+    return {
+        "candidates": candidates,
+        "budgetMebibytes": budget,
+        "recallAt10": round(right_ordered / (10 * len(asked)), 4),
+        "recallAt10OfTheIndexAlone": round(right / (10 * len(asked)), 4),
+        "amongCandidates": round(reached / (10 * len(asked)), 4),
+        "milliseconds": {"p50": _at(whole, 0.5), "p95": _at(whole, 0.95)},
+        "millisecondsOfTheIndexAlone": {"p50": _at(plain, 0.5), "p95": _at(plain, 0.95)},
+        "load": round(os.getloadavg()[0], 1),
+    }
 
 
 def _page(source: model.Source, number: int, vectors: model.Array) -> model.Page:

@@ -7,6 +7,7 @@ Source: seed 004 "FastVectorSearchTool"; the others are beyond it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -30,6 +31,13 @@ SEARCH = "search"
 """By which name a rule forbids every look into the knowledge base (`crds.provisions.TOOLS`)."""
 _KEPT_BACK = 4
 """Times as many passages are looked at where a rule keeps some back."""
+_MOST = 100
+"""Passages of one call of the search."""
+_PASSAGES = "text_results"
+_OF_QUESTION = "passages of the question"
+_DEPTH = 6
+"""Times as many passages as a search gives are known of the asker's own question."""
+_QUERY_CHARS = 2000
 _NODES, _EDGES, _FAN_OUT = 5, 40, 20
 _RULE_CHARS = 4000
 
@@ -41,11 +49,15 @@ class _Inputs(pydantic.BaseModel):
 class Query(_Inputs):
     """Inputs of `fast_vector_search`."""
 
-    query: str = Field(min_length=1, max_length=2000, description="What to look for, in words.")
+    query: str = Field(min_length=1, max_length=_QUERY_CHARS, description="What to look for, in words.")
 
 
 class FastVectorSearchTool(Chosen):
-    """Passages by vectors, keywords and hops of the graph; `limit` of them."""
+    """Passages by vectors, keywords and hops of the graph: `limit` of them that it has not given yet.
+
+    A further search finds mostly what the first one has found, and would add nothing to it. What is not there yet comes
+    in turns from its own query and from the asker's question, so that a query that leads nowhere costs half of a round.
+    """
 
     name = "fast_vector_search"
     description = (
@@ -65,24 +77,57 @@ class FastVectorSearchTool(Chosen):
 
     async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
         query = str(inputs["query"])
-        wanted = self._limit if tree_data.held.shows_all else min(100, self._limit * _KEPT_BACK)
+        given = {
+            one["chunkId"]: one["ref"]
+            for entry in tree_data.environment.find(self.name, _PASSAGES) or ()
+            for one in entry["objects"]
+        }
+        coverage, ranked = await self._ranked(tree_data, query, self._limit + len(given))
+        before = [given[one.provenance.chunk_id] for one in ranked[: self._limit] if one.provenance.chunk_id in given]
+        rankings = [ranked]
+        if given and query.casefold().split() != tree_data.user_prompt.casefold().split():
+            rankings.append(await self._of_question(tree_data))
+        new = [[one for one in ranking if one.provenance.chunk_id not in given] for ranking in rankings]
+        shown = _in_turns(new)[: self._limit]
+        known = "".join(f"[{ref}]" for ref in before)
+        if not shown:
+            none = f"No further text results for: {query[:200]}" if known else f"No text results for: {query[:200]}"
+            yield Error(none, suggestion="Try broader search terms or another tool.")
+            return
+        first = shown[0].provenance
+        metadata = {"query": query, "source": self.source, "coverage": coverage, "top": _named(first)}
+        message = "Found {num_objects} text chunks matching '{query}'. Top result from {top}."
+        if known:
+            metadata["known"] = known
+            message = (
+                "Found {num_objects} further text chunks matching '{query}', beside {known}. Top result from {top}."
+            )
+        yield Result(
+            objects=[_passage(one) for one in shown],
+            metadata=metadata,
+            name=_PASSAGES,
+            payload_type="chunks",
+            llm_message=message,
+        )
+
+    async def _ranked(self, tree_data: TreeData, query: str, most: int) -> tuple[float, list[api.EvidenceItem]]:
+        """The coverage, and what the rules let through of about so many passages, the best first."""
+        wanted = min(_MOST, most if tree_data.held.shows_all else most * _KEPT_BACK)
         asked = api.RetrieveRequest(scope=tree_data.viewer, query=query, max_results=wanted)
         # The copy of a request is validated: a viewer is not made a plain scope by it.
         found = await self._finder.retrieve(asked, tree_data.urgency)
-        shown = [one for one in found.items if tree_data.held.shows(one.provenance.source_urn, one.provenance.kind)][
-            : self._limit
-        ]
-        if not shown:
-            yield Error(f"No text results for: {query[:200]}", suggestion="Try broader search terms or another tool.")
-            return
-        first = shown[0].provenance
-        yield Result(
-            objects=[_passage(one) for one in shown],
-            metadata={"query": query, "source": self.source, "coverage": found.coverage, "top": _named(first)},
-            name="text_results",
-            payload_type="chunks",
-            llm_message="Found {num_objects} text chunks matching '{query}'. Top result from {top}.",
-        )
+        held = tree_data.held
+        kept = [one for one in found.items if held.shows(one.provenance.source_urn, one.provenance.kind)]
+        return found.coverage, kept
+
+    async def _of_question(self, tree_data: TreeData) -> list[api.EvidenceItem]:
+        """The passages of the asker's own question, searched for once."""
+        hidden = tree_data.environment.hidden_environment
+        if _OF_QUESTION not in hidden:
+            question = tree_data.user_prompt[:_QUERY_CHARS]
+            hidden[_OF_QUESTION] = (await self._ranked(tree_data, question, _DEPTH * self._limit))[1]
+        found: list[api.EvidenceItem] = hidden[_OF_QUESTION]
+        return found
 
 
 class Node(_Inputs):
@@ -290,6 +335,16 @@ def in_force(rules: Sequence[api.Rule], tree_data: TreeData, most: int, *, revie
             remedy="Submit the question as a PendingTask of type UserInputProcessing.",
         )
     tree_data.rules, tree_data.held = kept, held
+
+
+def _in_turns(rankings: Sequence[Sequence[api.EvidenceItem]]) -> list[api.EvidenceItem]:
+    """The first of each, then the second of each, each passage once."""
+    found: dict[str, api.EvidenceItem] = {}
+    for some in itertools.zip_longest(*rankings):
+        for one in some:
+            if one is not None:
+                found.setdefault(one.provenance.chunk_id, one)
+    return list(found.values())
 
 
 def _passage(one: api.EvidenceItem) -> dict[str, Any]:

@@ -188,8 +188,7 @@ class Search:
                 one = found.setdefault(hit.page_id, _Found(pages[hit.page_id]))
                 one.words = share
                 one.ways.add("Words")
-                # What words tell is as good as any image, and comes before the image of the same place.
-                one.rank += (1.0 if share >= self._bounds.enough else share) / (_RRF + place)
+                one.rank += by_words(place, share, self._bounds.enough)
 
     async def _by_vectors(
         self,
@@ -222,7 +221,7 @@ class Search:
             one.similarity = scores.get(hit.page_id, hit.score) / len(asked.vectors)
             one.vectors = vectors.get(hit.page_id)
             one.ways.add("Images")
-            one.rank += 1 / (_RRF + place + 0.5)
+            one.rank += by_image(place)
 
     async def exact(
         self, viewer: scope.Scope, asked: model.Array, hits: Sequence[model.Hit]
@@ -318,6 +317,19 @@ class Search:
             place=None if where is None else _place(where),
             crop=crop,
         )
+
+
+def by_words(place: int, share: float, enough: float) -> float:
+    """What a page adds to its rank as the `place`-th by words (from 0), which has this share of the question's words.
+
+    What words tell is as good as any image, and comes before the image of the same place.
+    """
+    return (1.0 if share >= enough else share) / (_RRF + place)
+
+
+def by_image(place: int) -> float:
+    """The same as the `place`-th by images."""
+    return 1 / (_RRF + place + 0.5)
 
 
 def _place(of: evidence.Rectangle) -> api.Rectangle:

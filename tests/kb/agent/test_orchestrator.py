@@ -12,6 +12,7 @@ import pytest
 from kb import api, metrics
 from kb.agent import answering, environment, orchestrator, retrieving, tree, voice
 from kb.reading import answers
+from kb.retrieve import search
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -430,3 +431,38 @@ async def test_a_prompt_fits_its_window(
     made = orchestrator.AgentOrchestrator(model_tools, narrow, meters, lambda: 0.0)
     found = await rig.events(made, full)
     assert (found[-1].outcome, "no room for evidence" in (found[-1].reason or "")) == ("failed", True)
+
+
+async def test_a_further_search_gives_what_is_not_there_yet_of_its_query_and_of_the_question(
+    kb: world.ObservedState,
+) -> None:
+    pumps = [f"The operating voltage of the pump P-{number} is 230 volts, as that of all pumps." for number in range(5)]
+    doors = [f"Petr Svoboda paints the door D-{number} of the warehouse each winter." for number in range(5)]
+    for number, text in enumerate([*pumps, *doors]):
+        await kb.ingest(world.request(text, urn=f"note::{number}", kind="note", title="Note"))
+    tool = retrieving.FastVectorSearchTool(kb.finder(search.Breadth()), limit=2)
+    data = rig.asked("operating voltage of the pump")
+    given: list[str] = []
+    for query, door in ((data.user_prompt, 0), ("who paints the door of the warehouse", 1), ("the painted door", 1)):
+        [found] = [one async for one in tool(data, {"query": query})]
+        assert isinstance(found, environment.Result)
+        data.environment.add(tool.name, found)
+        texts = [one["text"] for one in found.objects]
+        assert len(texts) == 2
+        assert sum("paints the door" in text for text in texts) == door
+        given += texts
+    assert len(set(given)) == len(given)
+    assert isinstance(found, environment.Result)
+    assert found.message.startswith("Found 2 further text chunks matching 'the painted door', beside [")
+
+
+async def test_a_search_that_finds_nothing_further_says_so(kb: world.ObservedState) -> None:
+    tool = retrieving.FastVectorSearchTool(kb.finder(search.Breadth()))
+    data = rig.asked("operating voltage")
+    for query, expected in (("operating voltage", environment.Result), ("voltage of the pump", environment.Error)):
+        [found] = [one async for one in tool(data, {"query": query})]
+        assert isinstance(found, expected)
+        if isinstance(found, environment.Result):
+            data.environment.add(tool.name, found)
+    assert isinstance(found, environment.Error)
+    assert found.message == "No further text results for: voltage of the pump"
