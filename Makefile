@@ -100,12 +100,6 @@ faults: venv services-up ## Break everything around the operator, in short
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
 	  $(BIN)/pytest -n 4 --dist loadfile -m "apiserver or services" tests/faults
 
-# One run: the faults wait most of the time, while the others compute.
-.PHONY: together
-together: venv ocr mailserver gitea recorded services-up ## unit, contract and faults in one run
-	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  $(BIN)/pytest -n $$(($(WORKERS) + 1)) --dist loadfile --no-loadscope-reorder -m "not e2e"
-
 .PHONY: test-versions
 test-versions: venv services-up ## CRDs, admission and a task's life on the oldest Kubernetes, the chart by Helm 4 (builds each once, minutes)
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && echo "==> the oldest Kubernetes" && \
@@ -137,7 +131,7 @@ test-fast: checks unit ## Everything that needs no cluster; without Chromium, Te
 
 # Not by way of test-fast: here a test that cannot run is an error.
 .PHONY: test
-test: browser ocr checks together e2e ## Everything: lint, types, import law, unit, contract, faults, e2e
+test: browser ocr checks unit contract faults e2e ## Everything: lint, types, import law, unit, contract, faults, e2e
 
 .PHONY: release
 release: venv ## Wheel, chart, image, bill of materials and SHA256SUMS into dist/ (RELEASE=--trial to try it)

@@ -39,10 +39,11 @@ AGENT_TOOLS = frozenset(
         *("commit_changes", "run_command", "push_branch", "create_issue", "update_issue", "add_comment", "edit_page"),
         *("send_mail", "draft_event", "send_invitation", "cluster_state", "ci_status", "scan_secrets"),
         *("scan_dependencies", "calculate", "save_draft", "delegate"),
-        *("colqwen_visual_search", "visual_interpretation"),
     )
 )
-"""Tools of agents (`orchestrator_job.delegation`, `kb.agent`), which a rule can forbid one by one."""
+"""Tools of the agents of runs (`orchestrator_job.delegation`), which a rule can forbid one by one."""
+LOOKING_TOOLS = frozenset({"colqwen_visual_search", "visual_interpretation"})
+"""Those of the decision agent (`kb.agent`) that runs do not have."""
 _SERVER_TOOL = re.compile(r"[a-z][a-z0-9-]{0,30}\.[a-z0-9._-]{1,64}")
 """A tool of a server of the Model Context Protocol."""
 ALWAYS_CITE = "always-cite"
@@ -165,7 +166,7 @@ def _host(verb: str, words: str) -> str:
 
 def _tool(words: str) -> str:
     name = words.lower()
-    if name not in TOOLS | AGENT_TOOLS and not _SERVER_TOOL.fullmatch(name):
+    if name not in TOOLS | AGENT_TOOLS | LOOKING_TOOLS and not _SERVER_TOOL.fullmatch(name):
         raise ValueError(
             f"{words[:100]!r} is no tool that a rule can forbid; give one of {', '.join(sorted(TOOLS))}, a tool of "
             "agents such as send_mail, or SERVER.TOOL"
