@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DESCRIPTION, _SCHEMA, _MOST_TOOLS = 500, 20_000, 50
+_ANSWER_BYTES = 8 << 20
 MOST_ARGUMENTS = 100_000
 """Characters of the arguments of a call, as JSON."""
 
@@ -138,21 +139,55 @@ async def listed(servers: Iterable[tools.Server], client_id: str) -> tuple[list[
 @contextlib.asynccontextmanager
 async def _connected(server: tools.Server) -> AsyncIterator[mcp.Client]:
     """A client for one exchange. Raises Away for whatever goes wrong in it."""
+    import anyio
     import httpx2
     import mcp
     from mcp.client.streamable_http import streamable_http_client
 
     try:
         async with (
-            httpx2.AsyncClient(timeout=server.seconds, trust_env=False, follow_redirects=False) as http,
+            httpx2.AsyncClient(
+                timeout=server.seconds, trust_env=False, follow_redirects=False, transport=_bounded()
+            ) as http,
             mcp.Client(
                 streamable_http_client(server.url, http_client=http), read_timeout_seconds=server.seconds
             ) as client,
         ):
             yield client
-    except* (mcp.MCPError, httpx2.HTTPError, OSError, TimeoutError, ValueError, RuntimeError) as group:
-        # The last two: an answer that is none of the protocol, or not what the tool's own schema says.
+    except* (
+        mcp.MCPError, httpx2.HTTPError, OSError, TimeoutError, ValueError, RuntimeError, TypeError, LookupError,
+        anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream,
+    ) as group:  # fmt: skip
+        # ValueError to LookupError: an answer that is none of the protocol, or not what the tool's own schema says.
         first = group.exceptions[0]
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         raise Away(f"The server {server.name} does not answer: {type(first).__name__}: {str(first)[:200]}") from None
+
+
+def _bounded() -> Any:
+    """A transport whose answers end with an error behind _ANSWER_BYTES: the library reads them whole before it looks."""
+    import httpx2
+
+    class Stream(httpx2.AsyncByteStream):
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            left = _ANSWER_BYTES
+            async for piece in self._inner:
+                left -= len(piece)
+                if left < 0:
+                    raise httpx2.ReadError(f"the answer has more than {_ANSWER_BYTES} bytes")
+                yield piece
+
+        async def aclose(self) -> None:
+            await self._inner.aclose()
+
+    class Transport(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            answer = await super().handle_async_request(request)
+            answer.stream = Stream(answer.stream)
+            return answer
+
+    return Transport(trust_env=False)

@@ -3,8 +3,8 @@
 `orchestrator_checkpoints` and `orchestrator_checkpoint_writes`; thread id = task uid. This module and `graph` are the
 only ones that import LangGraph; they are imported while a run starts, never before.
 
-Two guards against an older process that still writes: its checkpoint is removed again (`Fence.keep`), and should it die
-in between, the latest checkpoint is chosen by (epoch, id), so that it never outranks a newer process's.
+An older process may still write a checkpoint before it notices that it is fenced (`Fence.keep`): the latest one is
+chosen by (epoch, id), so that it never outranks a newer process's. A node's result it does not write.
 """
 
 from __future__ import annotations

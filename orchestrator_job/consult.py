@@ -35,6 +35,7 @@ RESUME_SECONDS = 120.0
 _QUERY_CHARS = 8000
 _STOP_SECONDS = 2.0
 _ANSWER = "text_response"
+_LEAST_CALLS = 2
 _ANSWER_TOKENS = 10_000
 """Left of the round's tokens for the answer, which is one call with what was found."""
 _TEXTS = ("text", "interpretation", "summary")
@@ -51,6 +52,8 @@ class _Read:
     """What of a stream has been read."""
 
     stream: str = ""
+    calls: int = 0
+    """Of the model, as the stream counts them."""
     text: list[str] = field(default_factory=list)
     found: dict[int, dict[str, Any]] = field(default_factory=dict)
     error: api.AgentEvent | None = None
@@ -94,7 +97,12 @@ class Consult:
         ask = functools.partial(self._asked, number, _query(state["question"], held.conversation))
         read = await self._insistence.insist("ask the decision agent", ask)
         items = self._items(read)
-        given = _answer(read, items, held.provisions)
+        try:
+            given = _answer(read, items, held.provisions)
+        except errors.InvalidOutput:
+            # Read once more it would be the same.
+            await self._guard.forget_consulted(number)
+            raise
         trail: list[str] = []
         if given.needs_input:
             trail = stuck.note(state.get("trail", []), "ask", list(given.questions))
@@ -114,6 +122,7 @@ class Consult:
         """
         before = await self._guard.consulted(number)
         if before.stream:
+            used: int | None = None
             try:
                 read = await self._followed(number, self._kb.agent.resume(self._task.scope, before.stream))
             except kb_client.Rejected as error:
@@ -122,11 +131,19 @@ class Consult:
             else:
                 if read.end is not None and read.end.outcome in ("answered", "impossible"):
                     return read
-            await self._guard.forget_consulted(number)
-        # The decision and the answer: with less than that there is none.
-        for _ in range(2):
-            spent = await self._guard.reserve_call(number, self._max_calls, 0, self._max_tokens)
-        await self._guard.begin_consulting(number, calls=2)
+                used = read.calls
+            # It may work on: what cannot be read whole, or where the store was away for a moment.
+            await self._stop(number, before.stream)
+            await self._guard.forget_consulted(number, used)
+            before = await self._guard.consulted(number)
+        # The decision and the answer: with less than that there is none. What is booked for a question that never
+        # began is not booked again.
+        if before.calls < _LEAST_CALLS:
+            more = _LEAST_CALLS - before.calls
+            spent = await self._guard.reserve_call(number, self._max_calls, 0, self._max_tokens, calls=more)
+        else:
+            spent = await self._guard.spent(number)
+        await self._guard.begin_consulting(number, calls=_LEAST_CALLS)
         left = None if self._max_tokens is None else max(1, self._max_tokens - spent.tokens - _ANSWER_TOKENS)
         request = api.AgenticSearch(
             scope=self._task.scope,
@@ -138,7 +155,7 @@ class Consult:
         read = await self._followed(number, self._kb.agent.ask(request, urgency=self._urgency))
         if read.end is not None and read.end.outcome in ("answered", "impossible"):
             return read
-        await self._guard.forget_consulted(number)
+        await self._guard.forget_consulted(number, read.calls)
         raise _failed(read)
 
     async def _followed(self, number: int, opened: AbstractAsyncContextManager[AsyncIterator[api.AgentEvent]]) -> _Read:
@@ -148,8 +165,8 @@ class Consult:
             async with opened as events:
                 async for event in events:
                     await self._take(number, event, read)
-        except (asyncio.CancelledError, errors.BudgetExhausted):
-            await self._stop(number)
+        except (asyncio.CancelledError, errors.BudgetExhausted, errors.Forgotten):
+            await self._stop(number, read.stream)
             raise
         if read.end is None:
             raise kb_client.Unavailable("the connection to the decision agent was lost")
@@ -160,6 +177,7 @@ class Consult:
             read.stream = event.stream
             await self._guard.name_consulted(number, event.stream)
         if event.calls is not None:
+            read.calls = max(read.calls, event.calls)
             await self._book(number, event, read.stream)
         if event.type == "result":
             for one in event.objects or ():
@@ -180,7 +198,8 @@ class Consult:
         seen = self._seen.get(stream, (0, 0))
         telemetry.count(max(0, calls - seen[0]), max(0, tokens - seen[1]))
         self._seen[stream] = (max(calls, seen[0]), max(tokens, seen[1]))
-        if event.type == "complete" or event.tool == _ANSWER:
+        # What was counted before was allowed then, as the calls of an answer that is read again.
+        if spent is None or event.type == "complete" or event.tool == _ANSWER:
             return
         if spent.calls > self._max_calls:
             raise errors.BudgetExhausted(
@@ -195,11 +214,11 @@ class Consult:
                 remedy="Raise spec.budget.maxTokens and try again, or add a message that narrows the task.",
             )
 
-    async def _stop(self, number: int) -> None:
-        """End the stream. Where that fails it ends by itself, after RESUME_SECONDS."""
+    async def _stop(self, number: int, stream: str) -> None:
+        """End the stream; "": that of the fence. Where that fails it ends by itself, after RESUME_SECONDS."""
         with contextlib.suppress(crds.errors.JervisError, TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
-                stream = (await self._guard.consulted(number)).stream
+                stream = stream or (await self._guard.consulted(number)).stream
                 if stream:
                     await self._kb.agent.stop(self._task.scope, stream)
 

@@ -87,12 +87,12 @@ class Fence:
         """The value of `write`, which creates a document of the task. Raises Fenced, or Forgotten after `undo`.
 
         The check after the write is the one that counts: the write may have been repeated for minutes while MongoDB was
-        away. A caller that is cancelled leaves both to themselves (`written`). `own`: no other process writes or reads
-        the document while this one has the task. Then it is not checked before, and undone when Fenced, too.
+        away. A caller that is cancelled leaves both to themselves (`written`). `own`: what another process writes
+        outranks the document, so that it is not checked before.
         """
         if not own:
             await self.check()
-        kept = asyncio.ensure_future(self._kept(write, undo, (errors.Forgotten, *([errors.Fenced] if own else []))))
+        kept = asyncio.ensure_future(self._kept(write, undo))
         self._writing.add(kept)
         kept.add_done_callback(self._over)
         return await asyncio.shield(kept)
@@ -101,16 +101,11 @@ class Fence:
         """Wait for the writes of callers that were cancelled: of a task that was removed they undo themselves."""
         await asyncio.gather(*self._writing, return_exceptions=True)
 
-    async def _kept(
-        self,
-        write: Callable[[], Awaitable[T]],
-        undo: Callable[[], Awaitable[object]],
-        undone: tuple[type[Exception], ...],
-    ) -> T:
+    async def _kept(self, write: Callable[[], Awaitable[T]], undo: Callable[[], Awaitable[object]]) -> T:
         made = await write()
         try:
             await self.check()
-        except undone:
+        except errors.Forgotten:
             await undo()
             raise
         return made
@@ -122,29 +117,31 @@ class Fence:
             kept.exception()
 
     async def reserve_call(
-        self, round_number: int, limit: int, tokens: int = 0, token_limit: int | None = None
+        self, round_number: int, limit: int, tokens: int = 0, token_limit: int | None = None, *, calls: int = 1
     ) -> Booking:
-        """Book one model call of this round, and `tokens` for its prompt, before it is made.
+        """Book model calls of this round, all or none, and `tokens` for their prompts, before they are made.
 
         Stored here and not in the state, so that a call counts even if the process dies in it. A booking whose response
         is lost may count twice, never zero times; a refused call is not counted, so that a raised budget is fully
         usable. Raises Fenced or BudgetExhausted.
         """
         counted = f"spent.r{round_number}"
-        free: dict[str, Any] = {f"{counted}.llmCalls": {"$not": {"$gte": limit}}}
+        free: dict[str, Any] = {f"{counted}.llmCalls": {"$not": {"$gt": limit - calls}}}
         if token_limit is not None:
             # At least one token must be left for the answer.
             free[f"{counted}.tokens"] = {"$not": {"$gte": token_limit - tokens}}
         while True:
             # A bound of nothing fits a round that has no count yet.
-            if limit > 0 and (token_limit is None or tokens < token_limit):
-                spent = await self._add(round_number, 1, tokens, free)
+            if limit >= calls and (token_limit is None or tokens < token_limit):
+                spent = await self._add(round_number, calls, tokens, free)
                 if spent is not None:
                     return spent
-            spent = await self._spent(round_number)
-            if spent.calls >= limit:
+            spent = await self.spent(round_number)
+            if spent.calls + calls > limit:
+                more = f"; {calls} more are needed" if calls > 1 else ""
                 raise errors.BudgetExhausted(
-                    f"This round has used all of its {limit} model calls.",
+                    f"This round has used {'all' if spent.calls >= limit else spent.calls} of its {limit} model calls"
+                    f"{more}.",
                     field="spec.budget.maxLlmCalls",
                     remedy="Raise spec.budget.maxLlmCalls and try again, or add a message that narrows the task.",
                 )
@@ -180,25 +177,28 @@ class Fence:
         """A new question, of which so many calls are counted already. Raises Fenced."""
         await self._note(round_number, {"stream": "", "calls": calls, "tokens": 0})
 
-    async def forget_consulted(self, round_number: int) -> None:
-        """The stream is of no more use; what it has cost stays counted. Raises Fenced."""
-        await self.begin_consulting(round_number, calls=0)
+    async def forget_consulted(self, round_number: int, used: int | None = None) -> None:
+        """The stream is of no more use; what it has cost stays counted. Of calls that were booked for it and that it
+        has not `used` the next question is made; None: all were. Raises Fenced or Forgotten."""
+        booked = (await self.consulted(round_number)).calls
+        await self.begin_consulting(round_number, calls=0 if used is None else max(0, booked - used))
 
     async def name_consulted(self, round_number: int, stream: str) -> None:
         """The name of the stream of the question that was begun. Raises Fenced."""
         await self._note(round_number, {"stream": stream})
 
-    async def count_consulted(self, round_number: int, calls: int, tokens: int) -> Booking:
+    async def count_consulted(self, round_number: int, calls: int, tokens: int) -> Booking | None:
         """Count what is new of a stream that has cost so much so far; what the round has used. Repeated it counts
-        nothing more. Raises Fenced or Forgotten."""
+        nothing more, and gives None. Raises Fenced or Forgotten."""
         before = await self.consulted(round_number)
         new = Consulted(before.stream, max(calls, before.calls), max(tokens, before.tokens))
         added = (new.calls - before.calls, new.tokens - before.tokens)
         own = f"consulted.r{round_number}"
         unless = {f"{own}.calls": before.calls, f"{own}.tokens": before.tokens}
         more = {"$set": {f"{own}.calls": new.calls, f"{own}.tokens": new.tokens}}
-        spent = await self._add(round_number, *added, unless, more) if any(added) else None
-        return spent or await self._spent(round_number)
+        if not any(added):
+            return None
+        return await self._add(round_number, *added, unless, more) or await self.spent(round_number)
 
     async def _note(self, round_number: int, values: Mapping[str, Any]) -> None:
         change = {"$set": {f"consulted.r{round_number}.{name}": value for name, value in values.items()}}
@@ -245,7 +245,8 @@ class Fence:
             return None
         return _booking(document, round_number)
 
-    async def _spent(self, round_number: int) -> Booking:
+    async def spent(self, round_number: int) -> Booking:
+        """What the round has used so far. Raises Fenced."""
         found = await self._database.find_one(COLLECTION, {"_id": self.task_uid, "epoch": self.epoch})
         if found is None:
             raise self._lost()

@@ -258,15 +258,15 @@ class Questions:
                             await self._remember(running, tree, talk)
                         running.put(event)
         except TimeoutError:
-            self._fail(running, f"The question took more than {self._bounds.seconds:g} seconds.", "failed")
+            self._fail(running, tree, f"The question took more than {self._bounds.seconds:g} seconds.", "failed")
         except asyncio.CancelledError:
             outcome = "cancelled"
-            self._fail(running, "The question was cancelled.", "cancelled")
+            self._fail(running, tree, "The question was cancelled.", "cancelled")
             raise
         except Exception:
             # The edge of a task: it is logged, and the reader is answered.
             log.exception("a question ended with an error that was not foreseen", stream=running.stream)
-            self._fail(running, "The question ended with an error of this service.", "failed")
+            self._fail(running, tree, "The question ended with an error of this service.", "failed")
         finally:
             self._meters.agent_questions.labels(outcome).inc()
             self._over(running)
@@ -278,10 +278,11 @@ class Questions:
         async for event in self._agent.run(tree, iterations=asked.max_iterations, tokens=asked.max_tokens):
             yield event
 
-    def _fail(self, running: Running, why: str, outcome: str) -> None:
+    def _fail(self, running: Running, tree: TreeData, why: str, outcome: str) -> None:
         if not any(one.type == "complete" for one in running.events):
             running.put(api.AgentEvent(type="error", message=why, recoverable=True, suggestion="Ask again."))
-            running.put(api.AgentEvent.model_validate({"type": "complete", "outcome": outcome, "reason": why}))
+            said = {"outcome": outcome, "reason": why, "calls": tree.calls, "tokens": tree.tokens}
+            running.put(api.AgentEvent.model_validate({"type": "complete", **said}))
 
     async def _remember(self, running: Running, tree: TreeData, talk: store.Talk | None) -> None:
         """Keep the turn before the reader knows that it is over: a next question finds it."""
@@ -338,8 +339,10 @@ class Questions:
             try:
                 read = await self._streams.read_at(running.stream)
             except root.Operational:
-                read = None
-            if self._clock() - max(left, read or left) >= timedelta(seconds=seconds):
+                # Whether it was read is not known.
+                continue
+            left = max(left, read or left)
+            if self._clock() - left >= timedelta(seconds=seconds):
                 break
         if running.task is not None:
             running.task.cancel()

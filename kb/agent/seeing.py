@@ -131,6 +131,8 @@ class VisualInterpretationTool(Chosen):
         self._pages = pages
         self._tokens = tokens
         self._pixels = pixels
+        # An image takes some hundred MB while it is made smaller.
+        self._scaling = asyncio.Semaphore(1)
 
     async def is_tool_available(self, tree_data: TreeData) -> bool:
         return tree_data.permits(retrieving.SEARCH, self.name) and bool(self._waiting(tree_data))
@@ -201,7 +203,8 @@ class VisualInterpretationTool(Chosen):
                 raise errors.Forbidden("a hard rule keeps it from vision models")
         body = await self._finder.image(tree_data.viewer, page["pageId"])
         image.check(body)
-        sent = await asyncio.to_thread(picture.scaled, body, self._pixels)
+        async with self._scaling:
+            sent = await asyncio.to_thread(picture.scaled, body, self._pixels)
         if len(sent) > _MOST_BYTES:
             raise errors.TooLarge(f"its image has {len(sent)} bytes, at most {_MOST_BYTES} are sent")
         return sent

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pydantic
+import structlog
 
 from crds import scope, toolservers
 from crds import tools as listed
@@ -23,15 +25,21 @@ from kb.agent import retrieving
 from kb.agent.environment import Error, Result
 from kb.agent.tree import Chosen, Given, TreeData
 
+log = structlog.get_logger(__name__)
 KIND = "mcp"
 """Of the sources of answers, as hard rules name it."""
 _CHARS = 16_000
 _COMPLAINT = 500
 _GONE = "servers"
 _NODES, _DEPTH = 300, 8
+_SCHEMA_CHARS = 4_000
+"""Of what is shown of one tool's schema; of a larger one nothing, so that the server alone checks the arguments."""
+_ALL_CHARS = 40_000
+"""Of the descriptions and schemas of all tools of others that one question is offered."""
+_MOST_COUNT = 1_000_000
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
-_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength")
-_COUNTS = ("minItems", "maxItems")
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_COUNTS = ("minItems", "maxItems", "minLength", "maxLength")
 Schema = dict[str, Any]
 
 
@@ -53,6 +61,7 @@ class ServerTool(Chosen):
         self.name = offered.called
         self.description = offered.about
         self.inputs = arguments(offered.schema)
+        self.chars = len(self.name) + len(self.description) + len(json.dumps(self.inputs.model_json_schema()))
         self.status = f"Asking the server {offered.server.name}..."
 
     async def is_tool_available(self, tree_data: TreeData) -> bool:
@@ -119,7 +128,15 @@ class Servers:
         """The tools of the servers that are there for the viewer's client, and of each that is away, why."""
         own = [one for one in self._servers if toolservers.admits(one, viewer.client_id)]
         found = await asyncio.gather(*(self._of(one) for one in own))
-        return [tool for some, _ in found for tool in some], [why for _, why in found if why]
+        tools, left = list[ServerTool](), _ALL_CHARS
+        away = [why for _, why in found if why]
+        for tool in (tool for some, _ in found for tool in some):
+            if tool.chars <= left:
+                tools.append(tool)
+                left -= tool.chars
+            else:
+                away.append(f"{tool.name} is left out: the tools of others have more than {_ALL_CHARS} characters.")
+        return tools, away
 
     async def _of(self, server: listed.Server) -> tuple[list[ServerTool], str]:
         async with self._asking[server.name]:
@@ -132,6 +149,10 @@ class Servers:
                     some, why = [ServerTool(one) for one in await toolservers.offered(server)], ""
             except (toolservers.Away, TimeoutError) as error:
                 some, why = [], _why(server, wait, error)
+            except Exception as error:
+                # The edge of another program: what it says of its tools ends no question.
+                log.exception("the tools of a server cannot be used", server=server.name)
+                some, why = [], f"The tools of {server.name} cannot be used: {type(error).__name__}."
             again = self._patience.failed if why else self._patience.kept
             self._known[server.name] = self._monotonic() + again, some, why
             return some, why
@@ -162,13 +183,31 @@ def arguments(schema: Mapping[str, Any]) -> type[pydantic.BaseModel]:
 def kept(schema: Mapping[str, Any]) -> Schema:
     """Of a tool's schema what a model is shown and answers are checked with: types, names, what is required, values,
     sizes. References within it are resolved, so that it can stand in another schema; patterns, which may take for ever,
-    other references, and what is behind 300 parts or eight levels are left to the server."""
-    made = _part(schema, schema, iter(range(_NODES)), 0)
+    other references, what is behind eight levels, and a schema of more than 300 parts or 4,000 characters as a whole
+    are left to the server."""
+    left = _Left(_NODES, _SCHEMA_CHARS)
+    made = _part(schema, schema, left, 0)
+    if left.parts < 0 or left.chars < 0:
+        made = {}
     return {**made, "type": "object", "properties": made.get("properties", {})}
 
 
-def _part(given: Any, whole: Mapping[str, Any], left: Iterator[int], depth: int) -> Schema:
-    if not isinstance(given, Mapping) or depth > _DEPTH or next(left, None) is None:
+@dataclass
+class _Left:
+    """Of one schema."""
+
+    parts: int
+    chars: int
+
+    def take(self, *texts: object) -> bool:
+        """Whether there is room for one more part that has these texts."""
+        self.parts -= 1
+        self.chars -= sum(len(str(one)) for one in texts)
+        return self.parts >= 0 and self.chars >= 0
+
+
+def _part(given: Any, whole: Mapping[str, Any], left: _Left, depth: int) -> Schema:
+    if not isinstance(given, Mapping) or depth > _DEPTH or not left.take():
         return {}
     if isinstance(given.get("$ref"), str):
         return _part(_resolved(given["$ref"], whole), whole, left, depth + 1)
@@ -180,24 +219,26 @@ def _part(given: Any, whole: Mapping[str, Any], left: Iterator[int], depth: int)
         made["type"] = types
     if isinstance(given.get("description"), str):
         made["description"] = _plain(given["description"])[:200]
+        left.chars -= len(made["description"])
     values = [given["const"]] if "const" in given else given.get("enum")
-    if isinstance(values, list) and values:
-        made["enum"] = values
+    if isinstance(values, list) and values and left.take(values) and all(map(_value, values)):
+        made["enum"] = [_plain(one) if isinstance(one, str) else one for one in values]
     made |= {name: given[name] for name in _NUMBERS if _number(given.get(name))}
-    made |= {name: given[name] for name in _COUNTS if isinstance(given.get(name), int) and given[name] >= 0}
+    made |= {name: given[name] for name in _COUNTS if _count(given.get(name))}
     if isinstance(given.get("properties"), Mapping):
-        parts = given["properties"].items()
-        made["properties"] = {_plain(str(name)): _part(one, whole, left, depth + 1) for name, one in parts}
+        parts = [(_plain(str(name)), one) for name, one in given["properties"].items() if left.take(name)]
+        made["properties"] = {name: _part(one, whole, left, depth + 1) for name, one in parts}
         required = given.get("required")
         if isinstance(required, list):
-            made["required"] = sorted({str(one) for one in required if one in made["properties"]})
+            names = {one for one in required if isinstance(one, str)}
+            made["required"] = sorted(names & made["properties"].keys())
     if given.get("additionalProperties") is False:
         made["additionalProperties"] = False
     if isinstance(given.get("items"), Mapping):
         made["items"] = _part(given["items"], whole, left, depth + 1)
     for name in ("anyOf", "oneOf"):
         if isinstance(given.get(name), list) and given[name]:
-            made["anyOf"] = [_part(one, whole, left, depth + 1) for one in given[name]]
+            made["anyOf"] = [_part(one, whole, left, depth + 1) for one in given[name] if left.parts >= 0]
     return made
 
 
@@ -212,7 +253,15 @@ def _resolved(reference: str, whole: Mapping[str, Any]) -> Any:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_COUNT
+
+
+def _value(value: Any) -> bool:
+    return value is None or isinstance(value, str | bool) or _number(value)
 
 
 def _plain(text: str) -> str:

@@ -36,8 +36,6 @@ async def test_a_fenced_process_is_refused_and_could_not_win(store: job.Store) -
     config = await newer.aput(CONFIG, _checkpoint(who="new"), {"step": 1}, {})
     with pytest.raises(errors.Fenced):
         await older.aput(CONFIG, _checkpoint(who="late"), {"step": 2}, {})
-    left = store.all("orchestrator_checkpoints")
-    assert sorted(each["epoch"] for each in left) == [1, 2], "the late one is removed again"
     with pytest.raises(errors.Fenced):
         await older.aput_writes(config, [("answer", "late")], "task")
     # The write that slipped in between its check and its server: a later id, a lower epoch.

@@ -212,21 +212,40 @@ async def test_the_calls_of_the_budget_are_an_end(place: Place, fake: process.Fa
     ended = await place.task.run()
     assert (ended.message["exitReason"], fake.count(tag=rig.DECIDE)) == ("BudgetExhausted", 0)
     # With two there is one decision, and the answer follows.
-    place.asks(budget={"maxLlmCalls": 3})
+    place.asks(budget={"maxLlmCalls": 2})
     scripted(fake)
     ended = await place.task.run(attempt=2)
     assert ended.message["exitReason"] == "Answered", ended
     assert (fake.count(tag=rig.DECIDE), fake.count(tag=rig.ANSWER)) == (1, 1)
-    assert place.fence()["spent"]["r1"]["llmCalls"] == 3
+    assert place.fence()["spent"]["r1"]["llmCalls"] == 2
 
 
 async def test_a_question_that_failed_is_tried_again_by_the_operator(place: Place, fake: process.Fake) -> None:
-    fake.set_script({rig.DECIDE: [{"fault": {"status": {"code": 503, "retryAfter": 60}}}]})
-    ended = await place.task.run(JERVIS_UNAVAILABLE_SECONDS="0")
-    assert ended.message["exitReason"] == "Unavailable", ended
+    """The calls that were booked for it are those of the next question: none of them was made."""
+    place.asks(budget={"maxLlmCalls": 2})
+    fake.set_script({rig.DECIDE: [{"fault": {"status": {"code": 503, "retryAfter": 60}}}] * 2})
+    for attempt in (1, 2):
+        ended = await place.task.run(attempt=attempt, JERVIS_UNAVAILABLE_SECONDS="0")
+        assert ended.message["exitReason"] == "Unavailable", ended
     scripted(fake)
-    ended = await place.task.run(attempt=2)
+    ended = await place.task.run(attempt=3)
     assert ended.message["exitReason"] == "Answered", ended
+    assert place.fence()["spent"]["r1"]["llmCalls"] == 2
+
+
+async def test_an_answer_that_is_read_again_is_not_refused_for_what_it_has_cost(
+    place: Place, fake: process.Fake
+) -> None:
+    """The process dies after the answer and before its checkpoint, and the answer has used up the tokens."""
+    scripted(fake)
+    assert (await place.task.run()).message["exitReason"] == "Answered"
+    spent = place.fence()["spent"]["r1"]["tokens"]
+    for name in ("orchestrator_checkpoints", "orchestrator_checkpoint_writes", "task_results"):
+        place.store.database[name].delete_many({})
+    place.asks(budget={"maxTokens": spent})
+    ended = await place.task.run(attempt=2)
+    assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", _SAID), ended
+    assert place.fence()["spent"]["r1"]["tokens"] == spent
 
 
 async def test_a_stopped_run_ends_the_search_and_the_next_one_asks_again(place: Place, fake: process.Fake) -> None:
