@@ -166,7 +166,7 @@ async def _connected(server: tools.Server) -> AsyncIterator[mcp.Client]:
 
 
 def _bounded() -> Any:
-    """A transport whose answers end with an error behind _ANSWER_BYTES: the library reads them whole before it looks."""
+    """A transport whose answers end with an error behind _ANSWER_BYTES: the library reads them whole first."""
     import httpx2
 
     class Stream(httpx2.AsyncByteStream):
