@@ -350,3 +350,20 @@ def test_a_decision_among_tools_of_servers_has_one_schema() -> None:
     assert schema["properties"]["tool"]["enum"] == ["weather.a", "weather.b"]
     assert schema["properties"]["inputs"] == {"type": "object", "properties": {}}
     assert api.AgentEvent(type="result", payload_type="tool_answers").payload_type == "tool_answers"
+
+
+@pytest.mark.parametrize(
+    "given_schema",
+    [
+        {"properties": {"a": {}}, "required": [["a"]]},
+        {"properties": {"a": {"type": "number", "maximum": float("inf"), "minLength": -1, "maxItems": 10**12}}},
+        {"properties": {"a": {"enum": [["nested"], "\ud800"]}}},
+        {"properties": {f"p{n}": {"$ref": "#/$defs/V"} for n in range(100)}, "$defs": {"V": {"enum": ["x" * 15_000]}}},
+        {"properties": {f"p{number}": {"$ref": "#"} for number in range(40)}},
+    ],
+)  # fmt: skip
+def test_what_a_server_says_of_its_arguments_stays_small_and_is_json(given_schema: dict[str, Any]) -> None:
+    shown = servers.arguments(given_schema).model_json_schema()
+    assert len(json.dumps(shown, allow_nan=False).encode()) <= 5_000
+    assert shown["type"] == "object"
+    assert servers.arguments(given_schema).model_validate({"a": 1} if "a" in shown["properties"] else {})
