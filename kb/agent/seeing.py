@@ -143,10 +143,10 @@ class VisualInterpretationTool(Chosen):
         models: dict[str, None] = {}
         away = False
         for page in self._waiting(tree_data):
+            if away:
+                break
             # Whatever comes of it: a page that failed is not offered once more.
             tree_data.environment.hidden_environment.setdefault(_TRIED, set()).add(page["pageId"])
-            if away:
-                continue
             yield Status(f"Looking at page {page['page']} of {page['title'] or page['sourceUrn']}...")
             try:
                 body = await self._image(tree_data, page)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +74,9 @@ class ServerTool(Chosen):
 
     async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
         server, asked = self._offered.server, json.dumps(inputs, sort_keys=True, ensure_ascii=False)
-        why = tree_data.held.objection(asked, cites=True, final=False)
+        # As JSON writes them, and as words: a line break in a value hides no forbidden name.
+        words = " ".join(" ".join(_strings(inputs)).split())
+        why = tree_data.held.objection(f"{asked}\n{words}", cites=True, final=False)
         if why is not None:
             yield Error(f"Nothing was sent to {server.name}: {why}.", suggestion="Other words, or another tool.")
             return
@@ -262,6 +264,19 @@ def _count(value: Any) -> bool:
 
 def _value(value: Any) -> bool:
     return value is None or isinstance(value, str | bool) or _number(value)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every text in it, names of members too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, one in value.items():
+            yield str(name)
+            yield from _strings(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _strings(one)
 
 
 def _plain(text: str) -> str:

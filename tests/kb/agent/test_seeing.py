@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,14 +20,13 @@ from kb.erasure import closed
 from kb.files import image
 from kb.rules import mongo as rules_mongo
 from kb.vectors import store as vectors
-from kb.visual.weaviate import store as pages_store
 from router import client as router_client
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
-from tests.kb import conftest, scopes, waiting
+from tests.kb import scopes, waiting
 from tests.kb.agent import rig
 from tests.kb.agent.test_orchestrator import WRITE, rule
 from tests.kb.files import making as files
+from tests.kb.visual import conftest as visual
 from tests.kb.visual import place as places
 
 pytestmark = pytest.mark.services
@@ -53,26 +51,7 @@ LOOK = rig.decided("visual_interpretation", "The page has to be looked at")
 SEEN = "A drawing of a turbine. The valve V-7 opens at 9 bar."
 
 
-@pytest.fixture
-async def index(weaviate_index: str) -> AsyncIterator[pages_store.Store]:
-    url, port = conftest.required("JERVIS_TEST_WEAVIATE_URL"), conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
-    made = pages_store.Store(url, int(port), "glyphs-128", index=weaviate_index)
-    yield made
-    await made.destroy()
-    await made.close()
-
-
-@pytest.fixture
-async def place(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    database: mongo.Database,
-    index: pages_store.Store,
-) -> AsyncIterator[places.Place]:
-    async with places.opened(tmp_path, router, clock, meters, database, index) as made:
-        yield made
+pages_index, place = visual.pages_index, visual.place
 
 
 class Desk:
@@ -329,6 +308,21 @@ async def test_a_vision_model_that_is_away_ends_the_call_and_not_the_search(desk
     assert failed.suggestion == "Answer from the text of the pages, or search with other words."
     assert fake.count(tag=seeing.INTERPRET) == 3, "three attempts for the first page, none for the second"
     assert found[-1].outcome == "answered"
+
+
+async def test_the_other_page_is_looked_at_when_the_vision_model_is_back(desk: Desk, fake: process.Fake) -> None:
+    await desk.send(TEXT)
+    busy = {"fault": {"status": {"code": 503}}}
+    fake.set_script(
+        {
+            rig.DECIDE: [SEARCH, LOOK, LOOK, WRITE],
+            seeing.INTERPRET: [*[busy] * 3, SEEN],
+            rig.ANSWER: ["It opens at nine bar [1]."],
+        }
+    )
+    found = await desk.ask(data())
+    [seen] = [one for one in found if one.payload_type == "interpretations"]
+    assert [one["page"] for one in seen.objects or ()] == [2]
 
 
 async def test_an_unknown_model_and_an_empty_answer_are_errors_that_name_what_to_do(

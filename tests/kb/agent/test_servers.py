@@ -191,6 +191,9 @@ async def test_what_rules_forbid_to_say_is_not_sent(odd: tuple[Odd, str]) -> Non
     refused = await given(tool, asked, city="brno")
     assert isinstance(refused, environment.Error)
     assert "a rule forbids to say 'Brno'" in refused.message
+    broken = await given(tool, question("enforce: never-say New York"), city="New\nYork")
+    assert isinstance(broken, environment.Error)
+    assert "a rule forbids to say 'New York'" in broken.message
     assert made.calls == []
 
 
