@@ -32,7 +32,8 @@ _MANUAL = "The operating voltage of the pump P-7 is 230 volts. Switch it off bef
 _SEARCH = rig.decided("fast_vector_search", "A factual question", query="operating voltage")
 _WRITE = rig.decided("text_response", "Have enough context")
 _SAID = 'The voltage is 230 volts: "The operating voltage of the pump P-7" [1].'
-_STALL = {"fault": {"stall": {"afterBytes": 0, "gate": "model"}}}
+_GATE = f"model-{uuid.uuid4()}"
+_STALL = {"fault": {"stall": {"afterBytes": 0, "gate": _GATE}}}
 ON = {"JERVIS_USE_DECISION_AGENT": "true"}
 
 
@@ -271,7 +272,7 @@ async def test_a_run_that_died_is_followed_by_one_that_reads_the_same_stream(pla
     again = place.task.start()
     await again.logged("thread")
     scripted(fake, _WRITE)
-    fake.open_gate("model")
+    fake.open_gate(_GATE)
     ended = await place.task.end(again)
     assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", _SAID)
     # The decision that waited was made: nothing was asked anew, and nothing is counted twice.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -235,7 +236,9 @@ async def test_stop_ends_the_call_of_the_model_and_the_next_question_is_answered
 async def test_an_answer_goes_on_after_the_connection_was_lost(tmp_path: Path, url: str, fake: process.Fake) -> None:
     way = forwarder.Forwarder("127.0.0.1", int(url.rsplit(":", 1)[1]), ports.free())
     await way.up()
-    fake.set_script({rig.DECIDE: [SEARCH, {"fault": {"stall": {"gate": "later"}}}]})
+    # The simulator is that of other files too, and what is opened stays open.
+    gate = f"lost-{uuid.uuid4()}"
+    fake.set_script({rig.DECIDE: [SEARCH, {"fault": {"stall": {"gate": gate}}}]})
     try:
         async with shown(tmp_path, f"http://127.0.0.1:{way.port}") as tab:
             await ask(tab, "What is the voltage?")
@@ -243,7 +246,7 @@ async def test_an_answer_goes_on_after_the_connection_was_lost(tmp_path: Path, u
             await way.down()
             await tab.until("document.getElementById('state').textContent.startsWith('The connection was lost.')")
             fake.set_script({rig.DECIDE: [WRITE], rig.ANSWER: [SAID]})
-            fake.open_gate("later")
+            fake.open_gate(gate)
             await way.up()
             await tab.until(ended("answered"))
             # Nothing is drawn twice, and nothing is missing.
