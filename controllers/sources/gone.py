@@ -50,13 +50,17 @@ class Gone:
     def __init__(self, database: Any) -> None:
         self._rows = database[assignments.ITEMS]
 
-    async def mark(self, uid: str, places: Sequence[str], fence: int) -> None:
-        """The source lists these places now."""
+    async def mark(self, uid: str, places: Sequence[str], fence: int) -> int:
+        """The source lists these places now. How many items are known there: fewer than places where one is a
+        stranger."""
+        count = 0
         with trouble("note what is listed"):
             for some in _pieces(places):
-                await self._rows.update_many(
+                done = await self._rows.update_many(
                     {"connection": uid, "places": {"$in": list(some)}}, {"$max": {"seen": fence}}
                 )
+                count += done.matched_count
+        return count
 
     async def listed(self, uid: str, places: Sequence[str], told: Mapping[str, Access]) -> Listed:
         """What is known of places that the source lists; `told`: who may read what is at some of them."""

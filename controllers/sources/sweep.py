@@ -114,10 +114,10 @@ class Sweeper:
         moved, strangers, differing = list[str](), list[str](), list[str]()
         async with aclosing(source.ids()) as pages:
             async for page in pages:
-                await self._gone.mark(claim.uid, page.places, claim.fence)
-                if fetches:
+                known = await self._gone.mark(claim.uid, page.places, claim.fence)
+                if fetches or known < len(page.places):
                     found = await self._gone.listed(claim.uid, page.places, page.access)
-                    strangers = [*strangers, *found.strangers][:MOST_STRANGERS]
+                    strangers = [*strangers, *found.strangers][: MOST_STRANGERS if fetches else None]
                     moved += found.moved
                     differing += found.differing
                 complete, within = page.last, page.within
@@ -127,8 +127,8 @@ class Sweeper:
             await self._gone.outside(claim.uid, within, claim.fence)
         if not await poll():
             return None
+        found = await self._gone.listed(claim.uid, [*moved, *strangers], {})
         if isinstance(source, port.Fetching):
-            found = await self._gone.listed(claim.uid, [*moved, *strangers], {})
             moved = found.moved[:MOST_STRANGERS]
             places = [*moved, *[*differing, *found.strangers][:MOST_STRANGERS]]
             await self._fetch(source, list(dict.fromkeys(places)), store, frozenset(moved))
@@ -137,15 +137,18 @@ class Sweeper:
         # The claim is still ours: a successor has compared nothing yet.
         await self._assigned.renew(claim, self._wall())
         await self._assigned.overtake(claim)
-        return await self._compared(claim)
+        return await self._compared(claim, unread=not fetches and bool(found.strangers))
 
-    async def _compared(self, claim: assignments.Claim) -> Sweep:
+    async def _compared(self, claim: assignments.Claim, *, unread: bool) -> Sweep:
+        """`unread`: a thing was listed where it was not known, and had moved on before the poll came there. It may be
+        any of those that are missed for the first time, so these stay until the next sweep."""
         kind, at = claim.spec.type.value, self._wall().replace(microsecond=0)
         known, missing = await self._gone.compare(claim.uid, claim.fence, at)
         confirmed = _time(claim.confirmed, at)
         newer = await self._gone.newer(claim.uid, claim.fence, confirmed)
         held = newer > FEW and newer > SHARE * known
-        removed = await self._gone.leave(claim, confirmed if held else at, at)
+        latest = at - timedelta(seconds=1) if unread else at
+        removed = await self._gone.leave(claim, min(confirmed, latest) if held else latest, at)
         self._metrics.deletions.labels(kind, "missing").inc(removed)
         self._metrics.deletions.labels(kind, "held").inc(max(missing - removed, 0))
         outcome = HELD if held else SWEPT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from crds import API_VERSION, pendingtask
 from crds.phases import TERMINAL, Phase
+from hack.cluster import progress
 from hack.demo import diagnosis, expectation, kubectl, settings, watch
 
 Document = dict[str, Any]
@@ -42,6 +44,18 @@ class Site:
                 "spec": {"clientId": client, **spec},
             }
             for name, spec in specs.items()
+        )
+
+    def upgrade(self, *values: str) -> None:
+        """The release with other values (NAME=VALUE as of `helm --set`), once its processes have them."""
+        command = [str(kubectl.helm(progress.Progress())), "upgrade", settings.RELEASE]
+        command += [str(self.wanted.checkout / "charts/jervis"), f"--namespace={self.kubectl.namespace}"]
+        given = [word for value in values for word in ("--set", value)]
+        subprocess.run(
+            [*command, "--reuse-values", *given, "--wait", "--timeout=180s"],
+            env=self.kubectl.environment,
+            stdout=subprocess.DEVNULL,
+            check=True,
         )
 
     def ends(

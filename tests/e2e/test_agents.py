@@ -11,8 +11,6 @@ import base64
 import dataclasses
 import email
 import email.policy
-import hashlib
-import json
 import os
 import re
 import subprocess
@@ -29,6 +27,7 @@ from crds.phases import Phase
 from hack.cluster import layout, progress
 from hack.demo import connected, context, images, planted, release, servers, settings
 from hack.demo.kubectl import Kubectl
+from tests.e2e import tokens
 from tests.e2e.conftest import NAMESPACE, VALUES
 from tests.e2e.simulator import Simulator
 from tests.e2e.site import Site
@@ -115,7 +114,8 @@ def office(site: Site, owner: str, there: servers.Servers, services: httpx.Clien
     database = site.database.client[_DATABASE]
     try:
         connected.trust(cluster, layout.from_environment())
-        cluster.apply(_tokens())
+        # So that a command in the sandbox, which has none, is answered nothing.
+        cluster.apply(tokens.secrets())
         release.install(wanted, cluster, report_, _values(wanted))
         cluster.run("wait", "--for=condition=Ready", "gpubackends", "--all", "--timeout=60s", seconds=90)
         _plant(there)
@@ -131,25 +131,13 @@ def office(site: Site, owner: str, there: servers.Servers, services: httpx.Clien
             database.client.drop_database(_DATABASE)
 
 
-def _tokens() -> list[dict[str, Any]]:
-    """The knowledge base asks for tokens, so that a command in the sandbox, which has none, is answered nothing."""
-    token = "of-the-operator-of-this-test"
-    known = {"name": "operator", "sha256": hashlib.sha256(token.encode()).hexdigest(), "write": True}
-    table = json.dumps({"tokens": [{**known, "scopes": [{"clientId": "*"}]}]})
-    held = {"jervis-kb-token": {"token": token}, "jervis-kb-tokens": {"tokens.yaml": table}}
-    return [
-        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
-        for name, data in held.items()
-    ]
-
-
 def _values(wanted: settings.Settings) -> dict[str, Any]:
     own = {
         "mongodb": {"database": _DATABASE},
         "kb": {
             "settings": {"index": "agents"},
             "terminationGracePeriodSeconds": 5,
-            "tokens": {"existingSecret": {"name": "jervis-kb-tokens"}, "clientSecret": {"name": "jervis-kb-token"}},
+            "tokens": tokens.VALUES,
         },
         "router": {"terminationGracePeriodSeconds": 5},
         "watchNamespaceSelector": {"matchLabels": {"jervis.dev/e2e": "tenant-of-agents"}},

@@ -52,7 +52,9 @@ def submitted(site: Site, owner: str) -> list[dict[str, Any]]:
     for document in (document for path in _FILES for document in documents(path)):
         if document["kind"] == "PendingTask" and "contentRef" not in document["spec"]:
             name = f"example-{document['metadata']['name']}"
-            document["metadata"] = {"name": name, "labels": {LABEL: "examples", SUITE: "true"}}
+            annotations = document["metadata"].get("annotations", {})
+            labels = {LABEL: "examples", SUITE: "true"}
+            document["metadata"] = {"name": name, "labels": labels, "annotations": annotations}
             document["spec"]["clientId"] = owner
             tasks.append(document)
     site.kubectl.apply(tasks)

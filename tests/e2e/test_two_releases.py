@@ -7,14 +7,13 @@ They share the cluster, MongoDB and Weaviate as charts/jervis/README.md, "Severa
 from __future__ import annotations
 
 import dataclasses
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from crds.phases import Phase
 from hack.cluster import progress
-from hack.demo import kubectl, release, settings
+from hack.demo import release
 from hack.demo.kubectl import Kubectl
 from tests.e2e import prometheus
 from tests.e2e.conftest import NAMESPACE, VALUES
@@ -45,15 +44,7 @@ def first(site: Site) -> Iterator[Site]:
     """The release of all tests, with ServiceMonitors and alerts."""
 
     def monitored(enabled: str) -> None:
-        chart = str(site.wanted.checkout / "charts/jervis")
-        command = [str(kubectl.helm(progress.Progress())), "upgrade", settings.RELEASE, chart, "--reuse-values"]
-        command += [f"--namespace={site.kubectl.namespace}"]
-        subprocess.run(
-            [*command, *(f"--set=monitoring.{kind}.enabled={enabled}" for kind in _MONITORED["monitoring"])],
-            env=site.kubectl.environment,
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
+        site.upgrade(*(f"monitoring.{kind}.enabled={enabled}" for kind in _MONITORED["monitoring"]))
 
     with prometheus.kinds(site.kubectl):
         monitored("true")

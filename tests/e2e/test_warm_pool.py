@@ -6,40 +6,27 @@ answers back where a pod is to be killed at work; nothing here waits for a clock
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from crds import labels
 from crds.phases import Phase
-from hack.cluster import progress
-from hack.demo import kubectl, settings
 from tests.e2e import processes
 from tests.e2e.simulator import GATE, Simulator
 from tests.e2e.site import UID_LABEL, Document, Site
 from tests.e2e.test_kill import work
 from tests.e2e.waiting import until
 
-_CHART = Path(__file__).resolve().parents[2] / "charts" / "jervis"
 _STALLED = {"match": {"tag": "job.respond/v1"}, "times": 1, "stall": {"afterBytes": 0, "gate": GATE}}
-
-
-def _upgrade(site: Site, *values: str) -> None:
-    """The release with other values, once its operator has them."""
-    helm = str(kubectl.helm(progress.Progress()))
-    command = [helm, "upgrade", settings.RELEASE, str(_CHART), "--reuse-values", "--namespace", site.kubectl.namespace]
-    given = [word for value in values for word in ("--set", value)]
-    subprocess.run([*command, *given, "--wait", "--timeout=180s"], env=site.kubectl.environment, check=True)
 
 
 @pytest.fixture(scope="module")
 def pool(site: Site) -> Iterator[Site]:
     """The release with a pool of one pod."""
-    _upgrade(site, "job.warmPool.size=1")
+    site.upgrade("job.warmPool.size=1")
     yield site
-    _upgrade(site, "job.warmPool.size=0")
+    site.upgrade("job.warmPool.size=0")
     until("the pool is gone", lambda: not _pods(site))
 
 
@@ -105,7 +92,7 @@ def test_a_pod_that_is_killed_at_work_is_a_lost_run(pool: Site, owner: str, gpu:
 
 def test_another_template_replaces_the_pod_that_waits(pool: Site) -> None:
     before = _waiting(pool)
-    _upgrade(pool, "job.annotations.example\\.com/changed=yes")
+    pool.upgrade("job.annotations.example\\.com/changed=yes")
     after = _waiting(pool, but=before["metadata"]["uid"])
     assert after["metadata"]["annotations"]["example.com/changed"] == "yes"
     until("the older one is gone", lambda: _job(before) not in _jobs(pool))

@@ -437,3 +437,38 @@ async def test_of_two_processes_the_one_with_the_later_claim_removes() -> None:
         assert len(await left.settled(one.uid, 10, one.now)) == 1, "the row is the other's"
         await left.drop(found.item_id, claim.fence + 1)
         assert await left.settled(one.uid, 10, one.now) == []
+
+
+class _Always(random.Random):
+    def random(self) -> float:
+        return 0.0
+
+
+async def test_what_was_listed_under_a_new_name_and_moved_on_does_not_leave() -> None:
+    async with rig(9) as one:
+        for number in range(3):
+            one.box.put(number, "Sent")
+        await one.swept()
+        one.box.put(8, "INBOX")
+        one.box.take(1)
+        # After the batch of the poll, the first page of the list, its second page, and the batch of the second poll.
+        events = iter(
+            (
+                lambda: None,
+                lambda: one.box.renumber("Sent"),
+                lambda: one.box.put(9, "INBOX"),
+                lambda: one.box.move(0),
+            )
+        )
+        one.box.dice, one.box.meanwhile = _Always(), lambda: next(events, lambda: None)()
+        found = await one.swept()
+        assert next(events, None) is None, "all of it happened"
+        assert (found.missing, found.removed) == (2, 0), "0 and 1: which of them was listed is not known"
+        found = await one.swept()
+        assert (found.missing, found.removed) == (1, 1), "what is missing a second time leaves"
+        await one.settle()
+        one.world.work()
+        await one.settle()
+        await one.round()
+        one.world.work()
+        assert one.world.documents == one.live() == {f"email::m{number}" for number in (0, 2, 8, 9)}
