@@ -78,8 +78,8 @@ def allowed(patterns: Iterable[str], value: str) -> bool:
 
 
 def admits(server: tools.Server, client_id: str) -> bool:
-    """Whether the server is there for this client; an empty list names none."""
-    return bool(server.clients) and allowed(server.clients, client_id)
+    """Whether the server is there for this client, whose ID is compared as it is; an empty list names none."""
+    return any(rulings.matches(one, client_id) for one in server.clients)
 
 
 async def offered(server: tools.Server) -> list[Offered]:

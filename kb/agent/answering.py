@@ -193,6 +193,7 @@ class SummarizeTool:
     status = "Summarizing what was found..."
     source = ""
     repeatable = False
+    exact = False
 
     def __init__(
         self, model: voice.Voice, *, threshold: int = 50_000, summary_tokens: int = 5000, context_tokens: int = 10_000

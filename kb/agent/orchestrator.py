@@ -160,10 +160,10 @@ class AgentOrchestrator:
                 if verdict is Verdict.ANSWER:
                     break
                 chosen: list[decision.Decision] = []
-                async for event in self._decide(tree, available, course, chosen):
+                async for event in self._decide(tree, available, course, limits, chosen):
                     yield event
                 if not chosen:
-                    # The same call again; the gate decides.
+                    # The same call again, or none that can be made; the gate decides.
                     continue
                 made = chosen[0]
                 if made.impossible:
@@ -180,12 +180,8 @@ class AgentOrchestrator:
                 async for event in self._execute(course.tools[made.tool], dict(made.inputs), tree, course):
                     yield event
             else:
-                why = f"Answering now: {most} rounds are over."
+                why = f"Answering now: {course.ending or f'{most} rounds are over'}."
             async for event in self._answered(tree, course, why):
-                yield event
-        except decision.Unusable as error:
-            self._meters.agent_decisions.labels("unusable").inc()
-            for event in _impossible(error.message):
                 yield event
         except root.JervisError as error:
             message, _, remedy = voice.failure(error)
@@ -223,9 +219,14 @@ class AgentOrchestrator:
                 course.idle = idle
 
     async def _decide(
-        self, tree: TreeData, available: dict[str, Tool], course: Course, chosen: list[decision.Decision]
+        self,
+        tree: TreeData,
+        available: dict[str, Tool],
+        course: Course,
+        limits: Limits,
+        chosen: list[decision.Decision],
     ) -> AsyncIterator[api.AgentEvent]:
-        """Puts the model's choice into `chosen`, or nothing where it chose the same again. Raises `Unusable`."""
+        """Puts the model's choice into `chosen`, or nothing where it chose the same again or what cannot be done."""
         offered = list(available.values())
         listed = list(course.called.values())
         beside = decision.prompt(tree, offered, listed, "")
@@ -233,6 +234,8 @@ class AgentOrchestrator:
         first = decision.prompt(tree, offered, listed, retrieved)
         messages, why = list(first), ""
         for attempt in range(decision.ATTEMPTS):
+            if attempt and tree.tokens >= limits.tokens:
+                return
             text = await self._model.structured(messages, tree, decision.schema(offered))
             try:
                 made = decision.parse(text, offered, course.called)
@@ -261,9 +264,8 @@ class AgentOrchestrator:
                 {"role": "assistant", "content": text[:4000]},
                 {"role": "user", "content": f"That is not valid: {why}. Answer again, with JSON only."},
             ]
-        raise decision.Unusable(
-            f"Cannot complete: the model made no valid decision in {decision.ATTEMPTS} attempts: {why}"
-        )
+        self._meters.agent_decisions.labels("unusable").inc()
+        course.ending = f"the model made no valid decision in {decision.ATTEMPTS} attempts: {why}"
 
     async def _execute(
         self, tool: Tool, inputs: dict[str, Any], tree: TreeData, course: Course

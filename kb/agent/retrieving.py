@@ -14,10 +14,11 @@ from typing import Any, Literal, TypeVar
 import pydantic
 from pydantic import Field
 
+from crds import errors as root
 from crds import provisions, scope
 from kb import api, errors
 from kb.agent.environment import Error, Result
-from kb.agent.tree import Chosen, Given, NoInputs, TreeData
+from kb.agent.tree import Chosen, Given, NoInputs, Status, TreeData
 from kb.aliases import registry
 from kb.code import asking, book
 from kb.graph import model
@@ -86,7 +87,13 @@ class FastVectorSearchTool(Chosen):
         before = [given[one.provenance.chunk_id] for one in ranked[: self._limit] if one.provenance.chunk_id in given]
         rankings = [ranked]
         if given and query.casefold().split() != tree_data.user_prompt.casefold().split():
-            rankings.append(await self._of_question(tree_data))
+            try:
+                rankings.append(await self._of_question(tree_data))
+            except root.JervisError as error:
+                # What the query itself has found is given all the same.
+                if not any(one.provenance.chunk_id not in given for one in ranked):
+                    raise
+                yield Status(f"The question itself was not searched for again: {error.message}")
         new = [[one for one in ranking if one.provenance.chunk_id not in given] for ranking in rankings]
         shown = _in_turns(new)[: self._limit]
         known = "".join(f"[{ref}]" for ref in before)
@@ -217,6 +224,7 @@ class CodeSearchTool(Chosen):
     inputs = Code
     status = "Searching code..."
     source = "code"
+    exact = True
 
     def __init__(self, asks: asking.Asking, known: book.Book, *, limit: int = 10) -> None:
         self._asks = asks

@@ -56,6 +56,8 @@ class Patience:
 class ServerTool(Chosen):
     """One tool of one server, SERVER.TOOL."""
 
+    exact = True
+
     def __init__(self, offered: toolservers.Offered) -> None:
         self._offered = offered
         self.name = offered.called

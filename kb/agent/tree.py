@@ -131,6 +131,11 @@ class Tool(Protocol):
         """Whether the same call may be made again: it works on what was found since."""
         ...
 
+    @property
+    def exact(self) -> bool:
+        """Whether an argument in other case or with other blanks makes another call."""
+        ...
+
     async def is_tool_available(self, tree_data: TreeData) -> bool:
         """Whether it may be chosen now."""
         ...
@@ -151,6 +156,7 @@ class Chosen:
     status = ""
     source = ""
     repeatable = False
+    exact = False
 
     async def run_if_true(self, tree_data: TreeData) -> tuple[bool, dict[str, Any]]:
         """Never by itself."""

@@ -86,7 +86,9 @@ class Voice:
         return self._model
 
     async def structured(self, messages: Messages, tree: TreeData, schema: Mapping[str, Any]) -> str:
-        """An answer that should follow the schema, not validated; what it cost is added to the state."""
+        """An answer that should follow the schema, not validated; what it cost is added to the state: one call, however
+        often it is tried."""
+        tree.calls += 1
         for attempt in range(ATTEMPTS):
             try:
                 with _known(self._setting):
@@ -101,7 +103,6 @@ class Voice:
             except client.Unavailable as error:
                 await self._wait(error, attempt)
             else:
-                tree.calls += 1
                 tree.tokens += reply.prompt_tokens + reply.answer_tokens
                 return reply.text
         raise AssertionError("the loop returns or raises")

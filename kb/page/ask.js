@@ -2,7 +2,7 @@
 // Questions to the decision agent: each line of its answer is drawn when it comes. Whatever documents and models wrote
 // becomes text of elements, never markup.
 const FIELDS = ["clientId", "projectId", "groupId", "conversation", "query"];
-const RESUME = 60;
+const RESUME = 60, PAUSE = 500;
 const MARK = /[[【](\d{1,4}(?:\s{0,2},\s{0,2}\d{1,4}){0,9})(?:†[^\]】\n]{0,30})?[\]】]/g;
 // The beginning of a mark, whose end may come with the next piece.
 const OPEN_MARK = /[[【][^\]】\n]{0,80}$/;
@@ -19,7 +19,7 @@ function begin() {
   note(FIELDS);
   byId("problem").textContent = "";
   const number = ++asked, where = scope(), box = document.createElement("article");
-  const turn = { where, query: value("query"), hangUp: new AbortController(), last: 0, heard: Date.now(), stream: "", over: false,
+  const turn = { where, query: value("query"), hangUp: new AbortController(), last: 0, heard: Date.now(), pause: PAUSE, lost: null, stream: "", over: false,
     tail: "", known: new Map(), quotes: new Map(), box };
   const section = make("section", "", box);
   make("h2", turn.query, section, { id: `question${number}` });
@@ -79,7 +79,7 @@ async function follow(turn) {
   const signal = turn.hangUp.signal;
   for (let response = await request("agentic_search", { body, signal }); ; response = await again(turn)) {
     for await (const event of lines(response)) {
-      turn.heard = Date.now();
+      Object.assign(turn, { heard: Date.now(), pause: PAUSE, lost: null });
       // A blank line only says that the connection is there.
       if (event && event.id > turn.last) { turn.last = event.id; receive(turn, event); }
       if (turn.stopped) return end(turn);
@@ -89,19 +89,22 @@ async function follow(turn) {
   }
 }
 
-// The rest of the answer, after the connection was lost.
+// The rest of the answer, after the connection was lost. A connection over which no line comes is none.
 async function again(turn) {
   const after = () => `agentic_search/${turn.stream}?${new URLSearchParams({ ...turn.where, after: turn.last })}`;
-  for (let pause = 500; ; pause = Math.min(2 * pause, 8000)) {
+  for (;;) {
+    if (Date.now() - turn.heard > RESUME * 1000) throw turn.lost || new Error(`Nothing came for ${RESUME} seconds. Ask again.`);
     say("The connection was lost. Connecting again...");
-    await new Promise((done) => setTimeout(done, pause));
+    await new Promise((done) => setTimeout(done, turn.pause));
+    turn.pause = Math.min(2 * turn.pause, 8000);
     try {
       const response = await request(after(), { signal: turn.hangUp.signal });
       say("Connected again.");
       return response;
     } catch (error) {
       const refused = error.status && error.status < 500 && error.status !== 429;
-      if (turn.stopped || refused || Date.now() - turn.heard > RESUME * 1000) throw error;
+      if (turn.stopped || refused) throw error;
+      turn.lost = error;
     }
   }
 }
@@ -277,10 +280,10 @@ async function open(turn, object, from) {
 
 async function shown(work) {
   try {
-    byId("problem").textContent = "";
+    byId("unread").textContent = "";
     await work();
   } catch (error) {
-    byId("problem").textContent = error.message;
+    byId("unread").textContent = error.message;
   }
 }
 

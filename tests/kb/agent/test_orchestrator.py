@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kb import api, metrics
+from kb import api, errors, metrics
 from kb.agent import answering, environment, orchestrator, retrieving, tree, voice
 from kb.reading import answers
 from kb.retrieve import search
@@ -181,6 +181,11 @@ async def test_a_wrong_choice_is_repaired_twice_and_then_it_is_impossible(
     fake.set_script({rig.DECIDE: [said, said, SEARCH, WRITE], rig.ANSWER: [SAID]})
     again = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("The voltage?"))
     assert again[-1].outcome == "answered"
+    # What was found before is not thrown away.
+    fake.set_script({rig.DECIDE: [SEARCH, said, said, said], rig.ANSWER: [SAID]})
+    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("The voltage?"))
+    assert (rig.text(found), found[-1].outcome) == (SAID, "answered")
+    assert "no valid decision in 3 attempts" in ([one.reasoning for one in found if one.type == "decision"][-1] or "")
 
 
 async def test_what_the_model_calls_impossible_ends_there(
@@ -222,6 +227,12 @@ async def test_rounds_and_tokens_are_bounded(
     fake.set_script({rig.DECIDE: list(many), rig.ANSWER: [SAID]})
     found = await rig.events(rig.agent(rig.tools(kb, router), router, meters, tokens=1), rig.asked("V?"))
     assert (fake.count(tag=rig.DECIDE), found[-1].outcome) == (1, "answered")
+    # Where nothing is left a wrong choice is not repaired.
+    fake.forget()
+    fake.set_script({rig.DECIDE: ["[]", SEARCH]})
+    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters, tokens=1), rig.asked("V?"))
+    assert (fake.count(tag=rig.DECIDE), found[-1].outcome) == (1, "impossible")
+    assert "1 are allowed" in (found[-1].reason or "")
 
 
 async def test_enough_by_the_model_and_by_the_coverage(
@@ -359,7 +370,7 @@ async def test_a_busy_model_is_waited_for_and_one_that_stays_away_is_said(
     fake.set_script({rig.DECIDE: [busy] * 3})
     found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?"))
     assert ([one.type for one in found], found[0].recoverable) == (["error", "complete"], True)
-    assert found[-1].outcome == "failed"
+    assert (found[-1].outcome, found[-1].calls) == ("failed", 1)
 
 
 async def test_what_is_away_is_a_failure_and_not_impossible(
@@ -369,6 +380,7 @@ async def test_what_is_away_is_a_failure_and_not_impossible(
     fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: [busy] * 3})
     found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?"))
     assert (fake.count(tag=rig.ANSWER), rig.text(found), found[-1].outcome) == (3, "", "failed")
+    assert found[-1].calls == 3, "two decisions and the answer, however often each was tried"
 
     fake.forget()
     assert isinstance(kb.vectors, memory.Vectors)
@@ -466,3 +478,26 @@ async def test_a_search_that_finds_nothing_further_says_so(kb: world.ObservedSta
             data.environment.add(tool.name, found)
     assert isinstance(found, environment.Error)
     assert found.message == "No further text results for: voltage of the pump"
+
+
+async def test_a_further_search_keeps_its_own_passages_when_the_other_fails(kb: world.ObservedState) -> None:
+    await kb.ingest(world.request("Petr Svoboda paints the door.", urn="note::1", kind="note", title="Note"))
+    assert isinstance(kb.vectors, memory.Vectors)
+    switch = kb.vectors.switch
+    # With five at once everything is known already, and the failure is all that is left.
+    for query, limit, kinds in (("who paints the door", 1, ["status", "result"]), ("the painted door", 5, ["error"])):
+        tool = retrieving.FastVectorSearchTool(kb.finder(search.Breadth()), limit=limit)
+        data = rig.asked("the pump")
+        [first] = [one async for one in tool(data, {"query": "operating voltage"})]
+        assert isinstance(first, environment.Result)
+        data.environment.add(tool.name, first)
+        switch.calls.clear()
+        _ = [one async for one in tool(rig.asked("the door"), {"query": query})]
+        switch.fail_after = len(switch.calls)
+        try:
+            found = [type(one).__name__.lower() async for one in tool(data, {"query": query})]
+        except errors.Away:
+            found = ["error"]
+        finally:
+            switch.fail_after = None
+        assert found == kinds, query

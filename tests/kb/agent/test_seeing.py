@@ -124,6 +124,9 @@ async def test_pages_are_searched_looked_at_and_cited(desk: Desk, fake: process.
     assert seen.metadata is not None
     assert (seen.metadata["source"], seen.metadata["summary"]) == (VISION, SEEN)
 
+    # The look at the page is a call, as decisions and the answer are.
+    assert [one.calls for one in found if one.type in ("decision", "complete")] == [1, 2, 4, 5]
+
     offered = [one["body"]["format"]["properties"]["tool"]["enum"] for one in fake.requests(tag=rig.DECIDE)]
     assert offered == [
         ["colqwen_visual_search"],

@@ -165,6 +165,18 @@ async def test_arguments_that_do_not_fit_the_schema_are_repaired_and_not_sent(
     assert len(made.calls) == 1
 
 
+async def test_an_argument_in_another_case_is_another_call(
+    odd: tuple[Odd, str], router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    made, url = odd
+    other = rig.decided("weather.forecast", "By its path", city="brno")
+    fake.set_script({rig.DECIDE: [ASK, other, ASK, WRITE], rig.ANSWER: [SAID]})
+    found = await rig.events(agent(router, meters, source(entry(url))), question())
+    assert [one["arguments"]["city"] for one in made.calls] == ["Brno", "brno"]
+    assert "was called with these inputs before" in str([one.message for one in found if one.type == "error"])
+    assert found[-1].outcome == "answered"
+
+
 async def test_who_is_offered_which_tools(odd: tuple[Odd, str]) -> None:
     made, url = odd
     made.listed.append(made.tool("history", {}))
@@ -174,6 +186,9 @@ async def test_who_is_offered_which_tools(odd: tuple[Odd, str]) -> None:
     assert await offered(source(entry(url, tools=[])), question()) == []
     assert await offered(source(entry(url)), question(viewer=scopes.OTHER)) == []
     assert await offered(source(entry(url, clients=[])), question()) == []
+    # Another case is another client.
+    assert await offered(source(entry(url, clients=["ACME"])), question()) == []
+    assert await offered(source(entry(url, clients=["ac*"])), question()) == both
     assert await offered(source(entry(url)), question("enforce: never-use-tool weather.history")) == both[:1]
     assert await offered(source(entry(url)), question("enforce: never-use-tool search")) == []
     assert await offered(source(entry(url)), question("enforce: never-use-source mcp::weather.*")) == []

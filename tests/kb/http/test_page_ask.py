@@ -258,6 +258,33 @@ async def test_an_answer_goes_on_after_the_connection_was_lost(tmp_path: Path, u
         await way.down()
 
 
+async def test_connections_over_which_nothing_comes_end(tmp_path: Path, url: str, fake: process.Fake) -> None:
+    way = forwarder.Forwarder("127.0.0.1", int(url.rsplit(":", 1)[1]), ports.free())
+    await way.up()
+    fake.set_script({rig.DECIDE: [SEARCH, STALL]})
+    try:
+        async with shown(tmp_path, f"http://127.0.0.1:{way.port}") as tab:
+            await ask(tab, "What is the voltage?")
+            await tab.until("document.querySelectorAll('.tree [data-payload=chunks]').length === 1")
+            # As a proxy does that answers and gives nothing.
+            await tab.evaluate("globalThis.asked_again = 0; 0")
+            await tab.evaluate("request = async () => { asked_again += 1; return new Response('') }; 0")
+            await way.down()
+            await tab.until("asked_again === 3")
+            # Each waits longer than the one before, also after an answer that is empty.
+            assert await tab.evaluate("current.pause") == 4000
+            await tab.evaluate("current.heard -= 61000; 0")
+            await tab.until(ended("failed"))
+            assert await text(tab, "#problem") == "Nothing came for 60 seconds. Ask again."
+            # What cannot be opened says so beside the evidence, and takes no other message away.
+            await tab.evaluate("request = async () => { throw new Error('It is away.') }; 0")
+            await tab.evaluate("document.querySelector('.tree [data-payload=chunks] button').click()")
+            await tab.until("document.getElementById('unread').textContent === 'It is away.'")
+            assert await text(tab, "#problem") == "Nothing came for 60 seconds. Ask again."
+    finally:
+        await way.down()
+
+
 async def test_what_fails_is_shown_with_what_helps(tmp_path: Path, url: str, fake: process.Fake) -> None:
     impossible = rig.decided("text_response", "Cannot complete: no manual says it") | {"impossible": True}
     nothing = rig.decided("graph_explore", "Look around", node="user:unknown")
