@@ -26,6 +26,8 @@ from kb.rules import enforce
 log = structlog.get_logger(__name__)
 _FLUSH, _LIFE_SIGN, _POLL = 0.2, 5.0, 0.25
 """Seconds between two writes of events, between two of none, and between two looks of a reader of another process."""
+_PATIENCE = 10.0
+"""Seconds in which a process that was kept from writing writes again, once the store is back."""
 _RETRY, _LAST_ATTEMPTS = 1.0, 3
 """Seconds between two attempts to write, and how many there are once the last event is there."""
 _READERS = 2
@@ -193,6 +195,7 @@ class Questions:
                 one.task.cancel()
 
     async def _read(self, viewer: scope.Scope, stream: str, after: int) -> AsyncIterator[api.AgentEvent]:
+        silent = 0.0
         while True:
             page = await self._streams.read(viewer, stream, after)
             for event in page.events:
@@ -200,7 +203,8 @@ class Questions:
                 yield event
             if page.done:
                 return
-            if page.silent:
+            silent = silent + _POLL if page.silent else 0.0
+            if silent > _PATIENCE:
                 why = "The process that worked on the question has ended."
                 yield api.AgentEvent(id=after + 1, type="error", message=why, recoverable=True, suggestion="Ask again.")
                 yield api.AgentEvent(id=after + 2, type="complete", outcome="failed", reason=why)

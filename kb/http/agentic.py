@@ -95,6 +95,11 @@ async def _sent(request: web.Request, events: AsyncGenerator[api.AgentEvent, Non
                 # The first one before the status goes out, so that what cannot succeed is an error and not a line.
                 event = await coming
                 line = None if event is None else store.line(event)
+            except root.Operational as error:
+                if not response.prepared:
+                    raise
+                # What is read again goes on without this reader, who comes back to it and finds here what is away.
+                raise ConnectionAbortedError(error.message) from error
             except Exception as error:
                 if not response.prepared:
                     raise
@@ -129,13 +134,12 @@ async def _write(request: web.Request, response: web.StreamResponse, line: str) 
 def _failure(error: Exception, last: int) -> list[api.AgentEvent]:
     """The last events of an answer whose status went out before."""
     if isinstance(error, root.JervisError):
-        why, recoverable = error.message, isinstance(error, root.Operational)
+        why = error.message
     else:
         log.error("an answer ended with an error that was not foreseen", exc_info=error)
-        why, recoverable = "This service has made an error.", False
-    remedy = f"Read on after {last}, or ask again." if recoverable else "Ask again."
+        why = "This service has made an error."
     return [
-        api.AgentEvent(id=last + 1, type="error", message=why, recoverable=recoverable, suggestion=remedy),
+        api.AgentEvent(id=last + 1, type="error", message=why, recoverable=False, suggestion="Ask again."),
         api.AgentEvent(id=last + 2, type="complete", outcome="failed", reason=why),
     ]
 

@@ -17,7 +17,7 @@ import pymongo
 import pytest
 
 from kb import api, client, errors, metrics, mongo
-from kb.agent import store
+from kb.agent import running, store
 from kb.erasure import closed
 from kb.http import agentic
 from router import client as router_client
@@ -186,21 +186,28 @@ async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 async def test_an_outage_of_mongodb_loses_no_event_of_a_stream(
     kb: world.ObservedState, router: router_client.Client, meters: metrics.Metrics, fake: process.Fake
 ) -> None:
-    fake.set_script({rig.DECIDE: [SEARCH, {"fault": {"stall": {"gate": "outage"}}}], rig.ANSWER: [SAID]})
+    gate = f"outage-{uuid.uuid4()}"
+    fake.set_script({rig.DECIDE: [SEARCH, {"fault": {"stall": {"gate": gate}}}], rig.ANSWER: [SAID]})
     relay = Relay()
     async with relay.opened() as database, over(Site(kb, router, database, meters)) as (kb_client, _):
         async with kb_client.agent.ask(asked(resume_seconds=60)) as events:
             found = [await anext(events) for _ in range(3)]
-            relay.shut = True
-            relay.cut()
+            stream = found[0].stream or ""
+            async with kb_client.agent.resume(scopes.SHOP, stream) as again:
+                seen = [await anext(again) for _ in range(3)]
+                relay.shut = True
+                relay.cut()
+                # One that came back is cut off, and is not said that the question has failed: it goes on.
+                with pytest.raises(client.Unavailable):
+                    seen += [one async for one in again]
             found.append(await anext(events))
+            assert seen == found[: len(seen)]
             # The recorder has met the outage when it has tried to write the fourth.
             await asyncio.sleep(1.5)
             relay.shut = False
             fake.set_script({rig.DECIDE: [WRITE], rig.ANSWER: [SAID]})
-            fake.open_gate("outage")
+            fake.open_gate(gate)
             found += [one async for one in events]
-        stream = found[0].stream or ""
         await waiting.until(lambda: complete(database))
         assert await _resumed(kb_client, stream) == found
 
@@ -239,9 +246,27 @@ async def test_events_are_bounded_and_what_is_gone_is_said(site: Site, monkeypat
     assert ([one.id for one in page.events], page.done) == ([8, 9, 10], True)
 
 
-async def test_a_process_that_ended_is_said_to_who_comes_back(
+async def test_a_process_that_was_kept_from_writing_has_not_ended(
     site: Site, database: mongo.Database, served: tuple[client.Client, httpx.AsyncClient]
 ) -> None:
+    recorder = await site.streams.open("9" * 32, scopes.SHOP)
+    await recorder.write([api.AgentEvent(id=1, type="status", message="m")], done=False)
+    old = datetime.now(UTC) - 2 * store.SILENT
+    await database[store.STREAMS].update_one({"_id": "9" * 32}, {"$set": {"aliveAt": old}})
+    async with served[0].agent.resume(scopes.SHOP, "9" * 32) as events:
+        assert (await anext(events)).id == 1
+        end = api.AgentEvent(id=2, type="complete", outcome="answered")
+        await recorder.write([end], done=True)
+        assert [(one.id, one.outcome) async for one in events] == [(2, "answered")]
+
+
+async def test_a_process_that_ended_is_said_to_who_comes_back(
+    site: Site,
+    database: mongo.Database,
+    served: tuple[client.Client, httpx.AsyncClient],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(running, "_PATIENCE", 1.0)
     recorder = await site.streams.open("b" * 32, scopes.SHOP)
     await recorder.write([api.AgentEvent(id=1, type="status", message="m")], done=False)
     old = datetime.now(UTC) - 2 * store.SILENT
