@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
 from crds import conditions
 from crds.phases import TERMINAL, Phase
+from kb.agent import decision
+from tests.e2e.simulator import Simulator
 from tests.e2e.site import LABEL, SUITE, Site
 from tests.examples.test_examples import EXAMPLES, files
 
@@ -61,7 +64,7 @@ def submitted(site: Site, owner: str) -> list[dict[str, Any]]:
     return tasks
 
 
-def test_the_tasks_end(site: Site, submitted: list[dict[str, Any]]) -> None:
+def test_the_tasks_end(site: Site, services: httpx.Client, submitted: list[dict[str, Any]]) -> None:
     assert len(submitted) >= 8
     held = [task["metadata"]["name"] for task in submitted if task["spec"].get("suspend")]
     # The site of the link does not answer here, and is tried for 75 seconds.
@@ -74,3 +77,8 @@ def test_the_tasks_end(site: Site, submitted: list[dict[str, Any]]) -> None:
     found = conditions.find(site.kubectl.task(analyzed).status.conditions, "CodeAnalyzed")
     assert found is not None
     assert "storage-commits" in found.message
+    # The annotation of one of them has the decision agent answer.
+    simulators = [Simulator(services, f"jervis-ollama-{name}") for name in ("gpu", "cpu")]
+    asked = [one for each in simulators for one in each.requests(tag=decision.DECIDE)]
+    assert asked
+    assert all("operating voltage of the pump P-7" in str(one["body"]) for one in asked)
