@@ -86,9 +86,8 @@ class Voice:
         return self._model
 
     async def structured(self, messages: Messages, tree: TreeData, schema: Mapping[str, Any]) -> str:
-        """An answer that should follow the schema, not validated; what it cost is added to the state: one call, however
-        often it is tried."""
-        tree.calls += 1
+        """An answer that should follow the schema, not validated; what it cost is added to the state. A
+        call counts once a model has answered: one that was refused is none."""
         for attempt in range(ATTEMPTS):
             try:
                 with _known(self._setting):
@@ -103,6 +102,7 @@ class Voice:
             except client.Unavailable as error:
                 await self._wait(error, attempt)
             else:
+                tree.calls += 1
                 tree.tokens += reply.prompt_tokens + reply.answer_tokens
                 return reply.text
         raise AssertionError("the loop returns or raises")
@@ -116,7 +116,7 @@ class Voice:
     ) -> AsyncGenerator[str, None]:
         """The same piece by piece. Once a piece was given, a failure is not repeated."""
         room = answers.room(messages, self._num_ctx)
-        tree.calls += 1
+        counted = False
         for attempt in range(ATTEMPTS):
             begun = False
             try:
@@ -131,11 +131,14 @@ class Voice:
                         )
                     ) as pieces:
                         async for one in pieces:
+                            tree.calls += not counted
+                            counted = True
                             tree.tokens += one.prompt_tokens + one.answer_tokens
                             tree.cut = one.cut
                             if one.text:
                                 begun = True
                                 yield _SURROGATE.sub("\ufffd", one.text)
+                tree.calls += not counted
                 return
             except client.Unavailable as error:
                 if begun:

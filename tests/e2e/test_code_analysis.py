@@ -94,7 +94,7 @@ def token(site: Site, owner: str) -> Iterator[str]:
     site.upgrade("joern.adHocQueries=false", *(f"kb.tokens.{kind}.name=" for kind in named))
 
 
-@pytest.mark.skipif(not JOERN, reason="JERVIS_TEST_JOERN: queries run in Joern")
+@pytest.mark.skipif(not JOERN, reason="a query of Joern: see make test-thorough")
 def test_a_query_is_answered_by_a_job(site: Site, owner: str, there: servers.Servers, token: str) -> None:
     _commit(there)
     site.kubectl.apply(_repository(there, f"{owner}-queries"))
