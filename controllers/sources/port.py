@@ -131,12 +131,14 @@ class Page:
     """Places of things of the source. Only after the page that is `last` everything has been listed: everything whose
     place begins with one of `within` and a slash; None: everything. A place outside of `within` is never taken for
     gone, so a project that the user does not see any more deletes nothing. `access`: who may read what is at a place,
-    as far as the list says it."""
+    as far as the list says it. `moving`, of the last page: a thing gets another place in time, so that a place which is
+    not known may be that of any thing."""
 
     places: tuple[str, ...]
     last: bool = False
     within: frozenset[str] | None = None
     access: Mapping[str, Access] = field(default_factory=dict)
+    moving: bool = False
 
 
 class Source(Protocol):

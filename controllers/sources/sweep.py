@@ -110,7 +110,7 @@ class Sweeper:
         return ended
 
     async def _swept(self, claim: assignments.Claim, source: port.Source, poll: Poll, store: Store) -> Sweep | None:
-        complete, within, fetches = False, None, isinstance(source, port.Fetching)
+        complete, within, moving, fetches = False, None, False, isinstance(source, port.Fetching)
         moved, strangers, differing = list[str](), list[str](), list[str]()
         async with aclosing(source.ids()) as pages:
             async for page in pages:
@@ -120,7 +120,7 @@ class Sweeper:
                     strangers = [*strangers, *found.strangers][: MOST_STRANGERS if fetches else None]
                     moved += found.moved
                     differing += found.differing
-                complete, within = page.last, page.within
+                complete, within, moving = page.last, page.within, page.moving
         if not complete:
             raise port.Unreachable("The list of what the source has broke off.")
         if within is not None:
@@ -137,7 +137,7 @@ class Sweeper:
         # The claim is still ours: a successor has compared nothing yet.
         await self._assigned.renew(claim, self._wall())
         await self._assigned.overtake(claim)
-        return await self._compared(claim, unread=not fetches and bool(found.strangers))
+        return await self._compared(claim, unread=moving and bool(found.strangers))
 
     async def _compared(self, claim: assignments.Claim, *, unread: bool) -> Sweep:
         """`unread`: a thing was listed where it was not known, and had moved on before the poll came there. It may be

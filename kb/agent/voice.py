@@ -86,8 +86,10 @@ class Voice:
         return self._model
 
     async def structured(self, messages: Messages, tree: TreeData, schema: Mapping[str, Any]) -> str:
-        """An answer that should follow the schema, not validated; what it cost is added to the state. A
-        call counts once a model has answered: one that was refused is none."""
+        """An answer that should follow the schema, not validated; what it cost is added to the state.
+
+        A call counts once a model has answered: one that was refused is none.
+        """
         for attempt in range(ATTEMPTS):
             try:
                 with _known(self._setting):

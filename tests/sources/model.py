@@ -165,7 +165,7 @@ class Box:
                 yield port.Page(tuple(f"{name}/{validity}/{uid}" for uid in uids[start : start + PAGE]))
                 self._between()
         if fault != "torn":
-            yield port.Page((), last=True)
+            yield port.Page((), last=True, moving=True)
 
 
 def _item(folder: str, validity: int, uid: int, number: int) -> port.Item:

@@ -181,7 +181,7 @@ class Mailbox:
                 for start in range(0, len(uids), mails.PAGE):
                     some = uids[start : start + mails.PAGE]
                     yield port.Page(tuple(_place(name, mark.validity, uid) for uid in some))
-            yield port.Page((), last=True)
+            yield port.Page((), last=True, moving=True)
         finally:
             await asyncio.to_thread(session.close)
 

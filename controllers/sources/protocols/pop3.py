@@ -83,7 +83,7 @@ class Maildrop:
             places = [_place(name) for name in (await self._call(session.names)).values()]
             for start in range(0, len(places), mails.PAGE):
                 yield port.Page(tuple(places[start : start + mails.PAGE]))
-            yield port.Page((), last=True)
+            yield port.Page((), last=True, moving=True)
         finally:
             await asyncio.to_thread(session.close)
 
