@@ -225,6 +225,9 @@ class SummarizeTool:
         each = max(100, most // len(pieces))
         said: list[str] = []
         for number, piece in enumerate(pieces, 1):
+            if tree_data.spent:
+                yield Error("There are no tokens left for a summary; what was found stays as it is.")
+                return
             if len(pieces) > 1:
                 yield Status(f"Summarizing part {number} of {len(pieces)}...")
             asked = voice.messages(SUMMARY, _SUMMARY_SYSTEM, [voice.question(tree_data), piece], tree_data)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import enum
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from crds import errors as root
@@ -77,8 +77,8 @@ def gate(tree: TreeData, available: Sequence[str], course: Course, limits: Limit
     """Whether what was found is enough, or nothing more can be found; and why."""
     can_answer = ANSWER in available
     why = course.ending
-    if not why and tree.tokens >= limits.tokens:
-        why = f"the model has read and written {tree.tokens} tokens, and {limits.tokens} are allowed"
+    if not why and tree.spent:
+        why = f"the model has read and written {tree.tokens} tokens, and {tree.most_tokens} are allowed"
     if not why and course.repeats >= REPEATS:
         why = "the same call was chosen again and again"
     if not why and course.idle >= IDLE:
@@ -130,8 +130,8 @@ class AgentOrchestrator:
     ) -> AsyncIterator[api.AgentEvent]:
         """The events of a question; the last one is `complete`. Errors of Jervis become events. `iterations` and
         `tokens` lower the limits."""
-        limits = self.limits if tokens is None else replace(self.limits, tokens=min(tokens, self.limits.tokens))
-        async with contextlib.aclosing(self._rounds(tree, iterations, limits)) as events:
+        tree.most_tokens = self.limits.tokens if tokens is None else min(tokens, self.limits.tokens)
+        async with contextlib.aclosing(self._rounds(tree, iterations)) as events:
             async for event in events:
                 spent: dict[str, Any] = {"calls": tree.calls, "tokens": tree.tokens}
                 if event.type == "complete":
@@ -139,9 +139,7 @@ class AgentOrchestrator:
                 costs = event.type in ("decision", "complete")
                 yield _permitted(event.model_copy(update=spent) if costs else event, tree.held)
 
-    async def _rounds(
-        self, tree: TreeData, iterations: int | None, limits: Limits
-    ) -> AsyncGenerator[api.AgentEvent, None]:
+    async def _rounds(self, tree: TreeData, iterations: int | None) -> AsyncGenerator[api.AgentEvent, None]:
         course = Course(dict(self._tools))
         tree.collection_names = [one.source for one in self._tools.values() if one.source]
         most = min(iterations or self.limits.iterations, self.limits.iterations)
@@ -152,7 +150,7 @@ class AgentOrchestrator:
                 async for event in self._automatic(tree, course):
                     yield event
                 available = await self._available(tree, course)
-                verdict, why = gate(tree, list(available), course, limits)
+                verdict, why = gate(tree, list(available), course, self.limits)
                 if verdict is Verdict.IMPOSSIBLE:
                     for event in _unanswered(why, course):
                         yield event
@@ -160,7 +158,7 @@ class AgentOrchestrator:
                 if verdict is Verdict.ANSWER:
                     break
                 chosen: list[decision.Decision] = []
-                async for event in self._decide(tree, available, course, limits, chosen):
+                async for event in self._decide(tree, available, course, chosen):
                     yield event
                 if not chosen:
                     # The same call again, or none that can be made; the gate decides.
@@ -208,7 +206,7 @@ class AgentOrchestrator:
     async def _automatic(self, tree: TreeData, course: Course) -> AsyncIterator[api.AgentEvent]:
         """Tools that run without being chosen."""
         for tool in course.tools.values():
-            if tool.name in course.broken or not await tool.is_tool_available(tree):
+            if tree.spent or tool.name in course.broken or not await tool.is_tool_available(tree):
                 continue
             runs, inputs = await tool.run_if_true(tree)
             if runs:
@@ -223,7 +221,6 @@ class AgentOrchestrator:
         tree: TreeData,
         available: dict[str, Tool],
         course: Course,
-        limits: Limits,
         chosen: list[decision.Decision],
     ) -> AsyncIterator[api.AgentEvent]:
         """Puts the model's choice into `chosen`, or nothing where it chose the same again or what cannot be done."""
@@ -234,7 +231,7 @@ class AgentOrchestrator:
         first = decision.prompt(tree, offered, listed, retrieved)
         messages, why = list(first), ""
         for attempt in range(decision.ATTEMPTS):
-            if attempt and tree.tokens >= limits.tokens:
+            if attempt and tree.spent:
                 return
             text = await self._model.structured(messages, tree, decision.schema(offered))
             try:

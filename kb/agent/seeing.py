@@ -143,7 +143,7 @@ class VisualInterpretationTool(Chosen):
         models: dict[str, None] = {}
         away = False
         for page in self._waiting(tree_data):
-            if away:
+            if away or tree_data.spent:
                 break
             # Whatever comes of it: a page that failed is not offered once more.
             tree_data.environment.hidden_environment.setdefault(_TRIED, set()).add(page["pageId"])

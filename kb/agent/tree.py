@@ -36,8 +36,8 @@ class TreeData:
 
     `tasks_completed`: tool -> seconds of each call. `errors`: sentences for the model. `collection_names`: what the
     tools search. `rules` are those in force, `held` what of them the program enforces; both are read before the first
-    decision and never change. `answer` is the text that was given, `parts` are those
-    of it; `cut`: the model would have written on.
+    decision and never change. `most_tokens`: of `tokens`, the model's; None for any number. `answer` is the text that
+    was given, `parts` are those of it; `cut`: the model would have written on.
     """
 
     user_prompt: str
@@ -53,9 +53,15 @@ class TreeData:
     repository: str = ""
     calls: int = 0
     tokens: int = 0
+    most_tokens: int | None = None
     answer: str = ""
     parts: list[quotations.Part] = field(default_factory=list)
     cut: bool = False
+
+    @property
+    def spent(self) -> bool:
+        """Whether no call of a model may follow but the one that answers."""
+        return self.most_tokens is not None and self.tokens >= self.most_tokens
 
     def permits(self, *names: str) -> bool:
         """Whether the hard rules permit a tool that has these names."""

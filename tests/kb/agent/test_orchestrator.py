@@ -414,6 +414,27 @@ async def test_a_large_environment_is_summarized_by_itself(
     assert "230 volts [1]" in str(fake.requests(tag=rig.ANSWER)[0]["body"])
 
 
+async def test_spent_tokens_leave_no_summary_half_made(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    fake.set_script({rig.DECIDE: [SEARCH], rig.SUMMARY: ["Parts."] * 9, rig.ANSWER: [SAID]})
+    made = rig.agent(rig.tools(kb, router, threshold=10), router, meters, tokens=1)
+    data = rig.asked("voltage?")
+    found = await rig.events(made, data)
+    assert (fake.count(tag=rig.SUMMARY), found[-1].outcome) == (0, "answered")
+    assert list(data.environment.environment) == ["fast_vector_search"]
+    # In the middle of one: of two parts or more the first alone is made.
+    summarize = answering.SummarizeTool(rig.voiced(router), threshold=10, context_tokens=10)
+    more = [{"ref": number, "text": f"Passage {number} of the manual."} for number in (2, 3)]
+    data.environment.add(retrieving.SEARCH, environment.Result(more, {}, "more", "chunks", "Two more."))
+    data.most_tokens = data.tokens + 1
+    given = [one async for one in summarize(data, {})]
+    assert fake.count(tag=rig.SUMMARY) == 1
+    assert isinstance(given[-1], environment.Error)
+    assert data.environment.texts()
+    assert "summary" not in data.environment.hidden_environment
+
+
 async def test_a_prompt_fits_its_window(
     router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:

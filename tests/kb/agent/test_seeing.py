@@ -328,6 +328,21 @@ async def test_the_other_page_is_looked_at_when_the_vision_model_is_back(desk: D
     assert [one["page"] for one in seen.objects or ()] == [2]
 
 
+async def test_the_second_page_is_not_looked_at_with_tokens_that_the_first_has_taken(
+    desk: Desk, fake: process.Fake
+) -> None:
+    await desk.send(TEXT)
+    fake.set_script({seeing.INTERPRET: [SEEN] * 2})
+    asked = data()
+    [pages] = await given(desk.find, asked, query="pressure valve")
+    assert isinstance(pages, environment.Result)
+    assert len(pages.objects) == 2
+    asked.most_tokens = asked.tokens + 1
+    [seen] = await given(desk.look, asked)
+    assert isinstance(seen, environment.Result)
+    assert (len(seen.objects), fake.count(tag=seeing.INTERPRET)) == (1, 1)
+
+
 async def test_an_unknown_model_and_an_empty_answer_are_errors_that_name_what_to_do(
     desk: Desk, fake: process.Fake
 ) -> None:
