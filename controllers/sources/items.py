@@ -239,15 +239,10 @@ class Items:
                 again |= _outrun("leftBy", fence) | _outrun("supersededBy", fence) | _outrun("seen", fence)
                 await self._rows.update_one(again, {"$set": {"returned": row}, "$unset": {"superseded": ""}})
                 if one.recurs:
-                    self.counted.written(uid, None)
                     back = {"_id": item_id, "state": {"$ne": GONE}, "superseded": True}
                     back |= _outrun("supersededBy", fence)
-                    before = await self._rows.find_one(back)
-                    if before is not None:
-                        await self._keep_task(before)
-                        back |= {"state": before["state"], "nonce": before["nonce"]}
-                        changed = {"$set": row, "$unset": {"superseded": "", "task": "", "retryAt": ""}}
-                        await self._rows.update_one(back, changed)
+                    changed = {"$set": row, "$unset": {"superseded": "", "task": "", "retryAt": ""}}
+                    await self._made_new(back, changed)
                 await self._readers(item_id, one, row, fence)
                 await self.found(uid, [one], fence)
             elif one.editable and one.place:
@@ -304,15 +299,18 @@ class Items:
     async def _readers(self, item_id: str, one: port.Item, row: Mapping[str, Any], fence: int) -> None:
         """Others may read it than when it was stored: it becomes new, and its task stays known."""
         wanted = {"_id": item_id, "state": {"$ne": GONE}, **_others(one), **_outrun("seen", fence)}
-        before = await self._rows.find_one(wanted)
-        if before is None:
-            return
-        self.counted.written(before["connection"], None)
-        await self._keep_task(before)
         said = {name: row[name] for name in ("content", "access", "nonce", "found", "state", "tries", "reason")}
-        wanted |= {"state": before["state"], "nonce": before["nonce"]}
         seen = {"$max": {"seen": fence}} if one.place else {}
-        await self._rows.update_one(wanted, {"$set": said, "$unset": {"task": "", "retryAt": ""}, **seen})
+        await self._made_new(wanted, {"$set": said, "$unset": {"task": "", "retryAt": ""}, **seen})
+
+    async def _made_new(self, wanted: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        """Change this row, if it is there, after its task is kept; once more where its task was made meanwhile."""
+        while (before := await self._rows.find_one(wanted)) is not None:
+            self.counted.written(before["connection"], None)
+            await self._keep_task(before)
+            as_kept = {**wanted, "state": before["state"], "nonce": before["nonce"]}
+            if (await self._rows.update_one(as_kept, changed)).matched_count:
+                return
 
     async def _keep_task(self, before: Mapping[str, Any]) -> None:
         """The item becomes new: the task that it has stays known as that of an older version, and leaves with it."""

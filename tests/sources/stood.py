@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -65,8 +66,14 @@ class Stood:
         await self.stored.indexed("uid", [(one, f"task-{one.id}-{one.nonce}") for one in found])
         return [" ".join([one.title, *((one.content["access"] or {}).get("principals") or ())]) for one in found]
 
-    async def outrun(self, one: port.Item, successor: Callable[[], Awaitable[object]]) -> bool:
-        """The older process finds `one` under claim 2; whether it stood still."""
+    async def begun(self) -> Callable[[], Awaitable[None]]:
+        """The tasks that wait are noted and on their way; what to call when they are made."""
+        tasks = [(one, f"task-{one.id}-{one.nonce}") for one in await self.stored.waiting("uid", 10, NOW)]
+        assert await self.stored.indexing(tasks)
+        return partial(self.stored.indexed, "uid", tasks)
+
+    async def outrun(self, one: port.Item, successor: Callable[[], Awaitable[object]], *, lost: bool = True) -> bool:
+        """The older process finds `one` under claim 2, which it loses meanwhile; whether it stood still."""
         work = asyncio.create_task(self.find(self.older, one, 2, 10))
         frozen = asyncio.create_task(self.halting.frozen.wait())
         await asyncio.wait({work, frozen}, return_when=asyncio.FIRST_COMPLETED)
@@ -77,8 +84,9 @@ class Stood:
         self.halting.thawed.set()
         with contextlib.suppress(assignments.Lost):
             await work
-        # As a poll does that cannot store its cursor any more.
-        await self.stored.take_back("uid", [one], 2)
+        if lost:
+            # As a poll does that cannot store its cursor any more.
+            await self.stored.take_back("uid", [one], 2)
         return stood
 
     async def leaves(self) -> None:

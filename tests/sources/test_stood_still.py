@@ -92,6 +92,32 @@ async def test_a_process_that_stood_still_brings_no_readers_of_before(
     assert [row["access"] for row in rows] == [items.mark(last)]
 
 
+@pytest.mark.parametrize("write", range(1, 12))
+async def test_readers_change_while_the_task_of_those_of_before_is_made(database: Any, write: int) -> None:
+    one = Stood(database, write)
+    await one.find(one.stored, item("a", ANN), 1, 0)
+    task_made = await one.begun()
+    if not await one.outrun(item("a", BOB), task_made, lost=False):
+        assert write > WRITES_READERS
+        await task_made()
+    [row] = [row async for row in one.rows.find({"_id": items.key("uid", "1", "a")})]
+    assert row["access"] == items.mark(BOB)
+    assert await one.indexed() == [f"a {BOB.principals[0]}"]
+
+
+@pytest.mark.parametrize("write", range(1, 13))
+async def test_a_version_comes_back_while_its_task_of_before_is_made(database: Any, write: int) -> None:
+    one = Stood(database, write)
+    await one.find(one.stored, item("a", recurs=True), 1, 0)
+    task_made = await one.begun()
+    await one.find(one.stored, item("b", recurs=True), 1, 1)
+    if not await one.outrun(item("a", recurs=True), task_made, lost=False):
+        assert write > WRITES_BACK
+        await task_made()
+    assert await one.current() == ["a"]
+    assert (await one.indexed())[-1] == "a"
+
+
 @pytest.mark.parametrize("write", range(1, 11))
 async def test_what_left_its_source_is_not_brought_back_by_a_process_that_stood_still(
     database: Any, write: int
