@@ -9,7 +9,6 @@ namespace, as runs do (docs/decisions/0026); the content of a repository has no 
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +16,6 @@ from typing import Any
 
 from controllers import confined
 from controllers.pendingtask import job as runs
-from controllers.pendingtask.effects import run_token
 from controllers.sources import repositories
 from crds import connection, labels, runtoken, scope
 from crds.pendingtask import Analysis, Mode, PendingTask
@@ -109,36 +107,18 @@ def name(uid: str) -> str:
 
 def manifest(one: Attempt, template: Template, token: lease.FencingToken) -> dict[str, Any]:
     """The Job as the leader with that `token` sends it. One whose end is not recorded goes after a day."""
-    named = _labels(one)
-    fence = {labels.LEADER_EPOCH: str(token.epoch), labels.LEASE_CREATED: token.lease_created}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": one.job,
-            "namespace": template.run.namespace,
-            "labels": named,
-            "annotations": {**fence, **_annotations(one)},
-        },
-        "spec": {
-            "parallelism": 1,
-            "completions": 1,
-            # Nothing is tried twice: who wants that makes another task. A pod that was disrupted is replaced.
-            "backoffLimit": 0,
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {
-                "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
-            },
-            "activeDeadlineSeconds": _seconds(one, template),
-            "ttlSecondsAfterFinished": UNTENDED_SECONDS,
-            "template": {"metadata": {"labels": named}, "spec": _pod(one, template)},
-        },
+    metadata = {
+        "name": one.job,
+        "namespace": template.run.namespace,
+        "labels": _labels(one),
+        "annotations": {**runs.fence(token), **_annotations(one)},
     }
+    # Nothing is tried twice: who wants that makes another task.
+    return confined.job(metadata, _pod(one, template), _seconds(one, template), UNTENDED_SECONDS, replaced=True)
 
 
 def secret(one: Attempt, template: Template, uid: str, signer: runtoken.Signer) -> dict[str, Any]:
-    """The Secret of the Job `uid`, which owns it: the token and, under a key of its own, the query. Its type is the one
-    that the operator may write."""
+    """The Secret of the Job `uid`, which owns it: the token and, under a key of its own, the query."""
     claims = runtoken.Run(
         task_uid=one.id,
         namespace=one.namespace,
@@ -149,22 +129,10 @@ def secret(one: Attempt, template: Template, uid: str, signer: runtoken.Signer) 
         repository=one.repository,
     )
     lifetime = timedelta(seconds=_seconds(one, template)) + MARGIN
-    values = {runs.TOKEN_KEY: signer.sign(claims, lifetime, runtoken.ANALYSIS_AUDIENCE)}
+    values = {confined.TOKEN_KEY: signer.sign(claims, lifetime, runtoken.ANALYSIS_AUDIENCE)}
     if one.query:
         values[_QUERY_KEY] = one.query
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": one.job, "uid": uid, "controller": True}
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": run_token.SECRET_TYPE,
-        "metadata": {
-            "name": one.job,
-            "namespace": template.run.namespace,
-            "labels": _labels(one),
-            "ownerReferences": [owner],
-        },
-        "data": {key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
-    }
+    return confined.secret(one.job, uid, template.run.namespace, _labels(one), values)
 
 
 def _annotations(one: Attempt) -> dict[str, str]:
@@ -187,14 +155,12 @@ def _labels(one: Attempt) -> dict[str, str]:
 def _pod(one: Attempt, template: Template) -> dict[str, Any]:
     run = template.run
     *before, last = _containers(one, template)
-    key = {"items": [{"key": runs.TOKEN_KEY, "path": runs.TOKEN_KEY}], "defaultMode": 0o440}
     volumes = [
         *({"name": name, "emptyDir": {"sizeLimit": template.scratch}} for name in ("work", "left", "tmp", "joern")),
-        {"name": "token", "secret": {"secretName": one.job, **key}},
+        confined.volume("token", one.job),
     ]
     if one.query:
-        key = {"items": [{"key": _QUERY_KEY, "path": "query.sc"}], "defaultMode": 0o440}
-        volumes.append({"name": "query", "secret": {"secretName": one.job, **key}})
+        volumes.append(confined.volume("query", one.job, _QUERY_KEY, "query.sc"))
     return {
         **run.pod,
         **confined.pod(run.service_account, run.run_as_user),
@@ -230,7 +196,9 @@ def _program(name: str, step: str, template: Template, values: Mapping[str, str]
     token = {"name": "token", "mountPath": _TOKEN, "readOnly": True}
     run = template.run
     return {
-        **_container(name, run.image, run.image_pull_policy, {**values, "TOKEN_FILE": f"{_TOKEN}/{runs.TOKEN_KEY}"}),
+        **_container(
+            name, run.image, run.image_pull_policy, {**values, "TOKEN_FILE": f"{_TOKEN}/{confined.TOKEN_KEY}"}
+        ),
         "command": ["python", "-m", "orchestrator_job.analyze", step],
         "resources": dict(run.resources),
         "volumeMounts": [*_WORKING, {"name": "tmp", "mountPath": _SCRATCH}, token],

@@ -6,14 +6,12 @@ is the Connection's too, the Connection owns the Job. The content of the recordi
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from controllers import confined
 from controllers.pendingtask import job as runs
-from controllers.pendingtask.effects import run_token
 from controllers.sources.meetings.store import Row
 from crds import labels, meeting
 from kube import lease
@@ -49,49 +47,22 @@ class Template:
 def manifest(row: Row, template: Template, token: lease.FencingToken) -> dict[str, Any]:
     """The Job of the row's attempt."""
     run = template.run
-    named = _labels(row)
-    fence = {labels.LEADER_EPOCH: str(token.epoch), labels.LEASE_CREATED: token.lease_created}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": row["job"],
-            "namespace": run.namespace,
-            "labels": named,
-            "annotations": {**fence, labels.CONNECTION: row["connection"]},
-            **_owner(row, run.namespace),
-        },
-        "spec": {
-            "parallelism": 1,
-            "completions": 1,
-            # The operator owns the tries; the Job replaces a pod only that was disrupted.
-            "backoffLimit": 0,
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {
-                "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
-            },
-            "activeDeadlineSeconds": template.deadline_seconds,
-            "ttlSecondsAfterFinished": template.ttl_seconds,
-            "template": {"metadata": {"labels": named}, "spec": _pod(row, template)},
-        },
+    metadata = {
+        "name": row["job"],
+        "namespace": run.namespace,
+        "labels": _labels(row),
+        "annotations": {**runs.fence(token), labels.CONNECTION: row["connection"]},
+        **_owner(row, run.namespace),
     }
+    # The operator owns the tries.
+    seconds, kept = template.deadline_seconds, template.ttl_seconds
+    return confined.job(metadata, _pod(row, template), seconds, kept, replaced=True)
 
 
 def secret(row: Row, template: Template, uid: str) -> dict[str, Any]:
-    """The Secret with the attempt's token; the Job `uid` owns it. Its type is the one that the operator may write."""
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": row["job"], "uid": uid, "controller": True}
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": run_token.SECRET_TYPE,
-        "metadata": {
-            "name": row["job"],
-            "namespace": template.run.namespace,
-            "labels": _labels(row),
-            "ownerReferences": [owner],
-        },
-        "data": {runs.TOKEN_KEY: base64.b64encode(str(row["token"]).encode()).decode()},
-    }
+    """The Secret with the attempt's token; the Job `uid` owns it."""
+    values = {confined.TOKEN_KEY: str(row["token"])}
+    return confined.secret(row["job"], uid, template.run.namespace, _labels(row), values)
 
 
 def _labels(row: Row) -> dict[str, str]:
@@ -118,9 +89,8 @@ def _pod(row: Row, template: Template) -> dict[str, Any]:
         "LANGUAGE": row.get("language", ""),
         "ENGINE": template.engine,
         "MODEL": template.model,
-        "TOKEN_FILE": f"{_TOKEN}/{runs.TOKEN_KEY}",
+        "TOKEN_FILE": f"{_TOKEN}/{confined.TOKEN_KEY}",
     }
-    token = {"secretName": row["job"], "items": [{"key": runs.TOKEN_KEY, "path": runs.TOKEN_KEY}], "defaultMode": 0o440}
     return {
         **{name: run.pod[name] for name in kept if name in run.pod},
         **confined.pod(run.service_account, run.run_as_user),
@@ -145,7 +115,7 @@ def _pod(row: Row, template: Template) -> dict[str, Any]:
         ],
         "volumes": [
             {"name": "tmp", "emptyDir": {"sizeLimit": template.scratch}},
-            {"name": "token", "secret": token},
+            confined.volume("token", row["job"]),
             *map(dict, template.volumes),
         ],
     }

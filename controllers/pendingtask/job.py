@@ -47,7 +47,6 @@ _UNREACHABLE = [
 ]
 RUN_TOKEN = "/var/run/jervis"  # noqa: S105  # a mount path, no password
 TOKEN_VARIABLE = "JERVIS_RUN_TOKEN_FILE"  # noqa: S105  # the name of a variable, no password
-TOKEN_KEY = "token"  # noqa: S105  # the name of a key, no password
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ ONCE: Mapping[str, Any] = MappingProxyType(
         "podReplacementPolicy": "Failed",
         "podFailurePolicy": {
             "rules": [
-                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                confined.DISRUPTED,
                 {
                     "action": "Ignore",
                     "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": [exits.DRAINED]},
@@ -243,10 +242,8 @@ def set_variable(pod: dict[str, Any], name: str, value: str) -> None:
 def _with_token(pod: dict[str, Any], secret: str, template: Template) -> dict[str, Any]:
     """The Secret is mounted as a directory: the kubelet does not update a single mounted file."""
     if template.run_tokens:
-        items = [{"key": TOKEN_KEY, "path": TOKEN_KEY}]
-        source = {"secretName": secret, "items": items, "defaultMode": 0o440}
-        mount(pod, {"name": "run-token", "secret": source}, RUN_TOKEN)
-        set_variable(pod, TOKEN_VARIABLE, f"{RUN_TOKEN}/{TOKEN_KEY}")
+        mount(pod, confined.volume("run-token", secret), RUN_TOKEN)
+        set_variable(pod, TOKEN_VARIABLE, f"{RUN_TOKEN}/{confined.TOKEN_KEY}")
     return pod
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from controllers import confined
 from controllers.pendingtask import job
 from crds import handover, pendingtask
 from crds import labels as names
@@ -157,7 +158,7 @@ def _pod(template: job.Template, url: str) -> dict[str, Any]:
     )
     job.set_variable(pod, "JERVIS_HANDOVER_URL", url)
     job.set_variable(pod, "JERVIS_HANDOVER_TOKEN_FILE", f"{_IDENTITY}/token")
-    job.set_variable(pod, "JERVIS_HANDOVER_KEEP", f"{job.RUN_TOKEN}/{job.TOKEN_KEY}")
+    job.set_variable(pod, "JERVIS_HANDOVER_KEEP", f"{job.RUN_TOKEN}/{confined.TOKEN_KEY}")
     return pod
 
 

@@ -11,7 +11,6 @@ the image is one of the settings, and no shell reads the words.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,8 +19,8 @@ from typing import Any
 
 from controllers import confined
 from controllers.pendingtask import job as runs
-from controllers.pendingtask.effects import run_token
-from crds import labels, runtoken, values
+from crds import labels, runtoken
+from crds import values as quantities
 from crds.pendingtask import Mode
 from crds.priority import Priority
 from crds.sandbox import Command
@@ -72,34 +71,22 @@ def refuses(command: Command, template: Template) -> str:
         return f"There is no image {command.image!r}; images are: {known} (sandbox.images of the chart)."
     if command.limits.seconds > template.seconds:
         return f"A command may take {template.seconds} seconds at most (sandbox.seconds of the chart)."
-    if values.quantity_bytes(command.limits.memory) > values.quantity_bytes(template.memory):
+    if quantities.quantity_bytes(command.limits.memory) > quantities.quantity_bytes(template.memory):
         return f"A command may have {template.memory} of memory at most (sandbox.memory of the chart)."
     return ""
 
 
 def manifest(command: Command, template: Template, token: lease.FencingToken) -> dict[str, Any]:
     """The Job as the leader with that `token` sends it."""
-    fence = {labels.LEADER_EPOCH: str(token.epoch), labels.LEASE_CREATED: token.lease_created}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name(command),
-            "namespace": template.run.namespace,
-            "labels": _labels(command),
-            "annotations": {**fence, labels.TASK_NAMESPACE: command.namespace},
-        },
-        "spec": {
-            "parallelism": 1,
-            "completions": 1,
-            # A command may have written half of what it writes: nothing is run twice.
-            "backoffLimit": 0,
-            "podReplacementPolicy": "Failed",
-            "activeDeadlineSeconds": command.limits.seconds + AROUND_SECONDS,
-            "ttlSecondsAfterFinished": template.ttl_seconds,
-            "template": {"metadata": {"labels": _labels(command)}, "spec": _pod(command, template)},
-        },
+    metadata = {
+        "name": name(command),
+        "namespace": template.run.namespace,
+        "labels": _labels(command),
+        "annotations": {**runs.fence(token), labels.TASK_NAMESPACE: command.namespace},
     }
+    seconds = command.limits.seconds + AROUND_SECONDS
+    # A command may have written half of what it writes: nothing is run twice.
+    return confined.job(metadata, _pod(command, template), seconds, template.ttl_seconds, replaced=False)
 
 
 def secret(command: Command, template: Template, uid: str, signer: runtoken.Signer) -> dict[str, Any]:
@@ -116,19 +103,8 @@ def secret(command: Command, template: Template, uid: str, signer: runtoken.Sign
     )
     lifetime = timedelta(seconds=command.limits.seconds + AROUND_SECONDS) + _MARGIN
     signed = signer.sign(claims, lifetime, (runtoken.KNOWLEDGE_BASE,))
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name(command), "uid": uid, "controller": True}
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": run_token.SECRET_TYPE,
-        "metadata": {
-            "name": name(command),
-            "namespace": template.run.namespace,
-            "labels": _labels(command),
-            "ownerReferences": [owner],
-        },
-        "data": {runs.TOKEN_KEY: base64.b64encode(signed.encode()).decode()},
-    }
+    values = {confined.TOKEN_KEY: signed}
+    return confined.secret(name(command), uid, template.run.namespace, _labels(command), values)
 
 
 def _labels(command: Command) -> dict[str, str]:
@@ -141,7 +117,6 @@ def _labels(command: Command) -> dict[str, str]:
 
 def _pod(command: Command, template: Template) -> dict[str, Any]:
     run = template.run
-    key = {"items": [{"key": runs.TOKEN_KEY, "path": runs.TOKEN_KEY}], "defaultMode": 0o440}
     empty = ("work", "left", "kept", "tmp", "command-tmp")
     return {
         **run.pod,
@@ -151,7 +126,7 @@ def _pod(command: Command, template: Template) -> dict[str, Any]:
         "containers": [_ours(REPORT, command, template)],
         "volumes": [
             *({"name": each, "emptyDir": {"sizeLimit": template.scratch}} for each in empty),
-            {"name": "token", "secret": {"secretName": name(command), **key}},
+            confined.volume("token", name(command)),
         ],
     }
 
@@ -160,7 +135,7 @@ def _ours(step: str, command: Command, template: Template) -> dict[str, Any]:
     where, limits = command.scope, command.limits
     given = {
         "KB_URL": template.kb_url,
-        "TOKEN_FILE": f"{_TOKEN}/{runs.TOKEN_KEY}",
+        "TOKEN_FILE": f"{_TOKEN}/{confined.TOKEN_KEY}",
         "CLIENT": where.client_id,
         "PROJECT": where.project_id,
         "GROUP": where.group_id,

@@ -8,16 +8,15 @@ new token, because the deadline of its Job starts again. The pod of a warm Job m
 
 from __future__ import annotations
 
-import base64
 from datetime import timedelta
 from typing import Any
 
 import kube
+from controllers import confined
 from controllers.pendingtask import job, workloads
 from controllers.pendingtask.observed import JobState, JobView
 from crds import errors, order, pendingtask, priority, runtoken, scope
 
-SECRET_TYPE = "jervis.dev/run-token"  # noqa: S105  # the type of a Secret
 MARGIN = timedelta(minutes=5)
 """Beyond the deadline and the grace period: scheduling, and the last calls of a run that is being stopped."""
 
@@ -98,16 +97,5 @@ def _run(task: pendingtask.PendingTask, attempt: int, ceiling: priority.Priority
 
 
 def _secret(task: pendingtask.PendingTask, run: JobView, namespace: str, token: str) -> dict[str, Any]:
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": run.name, "uid": run.uid, "controller": True}
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": SECRET_TYPE,
-        "metadata": {
-            "name": run.name,
-            "namespace": namespace,
-            "labels": job.labels(task, run.attempt),
-            "ownerReferences": [owner],
-        },
-        "data": {job.TOKEN_KEY: base64.b64encode(token.encode()).decode()},
-    }
+    values = {confined.TOKEN_KEY: token}
+    return confined.secret(run.name, run.uid, namespace, job.labels(task, run.attempt), values)
