@@ -189,8 +189,13 @@ def plain(text: str) -> str:
 
 def within(quotation: str, sources: Iterable[str]) -> bool:
     """Whether one of the sources, each as `plain` gives it, has the quotation."""
-    wanted = _bare(quotation)
+    wanted = bare(quotation)
     return any(wanted in source for source in sources)
+
+
+def place(quotation: str, source: str) -> int:
+    """Where a source, as `plain` gives it, has the quotation first; -1 where it has it not."""
+    return source.find(bare(quotation))
 
 
 def judge(one: Quotation, evidence: Mapping[int, Collection[str]]) -> Judged:
@@ -207,7 +212,8 @@ def judge(one: Quotation, evidence: Mapping[int, Collection[str]]) -> Judged:
     return Judged(one, Verdict.STITCHED if _stitched(one.text, sources) else Verdict.ABSENT)
 
 
-def _bare(quotation: str) -> str:
+def bare(quotation: str) -> str:
+    """A quotation as `plain` gives it, without what its writer may have put around it."""
     return plain(quotation).strip(" .,…。，")  # noqa: RUF001
 
 
@@ -219,7 +225,7 @@ def _long(text: str) -> bool:
 def _stitched(text: str, sources: Collection[str]) -> bool:
     parts = 0
     for piece in _OMISSION.split(text):
-        words = _bare(piece).split()
+        words = bare(piece).split()
         while words:
             length = max((_longest(words, source) for source in sources), default=0)
             if length < min(_LEAST_PART, len(words)) or parts == _MOST_PARTS:
