@@ -85,7 +85,7 @@ def quoted(layout: Sequence[pages.Word], quotation: str) -> list[Rectangle]:
     said = [_letters(word.text) for word in layout]
     page, wanted = "".join(said), _letters(quotations.bare(quotation))
     fits = bisect.bisect_left(range(1, len(wanted) + 1), True, key=lambda most: wanted[:most] not in page)
-    if fits < min(len(wanted), _BEGINNING):
+    if not wanted or fits < min(len(wanted), _BEGINNING):
         return []
     at = page.index(wanted[:fits])
     ends = list(itertools.accumulate(len(one) for one in said))

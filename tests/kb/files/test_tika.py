@@ -125,8 +125,8 @@ def test_a_place_stays_before_its_word_when_blank_lines_go(raw: str, data: st.Da
     assert [text[:at].count("a") for at in moved] == [raw[:at].count("a") for at in places]
 
 
-@pytest.mark.parametrize("content", ["<html><body><p>no end", "<p>\x00</p>"])
-async def test_a_pdf_whose_xhtml_is_broken_gives_its_text_without_pages(content: str) -> None:
+@pytest.mark.parametrize("content", ["<html><body><p>no end", "<p>\x00</p>", f"<p>{'<b/>' * (5 << 19)}</p>"])
+async def test_a_pdf_whose_xhtml_is_broken_or_long_gives_its_text_without_pages(content: str) -> None:
     asked: list[str] = []
 
     async def parse(request: web.Request) -> web.Response:
@@ -142,6 +142,7 @@ async def test_a_pdf_whose_xhtml_is_broken_gives_its_text_without_pages(content:
     server = test_utils.TestServer(application)
     await server.start_server()
     async with httpx.AsyncClient(trust_env=False, verify=False) as http:
-        found = await tika.Tika(str(server.make_url("/")), http).extract(FILES[sniff.Type.PDF], sniff.Type.PDF)
+        small = tika.Tika(str(server.make_url("/")), http, max_chars=100)
+        found = await small.extract(FILES[sniff.Type.PDF], sniff.Type.PDF)
     await server.close()
     assert (found.text, found.starts, asked) == (LINE, (), ["xml", "text"])
