@@ -278,9 +278,10 @@ def _key(builder: _Builder, kind: str, name: str) -> str | None:
     return own or reference.known(name, where) or reference.key(kind, name, where)
 
 
-def _metadata(told: Mapping[str, object], piece: draft.ChunkDraft) -> str:
+def _metadata(of_document: Mapping[str, object], piece: draft.ChunkDraft) -> str:
     pages = {paging.METADATA: piece.chunk.pages} if piece.chunk.pages else {}
-    return json.dumps({**told, **pages}, sort_keys=True, ensure_ascii=False) if told or pages else ""
+    known = {**of_document, **pages}
+    return json.dumps(known, sort_keys=True, ensure_ascii=False) if known else ""
 
 
 def _finish(builder: _Builder) -> Built:
