@@ -9,7 +9,7 @@ import pytest
 from crds import scope
 from crds.priority import Priority
 from kb import api, metrics
-from kb.agent import answering, environment, retrieving
+from kb.agent import answering, environment, retrieving, tree
 from kb.queue import job
 from kb.retrieve import search
 from router import client as router_client
@@ -42,7 +42,7 @@ def ask(place: places.Place, router: router_client.Client, meters: metrics.Metri
 
     async def made(answer: str, *, viewer: scope.Scope = scopes.SHOP, looks: bool = True) -> list[api.Citation]:
         fake.set_script({rig.DECIDE: [FIND, WRITE], rig.ANSWER: [answer]})
-        tools = [
+        tools: list[tree.Tool] = [
             retrieving.FastVectorSearchTool(place.kb.finder(search.Breadth())),
             answering.TextResponseTool(rig.voiced(router)),
         ]
