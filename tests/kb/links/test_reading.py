@@ -369,6 +369,7 @@ async def test_a_file_behind_a_link_is_read_as_an_attachment_would_be(
                 api.RetrieveRequest(scope=scopes.SHOP, query="uploads of 9 GB", kinds=["link"])
             )
             assert found.items[0].provenance.source_urn == "link::http://docs.test/a.pdf"
+            assert [one.page for one in found.items[0].provenance.pages] == [1]
             # More than a page may have, and more than a file may have; no PDF; a type that is none of them.
             padded = making.pdf("Long.") + b" " * 120_000
             for name, body, media, expected in (
