@@ -3,9 +3,6 @@
 // becomes text of elements, never markup.
 const FIELDS = ["clientId", "projectId", "groupId", "conversation", "query"];
 const RESUME = 60, PAUSE = 500;
-const MARK = /[[【](\d{1,4}(?:\s{0,2},\s{0,2}\d{1,4}){0,9})(?:†[^\]】\n]{0,30})?[\]】]/g;
-// The beginning of a mark, whose end may come with the next piece.
-const OPEN_MARK = /[[【][^\]】\n]{0,80}$/;
 const VERDICTS = {
   Misattributed: "another passage has this quotation",
   Stitched: "its parts are there, and not as one text",
@@ -20,7 +17,7 @@ function begin() {
   byId("problem").textContent = "";
   const number = ++asked, where = scope(), box = document.createElement("article");
   const turn = { where, query: value("query"), hangUp: new AbortController(), last: 0, heard: Date.now(), pause: PAUSE, lost: null, stream: "", over: false,
-    tail: "", known: new Map(), quotes: new Map(), box };
+    rest: new Text(), known: new Map(), quotes: new Map(), box };
   const section = make("section", "", box);
   make("h2", turn.query, section, { id: `question${number}` });
   box.setAttribute("aria-labelledby", `question${number}`);
@@ -29,6 +26,7 @@ function begin() {
   turn.steps = turn.branch = make("ul", "", steps, { class: "tree", "aria-label": "Steps" });
   // Busy until it is whole: a screen reader reads it once, and not token by token.
   turn.answer = make("div", "", section, { class: "answer", role: "group", "aria-label": "Answer", "aria-live": "polite", "aria-busy": "true" });
+  turn.answer.append(turn.rest);
   turn.after = make("div", "", section);
   byId("turns").prepend(box);
   working(turn);
@@ -211,24 +209,35 @@ function named(one) {
 
 function token(turn, event) { write(turn, event.content || ""); }
 
+// The text at once, and its marks as buttons when a part of it has its end: before that it is open what is quoted.
 function write(turn, piece, last = false) {
-  let text = turn.tail + piece;
-  const held = last ? -1 : text.search(OPEN_MARK);
-  turn.tail = held < 0 ? "" : text.slice(held);
-  if (held >= 0) text = text.slice(0, held);
-  let done = 0;
-  for (const found of text.matchAll(MARK)) {
-    turn.answer.append(text.slice(done, found.index));
-    for (const number of found[1].split(",")) cite(turn, Number(number));
-    done = found.index + found[0].length;
+  turn.rest.data += piece;
+  for (let found = part(turn.rest.data, last); found; found = part(turn.rest.data, last)) {
+    const drawn = new DocumentFragment();
+    for (const [text, quoted] of found.pieces) {
+      if (quoted) drawn.append(text);
+      else cite(turn, text, drawn);
+    }
+    turn.rest.before(drawn);
+    turn.rest.data = turn.rest.data.slice(found.length);
   }
-  turn.answer.append(text.slice(done));
 }
 
-function cite(turn, ref) {
-  const known = turn.known.get(ref) || {};
-  link(`[${ref}]`, turn.answer, (click) => open(turn, { ref }, click.currentTarget), { class: "cite", "data-ref": ref,
-    "aria-haspopup": "dialog", "aria-label": `Evidence ${ref}: ${named(known)}` });
+// A text with a button for each number of its marks that is one of the evidence.
+function cite(turn, text, parent) {
+  let done = 0;
+  for (const found of text.matchAll(MARK)) {
+    const numbers = found[1].split(",").map(Number);
+    if (!numbers.some((ref) => turn.known.has(ref))) continue;
+    parent.append(text.slice(done, found.index));
+    for (const ref of numbers) {
+      if (!turn.known.has(ref)) { parent.append(`[${ref}]`); continue; }
+      link(`[${ref}]`, parent, (click) => open(turn, { ref }, click.currentTarget), { class: "cite", "data-ref": ref,
+        "aria-haspopup": "dialog", "aria-label": `Evidence ${ref}: ${named(turn.known.get(ref))}` });
+    }
+    done = found.index + found[0].length;
+  }
+  parent.append(text.slice(done));
 }
 
 function complete(turn, event) {
