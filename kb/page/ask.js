@@ -189,15 +189,6 @@ function result(turn, event) {
   say(event.message || "");
 }
 
-function folded(parent, title) {
-  const box = make("details", "", parent);
-  make("summary", title, box);
-  return box;
-}
-
-const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
-const paged = (one) => one.pageNumber || one.page;
-
 function named(one) {
   if (one.source && one.target) return `${one.source} ${one.type} ${one.target}`;
   const name = one.title || one.sourceUrn || (one.summary ? "Summary" : one.path || one.key || "Result");
@@ -241,7 +232,7 @@ function cite(turn, text, parent) {
 }
 
 function complete(turn, event) {
-  const cited = event.citations || [];
+  const cited = event.citations || [], seen = [];
   if (cited.length) {
     make("h3", "Evidence", turn.after);
     const list = make("ul", "", turn.after, { class: "cited" });
@@ -252,8 +243,11 @@ function complete(turn, event) {
       link(`[${one.ref}] ${named(one)}`, entry, (click) => open(turn, { ref: one.ref }, click.currentTarget),
         { "data-ref": one.ref, "aria-haspopup": "dialog" });
       make("div", one.sourceUrn, entry, { class: "soft" });
+      const known = turn.known.get(one.ref);
+      if (known.pageId && known.place) seen.push([known, entry]);
     }
   }
+  crops(turn.where, seen);
   settle(turn, event.outcome || "failed", event.reason);
 }
 
@@ -282,8 +276,10 @@ async function open(turn, object, from) {
       text = (await call(`chunks/${encodeURIComponent(one.chunkId)}?${new URLSearchParams(turn.where)}`)).chunk.text;
       if (opener === from) marked(byId("text"), text, quotes);
     }
-    if (one.image || one.imageKey) await picture(turn, one, from);
-    else if (one.chunkId) await page(turn, one, quotes[0] || text.slice(0, 300), from);
+    const hit = one.chunkId ? await page(turn, one, quotes[0] || text.slice(0, 300)) : one;
+    if (!hit || !hit.pageId) return;
+    const drawn = await picture(turn.where, hit);
+    if (opener === from) byId("pictures").replaceChildren(drawn);
   });
 }
 
@@ -312,32 +308,11 @@ function sources(turn, one) {
 }
 
 // The page that a passage stands on, where there is an image of it, with the places of its words.
-async function page(turn, one, words, from) {
-  if (!words) return;
+async function page(turn, one, words) {
+  if (!words) return null;
   const asked = { scope: turn.where, query: words, sources: [one.sourceUrn], topK: one.page ? 20 : 1, ways: "Words", crop: false };
   const hits = (await call("search/pages", asked)).pages.filter((hit) => hit.sourceUrn === one.sourceUrn && hit.words >= 0.5);
-  const hit = hits.find((found) => !one.page || found.pageNumber === one.page);
-  if (hit) await picture(turn, hit, from);
-}
-
-// The token has to go with the request, so that the image is fetched and not linked.
-async function picture(turn, one, from) {
-  const key = one.imageKey || one.image.key || one.image;
-  const response = await request(`content/${encodeURIComponent(key)}?${new URLSearchParams(turn.where)}`);
-  const raw = await response.blob();
-  const reader = new FileReader();
-  await new Promise((done, failed) => { reader.onload = done; reader.onerror = failed; reader.readAsDataURL(raw.slice(0, raw.size, "image/png")); });
-  if (opener !== from) return;
-  const places = one.rectangles || [];
-  const said = places.map((place) => place.text).filter(Boolean).join(", ");
-  const figure = make("figure", "", null), frame = make("div", "", figure, { class: "page" });
-  make("img", "", frame, { src: reader.result, alt: `Page ${paged(one) || ""} of ${one.title || one.sourceUrn}` });
-  const over = svg("svg", frame, { viewBox: "0 0 1 1", preserveAspectRatio: "none", "aria-hidden": "true" });
-  for (const place of places) {
-    svg("rect", over, { x: place.left, y: place.top, width: place.right - place.left, height: place.bottom - place.top });
-  }
-  make("figcaption", places.length ? `Page ${paged(one)}, marked: ${said || `${places.length} places`}` : `Page ${paged(one)}`, figure, { class: "soft" });
-  byId("pictures").replaceChildren(figure);
+  return hits.find((found) => !one.page || found.pageNumber === one.page);
 }
 
 function close() {
