@@ -7,14 +7,17 @@ const MOST_MARK = 120, MOST_PART = 4000, LEAST_WORDS = 4;
 const DOUBLE = { '"': '"', "“": "”", "”": "”", "„": '“”"', "«": "»", "»": "«»", "‹": "›", "›": "‹›", "‘": "’", "‚": "‘’", "「": "」", "『": "』", "《": "》" };
 const SINGLE = { "'": "'" };
 const STOPS = ".!?。！？", WIDE_STOPS = "。！？", OPENS_ALWAYS = "“„«‹‚「『《", APOSTROPHES = "'’‘", BLANKS = " \t\n\u00a0\u202f\u3000";
+const DIGIT = /[\p{Nd}²³¹⁰⁴-⁹₀-₉]/u;
 // Letters of scripts that put no blanks between words; two of them count as a word.
 const UNSPACED = /[\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u9fff\uf900-\ufaff\uff66-\uff9f]/;
 const LAST_WORD = /(\p{Nd}[ \u00a0]?)?([\p{L}\p{Nl}\p{No}]+)$/u;
 const ABBREVIATIONS = " str nr no pp fig vgl bzw ca cca čl odst např tzv resp tj mr mrs dr prof st vs cf abb kap art sec vol ed al"
   + " approx max min incl inkl evtl ggf usw etc sog tab obr kpt viz ";
 
+// An accent is one that is put in order: it comes before the one that stands behind all others.
+const combining = (sign) => sign === "\u0345" || !`\u0345${sign}`.normalize("NFD").startsWith("\u0345");
 // Whether a sign is part of a word, in a script that separates words.
-const letter = (sign, unspaced = false) => /[\p{L}\p{N}\p{M}]/u.test(sign) && (unspaced || !UNSPACED.test(sign));
+const letter = (sign, unspaced = false) => (/[\p{L}\p{N}]/u.test(sign) || combining(sign)) && (unspaced || !UNSPACED.test(sign));
 
 // Fewer words are a name.
 function long(text) {
@@ -41,7 +44,7 @@ class Track {
     if (APOSTROPHES.includes(sign) && letter(after)) return false;
     this.found.push([start, at + 1, true]);
     this.open = null;
-    const doubtful = (APOSTROPHES.includes(sign) && "sSxXzZ".includes(before)) || (sign === '"' && /\p{Nd}/u.test(before));
+    const doubtful = (APOSTROPHES.includes(sign) && "sSxXzZ".includes(before)) || (sign === '"' && DIGIT.test(before));
     this.again = doubtful ? sign : "";
     return true;
   }
@@ -57,7 +60,7 @@ class Track {
 
   // Whether the sign stands as one does that opens a quotation.
   begins(sign, before, after) {
-    if (BLANKS.includes(after) || (APOSTROPHES.includes(sign) && /\p{Nd}/u.test(after))) return false;
+    if (BLANKS.includes(after) || (APOSTROPHES.includes(sign) && DIGIT.test(after))) return false;
     if (this.open && sign !== this.open[1]) return false;
     const spaced = BLANKS.includes(before) || "([{".includes(before);
     if (this.open || !spaced) return (spaced || !this.open) && !letter(before) && letter(after, true);
