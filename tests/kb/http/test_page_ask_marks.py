@@ -31,7 +31,7 @@ TEXTS = [
 ]
 SIGNS = [
     *"ab1 .!。？電\"'’‘“”„«»‹›「」『』[]【】12,†\n(\u0301\u0903\u00a0²ßA𝒳",
-    "z. B. ", "[1]", "[2, 3]", ' 19" ', "one two three four", "s’ ", ' "', '" ',
+    "z. B. ", "[1]", "[2, 3]", ' 19" ', "one two three four", "s’ ", "x’ ", "Nr. ", ' "', '" ',
 ]  # fmt: skip
 
 
@@ -105,7 +105,8 @@ def expected(text: str) -> list[list[list[Any]]]:
 async def test_the_page_cuts_texts_as_the_service_does(tab: browser.Tab) -> None:
     chosen = random.Random(24)
     made = ["".join(chosen.choices(SIGNS, k=chosen.randrange(60))) for _ in range(3000)]
-    texts = [*TEXTS, *made]
+    short = [f"It is {word.title()}. Five [1]. Six" for word in quotations._ABBREVIATIONS.split()]
+    texts = [*TEXTS, *short, *made]
     await tab.evaluate(
         "globalThis.cut_up = (text) => { const found = []; for (let one; (one = part(text, true)); "
         "text = text.slice(one.length)) found.push(one.pieces); return found }; 0"
