@@ -3,9 +3,6 @@
 // becomes text of elements, never markup.
 const FIELDS = ["clientId", "projectId", "groupId", "conversation", "query"];
 const RESUME = 60, PAUSE = 500;
-const MARK = /[[【](\d{1,4}(?:\s{0,2},\s{0,2}\d{1,4}){0,9})(?:†[^\]】\n]{0,30})?[\]】]/g;
-// The beginning of a mark, whose end may come with the next piece.
-const OPEN_MARK = /[[【][^\]】\n]{0,80}$/;
 const VERDICTS = {
   Misattributed: "another passage has this quotation",
   Stitched: "its parts are there, and not as one text",
@@ -20,7 +17,7 @@ function begin() {
   byId("problem").textContent = "";
   const number = ++asked, where = scope(), box = document.createElement("article");
   const turn = { where, query: value("query"), hangUp: new AbortController(), last: 0, heard: Date.now(), pause: PAUSE, lost: null, stream: "", over: false,
-    tail: "", known: new Map(), quotes: new Map(), box };
+    rest: new Text(), known: new Map(), quotes: new Map(), box };
   const section = make("section", "", box);
   make("h2", turn.query, section, { id: `question${number}` });
   box.setAttribute("aria-labelledby", `question${number}`);
@@ -29,6 +26,7 @@ function begin() {
   turn.steps = turn.branch = make("ul", "", steps, { class: "tree", "aria-label": "Steps" });
   // Busy until it is whole: a screen reader reads it once, and not token by token.
   turn.answer = make("div", "", section, { class: "answer", role: "group", "aria-label": "Answer", "aria-live": "polite", "aria-busy": "true" });
+  turn.answer.append(turn.rest);
   turn.after = make("div", "", section);
   byId("turns").prepend(box);
   working(turn);
@@ -191,15 +189,6 @@ function result(turn, event) {
   say(event.message || "");
 }
 
-function folded(parent, title) {
-  const box = make("details", "", parent);
-  make("summary", title, box);
-  return box;
-}
-
-const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
-const paged = (one) => one.pageNumber || one.page;
-
 function named(one) {
   if (one.source && one.target) return `${one.source} ${one.type} ${one.target}`;
   const name = one.title || one.sourceUrn || (one.summary ? "Summary" : one.path || one.key || "Result");
@@ -211,28 +200,39 @@ function named(one) {
 
 function token(turn, event) { write(turn, event.content || ""); }
 
+// The text at once, and its marks as buttons when a part of it has its end: before that it is open what is quoted.
 function write(turn, piece, last = false) {
-  let text = turn.tail + piece;
-  const held = last ? -1 : text.search(OPEN_MARK);
-  turn.tail = held < 0 ? "" : text.slice(held);
-  if (held >= 0) text = text.slice(0, held);
-  let done = 0;
-  for (const found of text.matchAll(MARK)) {
-    turn.answer.append(text.slice(done, found.index));
-    for (const number of found[1].split(",")) cite(turn, Number(number));
-    done = found.index + found[0].length;
+  turn.rest.data += piece;
+  for (let found = part(turn.rest.data, last); found; found = part(turn.rest.data, last)) {
+    const drawn = new DocumentFragment();
+    for (const [text, quoted] of found.pieces) {
+      if (quoted) drawn.append(text);
+      else cite(turn, text, drawn);
+    }
+    turn.rest.before(drawn);
+    turn.rest.data = turn.rest.data.slice(found.length);
   }
-  turn.answer.append(text.slice(done));
 }
 
-function cite(turn, ref) {
-  const known = turn.known.get(ref) || {};
-  link(`[${ref}]`, turn.answer, (click) => open(turn, { ref }, click.currentTarget), { class: "cite", "data-ref": ref,
-    "aria-haspopup": "dialog", "aria-label": `Evidence ${ref}: ${named(known)}` });
+// A text with a button for each number of its marks that is one of the evidence.
+function cite(turn, text, parent) {
+  let done = 0;
+  for (const found of text.matchAll(MARK)) {
+    const numbers = found[1].split(",").map(Number);
+    if (!numbers.some((ref) => turn.known.has(ref))) continue;
+    parent.append(text.slice(done, found.index));
+    for (const ref of numbers) {
+      if (!turn.known.has(ref)) { parent.append(`[${ref}]`); continue; }
+      link(`[${ref}]`, parent, (click) => open(turn, { ref }, click.currentTarget), { class: "cite", "data-ref": ref,
+        "aria-haspopup": "dialog", "aria-label": `Evidence ${ref}: ${named(turn.known.get(ref))}` });
+    }
+    done = found.index + found[0].length;
+  }
+  parent.append(text.slice(done));
 }
 
 function complete(turn, event) {
-  const cited = event.citations || [];
+  const cited = event.citations || [], seen = [];
   if (cited.length) {
     make("h3", "Evidence", turn.after);
     const list = make("ul", "", turn.after, { class: "cited" });
@@ -244,8 +244,11 @@ function complete(turn, event) {
       link(`[${one.ref}] ${named(one)}`, entry, (click) => open(turn, { ref: one.ref }, click.currentTarget),
         { "data-ref": one.ref, "aria-haspopup": "dialog" });
       make("div", one.sourceUrn, entry, { class: "soft" });
+      const known = turn.known.get(one.ref);
+      if (known.pageId && known.place) seen.push([known, entry]);
     }
   }
+  crops(turn.where, seen);
   settle(turn, event.outcome || "failed", event.reason);
 }
 
@@ -275,8 +278,10 @@ async function open(turn, object, from) {
       text = (await call(`chunks/${encodeURIComponent(one.chunkId)}?${new URLSearchParams(turn.where)}`)).chunk.text;
       if (opener === from) marked(byId("text"), text, quotes);
     }
-    if (one.image || one.imageKey) await picture(turn, one, from);
-    else if (one.chunkId) await page(turn, one, quotes[0] || text.slice(0, 300), from);
+    const hit = one.chunkId ? await page(turn, one, quotes[0] || text.slice(0, 300)) : one;
+    if (!hit || !hit.pageId) return;
+    const drawn = await picture(turn.where, hit);
+    if (opener === from) byId("pictures").replaceChildren(drawn);
   });
 }
 
@@ -305,32 +310,11 @@ function sources(turn, one) {
 }
 
 // The page that a passage stands on, where there is an image of it, with the places of its words.
-async function page(turn, one, words, from) {
-  if (!words) return;
+async function page(turn, one, words) {
+  if (!words) return null;
   const asked = { scope: turn.where, query: words, sources: [one.sourceUrn], topK: one.page ? 20 : 1, ways: "Words", crop: false };
   const hits = (await call("search/pages", asked)).pages.filter((hit) => hit.sourceUrn === one.sourceUrn && hit.words >= 0.5);
-  const hit = hits.find((found) => !one.page || found.pageNumber === one.page);
-  if (hit) await picture(turn, hit, from);
-}
-
-// The token has to go with the request, so that the image is fetched and not linked.
-async function picture(turn, one, from) {
-  const key = one.imageKey || one.image.key || one.image;
-  const response = await request(`content/${encodeURIComponent(key)}?${new URLSearchParams(turn.where)}`);
-  const raw = await response.blob();
-  const reader = new FileReader();
-  await new Promise((done, failed) => { reader.onload = done; reader.onerror = failed; reader.readAsDataURL(raw.slice(0, raw.size, "image/png")); });
-  if (opener !== from) return;
-  const places = one.rectangles || [];
-  const said = places.map((place) => place.text).filter(Boolean).join(", ");
-  const figure = make("figure", "", null), frame = make("div", "", figure, { class: "page" });
-  make("img", "", frame, { src: reader.result, alt: `Page ${paged(one) || ""} of ${one.title || one.sourceUrn}` });
-  const over = svg("svg", frame, { viewBox: "0 0 1 1", preserveAspectRatio: "none", "aria-hidden": "true" });
-  for (const place of places) {
-    svg("rect", over, { x: place.left, y: place.top, width: place.right - place.left, height: place.bottom - place.top });
-  }
-  make("figcaption", places.length ? `Page ${paged(one)}, marked: ${said || `${places.length} places`}` : `Page ${paged(one)}`, figure, { class: "soft" });
-  byId("pictures").replaceChildren(figure);
+  return hits.find((found) => !one.page || found.pageNumber === one.page);
 }
 
 function close() {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import json
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -306,57 +304,24 @@ async def test_what_fails_is_shown_with_what_helps(tmp_path: Path, url: str, fak
 async def test_the_page_of_a_passage_is_shown_with_the_places_on_it(
     tmp_path: Path, url: str, http: httpx.AsyncClient, fake: process.Fake
 ) -> None:
+    """Its citation names the page, and where on it the quotation stands."""
     kb = client.Client(url, http)
     raw = files.pages(places.lines("The lease of the office"), places.lines("The pressure valve opens at nine bar"))
     await kb.pages.choose(api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
-    [chunk_id] = (await kb.learning.file(scopes.SHOP, raw, filename="valve.pdf", source_urn="file::valve")).chunk_ids
+    await kb.learning.file(scopes.SHOP, raw, filename="valve.pdf", source_urn="file::valve")
 
     async def done() -> bool:
         return (await kb.pages.state(scopes.SHOP, "file::valve")).state == "Done"
 
     await waiting.until(done, pause=0.2)
-    [hit, *_] = (await kb.pages.search(api.PageSearch(scope=scopes.SHOP, query="pressure valve"))).pages
-    assert (hit.page_number, [one.text for one in hit.rectangles]) == (2, ["pressure valve"])
-    seen = hit.model_dump(mode="json", by_alias=True) | {"ref": 1}
-    looked = {"pageNumber": 2, "interpretation": "It opens at <b>nine</b> bar.", "ref": 2, "sourceUrn": "file::valve"}
+    search = rig.decided("fast_vector_search", query="pressure valve")
+    fake.set_script({rig.DECIDE: [search, WRITE], rig.ANSWER: ['It says "The pressure valve opens" [1].']})
     async with shown(tmp_path, url) as tab:
-        # No tool gives pages yet: the lines are put into the page as they would come.
-        await tab.evaluate("globalThis.turn = begin(); 0")
-        numbers = itertools.count(1)
-        passage = {"chunkId": chunk_id, "sourceUrn": "file::valve", "page": 2, "sentence": "The pressure valve opens"}
-        for payload, one in (
-            ("colqwen_pages", seen),
-            ("interpretations", looked | {"image": seen["image"]}),
-            ("chunks", passage | {"ref": 3, "text": "The pressure valve opens at nine bar"}),
-        ):
-            event = {"id": next(numbers), "type": "result", "tool": "t", "payloadType": payload, "objects": [one]}
-            await tab.evaluate(f"receive(turn, {json.dumps(event)})")
-        await tab.evaluate("document.querySelector('[data-payload=colqwen_pages] button').click()")
-        await tab.until("document.querySelector('#pictures img')?.naturalWidth > 0")
-        boxes = "[...document.querySelectorAll('.page rect')].map(one => Number(one.getAttribute('x')))"
-        assert await tab.evaluate(boxes) == [one.left for one in hit.rectangles]
-        over = "document.querySelector('.page svg').getBoundingClientRect()"
-        under = "document.querySelector('.page img').getBoundingClientRect()"
-        assert await tab.evaluate(f"Math.abs({over}.height - {under}.height) < 1")
-        assert await text(tab, "figcaption") == "Page 2, marked: pressure valve"
-        assert ("image", "Page 2 of valve.pdf") in await named(tab)
-        await tab.evaluate("document.querySelector('[data-payload=interpretations] button').click()")
-        await tab.until("document.getElementById('text').textContent === 'It opens at <b>nine</b> bar.'")
-        await tab.until("document.querySelectorAll('.page rect').length === 0")
-
-        # The page of a passage that no answer cites is looked for.
-        await tab.evaluate("document.querySelector('[data-payload=chunks] button').click()")
-        await tab.until("document.querySelector('figcaption')?.textContent === 'Page 2, marked: pressure valve opens'")
-
-        # Of a passage of the text its citation names the page, and where on it the quotation stands.
-        fake.set_script({rig.DECIDE: [rig.decided("fast_vector_search", query="pressure valve"), WRITE],
-                         rig.ANSWER: ['It says "The pressure valve opens" [1].']})  # fmt: skip
-        await tab.evaluate("settle(turn, 'answered')")
         await ask(tab, "When does the pressure valve open?")
         await tab.until(ended("answered"))
         await tab.evaluate("document.querySelector('.cite').click()")
-        await tab.until(
-            "document.querySelector('figcaption')?.textContent === 'Page 2, marked: The pressure valve opens'"
-        )
+        await tab.until("document.querySelector('#pictures img')?.naturalWidth > 0")
+        await tab.until("document.querySelectorAll('.page rect').length > 0")
+        assert "Page 2" in await text(tab, "figcaption")
         assert await text(tab, "blockquote") == "The pressure valve opens"
         assert await text(tab, "#text mark") == "The pressure valve opens"
