@@ -73,10 +73,14 @@ async def test_the_same_aim_in_other_words_is_for_a_person_where_the_task_was_ta
 async def test_later_groups_know_what_was_done_and_two_branches_do_it_once(
     task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
 ) -> None:
-    drafts = [("Email", "Send it.", []), ("Email", "Send the date.", []), ("Legal", "Look.", [1, 2])]
+    drafts: list[tuple[str, str, list[int]]] = [
+        ("Email", "Send it.", []),
+        ("Email", "Send the date.", []),
+        ("Legal", "Look.", [1, 2]),
+    ]
     fake.set_script(
         {
-            PLAN: [planned(*drafts)],  # type: ignore[arg-type]  # an empty list is one of numbers
+            PLAN: [planned(*drafts)],
             EMAIL: [calls(("send_mail", MAIL)), calls(("send_mail", MAIL)), report("Sent."), report("Sent.")],
             LEGAL: [report("It may.")],
             SYNTHESIS: [job.reply(answer="The mail was sent.", citations=[])],
@@ -92,7 +96,7 @@ async def test_later_groups_know_what_was_done_and_two_branches_do_it_once(
 async def test_the_same_again_in_a_later_round_is_for_a_person(
     task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
 ) -> None:
-    once = {
+    once: dict[str, list[Any]] = {
         PLAN: [planned(("Email", "Send it.", []), ("Legal", "Look.", [1]))],
         EMAIL: [calls(("send_mail", MAIL)), report("Sent.")],
         LEGAL: [report("It may.")],
