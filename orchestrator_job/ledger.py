@@ -134,6 +134,16 @@ class Ledger:
         found = await self._of_delegations({"state": {"$in": ["started", "done"]}, "intent.tool": tool})
         return [one for _, one in found if (one["step"], one["ordinal"]) != (step, ordinal)]
 
+    async def rejects(self, round_number: int) -> bool:
+        """Whether a person has rejected something of this round: its answer or an effect."""
+        entries = await self._database.find(
+            COLLECTION,
+            {"taskUid": self._guard.task_uid, "state": "done", "result.verdict": pendingtask.Verdict.REJECTED.value},
+            sort=[("_id", 1)],
+            fields=["step"],
+        )
+        return any(str(one["step"]).startswith(f"r{round_number}.") for one in entries)
+
     async def _of_delegations(self, wanted: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
         """With their rounds; entries about decisions are none."""
         entries = await self._database.find(

@@ -456,10 +456,22 @@ class Run:
                     guard,
                     book,
                     conversation.Conversation(self._database, task, self._now),
+                    self._learn(task, book),
                     now=self._now,
                 ),
             ),
         ]
+
+    def _learn(self, task: memory.TaskMemory, book: ledger.Ledger) -> ending.Learn:
+        async def learn(state: State, answered: bool) -> None:
+            if not state.get("lesson"):
+                return
+            # A run that teaches nothing starts without it.
+            from orchestrator_job.delegation import procedures
+
+            await procedures.Learning(self._kb, task.scope, self._store, book).after(state, answered=answered)
+
+        return learn
 
     async def _tidy(self, saver: Any, round_number: int) -> None:
         """Delete data that the finished round no longer needs. A failure does not change the outcome."""

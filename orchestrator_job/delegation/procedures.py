@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
+from pydantic import JsonValue
 
 from crds import scope
 from kb import api
 from kb import client as kb_client
-from orchestrator_job import ledger, memory
+from orchestrator_job import artifacts, ledger, memory
 from orchestrator_job.delegation import category, models, plans, registry
 
 _log = structlog.get_logger("orchestrator_job.delegation.procedures")
@@ -108,6 +109,48 @@ def learned(
         procedure_steps=[api.Step(agent=name, action=description) for name, description in described],
         source="learned",
     )
+
+
+async def written(
+    store: artifacts.Artifacts, round_number: int, lesson: api.Use | api.ProcedureDraft
+) -> dict[str, JsonValue]:
+    """The state's `lesson`."""
+    kind = "use" if isinstance(lesson, api.Use) else "draft"
+    key = await store.put({kind: lesson.model_dump(mode="json", by_alias=True)}, round_number)
+    return {"round": round_number, "key": key}
+
+
+class Learning:
+    """Learns what a round teaches, once it has ended."""
+
+    def __init__(
+        self, kb: kb_client.Client, viewer: scope.Scope, store: artifacts.Artifacts, book: ledger.Ledger
+    ) -> None:
+        self._kb = kb
+        self._viewer = viewer
+        self._store = store
+        self._book = book
+
+    async def after(self, state: Mapping[str, Any], *, answered: bool) -> None:
+        """Of a round whose answer was given, and of which a person rejected nothing, what its plan teaches is saved;
+        else the use of a procedure has failed, and nothing is saved. It never fails the task."""
+        lesson = state.get("lesson") or {}
+        if lesson.get("round") != state["round"]:
+            return
+        given: Any = await self._store.get(lesson["key"])
+        well = answered and not await self._book.rejects(state["round"])
+        teaches: api.Use | api.ProcedureDraft
+        if "use" in given:
+            use = api.Use.model_validate(given["use"])
+            teaches = use.model_copy(update={"succeeded": use.succeeded and well})
+        elif well:
+            teaches = api.ProcedureDraft.model_validate(given["draft"])
+        else:
+            return
+        try:
+            await self._book.settle(f"r{state['round']}.learn", 0, Lesson(self._kb, self._viewer, teaches))
+        except (kb_client.Unavailable, kb_client.Rejected) as error:
+            _log.warning("nothing was learned", reason=error.message)
 
 
 class Lesson:

@@ -3,8 +3,8 @@
 Results are merged whole, statements that an agent is not sure of are looked up in the knowledge base, and the model
 writes the answer in the user's language with numbered evidence. One result that needs none of this is the answer as it
 stands, without a model. Where no model can write it, because the budget is used up or its answers are no use, the
-results follow one another, with what is missing. The node reads, stores content under its own hash, and settles one
-repeatable effect: what is learned from a task that was done.
+results follow one another, with what is missing. The node reads, and stores content under its own hash. What a task
+teaches is written down here and learned when the round has ended, in `procedures.Learning`.
 
 Source: seed 000 "Delegation Graph Flow" (merges results, cross-check, response language).
 """
@@ -20,6 +20,7 @@ from datetime import date, datetime
 from importlib import resources
 
 import structlog
+from pydantic import JsonValue
 
 from crds import priority
 from kb import api
@@ -29,7 +30,6 @@ from orchestrator_job import (
     artifacts,
     errors,
     language,
-    ledger,
     memory,
     pack,
     patience,
@@ -97,7 +97,6 @@ class Means:
     num_ctx: int | None
     context_chars: int
     now: Callable[[], datetime]
-    book: ledger.Ledger
     agents: registry.Registry
     learns: bool = False
     missing: Missing | None = None
@@ -116,8 +115,8 @@ class Synthesize:
         self._means = means
 
     async def __call__(self, state: State) -> State:
-        """Writes pack, answer and trail. Raises Fenced, Stuck, what a refused token raises, and Unavailable while a
-        service is away."""
+        """Writes pack, answer, trail and lesson. Raises Fenced, Stuck, what a refused token raises, and Unavailable
+        while a service is away."""
         means, number = self._means, state["round"]
         held = await means.loader.of(state)
         items = pack.load(await means.store.get(state["pack"]))
@@ -132,8 +131,7 @@ class Synthesize:
         if given.needs_input:
             asked = sorted(" ".join(each.lower().split()) for each in given.questions)
             trail = stuck.note(state.get("trail", []), "ask", list(asked))
-        if means.learns and not given.needs_input:
-            await self._learn(state, merged)
+        learns = means.learns and not given.needs_input
         _log.info(
             "synthesized",
             outputs=len(merged.outputs),
@@ -145,11 +143,11 @@ class Synthesize:
             "pack": await means.store.put(pack.dump(checked.items), number),
             "answer": await means.store.put(given.model_dump(by_alias=True), number),
             "trail": trail,
+            "lesson": await self._lesson(state, merged) if learns else {},
         }
 
-    async def _learn(self, state: State, merged: Merged) -> None:
-        """Counts the use of the procedure that was followed, or saves what a plan that worked teaches. It never fails
-        the task."""
+    async def _lesson(self, state: State, merged: Merged) -> dict[str, JsonValue]:
+        """That the procedure was used which was followed, or what a plan that worked teaches."""
         means, how = self._means, state["execution_plan"]
         lesson: api.Use | api.ProcedureDraft
         client_id = means.task.scope.client_id
@@ -159,13 +157,8 @@ class Synthesize:
             document = str(await means.store.get(state["document"]))
             lesson = procedures.learned(means.task, document, await self._plan(state), means.agents)
         else:
-            return
-        try:
-            await means.book.settle(
-                f"r{state['round']}.synthesize", 0, procedures.Lesson(means.kb, means.task.scope, lesson)
-            )
-        except (kb_client.Unavailable, kb_client.Rejected) as error:
-            _log.warning("nothing was learned", reason=error.message)
+            return {}
+        return await procedures.written(means.store, state["round"], lesson)
 
     async def _plan(self, state: State) -> models.ExecutionPlan:
         return models.ExecutionPlan.model_validate(await self._means.store.get(state["execution_plan"]["key"]))

@@ -125,7 +125,6 @@ class Parts:
                 num_ctx=self.settings.num_ctx,
                 context_chars=self.settings.context_chars,
                 now=self.now,
-                book=self.book,
                 agents=registry.Registry.load(),
                 learns=self.settings.use_procedural_memory,
                 missing=missing,

@@ -253,17 +253,17 @@ async def test_another_way_that_worked_stays(opened: Opening, fake: process.Fake
     assert (known.saved, known.used) == ([], [])
 
 
-@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize(("done", "given"), [(True, True), (False, True), (True, False)])
 async def test_the_use_of_a_procedure_is_counted(
-    opened: Opening, fake: process.Fake, known: knowledge.Knowledge, done: bool
+    opened: Opening, fake: process.Fake, known: knowledge.Knowledge, done: bool, given: bool
 ) -> None:
     known.procedures = [procedure("chat")]
     fake.set_script({rounds.SYNTHESIZE: [job.reply()]})
     async with opened() as one:
         begun, plan = await one.planned(await one.begun(FRIDAY))
         output = rounds.output("Research", "Friday." if done else "", success=done)
-        await one.answered(await one.handed_back(begun, plan, [output]))
-    assert known.used == [{"clientId": "acme", "id": "chat", "succeeded": done}]
+        await one.answered(await one.handed_back(begun, plan, [output]), given=given)
+    assert known.used == [{"clientId": "acme", "id": "chat", "succeeded": done and given}]
     assert known.saved == []
 
 
