@@ -43,7 +43,7 @@ _NOTHING = standing.Standing()
 # All text that a model could mistake for the prompt's structure, in any spacing and case. The quantifiers `*+` are
 # possessive: a `<` before a million blanks is scanned once.
 _STRUCTURE = re.compile(
-    r"<(?=\s*+/?\s*+(?:evidence|document|question|answer|message|system|prompt|rule|context|conversation|summary|plan|step|project|session|procedure|made|missing|unconfirmed))",
+    r"<(?=\s*+/?\s*+(?:evidence|document|question|answer|message|system|prompt|rule|context|conversation|summary|plan|step|project|session|procedure|made|missing|unconfirmed|unchecked))",
     re.IGNORECASE,
 )
 _PROMPT_TAG = re.compile(r"\[(?=\s*+prompt\s*+:)", re.IGNORECASE)

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 
 from crds import quotations
-from orchestrator_job import pack
+from orchestrator_job import language, pack
+from orchestrator_job.delegation import anchors
 
 MARK = "[unconfirmed]"
 """Stands behind a statement that nothing supports. It is the same in each language, so that programs find it."""
+NOT_CHECKED = "[not checked]"
+"""Stands behind a statement in another language than its evidence, where nothing else could be compared."""
 MOST = 12
 """Statements of one answer that are looked up."""
 _LEAST_WORDS = 4
 _SHARE = 0.6
 """Share of a statement's longer words that its support has."""
 _LONG = 4
+_SHARE_UNSPACED = 0.5
+"""The same of pairs of letters, in scripts that put no blanks between words."""
+_READ = 2000
+"""Characters of a passage whose language is looked at."""
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _BRACKETED = re.compile(r"[ \t]*\[[^\[\]\n]*\]")
 _BULLET = re.compile(r"^[ \t]*(?:[-*•#>|]+|\d{1,3}[.)])[ \t]*")
-_END = re.compile(r"(?<=[.!?。？！])\s+")  # noqa: RUF001
+# Behind "6." goes on a date.
+_END = re.compile(r"(?<![\s(]\d\.)(?<![\s(]\d\d\.)(?<=[.!?])\s+|(?<=[。？！｡])(?![」』）”])\s*")  # noqa: RUF001
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+
+
+class Support(StrEnum):
+    """What a look into the evidence gave for a statement. UNCHECKED: it is in another language."""
+
+    FOUND = "found"
+    NONE = "none"
+    UNCHECKED = "unchecked"
 
 
 def statements(text: str) -> list[str]:
@@ -31,7 +50,7 @@ def statements(text: str) -> list[str]:
     for line in _BRACKETED.sub("", _CODE.sub("", text)).split("\n"):
         for sentence in _END.split(_BULLET.sub("", line)):
             plain = " ".join(sentence.split())
-            if len(_WORD.findall(plain)) >= _LEAST_WORDS and not plain.endswith(("?", "？", ":")):  # noqa: RUF001
+            if _length(plain) >= _LEAST_WORDS and not plain.endswith(("?", "？", ":", "：")):  # noqa: RUF001
                 found.append(plain)
     return list(dict.fromkeys(found))
 
@@ -42,23 +61,43 @@ def supported(statement: str, passages: Iterable[str]) -> bool:
     It says that the statement is about something that is written there, not that it is right: whether the two agree is
     for the model, which gets both.
     """
+    statement = unicodedata.normalize("NFKC", statement)
     wanted = {word for word in _words(statement) if len(word) >= _LONG}
-    numbers = set(_NUMBER.findall(statement))
-    for passage in passages:
+    pairs, numbers = _pairs(statement), set(_NUMBER.findall(statement))
+    for passage in map(_normal, passages):
         has = _words(passage)
         stems = {word[:_LONG] for word in has}
         common = sum(word in has or word[:_LONG] in stems for word in wanted)
-        if numbers <= set(_NUMBER.findall(passage)) and common >= _SHARE * len(wanted):
+        enough = common >= _SHARE * len(wanted) and len(pairs & _pairs(passage)) >= _SHARE_UNSPACED * len(pairs)
+        if enough and numbers <= set(_NUMBER.findall(passage)):
             return True
     return False
 
 
-def marked(answer: str, unconfirmed: Iterable[str]) -> str:
+def support(statement: str, spoken: str | None, passages: Sequence[str]) -> Support:
+    """What the passages give for a statement in the language `spoken`, ISO 639-1.
+
+    Words of another language are not compared. Of passages in another one the statement is supported by numbers,
+    dates, identifiers and names, all of which one of them has; it is not, where none has all of its numbers and
+    identifiers; and it is unchecked where there are too few of them to say anything.
+    """
+    if supported(statement, passages):
+        return Support.FOUND
+    own = anchors.Anchors.of(statement, spoken)
+    foreign = [(text, of) for text in passages if (of := _language(text[:_READ])) not in (None, spoken)]
+    near = [text for text, of in foreign if not own.missing(text, of)]
+    if spoken is None or not near:
+        return Support.NONE
+    return Support.FOUND if own.tell() and any(map(own.names_within, near)) else Support.UNCHECKED
+
+
+def marked(answer: str, statements: Iterable[str], mark: str = MARK) -> str:
     """The answer with the mark behind each of these statements that it repeats without one."""
-    for statement in unconfirmed:
+    for statement in statements:
         bare = statement.rstrip(".!。！ ")  # noqa: RUF001
-        pattern = re.compile(r"\s+".join(map(re.escape, bare.split())) + r"(?!\s*\[unconfirmed\])", re.IGNORECASE)
-        answer = pattern.sub(lambda found: f"{found.group()} {MARK}", answer)
+        repeated = r"\s+".join(map(re.escape, bare.split()))
+        pattern = re.compile(repeated + rf"(?!\s*{re.escape(mark)})", re.IGNORECASE)
+        answer = pattern.sub(lambda found: f"{found.group()} {mark}", answer)
     return answer
 
 
@@ -73,5 +112,24 @@ def unquoted(answer: str, wrong: Iterable[str]) -> str:
     return quotations.unquoted(answer, set(wrong))
 
 
+# Each statement is compared with the same passages.
+_language = functools.lru_cache(maxsize=256)(language.detect)
+
+
+def _normal(text: str) -> str:
+    return unicodedata.normalize("NFKC", text)
+
+
 def _words(text: str) -> set[str]:
-    return {word.casefold() for word in _WORD.findall(text)}
+    return {word.casefold() for word in _WORD.findall(anchors.UNSPACED.sub(" ", text))}
+
+
+def _length(text: str) -> int:
+    """In words; two letters of a script without blanks are about one."""
+    runs = anchors.UNSPACED.findall(text)
+    return len(_WORD.findall(anchors.UNSPACED.sub(" ", text))) + sum((len(run) + 1) // 2 for run in runs)
+
+
+def _pairs(text: str) -> set[str]:
+    """Neighbouring letters of scripts without blanks."""
+    return {run[place : place + 2] for run in anchors.UNSPACED.findall(text) for place in range(len(run) - 1)}

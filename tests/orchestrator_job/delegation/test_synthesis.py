@@ -147,6 +147,24 @@ async def test_statements_are_looked_up_and_marked_where_nothing_supports_them(
     assert "<unconfirmed>\nGlobex pays 400 EUR for support.\n</unconfirmed>" in user
 
 
+async def test_evidence_in_another_language_leaves_no_statement_unconfirmed(
+    opened: Opening, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    backup = rounds.item("The nightly backup runs every Friday on the server vega-7 and takes three hours.", "wiki::1")
+    result = (
+        "Noční záloha běží každý pátek na serveru vega-7. Spouští ji tým úložiště sám. Stojí 400 EUR za každý měsíc."
+    )
+    fake.set_script({rounds.SYNTHESIZE: [job.reply(answer=result, citations=[1])]})
+    async with opened("Kdy běží záloha úložiště, a kde? Zjisti to, prosím.") as one:
+        given, _ = await synthesized(one, [backup], rounds.output("Research", result, needs_verification=True))
+    assert given["answer"] == (
+        "Noční záloha běží každý pátek na serveru vega-7. Spouští ji tým úložiště sám [not checked]. "
+        "Stojí 400 EUR za každý měsíc [unconfirmed]."
+    )
+    [(_, user)] = rounds.prompts(fake, rounds.SYNTHESIZE)
+    assert "<unchecked>\nSpouští ji tým úložiště sám.\n</unchecked>" in user
+
+
 async def test_an_answer_is_in_the_users_language(opened: Opening, fake: process.Fake) -> None:
     fake.set_script({rounds.SYNTHESIZE: [job.reply(answer="V pátek [1].")]})
     async with opened("Kdy bude vydání routeru?") as one:
