@@ -6,6 +6,7 @@ there: small ones of four languages are known, and in others a small number that
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -41,10 +42,11 @@ _WRITTEN_NUMBERS = {
     for language, text in _WRITTEN.items()
 }
 _NOUNS_IN_CAPITALS = ("de", "lb")
-_NO_NAMES = frozenset(
-    "monday tuesday wednesday thursday friday saturday sunday january february march april may june july august "  # noqa: SIM905
-    "september october november december".split()
+_CAPITALS = (
+    "monday tuesday wednesday thursday friday saturday sunday january february march april may june july august "
+    "september october november december"
 )
+_NO_NAMES = frozenset(_CAPITALS.split())
 """Words that English writes with a capital."""
 
 
@@ -76,24 +78,54 @@ class Anchors:
         """Whether a text that has all of them is about the same: a single number stands in many."""
         return bool(self.identifiers or self.names) or len(self.numbers) > 1
 
-    def names_within(self, passage: str) -> bool:
-        """Whether the names stand there, in any form of the word."""
-        words = {_bare(word)[:_STEM] for word in _WORD.findall(unicodedata.normalize("NFKC", passage))}
-        return all(name[:_STEM] in words for name in self.names)
+    def numbered(self, text: Text) -> bool:
+        """Whether all numbers and identifiers stand there."""
+        return all(map(text.has, self.identifiers)) and all(map(text.counts, self.numbers))
 
-    def missing(self, passage: str, language: str | None = None) -> bool:
-        """Whether a number or an identifier does not stand there. `language` is that of the passage."""
-        plain = _without_foreign_letters(passage)
-        folded = plain.casefold()
-        if not all(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", folded) for one in self.identifiers):
+    def named(self, text: Text) -> bool:
+        """Whether all names stand there, in any form of the word."""
+        return all(name[:_STEM] in text.stems for name in self.names)
+
+
+class Text:
+    """A text that statements are compared with. `language` is ISO 639-1, None: not known."""
+
+    def __init__(self, text: str, language: str | None) -> None:
+        self._text = text
+        self._written = _WRITTEN_NUMBERS.get(language or "")
+
+    @functools.cached_property
+    def stems(self) -> frozenset[str]:
+        """Beginnings of its words."""
+        return frozenset(_bare(word)[:_STEM] for word in _WORD.findall(unicodedata.normalize("NFKC", self._text)))
+
+    def has(self, identifier: str) -> bool:
+        """Whether the identifier stands there by itself."""
+        return re.search(rf"(?<!\w){re.escape(identifier)}(?!\w)", self._folded) is not None
+
+    def counts(self, number: str) -> bool:
+        """Whether the number stands there, in figures or written out, or may do so."""
+        whole = re.sub(r"\D", "", number).lstrip("0") or "0"
+        parts = [part.lstrip("0") or "0" for part in re.split(r"\D", number)]
+        if whole in self._numbers or all(part in self._numbers or part == "0" for part in parts):
             return True
+        return len(parts) == 1 and self._written is None and len(whole) < 3 and int(whole) <= _SMALL
+
+    @functools.cached_property
+    def _plain(self) -> str:
+        return _without_foreign_letters(self._text)
+
+    @functools.cached_property
+    def _folded(self) -> str:
+        return self._plain.casefold()
+
+    @functools.cached_property
+    def _numbers(self) -> frozenset[str]:
         # The 7 of vega-7 is none of its numbers.
-        rest = _split(plain)[1]
+        rest = _split(self._plain)[1]
         found = _forms(number for text in (rest, _joined(rest), _whole_day(rest)) for number in _NUMBER.findall(text))
-        written = _WRITTEN_NUMBERS.get(language or "")
-        if written is not None:
-            found |= {number for word in _WORD.findall(folded) if (number := written.get(word))}
-        return any(not _stands(one, found, knows_words=written is not None) for one in self.numbers)
+        written = self._written or {}
+        return frozenset(found | {written[word] for word in _WORD.findall(self._folded) if word in written})
 
 
 def _split(text: str) -> tuple[set[str], str]:
@@ -138,14 +170,6 @@ def _forms(numbers: Iterable[str]) -> set[str]:
         parts = re.split(r"\D", one)
         found |= {"".join(parts).lstrip("0") or "0", *(part.lstrip("0") or "0" for part in parts)}
     return found
-
-
-def _stands(number: str, found: set[str], *, knows_words: bool) -> bool:
-    whole = re.sub(r"\D", "", number).lstrip("0") or "0"
-    parts = [part.lstrip("0") or "0" for part in re.split(r"\D", number)]
-    if whole in found or all(part in found or part == "0" for part in parts):
-        return True
-    return len(parts) == 1 and not knows_words and int(whole) <= _SMALL
 
 
 def _bare(word: str) -> str:

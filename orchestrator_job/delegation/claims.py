@@ -55,7 +55,40 @@ def statements(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def supported(statement: str, passages: Iterable[str]) -> bool:
+class Passage:
+    """A text that statements are compared with: what is compared is taken from it once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = unicodedata.normalize("NFKC", text)
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        """And what they begin with."""
+        words = _words(self._text)
+        return frozenset(words | {word[:_LONG] for word in words})
+
+    @functools.cached_property
+    def pairs(self) -> frozenset[str]:
+        """Neighbouring letters of scripts without blanks."""
+        return frozenset(_pairs(self._text))
+
+    @functools.cached_property
+    def numbers(self) -> frozenset[str]:
+        """As they are written."""
+        return frozenset(_NUMBER.findall(self._text))
+
+    @functools.cached_property
+    def language(self) -> str | None:
+        """ISO 639-1; None where the text says too little."""
+        return language.detect(self._text[:_READ])
+
+    @functools.cached_property
+    def anchors(self) -> anchors.Text:
+        """For statements in another language."""
+        return anchors.Text(self._text, self.language)
+
+
+def supported(statement: str, passages: Iterable[Passage]) -> bool:
     """Whether one of the passages has most of the statement's longer words, and all of its numbers.
 
     It says that the statement is about something that is written there, not that it is right: whether the two agree is
@@ -64,17 +97,15 @@ def supported(statement: str, passages: Iterable[str]) -> bool:
     statement = unicodedata.normalize("NFKC", statement)
     wanted = {word for word in _words(statement) if len(word) >= _LONG}
     pairs, numbers = _pairs(statement), set(_NUMBER.findall(statement))
-    for passage in map(_normal, passages):
-        has = _words(passage)
-        stems = {word[:_LONG] for word in has}
-        common = sum(word in has or word[:_LONG] in stems for word in wanted)
-        enough = common >= _SHARE * len(wanted) and len(pairs & _pairs(passage)) >= _SHARE_UNSPACED * len(pairs)
-        if enough and numbers <= set(_NUMBER.findall(passage)):
+    for passage in passages:
+        common = sum(word in passage.words or word[:_LONG] in passage.words for word in wanted)
+        enough = common >= _SHARE * len(wanted) and len(pairs & passage.pairs) >= _SHARE_UNSPACED * len(pairs)
+        if enough and numbers <= passage.numbers:
             return True
     return False
 
 
-def support(statement: str, spoken: str | None, passages: Sequence[str]) -> Support:
+def support(statement: str, spoken: str, passages: Sequence[Passage]) -> Support:
     """What the passages give for a statement in the language `spoken`, ISO 639-1.
 
     Words of another language are not compared. Of passages in another one the statement is supported by numbers,
@@ -84,11 +115,11 @@ def support(statement: str, spoken: str | None, passages: Sequence[str]) -> Supp
     if supported(statement, passages):
         return Support.FOUND
     own = anchors.Anchors.of(statement, spoken)
-    foreign = [(text, of) for text in passages if (of := _language(text[:_READ])) not in (None, spoken)]
-    near = [text for text, of in foreign if not own.missing(text, of)]
-    if spoken is None or not near:
+    foreign = (one.anchors for one in passages if one.language not in (None, spoken))
+    near = [text for text in foreign if own.numbered(text)]
+    if not near:
         return Support.NONE
-    return Support.FOUND if own.tell() and any(map(own.names_within, near)) else Support.UNCHECKED
+    return Support.FOUND if own.tell() and any(map(own.named, near)) else Support.UNCHECKED
 
 
 def marked(answer: str, statements: Iterable[str], mark: str = MARK) -> str:
@@ -110,14 +141,6 @@ def misquoted(answer: str, items: Sequence[pack.Item], others: Iterable[str] = (
 def unquoted(answer: str, wrong: Iterable[str]) -> str:
     """The answer without the quotation marks around these texts."""
     return quotations.unquoted(answer, set(wrong))
-
-
-# Each statement is compared with the same passages.
-_language = functools.lru_cache(maxsize=256)(language.detect)
-
-
-def _normal(text: str) -> str:
-    return unicodedata.normalize("NFKC", text)
 
 
 def _words(text: str) -> set[str]:

@@ -199,12 +199,12 @@ class Synthesize:
             if one.delegation_id in merged.doubted
             for statement in claims.statements(one.result)
         ][: claims.MOST]
-        texts = [item.content for item in items]
+        texts = [claims.Passage(item.content) for item in items]
         opened = [one for one in doubted if claims.support(*one, texts) is not claims.Support.FOUND]
         hits = await asyncio.gather(*(self._found(statement, held, _PASSAGES) for statement, _ in opened))
         unconfirmed, unchecked = [], []
         for (statement, written), found in zip(opened, hits, strict=True):
-            given = claims.support(statement, written, [*(one.content for one in found), *texts])
+            given = claims.support(statement, written, [*(claims.Passage(one.content) for one in found), *texts])
             if given is claims.Support.NONE:
                 unconfirmed.append(statement)
                 continue

@@ -12,6 +12,11 @@ ITEM = pack.Item(
 )
 
 
+def passages(*texts: str) -> list[claims.Passage]:
+    """To compare with."""
+    return [claims.Passage(text) for text in texts]
+
+
 def test_statements_are_sentences_that_state_something() -> None:
     text = (
         "The release is on Friday [email::a]. Who tests it?\n- Ann tests the router, too.\n## What we found:\n"
@@ -36,7 +41,7 @@ def test_statements_are_sentences_that_state_something() -> None:
     ],
 )
 def test_support(statement: str, expected: bool) -> None:
-    assert claims.supported(statement, ["Something else.", ITEM.content]) is expected
+    assert claims.supported(statement, passages("Something else.", ITEM.content)) is expected
 
 
 def test_nothing_supports_without_passages() -> None:
@@ -111,7 +116,7 @@ LAGER = (
 def test_between_languages_what_does_not_depend_on_them_is_compared(
     statement: str, spoken: str, passage: str, expected: str
 ) -> None:
-    assert claims.support(statement, spoken, ["Unrelated.", passage]) == expected
+    assert claims.support(statement, spoken, passages("Unrelated.", passage)) == expected
 
 
 def test_statements_of_scripts_without_blanks() -> None:
@@ -132,7 +137,7 @@ def test_statements_of_scripts_without_blanks() -> None:
 )
 def test_support_in_scripts_without_blanks(statement: str, expected: bool) -> None:
     passage = "存储集群的夜间备份每周五在服务器上运行，大约需要三个小时，由安娜负责管理。"  # noqa: RUF001
-    assert claims.supported(statement, [passage]) is expected
+    assert claims.supported(statement, passages(passage)) is expected
 
 
 def test_a_date_does_not_end_a_sentence() -> None:
