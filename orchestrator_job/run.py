@@ -201,8 +201,9 @@ class Run:
         observed = [(name, self._observed(name, node)) for name, node in found]
         if delegates:
             order = dag.Dag(side_by_side=settings.use_dag_execution)
-            fan = graph_module.Fan(dag.EXECUTE, (dag.CONSENT, dag.SYNTHESIZE), order.next)
-            fans = {dag.PLAN: fan, dag.CONSENT: fan, **self._consulting(graph_module, task)}
+            fan = graph_module.Fan(dag.EXECUTE, (dag.ASK, dag.CONSENT, dag.SYNTHESIZE), order.next)
+            ends = graph_module.Fan("approve", (), lambda state: "approve")
+            fans = {dag.PLAN: fan, dag.ASK: ends, dag.CONSENT: fan, **self._consulting(graph_module, task)}
         else:
             follows = paths.follows(plans=settings.plans)
             fans = {name: graph_module.Fan(to[0], to[1:], choose) for name, (to, choose) in follows.items()}
@@ -285,6 +286,7 @@ class Run:
         return [
             *((name, legacy[name]) for name in ("intake", consult.NAME, "evidence")),
             (dag.PLAN, parts.plan(beside)),
+            (dag.ASK, parts.ask()),
             (dag.EXECUTE, parts.execute(self._opener(task))),
             (dag.CONSENT, parts.consent()),
             (dag.SYNTHESIZE, parts.synthesize(beside)),

@@ -21,6 +21,7 @@ from orchestrator_job.delegation import (
     planning,
     registry,
     synthesis,
+    teaching,
 )
 from orchestrator_job.settings import Settings
 from router import client as router_client
@@ -107,6 +108,10 @@ class Parts:
             side_by_side=settings.use_dag_execution,
             by_procedure=settings.use_procedural_memory,
         )
+
+    def ask(self) -> teaching.AskProcedure:
+        """The node `ask_procedure`."""
+        return teaching.AskProcedure(self.store)
 
     def synthesize(self, beside: Priority, missing: synthesis.Missing | None = None) -> synthesis.Synthesize:
         """The node `synthesize`; `beside` is the priority of queries to the knowledge base, `missing` names what no
