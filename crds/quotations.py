@@ -54,6 +54,10 @@ _SIGN = re.compile(f"[\\n{_STOPS}{''.join({*_DOUBLE, *_SINGLE, *''.join(_DOUBLE.
 _MARK_CHARS = 120
 """More than a mark can have."""
 _MOST_CHARS = 4000
+_MOST_PLACES = 100
+"""Of a source that are looked at, where a quotation stands with something cut."""
+_IN_NUMBERS = ".,:'\u00a0"
+"""Between digits they are part of a number."""
 _OMISSION = re.compile(r"\s*(?:\[\s*(?:\.{3}|…)\s*\]|\.{3,}|…)\s*")
 _BLANKS = " \t\n\u00a0\u202f\u3000"
 _LAST_WORD = re.compile(r"(\d[ \u00a0]?)?([^\W\d_]+)\Z")
@@ -188,9 +192,36 @@ def plain(text: str) -> str:
 
 
 def within(quotation: str, sources: Iterable[str]) -> bool:
-    """Whether one of the sources, each as `plain` gives it, has the quotation."""
+    """Whether one of the sources, each as `plain` gives it, has the quotation, with no word and no number cut."""
     wanted = _bare(quotation)
-    return any(wanted in source for source in sources)
+    return any(_has(source, wanted) for source in sources)
+
+
+def _has(source: str, wanted: str) -> bool:
+    at = source.find(wanted)
+    for _ in range(_MOST_PLACES):
+        if at < 0:
+            return False
+        if not _cuts(source, at) and not _cuts(source, at + len(wanted)):
+            return True
+        at = source.find(wanted, at + 1)
+    return False
+
+
+def _cuts(text: str, at: int) -> bool:
+    """Whether a word or a number goes on across this place."""
+    if not 0 < at < len(text):
+        return False
+    before, after = text[at - 1], text[at]
+    if _letter(before) and _letter(after):
+        return True
+    if after.isdigit() and before in "-\u2212":
+        # A sign of the number, not a hyphen.
+        return not text[at - 2 : at - 1].isalnum()
+    inside = (before in _IN_NUMBERS and text[at - 2 : at - 1].isdigit() and after.isdigit()) or (
+        after in _IN_NUMBERS and before.isdigit() and text[at + 1 : at + 2].isdigit()
+    )
+    return at > 1 and inside
 
 
 def judge(one: Quotation, evidence: Mapping[int, Collection[str]]) -> Judged:
@@ -234,7 +265,7 @@ def _longest(words: list[str], source: str) -> int:
     fits, over = 0, len(words) + 1
     while over - fits > 1:
         middle = (fits + over) // 2
-        if " ".join(words[:middle]) in source:
+        if _has(source, " ".join(words[:middle])):
             fits = middle
         else:
             over = middle

@@ -282,11 +282,19 @@ async def follow(
 ) -> None:
     """Know which index serves before the first request comes, if MongoDB answers, and follow the reindex."""
     await view.glance()
+    await tended("phase", lambda: view.run(interval=config.erasure_interval), meters, config, stack)
+
+
+async def tended(
+    name: str,
+    run: Callable[[], Awaitable[None]],
+    meters: metrics.Metrics,
+    config: settings.Settings,
+    stack: contextlib.AsyncExitStack,
+) -> None:
+    """Run a loop until the stack closes; after an error that it does not foresee it begins again."""
     group = await stack.enter_async_context(asyncio.TaskGroup())
-    run = loops.keep(
-        "phase", lambda: view.run(interval=config.erasure_interval), meters, pause=config.recovery_interval
-    )
-    stack.callback(group.create_task(run).cancel)
+    stack.callback(group.create_task(loops.keep(name, run, meters, pause=config.recovery_interval)).cancel)
 
 
 def working(kept: records.Records) -> check.Working:
@@ -310,14 +318,7 @@ async def watch_erasures(
     """For a process that writes rules, memories and contents, but no documents: it closes scopes as the others do."""
     watching = watch.Watch(erasures.Book(database, clock), shut, kept.places, (), meters, time.monotonic)
     await _first_look(watching, kept.places, meters, stack)
-    group = await stack.enter_async_context(asyncio.TaskGroup())
-    run = loops.keep(
-        "erasures",
-        lambda: watching.run(interval=config.erasure_interval),
-        meters,
-        pause=config.recovery_interval,
-    )
-    stack.callback(group.create_task(run).cancel)
+    await tended("erasures", lambda: watching.run(interval=config.erasure_interval), meters, config, stack)
 
 
 async def _first_look(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +39,8 @@ _LEAST_CALLS = 2
 _ANSWER_TOKENS = 10_000
 """Left of the round's tokens for the answer, which is one call with what was found."""
 _TEXTS = ("text", "interpretation", "summary")
+_UNRATED = 0.5
+"""Confidence of what the knowledge base does not rate: relationships, code, pages and what was seen on them."""
 
 
 def consults(state: State, task: memory.TaskMemory, *, wanted: bool) -> bool:
@@ -48,7 +50,7 @@ def consults(state: State, task: memory.TaskMemory, *, wanted: bool) -> bool:
 
 
 @dataclass
-class _Read:
+class Read:
     """What of a stream has been read."""
 
     stream: str = ""
@@ -58,6 +60,12 @@ class _Read:
     found: dict[int, dict[str, Any]] = field(default_factory=dict)
     error: api.AgentEvent | None = None
     end: api.AgentEvent | None = None
+
+    def note(self, objects: Sequence[dict[str, Any]]) -> None:
+        """Keep what was found, by its number: of a passage its own text, also where a relationship in it came first."""
+        for one in objects:
+            if isinstance(ref := one.get("ref"), int) and (ref not in self.found or "confidence" in one):
+                self.found[ref] = one
 
 
 class Consult:
@@ -96,9 +104,9 @@ class Consult:
         number = state["round"]
         ask = functools.partial(self._asked, number, _query(state["question"], held.conversation))
         read = await self._insistence.insist("ask the decision agent", ask)
-        items = self._items(read)
+        evidence = items(read, self._context_chars)
         try:
-            given = _answer(read, items, held.provisions)
+            given = _answer(read, evidence, held.provisions)
         except errors.InvalidOutput:
             # Read once more it would be the same.
             await self._guard.forget_consulted(number)
@@ -108,13 +116,13 @@ class Consult:
             trail = stuck.note(state.get("trail", []), "ask", list(given.questions))
         _log.info("answered", by="decision agent", citations=given.citations, needs_input=given.needs_input)
         return {
-            "pack": await self._store.put(pack.dump(items), number),
+            "pack": await self._store.put(pack.dump(evidence), number),
             "answer": await self._store.put(given.model_dump(by_alias=True), number),
             "model": (read.end.model if read.end is not None else None) or "",
             "trail": trail,
         }
 
-    async def _asked(self, number: int, query: str) -> _Read:
+    async def _asked(self, number: int, query: str) -> Read:
         """The whole answer: of the stream that an earlier process began, or of a new one.
 
         Raises `kb.client.Unavailable` where another attempt may succeed, `Rejected`, BudgetExhausted, or InvalidOutput
@@ -158,9 +166,9 @@ class Consult:
         await self._guard.forget_consulted(number, read.calls)
         raise _failed(read)
 
-    async def _followed(self, number: int, opened: AbstractAsyncContextManager[AsyncIterator[api.AgentEvent]]) -> _Read:
+    async def _followed(self, number: int, opened: AbstractAsyncContextManager[AsyncIterator[api.AgentEvent]]) -> Read:
         """Read a stream to its end. It is ended where this run is stopped or may spend no more."""
-        read = _Read()
+        read = Read()
         try:
             async with opened as events:
                 async for event in events:
@@ -172,7 +180,7 @@ class Consult:
             raise kb_client.Unavailable("the connection to the decision agent was lost")
         return read
 
-    async def _take(self, number: int, event: api.AgentEvent, read: _Read) -> None:
+    async def _take(self, number: int, event: api.AgentEvent, read: Read) -> None:
         if event.stream:
             read.stream = event.stream
             await self._guard.name_consulted(number, event.stream)
@@ -180,9 +188,7 @@ class Consult:
             read.calls = max(read.calls, event.calls)
             await self._book(number, event, read.stream)
         if event.type == "result":
-            for one in event.objects or ():
-                if isinstance(ref := one.get("ref"), int):
-                    read.found.setdefault(ref, one)
+            read.note(event.objects or ())
         elif event.type == "token":
             read.text.append(event.content or "")
         elif event.type == "error":
@@ -222,30 +228,31 @@ class Consult:
                 if stream:
                     await self._kb.agent.stop(self._task.scope, stream)
 
-    def _items(self, read: _Read) -> tuple[pack.Item, ...]:
-        """What was found, by the numbers that the answer cites; the cited passages first where not all have room."""
-        cited = {one.ref for one in (read.end.citations if read.end is not None else None) or ()}
-        left = self._context_chars
-        items: list[pack.Item] = []
-        for ref, one in sorted(read.found.items(), key=lambda pair: (pair[0] not in cited, pair[0])):
-            content = next((str(one[name]) for name in _TEXTS if one.get(name)), "").strip()[:left]
-            if not content:
-                continue
-            left -= len(content)
-            title = str(one.get("title") or "")
-            page = one.get("page") or one.get("pageNumber")
-            items.append(
-                pack.Item(
-                    id=ref,
-                    source=str(one.get("sourceUrn") or one.get("key") or ""),
-                    title=f"{title}, page {page}" if page else title,
-                    content=content,
-                    origin="Graph" if one.get("target") else "RAG",
-                    confidence=float(one.get("confidence") or 1.0),
-                    chunk_id=one.get("chunkId"),
-                )
+
+def items(read: Read, most: int) -> tuple[pack.Item, ...]:
+    """What was found, by the numbers that the answer cites, in `most` characters; the cited passages first where not
+    all have room."""
+    cited = {one.ref for one in (read.end.citations if read.end is not None else None) or ()}
+    found: list[pack.Item] = []
+    for ref, one in sorted(read.found.items(), key=lambda pair: (pair[0] not in cited, pair[0])):
+        content = next((str(one[name]) for name in _TEXTS if one.get(name)), "").strip()[:most]
+        if not content:
+            continue
+        most -= len(content)
+        title = str(one.get("title") or "")
+        page = one.get("page") or one.get("pageNumber")
+        found.append(
+            pack.Item(
+                id=ref,
+                source=str(one.get("sourceUrn") or one.get("key") or ""),
+                title=f"{title}, page {page}" if page else title,
+                content=content,
+                origin="Graph" if one.get("target") else "RAG",
+                confidence=float(one.get("confidence", _UNRATED)),
+                chunk_id=one.get("chunkId"),
             )
-        return tuple(sorted(items, key=lambda item: item.id))
+        )
+    return tuple(sorted(found, key=lambda item: item.id))
 
 
 def _query(question: str, conversation: str) -> str:
@@ -258,14 +265,14 @@ def _query(question: str, conversation: str) -> str:
     return f"{before}{question}" if len(before) + len(question) <= _QUERY_CHARS else question
 
 
-def _answer(read: _Read, items: tuple[pack.Item, ...], held: provisions.Provisions) -> answer.Answer:
+def _answer(read: Read, evidence: tuple[pack.Item, ...], held: provisions.Provisions) -> answer.Answer:
     """The agent's answer as one of the run; a question to the user where there is none. Raises InvalidOutput."""
     end = read.end
     assert end is not None
     why = (end.reason or "nothing was found").strip()
     if end.outcome == "answered":
         text = quotations.MARK.sub(lambda found: f"[{found[1]}]", "".join(read.text)).strip()
-        known = {item.id: item for item in items}
+        known = {item.id: item for item in evidence}
         cited = sorted({one.ref for one in end.citations or ()} & known.keys())
         sure = sum(known[one].confidence for one in cited) / len(cited) if cited else 0.0
         given = answer.Answer(
@@ -288,7 +295,7 @@ def _answer(read: _Read, items: tuple[pack.Item, ...], held: provisions.Provisio
     return given
 
 
-def _failed(read: _Read) -> crds.errors.JervisError:
+def _failed(read: Read) -> crds.errors.JervisError:
     """Why there is no answer: what may be another time is tried again, first by this run, then by the operator."""
     end, error = read.end, read.error
     assert end is not None

@@ -41,7 +41,7 @@ from controllers.sources import (
     watching,
 )
 from controllers.sources.ci import serving as ci
-from controllers.sources.effects import ledger, performer, pushes, targets, tools
+from controllers.sources.effects import ledger, listing, performer, pushes, targets, tools
 from controllers.sources.effects import serving as effects
 from controllers.sources.git import clone, quarantine, reading
 from controllers.sources.http import app, gate
@@ -246,6 +246,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     corrected = bool(config.correction_model)
     served = [
         *effects.Effects(does, entries, measured, write=write, wall=wall).served(),
+        *listing.Listing(found).served,
         *meeting_serving.Serving(kept, recordings, of_meetings, correct=corrected, wall=wall).served(),
         *reads.served,
         *ci.Ci(found, checks, measured).served,

@@ -18,13 +18,13 @@ import pydantic
 from controllers.sources.ci import wire as ci
 from controllers.sources.effects import wire
 from controllers.sources.effects.arguments import AddComment, CreateIssue, EditPage, PushBranch, UpdateIssue
-from controllers.sources.effects.wire import Outcome, State
+from controllers.sources.effects.wire import READ_CHECKS, READ_REPOSITORY, Named, Outcome, State
 from crds import addresses, errors
 from kb import api
 
 __all__ = [
-    "AddComment", "Client", "CreateIssue", "EditPage", "Outcome", "PushBranch", "Rejected", "State", "Unavailable",
-    "UpdateIssue", "ci", "token_file",
+    "READ_CHECKS", "READ_REPOSITORY", "AddComment", "Client", "CreateIssue", "EditPage", "Named", "Outcome",
+    "PushBranch", "Rejected", "State", "Unavailable", "UpdateIssue", "ci", "token_file",
 ]  # fmt: skip
 _OPERATIONAL = frozenset({408, 425, 429, 502, 503, 504})
 
@@ -101,6 +101,14 @@ class Client:
             return ci.Report.model_validate_json(answer.content)
         except pydantic.ValidationError as error:
             raise Rejected("the answer is no report of checks", status=answer.status_code) from error
+
+    async def connections(self) -> tuple[Named, ...]:
+        """Those that the run may use. Raises `Unavailable`, `Rejected`."""
+        answer = await self._send("GET", "connections")
+        try:
+            return wire.Connections.model_validate_json(answer.content).connections
+        except pydantic.ValidationError as error:
+            raise Rejected("the answer is no list of Connections", status=answer.status_code) from error
 
     async def _call(self, method: str, name: str, asked: pydantic.BaseModel | None = None) -> Outcome:
         answer = await self._send(method, f"effects/{quote(name, safe='')}", asked)

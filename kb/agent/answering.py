@@ -108,6 +108,9 @@ class TextResponseTool(Chosen):
                     # The rules permit what is given, and say nothing about the rest.
                     yield dataclasses.replace(one, text="") if isinstance(one, Dropped) else one
                 return
+            if tree_data.spent:
+                why = f"{why}; there are no tokens left to write another one"
+                break
             if attempt < voice.ATTEMPTS - 1:
                 yield Status("The answer is written anew, because a rule or the evidence forbids it.")
             messages = [

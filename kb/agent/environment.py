@@ -160,7 +160,7 @@ class Environment:
             rest: list[tuple[int, int, dict[str, Any]]] = []
             for rank, at, one in waiting:
                 text = _shown(one)
-                key = str(one.get("ref") or text)
+                key = _same(one)
                 if key in shown:
                     continue
                 size = len(text.encode(errors="replace"))
@@ -215,8 +215,13 @@ def tokens(text: str) -> int:
 def _unique(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for one in objects:
-        found.setdefault(str(one.get("ref") or _text(one)), one)
+        found.setdefault(_same(one), one)
     return list(found.values())
+
+
+def _same(one: Mapping[str, Any]) -> str:
+    """What is shown once: a passage with its text, and what a relationship says of it."""
+    return f"{one.get('ref', '')} {one.get('note', '')} {_text(one)}"
 
 
 def _text(one: Mapping[str, Any]) -> str:

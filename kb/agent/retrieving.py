@@ -385,7 +385,9 @@ def _related(edge: model.Edge, said: model.Said) -> dict[str, Any]:
         "source": edge.source,
         "type": edge.type,
         "target": edge.target,
-        "text": f"{edge.source} {edge.type} {edge.target}: {said.sentence}",
+        # Beside the words of the passage: they are no part of it that could be quoted.
+        "note": f"{edge.source} {edge.type} {edge.target}",
+        "text": said.sentence,
     }
 
 

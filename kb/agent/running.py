@@ -35,6 +35,10 @@ _READERS = 2
 _RULES_PART = 2
 """Characters of rules for each token of the answer's context: half of it."""
 _HISTORY_TOKENS = 2000
+_HISTORY_EVIDENCE = 500
+"""Passages and pages on which the turns of a prompt rest: each of them is looked up for the next question."""
+_TIDY = 60.0
+"""Seconds between two looks for what is over."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +215,16 @@ class Questions:
                 return
             await self._sleep(_POLL)
 
+    async def run(self) -> None:
+        """Delete the streams and conversations that are over, until cancelled."""
+        while True:
+            try:
+                for rows in (self._streams, self._conversations):
+                    await rows.tidy()
+            except root.Operational as error:
+                log.warning("what is over of questions cannot be deleted", reason=error.message)
+            await self._sleep(_TIDY)
+
     async def close(self) -> None:
         """End all questions."""
         tasks = [one.task for one in self._open if one.task is not None]
@@ -293,10 +307,15 @@ class Questions:
         if talk is None or not tree.answer:
             return
         found = tree.environment.evidence.values()
-        chunks = tuple(one.chunk_id for one in found if one.chunk_id)
-        pages = tuple(dict.fromkeys(one.page_id for one in found if one.page_id))
+        before = tree.conversation_history
+        # The answer may repeat an earlier one: it rests on what that rests on.
+        chunks = dict.fromkeys(one.chunk_id for one in found if one.chunk_id)
+        chunks |= dict.fromkeys(chunk for one in before for chunk in one.chunks)
+        pages = dict.fromkeys(one.page_id for one in found if one.page_id)
+        pages |= dict.fromkeys(page for one in before for page in one.pages)
+        turn = Turn(tree.user_prompt, tree.answer, tuple(chunks), tuple(pages))
         try:
-            kept = await self._conversations.add(tree.viewer, talk, Turn(tree.user_prompt, tree.answer, chunks, pages))
+            kept = await self._conversations.add(tree.viewer, talk, turn)
         except root.Operational as error:
             log.warning("a turn of a conversation was not kept", reason=error.message)
             kept = False
@@ -355,10 +374,11 @@ class Questions:
 def _latest(turns: Sequence[Turn]) -> list[Turn]:
     """The latest turns that have room, the oldest first."""
     kept: list[Turn] = []
-    left = _HISTORY_TOKENS
+    left, rests_on = _HISTORY_TOKENS, set[str]()
     for one in reversed(turns):
         left -= tokens(one.question) + tokens(one.answer)
-        if left < 0:
+        rests_on.update(one.chunks, one.pages)
+        if left < 0 or len(rests_on) > _HISTORY_EVIDENCE:
             break
         kept.append(one)
     return kept[::-1]

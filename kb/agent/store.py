@@ -4,7 +4,7 @@
     agent_events          its events in batches; the oldest go where they are too many
     agent_conversations   one row a conversation, and one for each turn of it
 
-What is over is swept by later writes and never shown, so nothing rests on a TTL index. A row that an erasure took away
+What is over is never shown, and `tidy` deletes it, so nothing rests on a TTL index. A row that an erasure took away
 is not made again by a question that began before: every write of a stream or a turn needs the row that it belongs to.
 """
 
@@ -32,7 +32,6 @@ MOST_NAMES = 200
 TURN_CHARS = 4000
 SILENT = timedelta(seconds=30)
 """After which a process that wrote nothing of a stream is taken to have ended."""
-_SWEEP = timedelta(minutes=1)
 _READ_AGAIN = timedelta(seconds=0.5)
 """How old the time of a reader is before it is written again."""
 
@@ -50,21 +49,22 @@ class _Rows:
         self._clock = clock
         self._shut = shut
         self._life = life
-        self._swept: datetime | None = None
         self._indexed = False
 
-    async def _sweep(self, now: datetime) -> None:
-        if self._swept is not None and now - self._swept < _SWEEP:
-            return
+    async def tidy(self) -> None:
+        """Delete what is over. Raises `kb.errors.Away`."""
+        with mongo.translated():
+            await self._index()
+            for rows in self._tables:
+                await rows.delete_many({"expiresAt": {"$lte": self._clock()}})
+
+    async def _index(self) -> None:
         if not self._indexed:
             for rows in self._tables:
                 await rows.create_index([("expiresAt", 1)])
                 await rows.create_index([("of", 1), ("number", 1)])
                 await rows.create_index([("whose", 1), ("expiresAt", -1)])
             self._indexed = True
-        self._swept = now
-        for rows in self._tables:
-            await rows.delete_many({"expiresAt": {"$lte": now}})
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Streams(_Rows):
         now = self._clock()
         row = {**_whose(owner), "done": False, "first": 1, "last": 0, "aliveAt": now, "readAt": now}
         with self._shut.entered(owner), mongo.translated():
-            await self._sweep(now)
+            await self._index()
             await self._streams.insert_one({"_id": stream, **row, "expiresAt": now + self._life})
         return Recorder(self, stream, owner)
 
@@ -245,7 +245,7 @@ class Conversations(_Rows):
         now, whose = self._clock(), _whose(owner)
         key = identity.digest(json.dumps([whose, name], sort_keys=True))
         with self._shut.entered(owner), mongo.translated():
-            await self._sweep(now)
+            await self._index()
             owns = identity.digest(json.dumps(whose, sort_keys=True))
             row = {**whose, "whose": owns, "born": self._fresh_id(), "expiresAt": now + self._life}
             try:

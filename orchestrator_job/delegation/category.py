@@ -30,14 +30,18 @@ _ORDERS = {
     "de": (
         "korrigiere repariere sende schicke schick erstelle erzeuge schreibe schreib lösche entferne füge ändere "
         "aktualisiere schließe plane lade implementiere antworte beantworte berechne prüfe teste erinnere merke fasse "
-        "übersetze baue mache mach lege bereite vergleiche"
+        "übersetze baue mache mach lege bereite vergleiche entwirf entwerfe entwickle konzipiere migriere verschiebe"
     ),
     "cs": (
         "oprav opravte pošli pošlete napiš napište vytvoř vytvořte založ založte přidej přidejte smaž smažte odstraň "
         "změň změňte uprav upravte zavři přiřaď naplánuj pozvi připrav připravte odpověz spočítej spočítejte zapamatuj "
-        "připomeň přelož shrň shrňte nasaď otestuj zkontroluj porovnej navrhni udělej udělejte aktualizuj"
+        "připomeň přelož shrň shrňte nasaď otestuj zkontroluj porovnej navrhni navrhněte udělej udělejte aktualizuj "
+        "migruj migrujte přesuň přesuňte vymysli"
     ),
-    "sk": "oprav pošli napíš vytvor založ pridaj zmaž odstráň zmeň uprav naplánuj pozvi priprav odpovedz spočítaj",
+    "sk": (
+        "oprav pošli napíš vytvor založ pridaj zmaž odstráň zmeň uprav naplánuj pozvi priprav odpovedz spočítaj "
+        "navrhni migruj presuň vymysli"
+    ),
 }  # fmt: skip
 _NOUNS_TOO = frozenset(
     (
@@ -110,15 +114,29 @@ _SPECIAL = re.compile(
 )
 _MAKES = re.compile(
     r"\b(?:design|invent|concept|from scratch|new (?:application|app|product|service|system|project|website)"
-    r"|brainstorm|proposals? for|navrhni|navrhněte|návrh|koncept|od nuly|nov(?:ou|ý|é) (?:aplikaci|systém|produkt)"
-    r"|entwirf|entwickle|konzept|neue[sn]? (?:anwendung|produkt|system))\b",
+    r"|brainstorm|proposals? for|návrh|koncept|od nuly|nov(?:ou|ý|é|ú) (?:aplikaci|aplikáciu|systém|produkt|službu)"
+    r"|entwurf|konzept|neue[sn]? (?:anwendung|produkt|system|dienst|projekt))\b",
     re.IGNORECASE,
 )
+"""What is designed, where one of these orders is given."""
+_MAKING = frozenset(
+    (
+        *("design", "draft", "create", "make", "build", "plan", "entwirf", "entwerfe", "entwickle", "erstelle", "baue"),
+        *("konzipiere", "navrhni", "navrhněte", "vymysli", "vytvoř", "vytvořte", "vytvor", "připrav", "priprav"),
+    )
+)
+_DESIGNS = frozenset(("design", "entwirf", "entwerfe", "konzipiere", "navrhni", "navrhněte", "vymysli"))
+"""Those that are enough by themselves."""
 _LARGE = re.compile(
     r"\b(?:epic|roadmap|milestones?|migrat\w+|rewrite|whole (?:project|system)|all (?:repositories|services|teams)"
-    r"|milník\w*|migrac\w*|celý (?:projekt|systém)|meilensteine?|gesamte[sn]? (?:projekt|system))\b",
+    r"|milník\w*|migrac\w*|migruj\w*|celý (?:projekt|systém)|všechny (?:služby|repozitáře|týmy)"
+    r"|míľnik\w*|migráci\w*|všetky (?:služby|repozitáre|tímy)"
+    r"|meilensteine?|migrier\w+|gesamte[sn]? (?:projekt|system)|alle (?:dienste|repositories|teams))\b",
     re.IGNORECASE,
 )
+_KEPT_BY_TRACKERS = re.compile(r"epic|roadmap|milestones?|milník\w*|míľnik\w*|meilensteine?", re.IGNORECASE)
+_ONE_ISSUE = re.compile(r"(?<![\w/])#\d+|\b[A-Z][A-Z0-9]+-\d+\b")
+"""Beside it what trackers keep is no size of the task: \"Close the epic ABC-12\"."""
 _ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+\S", re.MULTILINE)
 _BUG = re.compile(r"\b(?:bugs?|errors?|exception|traceback|crash\w*|fails?|failed|failing|chyb\w*|fehler\w*)\b", re.I)
 _WORD = re.compile(r"[^\W\d_]+")
@@ -172,9 +190,13 @@ def of(task: memory.TaskMemory, text: str, language: str) -> api.TaskCategory:
     goals. SINGLE_TASK: all else, one thing to do."""
     if task.asked_by_user and asks(text) and not orders(text, language):
         return api.TaskCategory.ADVICE
-    if task.asked_by_user and _MAKES.search(text):
+    making = _ordered(text, language) & _MAKING if task.asked_by_user else frozenset()
+    if making & _DESIGNS or (making and _MAKES.search(text)):
         return api.TaskCategory.GENERATIVE
-    if _LARGE.search(text[:_SHORT]) or (task.asked_by_user and len(_ITEM.findall(text)) >= _EPIC_PARTS):
+    large = [one[0] for one in _LARGE.finditer(text[:_SHORT])]
+    if _ONE_ISSUE.search(text[:_SHORT]):
+        large = [one for one in large if not _KEPT_BY_TRACKERS.fullmatch(one)]
+    if large or (task.asked_by_user and len(_ITEM.findall(text)) >= _EPIC_PARTS):
         return api.TaskCategory.EPIC
     return api.TaskCategory.SINGLE_TASK
 

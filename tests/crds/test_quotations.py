@@ -17,6 +17,8 @@ from crds.quotations import Verdict
 EVIDENCE = {
     1: {quotations.plain("The operating voltage of the pump\nis 230 volts. Switch it off first.")},
     2: {quotations.plain("Jana Novak maintains the pump in the northern hall."), "another text of the same"},
+    3: {quotations.plain("The lease costs 12,500 EUR a year at most. Below -5 degrees it stops at half past 10:15.")},
+    4: {quotations.plain("温度は五十度です。温度は五十度で止まります。")},
 }
 
 
@@ -32,6 +34,17 @@ EVIDENCE = {
         ('It says "the operating voltage of the pump in the northern hall" [1].', Verdict.STITCHED, None),
         ('It says "The operating voltage ... Switch it off first" [1].', Verdict.STITCHED, None),
         ('It says "the operating voltage of the pump is 400 volts" [1].', Verdict.ABSENT, None),
+        ('It says "the operating voltage of the pump is 23" [1].', Verdict.ABSENT, None),
+        ('It says "perating voltage of the pump" [1].', Verdict.ABSENT, None),
+        ('It says "The lease costs 12,500 EUR a year" [3].', Verdict.SUPPORTED, 3),
+        ('It says "The lease of it costs 12" [3].', Verdict.ABSENT, None),
+        ('It says "500 EUR a year at most" [3].', Verdict.ABSENT, None),
+        ('It says "12,500 EUR a year at most" [3].', Verdict.SUPPORTED, 3),
+        ('It says "below 5 degrees it stops" [3].', Verdict.ABSENT, None),
+        ('It says "below -5 degrees it stops" [3].', Verdict.SUPPORTED, 3),
+        ('It says "5 degrees it stops at" [3].', Verdict.ABSENT, None),
+        ('It says "stops at half past 10" [3].', Verdict.ABSENT, None),
+        ('It says "温度は五十度で止まり" [4].', Verdict.SUPPORTED, 4),
         ("Er sagt „Jana Novak maintains the pump“ [2].", Verdict.SUPPORTED, 2),
         ("Il dit «Jana Novak maintains the pump» [1].", Verdict.MISATTRIBUTED, 2),
     ],

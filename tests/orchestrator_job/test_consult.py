@@ -139,6 +139,19 @@ async def test_the_answer_with_its_evidence_is_the_task_s_result(place: Place, f
     assert "evidence" not in place.fence()["steps"]["r1"]
 
 
+def test_what_is_not_rated_is_not_taken_for_certain() -> None:
+    edge = {"ref": 1, "chunkId": "c1", "sourceUrn": "m::1", "source": "a", "target": "b", "text": "Jana was asked."}
+    passage = {"ref": 1, "chunkId": "c1", "sourceUrn": "m::1", "text": "Nine bar. Jana was asked.", "confidence": 0.31}
+    seen = {"ref": 2, "key": "seen:p", "sourceUrn": "f::1", "page": 2, "interpretation": "It may be a valve."}
+    far = {"ref": 3, "chunkId": "c3", "sourceUrn": "m::3", "text": "far away", "confidence": 0.0}
+    read = consult.Read()
+    for one in (edge, passage, seen, far, edge):
+        read.note([one])
+    assert [(one.confidence, one.content) for one in consult.items(read, 1000)] == [
+        (0.31, "Nine bar. Jana was asked."), (0.5, "It may be a valve."), (0.0, "far away"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("state", "kind", "wanted", "consulted"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pydantic
@@ -37,6 +38,17 @@ class Targets:
         reference = spec.smtp.secret_ref if spec.smtp else None
         smtp = main if reference is None else await self._secrets.read(conn.metadata.namespace, reference)
         return tools.Target(conn.metadata.namespace, conn.metadata.name, spec, main, smtp, self._bucket(conn))
+
+    async def listed(self, run: runtoken.Claims) -> list[connection.Connection]:
+        """Those of the run's namespace and scope, also one that is not accepted: an effect there says why. Raises
+        `crds.errors.Operational`."""
+        found: list[connection.Connection] = []
+        async for raw in self._api.each(kube.CONNECTIONS, run.namespace):
+            with contextlib.suppress(pydantic.ValidationError):
+                conn = connection.Connection.model_validate(raw)
+                if _within(conn.spec, run.scope):
+                    found.append(conn)
+        return found
 
     async def _connection(
         self, run: runtoken.Claims, name: str, within: Callable[[connection.Spec, scope.Scope], bool]

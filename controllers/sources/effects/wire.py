@@ -1,4 +1,4 @@
-"""What a run asks for and what it is answered: the JSON of /api/v1/effects."""
+"""What a run asks for and what it is answered: the JSON of /api/v1/effects and /api/v1/connections."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+READ_REPOSITORY, READ_CHECKS = "readRepository", "readChecks"
+"""Uses of a Connection beside effects."""
 KEY = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 
 
@@ -55,3 +57,21 @@ class Outcome(_Wire):
     problem: Problem | None = None
     asked_at: AwareDatetime
     settled_at: AwareDatetime | None = None
+
+
+class Named(_Wire):
+    """A Connection, and what a run may use it for: names of effects, `readRepository`, `readChecks`."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+    name: str
+    type: str
+    uses: tuple[str, ...] = ()
+
+
+class Connections(_Wire):
+    """Those of a run's namespace and scope, by name."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+    connections: tuple[Named, ...] = ()

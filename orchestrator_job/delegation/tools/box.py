@@ -6,8 +6,8 @@ Modules that few runs need are imported here, where their tools are built: the t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,14 @@ from orchestrator_job.delegation.tools import port, settings
 if TYPE_CHECKING:
     from orchestrator_job.delegation.tools import effects, knowledge
 
+_USES = {
+    "mail_connection": "sendMail",
+    "tracker_connection": "createIssue",
+    "wiki_connection": "editPage",
+    "git_connection": sources_client.READ_REPOSITORY,
+    "ci_connection": sources_client.READ_CHECKS,
+}
+"""Field of the settings with the Connection of a call that names none -> what that has to be good for."""
 _log = structlog.get_logger("orchestrator_job.delegation.tools")
 
 
@@ -58,8 +66,11 @@ class Toolbox:
         `StoreUnavailable`."""
         from orchestrator_job.delegation.tools import calculate, calendar, code, drafts, effects, knowledge, web
 
-        allowed, known = means.settings, _known(means)
-        outside = _outside(means) if allowed.sources_url else None
+        known = _known(means)
+        outside = await _outside(means) if means.settings.sources_url else None
+        # With the Connections of this client, where the settings name those of another one.
+        allowed = means.settings if outside is None else outside.allowed
+        means = replace(means, settings=allowed)
         tools: list[port.Tool] = [*knowledge.all_of(known), *code.all_of(known)]
         tools += [calculate.Calculate(), drafts.Draft(known), *calendar.all_of(known, outside, means.now)]
         if allowed.fetch_hosts:
@@ -95,12 +106,31 @@ def _known(means: Means) -> knowledge.Means:
     return knowledge.Means(means.kb, means.viewer, means.rules, means.urgency, means.guard.task_uid)
 
 
-def _outside(means: Means) -> effects.Means:
+async def _outside(means: Means) -> effects.Means:
     from orchestrator_job.delegation.tools import effects, outside
 
     client = sources_client.Client(means.settings.sources_url, means.http, means.token)
     prepared = outside.Prepared(means.database, means.guard)
-    return effects.Means(client, prepared, means.kb, means.viewer, means.settings, means.rules)
+    allowed, known = means.settings, tuple[sources_client.Named, ...]()
+    try:
+        known = await client.connections()
+    except (sources_client.Unavailable, sources_client.Rejected) as error:
+        _log.warning("Connections are not known; those of the settings are used", reason=error.message)
+    else:
+        allowed = usual(allowed, known)
+    return effects.Means(client, prepared, means.kb, means.viewer, allowed, means.rules, known)
+
+
+def usual(allowed: settings.Settings, known: Sequence[sources_client.Named]) -> settings.Settings:
+    """The settings with Connections that this run may use: of those that it may not, the only one that fits in their
+    place, or none where several do."""
+    changed: dict[str, str] = {}
+    for field, use in _USES.items():
+        fitting = [one.name for one in known if use in one.uses]
+        named = getattr(allowed, field)
+        if named not in fitting and (named or field != "ci_connection"):
+            changed[field] = fitting[0] if len(fitting) == 1 else ""
+    return allowed.model_copy(update=changed)
 
 
 async def _workspace(means: Means, known: knowledge.Means, outside: effects.Means) -> list[port.Tool]:

@@ -111,6 +111,8 @@ class Means:
     viewer: scope.Scope
     allowed: settings.Settings
     rules: provisions.Provisions
+    known: tuple[sources_client.Named, ...] = ()
+    """The Connections that the run may use, as far as that is known."""
 
 
 class AtConnection:
@@ -132,7 +134,8 @@ class AtConnection:
         """Of a call. Raises `port.Misused` where there is none."""
         found: str = given.connection or getattr(self._means.allowed, self.usual)
         if not found:
-            raise port.Misused(f"{self.name}: connection: name the Connection")
+            names = ", ".join(one.name for one in self._means.known if self.asks in one.uses)
+            raise port.Misused(f"{self.name}: connection: name the Connection{f', one of {names}' if names else ''}")
         return found
 
     def aims(self, given: Any) -> Mapping[str, str]:

@@ -359,6 +359,28 @@ async def test_what_was_deleted_or_taken_away_is_in_no_later_prompt(
     assert not await remembered(scopes.SHOP)
 
 
+async def test_a_turn_rests_on_what_the_turns_before_it_rest_on(
+    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    for number in range(8):
+        lease = f"The lease of office number {number} in Brno ends in May of the year."
+        await kb.ingest(world.request(lease, urn=f"note::lease{number}", kind="note", title=f"Lease {number}"))
+    scripted(fake)
+    await answered(served[0], asked("The voltage?", conversation="t"))
+    fake.forget()
+    leases = rig.decided("fast_vector_search", query="lease of the office in Brno ends in May")
+    repeated = "The lease ends in May [1]. As said before, the operating voltage is 230 volts."
+    fake.set_script({rig.DECIDE: [leases, WRITE], rig.ANSWER: [repeated]})
+    question = "When does the lease of the office in Brno end, and what was said before?"
+    found = await answered(served[0], asked(question, conversation="t"))
+    shown = {one["sourceUrn"] for event in found if event.type == "result" for one in event.objects or ()}
+    assert "manual::pump" not in shown
+    await kb.ingest(world.request("The pump has 400 volts now.", urn="manual::pump", kind="manual", title="Manual"))
+    scripted(fake)
+    await answered(served[0], asked("And now?", conversation="t"))
+    assert "230 volts" not in fake.requests(tag=rig.DECIDE)[0]["body"]["messages"][1]["content"]
+
+
 async def test_an_owner_has_so_many_conversations(
     site: Site, database: mongo.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -450,9 +472,30 @@ async def test_what_is_over_goes(database: mongo.Database) -> None:
     talks = store.Conversations(database, clock, shut, lambda: f"{next(numbers)}", life=timedelta(days=7))
     talk = await talks.open(scopes.SHOP, "t")
     assert await talks.add(scopes.SHOP, talk, tree.Turn("q", "a"))
+    streams = store.Streams(database, clock, shut, life=timedelta(minutes=10))
+    recorder = await streams.open("a" * 32, scopes.SHOP)
+    await recorder.write([api.AgentEvent(id=1, type="token", content="words of a document")], done=True)
+    tables = [database[name] for name in (store.STREAMS, store.EVENTS, store.CONVERSATIONS)]
+
+    async def tidied() -> list[int]:
+        """By the loop of a process to which no question comes."""
+        turns = iter([None])
+
+        async def sleep(seconds: float) -> None:
+            next(turns)
+
+        questions: Any = [None, None, streams, talks, None, clock, None, sleep, None]
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await running.Questions(*questions).run()
+        return [await one.count_documents({}) for one in tables]
+
+    assert await tidied() == [1, 1, 2]
+    clock.advance(minutes=11)
+    assert await tidied() == [0, 0, 2]
     clock.advance(days=8)
-    assert (await talks.open(scopes.SHOP, "t")).turns == ()
-    assert await database[store.CONVERSATIONS].count_documents({"question": "q"}) == 0
+    assert (await talks.open(scopes.SHOP, "t")).turns == (), "it is not shown, whether it is deleted or not"
+    clock.advance(days=8)
+    assert await tidied() == [0, 0, 0]
 
 
 async def test_only_so_many_questions_at_once(

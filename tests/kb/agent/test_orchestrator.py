@@ -435,6 +435,38 @@ async def test_spent_tokens_leave_no_summary_half_made(
     assert "summary" not in data.environment.hidden_environment
 
 
+async def test_an_answer_that_a_rule_forbids_is_not_written_anew_without_tokens(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    saying = [rule("enforce: never-say 230 volts")]
+    fake.set_script({rig.DECIDE: [SEARCH], rig.ANSWER: [SAID, SAID, "See the manual [1]."]})
+    made = rig.agent(rig.tools(kb, router), router, meters, tokens=1)
+    found = await rig.events(made, rig.asked("voltage?", rules=saying))
+    assert (fake.count(tag=rig.ANSWER), found[-1].outcome) == (1, "impossible")
+
+
+async def test_what_the_graph_says_of_a_passage_is_shown_and_is_no_quotation_of_it(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    said = 'It says "user:jana MAINTAINS pump:p-7 and more" [1].'
+    passage = {"chunkId": "c", "sourceUrn": FENCED, "text": "Jana was asked about it by Petr."}
+    found = environment.Environment()
+    found.add(retrieving.SEARCH, environment.Result([passage]))
+    found.add("graph_explore", environment.Result([passage | {"note": "user:jana MAINTAINS pump:p-7 and more"}]))
+    [prompt] = found.pieces(1000)
+    assert "user:jana MAINTAINS pump:p-7 and more" in prompt
+    check = answering.Check(found)
+    assert isinstance([*check.feed(said), *check.end()][0], tree.Dropped)
+    data = rig.asked("Who maintains the pump P-7?")
+    explored = rig.decided("graph_explore", node="pump")
+    fake.set_script({rig.DECIDE: [explored, WRITE], rig.ANSWER: [SAID]})
+    await rig.events(rig.agent(rig.tools(kb, router), router, meters), data)
+    for one in data.environment.find("graph_explore", "relationships") or []:
+        for relation in one["objects"]:
+            assert relation["type"] not in relation["text"]
+            assert relation["type"] in relation["note"]
+
+
 async def test_a_prompt_fits_its_window(
     router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:

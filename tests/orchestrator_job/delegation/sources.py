@@ -23,6 +23,9 @@ class Sources:
         self.arguments: dict[str, dict[str, Any]] = {}
         self.attempts: Counter[str] = Counter()
         self.effects: Counter[str] = Counter()
+        every = ("sendMail", "addComment", "createIssue", "updateIssue", "editPage", "pushBranch")
+        kinds = {"office": every[:1], "tracker": every[1:4], "wiki": every[4:5], "storage": every[5:]}
+        self.connections = tuple(wire.Named(name=name, type="", uses=uses) for name, uses in kinds.items())
 
     async def post(self, request: web.Request) -> web.Response:
         """POST /api/v1/effects/{tool}"""
@@ -43,6 +46,10 @@ class Sources:
             )
         return web.json_response(text=self.done[key].model_dump_json(by_alias=True))
 
+    async def listed(self, request: web.Request) -> web.Response:
+        """GET /api/v1/connections"""
+        return web.json_response(text=wire.Connections(connections=self.connections).model_dump_json(by_alias=True))
+
     async def get(self, request: web.Request) -> web.Response:
         """GET /api/v1/effects/{key}"""
         key = f"{request.headers.get('Authorization', '')} {request.match_info['name']}"
@@ -59,6 +66,7 @@ async def serving() -> AsyncIterator[Sources]:
     app = web.Application()
     app.router.add_post("/api/v1/effects/{name}", sources.post)
     app.router.add_get("/api/v1/effects/{name}", sources.get)
+    app.router.add_get("/api/v1/connections", sources.listed)
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

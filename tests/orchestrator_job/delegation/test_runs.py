@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from controllers.sources.effects import wire
 from kb import api
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge, mongowire, recording
@@ -110,6 +111,33 @@ async def test_two_side_by_side_then_an_effect_then_one_answer(
     [fence] = store.all("orchestrator_fences", _id=task.uid)
     assert fence["spent"]["r1"]["llmCalls"] == 7
     assert len(store.all("orchestrator_checkpoints", thread_id=task.uid)) == 1
+
+
+async def test_a_run_uses_the_connection_of_its_own_client(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    """The settings name that of another client of the namespace."""
+    outside.connections = (wire.Named(name="globex-mail", type="Email", uses=("sendMail",)),)
+    fake.set_script(script())
+    store.remember(task.memory(content=ORDER))
+    ended = await delegating(task, outside).run()
+    assert ended.message["exitReason"] == "Answered", ended
+    assert [one.connection for one in outside.done.values()] == ["globex-mail"]
+
+
+async def test_of_several_connections_the_agent_names_one(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    names = ("globex-mail", "globex-sales")
+    outside.connections = tuple(wire.Named(name=name, type="Email", uses=("sendMail",)) for name in names)
+    answers = script()
+    answers[EMAIL].insert(1, calls(("send_mail", {**MAIL, "connection": "globex-sales"})))
+    fake.set_script(answers)
+    store.remember(task.memory(content=f"{ORDER} Use globex-sales."))
+    ended = await delegating(task, outside).run()
+    assert ended.message["exitReason"] == "Answered", ended
+    assert "name the Connection, one of globex-mail, globex-sales" in str(fake.requests(tag=EMAIL)[1]["body"])
+    assert [one.connection for one in outside.done.values()] == ["globex-sales"]
 
 
 async def test_the_outcome_of_a_run_says_what_was_delegated_and_handed_back(

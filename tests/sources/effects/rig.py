@@ -39,18 +39,18 @@ class Rig:
         self.entries = ledger.Ledger(database)
         tls = ssl.create_default_context()
         self._means = tools.Means(load=knowledge.fetch, tls=tls, plain=True, wall=self.wall, monotonic=lambda: 0.0)
-        self._targets = targets.Targets(api)
-        self.does = performer.Performer(self.entries, self._targets, self._means, seconds=30, wall=self.wall)
+        self.finds = targets.Targets(api)
+        self.does = performer.Performer(self.entries, self.finds, self._means, seconds=30, wall=self.wall)
 
     def checks(self) -> list[routes.Served]:
         """The route of checks of commits."""
         means = ci.Means(self._means.tls, True, self.wall, lambda: 0.0)
-        return ci.Ci(self._targets, means, metrics.Metrics(prometheus_client.CollectorRegistry())).served
+        return ci.Ci(self.finds, means, metrics.Metrics(prometheus_client.CollectorRegistry())).served
 
     def push_by(self, shared: pushes.Pushes) -> None:
         """Of a process that has clones."""
         means = dataclasses.replace(self._means, pushes=shared)
-        self.does = performer.Performer(self.entries, self._targets, means, seconds=30, wall=self.wall)
+        self.does = performer.Performer(self.entries, self.finds, means, seconds=30, wall=self.wall)
 
     def wall(self) -> datetime:
         return self.now

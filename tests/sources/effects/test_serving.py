@@ -8,14 +8,14 @@ import prometheus_client
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from controllers.sources import metrics
-from controllers.sources.effects import serving, tools
+from controllers.sources import client, metrics
+from controllers.sources.effects import listing, serving, tools
 from controllers.sources.http import app, routes
 from tests.sources.api import serving as api
 from tests.sources.effects.rig import Rig, running
 
 pytestmark = pytest.mark.services
-LISTED = [*serving.PERFORM.values(), serving.OTHER, serving.OUTCOME]
+LISTED = [*serving.PERFORM.values(), serving.OTHER, serving.OUTCOME, listing.ROUTE]
 
 
 def test_the_description_has_the_arguments_of_each_tool() -> None:
@@ -58,3 +58,27 @@ async def test_a_key_may_be_named_like_a_tool_and_another_task_does_not_see_it()
             assert (await nobody.post("/api/v1/effects/addComment", json=body)).status_code == 401
         assert len(lines) == 2
         assert len(rig.world.rows[f"{issues}/1/comments"]) == 1
+
+
+async def test_a_run_has_the_names_of_its_own_client_s_connections() -> None:
+    smtp = {"url": "smtp://mail.example.com", "from": "bot@example.com"}
+    async with running() as rig:
+        rig.world.connect("acme-issues")
+        rig.world.connect("acme-mail", type="Email", url="imap://mail.example.com", smtp=smtp)
+        rig.world.connect("acme-inbox", type="Email", url="imap://mail.example.com")
+        rig.world.connect("acme-code", type="Git", url="https://git.example.com/o/r.git")
+        rig.world.connect("other-project", projectId="other")
+        rig.world.connect("globex-issues", clientId="globex")
+        rig.world.connections["broken"] = {"metadata": {"name": "broken"}, "spec": {"type": "Gitea"}}
+        listed = listing.Listing(rig.finds).served
+        async with api.serving(listed, token=api.run_token(uid=rig.uid)) as run:
+            sources = client.Client(str(run.base_url), run, lambda: api.run_token(uid=rig.uid))
+            found = {one.name: one.uses for one in await sources.connections()}
+        assert found == {
+            "acme-code": ("pushBranch", "readRepository"),
+            "acme-inbox": (),
+            "acme-issues": ("addComment", "createIssue", "updateIssue", "readChecks"),
+            "acme-mail": ("sendMail",),
+        }
+        async with api.serving(listed, token=api.run_token(uid=rig.uid, namespace="team-b")) as run:
+            assert (await run.get("/api/v1/connections")).json() == {"connections": []}

@@ -74,6 +74,7 @@ class World:
         application = web.Application()
         kinds = "/apis/jervis.dev/v1alpha1/namespaces/{namespace}/connections/{name}"
         application.router.add_get(kinds, self._connection)
+        application.router.add_get(kinds.removesuffix("/{name}"), self._connections)
         application.router.add_get("/api/v1/namespaces/{namespace}/secrets/{name}", self._secret)
         application.router.add_get("/api/v1/content/{key}", self._content)
         application.router.add_route("*", "/{path:.*}", self._host)
@@ -101,6 +102,10 @@ class World:
         if found is None or request.match_info["namespace"] != NAMESPACE:
             return web.json_response({"kind": "Status", "code": 404, "message": "not found"}, status=404)
         return web.json_response(found)
+
+    async def _connections(self, request: web.Request) -> web.Response:
+        here = request.match_info["namespace"] == NAMESPACE
+        return web.json_response({"items": list(self.connections.values()) if here else [], "metadata": {}})
 
     async def _secret(self, request: web.Request) -> web.Response:
         found = self.secrets.get(request.match_info["name"])
