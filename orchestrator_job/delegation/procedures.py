@@ -75,6 +75,12 @@ def fits(trigger: str, of_task: Collection[str]) -> bool:
     return bool(wanted) and all(any(_same(one, word) for word in of_task) for one in wanted)
 
 
+def shares(trigger: str, words: Iterable[str]) -> bool:
+    """Whether the trigger has one of these words, in any form."""
+    own = tokens(trigger)
+    return any(_same(one, word) for one in own for word in words)
+
+
 def trigger(task: memory.TaskMemory, text: str) -> str:
     """The trigger of what is learned from this task, such as `email_deadline_question`."""
     return "_".join(category.facets(task, text))
