@@ -65,9 +65,9 @@ _LOOKS = frozenset(
 
 # An order to keep a fact, at the beginning of a sentence: "I do not remember when" and "remember to call" are none.
 _REMEMBER = re.compile(
-    r"(?:^|[.!?\n]\s*)(?:(?:please|bitte|prosím|prosim),?\s+)?(?:remember\b(?!\s+(?:to|when|how|what|who|where|why)\b)"
+    r"(?:^|[.!?])[ \t]*(?:(?:please|bitte|prosím|prosim),?\s+)?(?:remember\b(?!\s+(?:to|when|how|what|who|where|why)\b)"
     r"|keep in mind\b|merke?\s+dir\b|merken\s+sie\s+sich\b|(?:za)?pamatuj(?:te)?\s+si\b|zapamätaj(?:te)?\s+si\b)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 
 # What is worked on in a repository and in a tracker, and the orders that change it there.

@@ -25,6 +25,9 @@ DECLINED = "declined"
 """In the details of a session entry: the user wants no procedure for its pattern."""
 PATTERN = "pattern"
 _NAME_WORDS = 6
+_NAME_CHARS = 120
+_NAME_READ = 1000
+"""Characters that the name with its blanks and what follows it may have."""
 _ACTION_CHARS = 2000
 _TELLING = frozenset(("bug_report", "deadline"))
 """Facets that make a kind of task: where it came from, and whether it asks something, do not."""
@@ -47,7 +50,7 @@ _NAME_ENDS = re.compile(
 )
 _NO = frozenset(("no", "none", "nein", "keins", "keines", "ne", "nie", "-"))
 _BULLET = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]*")
-_BREAKS = re.compile(r"\s*(?:->|→|;)\s*|(?<!\d\.)(?<=[.!])\s+")
+_BREAKS = re.compile(r"(?:->|→|;)\s*|(?<!\d\.)(?<=[.!])\s+")
 _NAMES_AGENT = re.compile(r"^(?P<agent>[A-Za-z][A-Za-z ]{1,40}):\s+(?P<action>\S.*)$", re.DOTALL)
 
 _QUESTIONS = {
@@ -112,9 +115,11 @@ def named(task: memory.TaskMemory, text: str) -> str | None:
     for said in (*(one.text for one in reversed(task.messages)), text):
         for pattern in _NAMED:
             if (found := pattern.search(said)) is not None:
-                name = found["quoted"] or _NAME_ENDS.sub("", found["plain"] + " ")
-                if procedures.tokens(name):
-                    return " ".join(name.split())
+                # One blank between words first: an expression looks for the end of the name from each of them.
+                plain = " ".join((found["quoted"] or found["plain"])[:_NAME_READ].split())
+                name = plain if found["quoted"] else _NAME_ENDS.sub("", plain + " ").strip()
+                if procedures.tokens(name) and len(name) <= _NAME_CHARS:
+                    return name
     return None
 
 

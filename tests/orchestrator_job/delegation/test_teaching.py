@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from crds import pendingtask
 from kb import api
-from orchestrator_job.delegation import plans, registry, teaching
+from orchestrator_job.delegation import category, plans, registry, teaching
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
 from tests.orchestrator_job.delegation import sources, workbench
@@ -129,10 +130,21 @@ async def test_nothing_is_asked_where_it_could_not_be_kept_or_must_not_be(
         ("What does the procedure for invoices say?", None),
         ("Check the invoice.", None),
         ("Do it by the procedure.", None),
+        (f"Do it by the procedure {'x' * 200}.", None),
     ],
 )
 def test_which_procedure_the_user_names(text: str, name: str | None) -> None:
     assert teaching.named(workbench.task("u", text, type=pendingtask.Type.USER_TASK), text) == name
+
+
+@pytest.mark.parametrize("filler", [" ", "\n", "a-", "a ", "by the ", "by procedure ", "use our a "])
+def test_a_long_text_is_looked_through_in_time(filler: str) -> None:
+    text = f"by the procedure a{filler * (32_000 // len(filler))}b"
+    begun = time.process_time()
+    teaching.named(workbench.task("u", text, type=pendingtask.Type.USER_TASK), text)
+    teaching.lines(text[:8000], AGENTS)
+    category.remembers(text)
+    assert time.process_time() - begun < 2
 
 
 def test_what_others_wrote_names_none() -> None:
