@@ -193,19 +193,22 @@ def plain(text: str) -> str:
 
 def within(quotation: str, sources: Iterable[str]) -> bool:
     """Whether one of the sources, each as `plain` gives it, has the quotation, with no word and no number cut."""
-    wanted = _bare(quotation)
-    return any(_has(source, wanted) for source in sources)
+    wanted = bare(quotation)
+    return any(_place(wanted, source) >= 0 for source in sources)
 
 
-def _has(source: str, wanted: str) -> bool:
+def place(quotation: str, source: str) -> int:
+    """Where a source, as `plain` gives it, has the quotation first; -1 where it has it not."""
+    return _place(bare(quotation), source)
+
+
+def _place(wanted: str, source: str) -> int:
     at = source.find(wanted)
     for _ in range(_MOST_PLACES):
-        if at < 0:
-            return False
-        if not _cuts(source, at) and not _cuts(source, at + len(wanted)):
-            return True
+        if at < 0 or not (_cuts(source, at) or _cuts(source, at + len(wanted))):
+            return at
         at = source.find(wanted, at + 1)
-    return False
+    return -1
 
 
 def _cuts(text: str, at: int) -> bool:
@@ -218,10 +221,9 @@ def _cuts(text: str, at: int) -> bool:
     if after.isdigit() and before in "-\u2212":
         # A sign of the number, not a hyphen.
         return not text[at - 2 : at - 1].isalnum()
-    inside = (before in _IN_NUMBERS and text[at - 2 : at - 1].isdigit() and after.isdigit()) or (
+    return (before in _IN_NUMBERS and text[at - 2 : at - 1].isdigit() and after.isdigit()) or (
         after in _IN_NUMBERS and before.isdigit() and text[at + 1 : at + 2].isdigit()
     )
-    return at > 1 and inside
 
 
 def judge(one: Quotation, evidence: Mapping[int, Collection[str]]) -> Judged:
@@ -238,7 +240,8 @@ def judge(one: Quotation, evidence: Mapping[int, Collection[str]]) -> Judged:
     return Judged(one, Verdict.STITCHED if _stitched(one.text, sources) else Verdict.ABSENT)
 
 
-def _bare(quotation: str) -> str:
+def bare(quotation: str) -> str:
+    """A quotation as `plain` gives it, without what its writer may have put around it."""
     return plain(quotation).strip(" .,…。，")  # noqa: RUF001
 
 
@@ -250,7 +253,7 @@ def _long(text: str) -> bool:
 def _stitched(text: str, sources: Collection[str]) -> bool:
     parts = 0
     for piece in _OMISSION.split(text):
-        words = _bare(piece).split()
+        words = bare(piece).split()
         while words:
             length = max((_longest(words, source) for source in sources), default=0)
             if length < min(_LEAST_PART, len(words)) or parts == _MOST_PARTS:
@@ -265,7 +268,7 @@ def _longest(words: list[str], source: str) -> int:
     fits, over = 0, len(words) + 1
     while over - fits > 1:
         middle = (fits + over) // 2
-        if _has(source, " ".join(words[:middle])):
+        if _place(" ".join(words[:middle]), source) >= 0:
             fits = middle
         else:
             over = middle

@@ -407,7 +407,7 @@ def _agent(
     life = timedelta(seconds=config.agent_stream_seconds)
     days = timedelta(days=config.agent_days)
     return running.Questions(
-        orchestrator.AgentOrchestrator(tools, model, meters, time.monotonic, limits=limits, beside=beside),
+        orchestrator.AgentOrchestrator(tools, model, meters, time.monotonic, limits=limits, beside=beside, pages=looks),
         rules_mongo.Rules(database, _now),
         agent_store.Streams(database, _now, shut, life=life),
         agent_store.Conversations(database, _now, shut, fresh_id, life=days),

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from crds import quotations
-from kb import fence
+from kb import fence, paging
+from kb.agent import places
 
 _PLACEHOLDER = re.compile(r"{(\w+)}")
 _TOKEN_BYTES = 4
@@ -72,7 +73,8 @@ class Error:
 @dataclass
 class Evidence:
     """A numbered passage: where it is from, and its texts as `crds.quotations.plain` gives them. `look`: of a page as
-    it is seen, where on it the evidence is; `interpreted`: a vision model said it."""
+    it is seen, where on it the evidence is; `interpreted`: a vision model said it. `page` is the page that the search
+    meant; `starts`: where in `passage` others begin."""
 
     number: int
     source_urn: str = ""
@@ -82,6 +84,13 @@ class Evidence:
     texts: set[str] = field(default_factory=set)
     look: dict[str, Any] = field(default_factory=dict)
     interpreted: bool = False
+    passage: str = ""
+    starts: paging.Starts = ()
+
+    def page_of(self, quoted: Iterable[str]) -> int | None:
+        """The page on which the first of the quotations begins that it has."""
+        found = (places.of_quotation(self.passage, self.starts, one) for one in quoted) if self.starts else ()
+        return next((one for one in found if one is not None), self.page)
 
     @property
     def page_id(self) -> str:
@@ -201,6 +210,8 @@ class Environment:
         known.chunk_id = known.chunk_id or str(one.get("chunkId", ""))
         page = one.get("page")
         known.page = page if isinstance(page, int) else known.page
+        if one.get("pageStarts"):
+            known.passage, known.starts = _text(one), paging.of(one["pageStarts"])
         known.look |= {name: one[name] for name in _LOOK if one.get(name)}
         known.interpreted = known.interpreted or "interpretation" in one
         known.texts.add(quotations.plain(_text(one)))
@@ -232,10 +243,16 @@ def _text(one: Mapping[str, Any]) -> str:
     return json.dumps(dict(one), ensure_ascii=False, default=str)
 
 
+def _head(one: Mapping[str, Any], name: str) -> str:
+    """A field that stands before a passage; of one that stands on several pages the first and the last of them."""
+    numbers = [number for _, number in one.get("pageStarts") or () if number] if name == "page" else []
+    return f"{min(numbers)}-{max(numbers)}" if len(set(numbers)) > 1 else str(one[name])
+
+
 def _shown(one: Mapping[str, Any], most: int | None = None) -> str:
     """An object as a model reads it: its number, where it is from, and its text as data."""
     head = [f"[{one['ref']}]"] if "ref" in one else []
-    head += [fence.line(str(one[name])) for name in _HEADED if one.get(name)]
+    head += [fence.line(_head(one, name)) for name in _HEADED if one.get(name)]
     text = _text(one)
     if most is not None:
         text = text.encode(errors="replace")[:most].decode(errors="ignore") + _CUT

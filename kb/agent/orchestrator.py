@@ -105,8 +105,18 @@ class Source(Protocol):
         ...
 
 
+class Pages(Protocol):
+    """Knows what pages look like (`kb.visual.search.Search`)."""
+
+    async def locate(self, viewer: scope.Scope, cited: Sequence[api.Citation]) -> list[api.Citation]:
+        """The citations, those of passages with the image of their page and the places of their quotations on it where
+        the viewer sees it. Raises `kb.errors.Away`."""
+        ...
+
+
 class AgentOrchestrator:
-    """Answers one question at a time for each call of `run`. `monotonic` gives seconds; `beside` gives more tools."""
+    """Answers one question at a time for each call of `run`. `monotonic` gives seconds; `beside` gives more tools, and
+    `pages` say where on them quotations stand."""
 
     def __init__(
         self,
@@ -117,8 +127,10 @@ class AgentOrchestrator:
         *,
         limits: Limits | None = None,
         beside: Source | None = None,
+        pages: Pages | None = None,
     ) -> None:
         self._beside = beside
+        self._pages = pages
         self._tools = {one.name: one for one in tools}
         self._model = model
         self._meters = meters
@@ -313,7 +325,14 @@ class AgentOrchestrator:
             reason = course.broken.get(ANSWER, "the answer is empty")
             yield _ended(reason, course)
             return
-        yield api.AgentEvent(type="complete", outcome="answered", citations=citations(tree))
+        cited = citations(tree)
+        if self._pages is not None and any(one.page and not one.page_id for one in cited):
+            try:
+                cited = await self._pages.locate(tree.viewer, cited)
+            except root.Operational as error:
+                # The answer stands without the places of its quotations.
+                tree.errors.append(f"places on pages: {error.message}")
+        yield api.AgentEvent(type="complete", outcome="answered", citations=cited)
 
     def _event(self, tool: Tool, one: Given) -> api.AgentEvent:
         if isinstance(one, Result):
@@ -355,7 +374,7 @@ def citations(tree: TreeData) -> list[api.Citation]:
             source_urn=evidence[number].source_urn,
             title=evidence[number].title,
             chunk_id=evidence[number].chunk_id,
-            page=evidence[number].page,
+            page=evidence[number].page_of(found),
             quotes=found,
             interpreted=evidence[number].interpreted,
             **evidence[number].look,

@@ -17,6 +17,7 @@ from pydantic import Field
 from crds import errors as root
 from crds import provisions, scope
 from kb import api, errors
+from kb.agent import places
 from kb.agent.environment import Error, Result
 from kb.agent.tree import Chosen, Given, NoInputs, Status, TreeData
 from kb.aliases import registry
@@ -101,8 +102,8 @@ class FastVectorSearchTool(Chosen):
             none = f"No further text results for: {query[:200]}" if known else f"No text results for: {query[:200]}"
             yield Error(none, suggestion="Try broader search terms or another tool.")
             return
-        first = shown[0].provenance
-        metadata = {"query": query, "source": self.source, "coverage": coverage, "top": _named(first)}
+        objects = [_passage(one, query) for one in shown]
+        metadata = {"query": query, "source": self.source, "coverage": coverage, "top": _named(objects[0])}
         message = "Found {num_objects} text chunks matching '{query}'. Top result from {top}."
         if known:
             metadata["known"] = known
@@ -110,7 +111,7 @@ class FastVectorSearchTool(Chosen):
                 "Found {num_objects} further text chunks matching '{query}', beside {known}. Top result from {top}."
             )
         yield Result(
-            objects=[_passage(one) for one in shown],
+            objects=objects,
             metadata=metadata,
             name=_PASSAGES,
             payload_type="chunks",
@@ -355,7 +356,7 @@ def _in_turns(rankings: Sequence[Sequence[api.EvidenceItem]]) -> list[api.Eviden
     return list(found.values())
 
 
-def _passage(one: api.EvidenceItem) -> dict[str, Any]:
+def _passage(one: api.EvidenceItem, query: str) -> dict[str, Any]:
     of = one.provenance
     found: dict[str, Any] = {
         "chunkId": of.chunk_id,
@@ -366,8 +367,12 @@ def _passage(one: api.EvidenceItem) -> dict[str, Any]:
         "confidence": round(one.confidence, 4),
     }
     page = of.metadata.get("page")
+    starts = tuple((start.offset, start.page or 0) for start in of.pages)
+    if starts:
+        page = places.best(one.content, starts, query)
     more = {
         "page": page if isinstance(page, int) else None,
+        "pageStarts": starts if len(starts) > 1 else None,
         "observedAt": of.observed_at.isoformat() if of.observed_at else None,
         "sentence": of.sentence,
         "retiredAt": of.retired_at.isoformat() if of.retired_at else None,
@@ -406,6 +411,6 @@ def _code(known: api.Coverage, path: str, text: str, key: str) -> dict[str, Any]
     }
 
 
-def _named(of: api.Provenance) -> str:
-    page = of.metadata.get("page")
-    return f"{of.title or of.source_urn}{f', page {page}' if isinstance(page, int) else ''}"
+def _named(passage: dict[str, Any]) -> str:
+    page = f", page {passage['page']}" if "page" in passage else ""
+    return f"{passage['title'] or passage['sourceUrn']}{page}"

@@ -220,6 +220,7 @@ if TYPE_CHECKING:
         Explanation,
         Label,
         Narrowed,
+        PageStart,
         Provenance,
         RetrieveEvent,
         RetrieveReply,
@@ -436,6 +437,7 @@ __all__ = [
     "PageHit",
     "PageReply",
     "PageSearch",
+    "PageStart",
     "PageWhich",
     "Pass",
     "PassKind",
@@ -600,7 +602,8 @@ _NAMES: dict[str, str] = {
     "regroup": "Regroup Regrouped",
     "reindex": "Reindex ReindexDrop Reindexes ReindexState",
     "retrieve": (
-        "Crossed EdgeRef EvidenceItem Explanation Label Narrowed Provenance RetrieveEvent RetrieveReply RetrieveRequest"
+        "Crossed EdgeRef EvidenceItem Explanation Label Narrowed PageStart Provenance RetrieveEvent RetrieveReply "
+        "RetrieveRequest"
     ),
     "rules": "Rule RuleDraft Rules RuleType",
     "tools": (

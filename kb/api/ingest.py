@@ -20,6 +20,7 @@ from pydantic import (
 
 from crds import access as accesses
 from crds import scope, values
+from kb import paging
 from kb.api import links as linked
 from kb.api import message
 from kb.api.directive import MESSAGE_CHARS, QUESTION_CHARS, DirectiveAction, QualifierDirective
@@ -148,16 +149,22 @@ class IngestRequest(message.Request):
     task: TaskOrigin | None = None
     access: accesses.Access | None = None
     _marked: bool = PrivateAttr(default=False)
+    _starts: paging.Starts = PrivateAttr(default=())
 
     @property
     def marked(self) -> bool:
         """Whether this program itself has read the content and marked what is hidden in it: no caller can say so."""
         return self._marked
 
-    def as_marked(self) -> Self:
-        """The same, marked by this program."""
+    @property
+    def starts(self) -> paging.Starts:
+        """Where in the content the pages of the file begin that this program has read: no caller can say so."""
+        return self._starts
+
+    def as_marked(self, starts: paging.Starts = ()) -> Self:
+        """The same, marked by this program; `starts` of its pages are those of the marked content."""
         made = self.model_copy()
-        made._marked = True
+        made._marked, made._starts = True, starts
         return made
 
     @model_validator(mode="after")
@@ -166,6 +173,8 @@ class IngestRequest(message.Request):
             raise ValueError(
                 f"metadata has {accesses.METADATA}, a name of the knowledge base's own; give access instead"
             )
+        if paging.METADATA in self.metadata:
+            raise ValueError(f"metadata has {paging.METADATA}, a name of the knowledge base's own; use another one")
         if (self.content is None) == (self.content_ref is None):
             raise ValueError("give exactly one of content and contentRef")
         return self

@@ -72,12 +72,19 @@ class EdgeRef(message.Reply):
     target: str
 
 
+class PageStart(message.Reply):
+    """From `offset` on, in characters, a passage stands on this page; without `page` it is no text of a page."""
+
+    offset: int
+    page: int | None = None
+
+
 class Provenance(message.Reply):
     """Where an item comes from. `nodeKey`, `edge` and `sentence` say what it says about the question.
 
     `places`: where a relationship that the caller gave stands (a field's name, file@commit:line). `validUntil`: when a
     newer version of the document took the place of this one. `retiredAt`: when a newer fact, whose target is
-    `supersededBy`, took the place of `edge`.
+    `supersededBy`, took the place of `edge`. `pages`: of a passage of a PDF where in it the pages begin.
     """
 
     source_urn: str
@@ -89,6 +96,7 @@ class Provenance(message.Reply):
     edge: EdgeRef | None = None
     sentence: str | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    pages: list[PageStart] = Field(default_factory=list)
     places: list[str] = Field(default_factory=list)
     valid_until: AwareDatetime | None = None
     retired_at: AwareDatetime | None = None

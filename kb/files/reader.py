@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from crds import errors as root
 from crds import priority, scope
-from kb import errors, hidden, identity, metrics
+from kb import errors, hidden, identity, metrics, paging
 from kb.files import image, inside, inspection, pages, scans, sniff, tika, unseen, vision
 from kb.hidden import placing
 
@@ -24,7 +24,8 @@ class Read:
     of its bytes, `size` their number.
 
     `pages`: those of a PDF that a vision model looked at; `problems` name those that could not be looked at. `images`:
-    those that stand in a mail or a page and that a vision model looked at.
+    those that stand in a mail or a page and that a vision model looked at. `starts`: where in the text of a PDF its
+    pages begin.
     """
 
     text: str
@@ -36,6 +37,7 @@ class Read:
     pages: tuple[int, ...] = ()
     problems: tuple[str, ...] = ()
     images: tuple[inside.Image, ...] = ()
+    starts: paging.Starts = ()
 
 
 Sight = Callable[[str], bool]
@@ -87,15 +89,17 @@ class Reader:
             looks, seen = sight(_sent(raw, kind, found)), scans.Seen()
             if looks and self._scans is not None:
                 seen = await self._scans.see(raw, found, owner, named=named or found.title, urgency=urgency)
-            text, unsearched = await self._marked(raw, kind, found.text)
-            text = f"{text}\n\n{hidden.plain(pages.text(seen.sights))}" if seen.sights else text
+            text, starts, unsearched = await self._marked(raw, kind, found)
+            for number, one in sorted(seen.sights.items()):
+                starts = paging.of([*starts, (len(text), number)])
+                text = f"{text}\n\n{hidden.plain(pages.text({number: one}))}"
             if not text.strip():
                 said = "; ".join(("the file has no text", *seen.problems))
                 raise errors.Invalid(said, field="body", remedy="Send scanned pages as images.")
         digest, size = identity.digest_bytes(raw), len(raw)
         images, problems = await self._within(raw, kind, owner, urgency) if looks else ((), ())
         problems = (*seen.problems, *problems, *([unsearched] if unsearched else []))
-        return Read(text, found.title, kind.value, "file", digest, size, tuple(seen.sights), problems, images)
+        return Read(text, found.title, kind.value, "file", digest, size, tuple(seen.sights), problems, images, starts)
 
     async def image(self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority) -> Read:
         """What the vision model sees; `named` is what its sender calls it."""
@@ -131,17 +135,21 @@ class Reader:
         with self._meters.stages.labels("tika").time():
             return await self._tika.extract(raw, kind)
 
-    async def _marked(self, raw: bytes, kind: sniff.Type, text: str) -> tuple[str, str]:
-        """The text of a file with its hidden parts marked, and why not all of them are known, or ""."""
+    async def _marked(self, raw: bytes, kind: sniff.Type, read: tika.Extracted) -> tuple[str, paging.Starts, str]:
+        """The text of a file with its hidden parts marked, where its pages begin then, and why not all of the parts are
+        known, or ""."""
         pieces, why = list[placing.Piece](), ""
         if kind is sniff.Type.TEXT:
-            return await asyncio.to_thread(hidden.marked, text), ""
+            return await asyncio.to_thread(hidden.marked, read.text), (), ""
         if kind in unseen.TYPES:
             with self._meters.stages.labels("hidden").time():
                 pieces, why = await self._search.find(raw, kind)
         elif kind in (sniff.Type.HTML, sniff.Type.EML):
             pieces = await asyncio.to_thread(hidden.pieces, raw, mail=kind is sniff.Type.EML)
-        return await asyncio.to_thread(hidden.placed, text, pieces), why
+        text, starts = await asyncio.to_thread(
+            paging.carried, read.text, read.starts, lambda said: hidden.placed(said, pieces)
+        )
+        return text, starts, why
 
     async def _within(
         self, raw: bytes, kind: sniff.Type, owner: scope.Scope, urgency: priority.Priority

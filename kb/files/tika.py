@@ -1,5 +1,7 @@
 """Text of a file by Tika's server (`PUT /rmeta/text`, see its page "TikaServerEndpointsCompared").
 
+A PDF is asked for as XHTML (`/rmeta/xml`), whose characters are the same text and which says where its pages begin.
+
 The answer is a list of metadata objects, the file first and what is embedded in it after it. A file on which Tika's
 child dies is tried once more, because the child may have died of another one; then it is the file's fault.
 """
@@ -9,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import xml.parsers.expat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
-from kb import errors
+from kb import errors, paging
 from kb.files import sniff
 
 # Begins at a line's end and gives nothing back: a run of a million blanks costs one look.
@@ -24,18 +28,26 @@ _TRIES = 2
 # Seconds between looks whether the child is back, and how many looks.
 _PAUSE = 0.5
 _LOOKS = 30
+_UNSAID = frozenset({"script", "style"})
+"""Elements whose characters Tika's text leaves out."""
+
+
+class _UnfitError(Exception):
+    """The XHTML cannot be read, or is too long where the text may not be."""
 
 
 @dataclass(frozen=True)
 class Extracted:
     """The text, with that of embedded files under their names, and the title, "" when the file has none.
 
-    `page_chars`: of a PDF, the characters on each page that have a meaning in Unicode.
+    `page_chars`: of a PDF, the characters on each page that have a meaning in Unicode; `starts`: where in the text its
+    pages begin.
     """
 
     text: str
     title: str
     page_chars: tuple[int, ...] = ()
+    starts: paging.Starts = ()
 
 
 class Tika:
@@ -58,10 +70,20 @@ class Tika:
 
     async def extract(self, body: bytes, kind: sniff.Type) -> Extracted:
         """What the file says. Raises `kb.errors.Invalid` for one that cannot be read, `TooLarge` for too much text."""
+        if kind is sniff.Type.PDF:
+            try:
+                return await self._extract(body, kind, paged=True)
+            except _UnfitError:
+                pass  # its text is worth more than its pages
+        return await self._extract(body, kind, paged=False)
+
+    async def _extract(self, body: bytes, kind: sniff.Type, *, paged: bool) -> Extracted:
         await self.ready()
         for attempt in range(_TRIES):
             try:
-                return self._read(await self._ask(body, kind))
+                found = await self._ask(body, kind, paged=paged)
+                # Millions of characters take a while.
+                return await asyncio.to_thread(self._read, found, paged=paged)
             except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
                 if attempt < _TRIES - 1:
                     await self._await_return()
@@ -71,7 +93,7 @@ class Tika:
                 raise errors.Away("tika", f"{type(error).__name__}: {error}") from error
         raise _unreadable("the parser dies of it")
 
-    async def _ask(self, body: bytes, kind: sniff.Type) -> list[dict[str, Any]]:
+    async def _ask(self, body: bytes, kind: sniff.Type, *, paged: bool) -> list[dict[str, Any]]:
         headers = {
             "Content-Type": kind.value,
             "Accept": "application/json",
@@ -86,12 +108,12 @@ class Tika:
         raw = bytearray()
         timeout = httpx.Timeout(self._seconds + 5, connect=5.0)
         async with self._http.stream(
-            "PUT", f"{self._url}/rmeta/text", content=body, headers=headers, timeout=timeout
+            "PUT", f"{self._url}/rmeta/{'xml' if paged else 'text'}", content=body, headers=headers, timeout=timeout
         ) as answer:
             async for piece in answer.aiter_bytes():
                 raw += piece
                 if len(raw) > most:
-                    raise self._too_long()
+                    raise _UnfitError if paged else self._too_long()
         if answer.status_code in (429, 503):
             raise errors.Away("tika", f"HTTP {answer.status_code}", retry_after=5)
         if answer.status_code != 200:
@@ -102,7 +124,7 @@ class Tika:
             raise errors.Away("tika", "it answered with something that is not JSON") from error
         return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
-    def _read(self, found: list[dict[str, Any]]) -> Extracted:
+    def _read(self, found: list[dict[str, Any]], *, paged: bool) -> Extracted:
         if not found:
             raise _unreadable("Tika says nothing about it")
         whole, *embedded = found
@@ -113,16 +135,18 @@ class Tika:
             if "Encrypted" in trouble:
                 raise errors.Invalid("the file is encrypted", field="body", remedy="Send it without a password.")
             raise _unreadable(trouble.partition("\n")[0][:300])
-        parts = [_text(whole)]
+        text, starts = _text(whole, paged=paged)
+        parts = [text]
         for one in embedded:
-            text, name = _text(one), str(one.get("resourceName", "")).strip()
+            (text, _), name = _text(one, paged=paged), str(one.get("resourceName", "")).strip()
             if text:
                 parts.append(f"Attachment: {name}\n\n{text}" if name else text)
+        starts = paging.of([*starts, (len(parts[0]), 0)])
         text = "\n\n".join(part for part in parts if part)
         if len(text) > self._max_chars:
             raise self._too_long()
         title = _first(whole.get("dc:title")) or _first(whole.get("dc:subject"))
-        return Extracted(text, title, _page_chars(whole))
+        return Extracted(text, title, _page_chars(whole), starts)
 
     async def _await_return(self) -> None:
         for _ in range(_LOOKS):
@@ -147,8 +171,65 @@ def squeezed(text: str) -> str:
     return _BLANK.sub("\n\n", text).strip()
 
 
-def _text(one: dict[str, Any]) -> str:
-    return squeezed(_first(one.get("X-TIKA:content")))
+def _text(one: dict[str, Any], *, paged: bool) -> tuple[str, paging.Starts]:
+    """The text of a file, and where its pages begin where its content is XHTML."""
+    content = _first(one.get("X-TIKA:content"))
+    if not paged or not content:
+        return squeezed(content), ()
+    raw, begun = _characters(content)
+    text = squeezed(raw)
+    # What stands before the first page is its title.
+    places = [0, *_moved(raw, begun[1:])] if begun else []
+    return text, paging.of((min(at, len(text)), number) for number, at in enumerate(places, start=1))
+
+
+def _characters(xhtml: str) -> tuple[str, list[int]]:
+    """The characters of Tika's XHTML, and how many of them stand before each of its pages. Raises `_UnfitError`."""
+    said: list[str] = []
+    begun: list[int] = []
+    count = left_out = 0
+
+    def characters(data: str) -> None:
+        nonlocal count
+        if not left_out:
+            said.append(data)
+            count += len(data)
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal left_out
+        left_out += name in _UNSAID
+        if name == "div" and attributes.get("class") == "page":
+            begun.append(count)
+
+    def end(name: str) -> None:
+        nonlocal left_out
+        left_out -= name in _UNSAID
+
+    parser = xml.parsers.expat.ParserCreate()
+    # Many characters at once, and before the next element begins.
+    parser.buffer_text = True
+    parser.CharacterDataHandler, parser.StartElementHandler, parser.EndElementHandler = characters, start, end
+    try:
+        # A parser of XML makes a line's end of a carriage return that is not written so.
+        parser.Parse(xhtml.replace("\r", "&#13;"), True)
+    except (xml.parsers.expat.ExpatError, ValueError) as error:
+        raise _UnfitError from error
+    return "".join(said), begun
+
+
+def _moved(raw: str, places: Sequence[int]) -> list[int]:
+    """Offsets of `raw`, in their order, as they are in `squeezed(raw)`."""
+    made: list[int] = []
+    shift = len(raw) - len(raw.lstrip())
+    blanks = _BLANK.finditer(raw, shift)
+    blank = next(blanks, None)
+    for place in places:
+        while blank is not None and blank.end() <= place:
+            shift += len(blank[0]) - 2
+            blank = next(blanks, None)
+        # Within white space it is where the white space begins: the page's first word stands behind it in any case.
+        made.append(max(min(place, blank.start() if blank is not None else place) - shift, 0))
+    return made
 
 
 def _first(value: Any) -> str:

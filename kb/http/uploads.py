@@ -271,7 +271,7 @@ def _document(request: web.Request, owner: scope.Scope, read: reader.Read) -> ap
             if name.startswith(_METADATA)
         },
     }
-    return body.validate(given, api.IngestRequest).as_marked()
+    return body.validate(given, api.IngestRequest).as_marked(read.starts)
 
 
 def _several(given: list[str]) -> str | list[str]:
@@ -289,7 +289,7 @@ def _attached(asked: api.AttachmentDraft, read: reader.Read) -> api.IngestReques
         title=title[:1000],
         content=read.text,
         observed_at=asked.observed_at,
-    ).as_marked()
+    ).as_marked(read.starts)
 
 
 _ABOUT = ("filename", "sourceUrn", "kind", "title", "observedAt")

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kb import api, identity, selection, visibility, words
+from kb import api, identity, paging, selection, visibility, words
 from kb.graph import model as graph
 from kb.ingest import history
 from kb.reading import anchor, draft, extraction, given, reference, relation, sentence
@@ -278,6 +278,12 @@ def _key(builder: _Builder, kind: str, name: str) -> str | None:
     return own or reference.known(name, where) or reference.key(kind, name, where)
 
 
+def _metadata(of_document: Mapping[str, object], piece: draft.ChunkDraft) -> str:
+    pages = {paging.METADATA: piece.chunk.pages} if piece.chunk.pages else {}
+    known = {**of_document, **pages}
+    return json.dumps(known, sort_keys=True, ensure_ascii=False) if known else ""
+
+
 def _finish(builder: _Builder) -> Built:
     request, made = builder.request, builder.made
     refs: dict[str, set[str]] = {piece.id: set() for piece in made.pieces}
@@ -292,7 +298,6 @@ def _finish(builder: _Builder) -> Built:
     told: dict[str, object] = dict(request.metadata)
     if request.access is not None:
         told[visibility.ACCESS] = visibility.stored(request.access)
-    metadata = json.dumps(told, sort_keys=True, ensure_ascii=False) if told else ""
     chunks = tuple(
         vectors.Chunk(
             id=piece.id,
@@ -307,7 +312,7 @@ def _finish(builder: _Builder) -> Built:
             end=piece.chunk.end,
             observed_at=selection.utc(request.observed_at).isoformat() if request.observed_at else "",
             graph_refs=tuple(sorted(refs[piece.id])),
-            metadata=metadata,
+            metadata=_metadata(told, piece),
         )
         for ordinal, piece in enumerate(made.pieces)
     )

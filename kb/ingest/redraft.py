@@ -35,7 +35,9 @@ def remake(
         access=first.access(),
     )
     pieces = tuple(
-        draft.ChunkDraft(one.id, chunk.Chunk(one.text, one.start, one.end), tuple(sentence.split(one.text)))
+        draft.ChunkDraft(
+            one.id, chunk.Chunk(one.text, one.start, one.end, one.pages()), tuple(sentence.split(one.text))
+        )
         for one in ordered
     )
     own = anchor.derive(first.source_urn, first.kind, owner)

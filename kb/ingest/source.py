@@ -6,18 +6,21 @@ Images that stand in it are taken out (`kb.files.inside`).
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 
 import pydantic
 
 from crds import scope
-from kb import api, errors, hidden, identity
+from kb import api, errors, hidden, identity, paging
 from kb.content import store as content
 from kb.files import inside
 
 _LONG = 100_000
 _MARKED = '{"marked":true,'
 """How the record of a request begins whose content this program has marked: no request of a caller has the field."""
+_STARTS = '"starts":'
+"""What follows where the pages of the content are known: `kb.paging.Starts` as JSON."""
 
 
 async def text(request: api.IngestRequest, stored: content.Store, *, max_chars: int) -> str:
@@ -75,15 +78,22 @@ def record(request: api.IngestRequest) -> str:
     """
     left_out = {"scope": {"group_id"}} if request.scope.project_id else None
     text = request.model_dump_json(by_alias=True, exclude=left_out)
-    return _MARKED + text[1:] if request.marked else text
+    starts = f"{_STARTS}{json.dumps(request.starts, separators=(',', ':'))}," if request.starts else ""
+    return _MARKED + starts + text[1:] if request.marked else text
 
 
 def recorded(text: str, owner: scope.Scope) -> api.IngestRequest:
     """What was recorded so, in the scope of the record as it is now."""
+    plain, starts = text, paging.Starts()
     try:
-        plain = "{" + text.removeprefix(_MARKED) if text.startswith(_MARKED) else text
+        if text.startswith(_MARKED):
+            plain = text.removeprefix(_MARKED)
+            if plain.startswith(_STARTS):
+                pairs, end = json.JSONDecoder().raw_decode(plain, len(_STARTS))
+                starts, plain = paging.of(pairs), plain[end + 1 :]
+            plain = "{" + plain
         found = api.IngestRequest.model_validate_json(plain).model_copy(update={"scope": owner})
-        return found if plain is text else found.as_marked()
+        return found if plain is text else found.as_marked(starts)
     except pydantic.ValidationError as error:
         # Written by another version of this program: only the caller can send it anew.
         raise errors.Invalid(f"the recorded request is unreadable{_where(error)}", remedy="Ingest it again.") from None

@@ -18,7 +18,7 @@ import structlog
 
 from crds import errors as root
 from crds import linkrulings, priority, scope
-from kb import api, errors, identity, metrics
+from kb import api, errors, identity, metrics, paging
 from kb.content import store as content
 from kb.crawl import address, fetch, frontier, page
 from kb.files import reader, sniff
@@ -260,9 +260,10 @@ class Reader:
             return said(api.LinkOutcome.GONE, f"the site has no such page ({seen.reason})")
         if seen.status >= 500 or seen.status in _LATER:
             return said(api.LinkOutcome.UNREACHABLE, f"the site answers {seen.reason}")
+        starts: paging.Starts = ()
         if seen.file is not None:
             try:
-                seen = await self._file(seen.url, seen.file, request.scope, urgency)
+                seen, starts = await self._file(seen.url, seen.file, request.scope, urgency)
             except root.Permanent as error:
                 return said(api.LinkOutcome.REFUSED, error.message)
             except root.Operational as error:
@@ -301,7 +302,7 @@ class Reader:
                 if origin and origin != own
                 else [],
             }
-        ).as_marked()
+        ).as_marked(starts)
         try:
             made = await self._intake.take(document, urgency)
         except root.Permanent as error:
@@ -317,13 +318,18 @@ class Reader:
             }
         )
 
-    async def _file(self, url: str, raw: bytes, owner: scope.Scope, urgency: priority.Priority) -> frontier.Seen:
-        """A file as a page without links. Raises what `kb.files.reader.Reader.file` raises."""
+    async def _file(
+        self, url: str, raw: bytes, owner: scope.Scope, urgency: priority.Priority
+    ) -> tuple[frontier.Seen, paging.Starts]:
+        """A file as a page without links, and where its own pages begin.
+
+        Raises what `kb.files.reader.Reader.file` raises.
+        """
         assert self._files is not None
         # Its text alone: what others sent links to is not worth a vision model's time.
         read = await self._files.file(raw, owner, named=url, urgency=urgency, sight=reader.never)
         self._files.taken(read)
-        return frontier.Seen(url, page.Page(read.title, read.text, (), follow=False, index=True))
+        return frontier.Seen(url, page.Page(read.title, read.text, (), follow=False, index=True)), read.starts
 
 
 def _node(key: str, url: str, title: str) -> api.GivenNode:

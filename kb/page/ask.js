@@ -237,7 +237,8 @@ function complete(turn, event) {
     make("h3", "Evidence", turn.after);
     const list = make("ul", "", turn.after, { class: "cited" });
     for (const one of cited) {
-      turn.known.set(one.ref, { ...one, ...turn.known.get(one.ref) });
+      // The page of a citation is that of what it quotes; a search has named the page of what was asked for.
+      turn.known.set(one.ref, { ...one, ...turn.known.get(one.ref), ...(one.page && { page: one.page }) });
       turn.quotes.set(one.ref, one.quotes || []);
       const entry = make("li", "", list);
       link(`[${one.ref}] ${named(one)}`, entry, (click) => open(turn, { ref: one.ref }, click.currentTarget),
@@ -251,7 +252,8 @@ function complete(turn, event) {
 // ---- evidence
 
 async function open(turn, object, from) {
-  const one = { ...turn.known.get(object.ref), ...object };
+  const known = turn.known.get(object.ref) || {};
+  const one = { ...known, ...object, ...(known.pageId && !object.pageId && { page: known.page }) };
   const quotes = [...(turn.quotes.get(one.ref) || [])];
   if (!quotes.length && one.sentence) quotes.push(one.sentence);
   opener = from;

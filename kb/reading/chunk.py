@@ -7,7 +7,9 @@ verbatim slice of the document, so that a citation can be shown in its place.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from kb import paging
 
 # Where to cut, best first: between paragraphs, between lines, after a sentence (of Indian and East Asian scripts too),
 # between words.
@@ -21,11 +23,16 @@ _BREAKS = (
 
 @dataclass(frozen=True)
 class Chunk:
-    """`text == document[start:end]`; offsets count characters."""
+    """`text == document[start:end]`; offsets count characters. `pages`: where in `text` the pages of a file begin."""
 
     text: str
     start: int
     end: int
+    pages: paging.Starts = ()
+
+    def paged(self, starts: paging.Starts) -> Chunk:
+        """The same, in a document whose pages begin there."""
+        return replace(self, pages=paging.within(starts, self.start, self.end))
 
 
 def split(document: str, *, size: int = 4000, overlap: int = 200) -> list[Chunk]:

@@ -48,7 +48,11 @@ def make(request: api.IngestRequest, text: str, *, size: int, overlap: int) -> D
     """Take `text`, the content of `request`, apart. Raises `kb.errors.Invalid` for a given fact without a key."""
     document_id = identity.document(request.scope, request.source_urn)
     heading = _heading(request)
-    pieces = _pieces(document_id, heading, chunk.split(text, size=size, overlap=overlap))
+    cuts = chunk.split(text, size=size, overlap=overlap)
+    # Where an image was taken out of the content the places behind it are others.
+    if request.starts and text == request.content:
+        cuts = [one.paged(request.starts) for one in cuts]
+    pieces = _pieces(document_id, heading, cuts)
     own = anchor.derive(request.source_urn, request.kind, request.scope)
     made = Draft(document_id, own, heading, pieces)
     return given_to(made, facts(request, base_node.parsed(request, text, own), own))

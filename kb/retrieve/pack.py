@@ -54,6 +54,7 @@ class Pack:
                 edge=api.EdgeRef(source=edge.source, type=edge.type, target=edge.target) if edge else None,
                 sentence=shown.sentence if shown else None,
                 metadata=chunk.said(),
+                pages=[api.PageStart(offset=offset, page=page or None) for offset, page in chunk.pages()],
                 places=list(shown.places) if shown else [],
                 valid_until=view.moment(chunk.until_ms),
                 retired_at=view.moment(end.at_ms) if end else None,

@@ -9,7 +9,7 @@ from typing import Any
 
 from crds import access as accesses
 from crds import scope
-from kb import identity, selection, visibility
+from kb import identity, paging, selection, visibility
 
 Vector = list[float]
 
@@ -30,7 +30,8 @@ class Made(list[float]):
 class Chunk:
     """A verbatim slice of a document. `heading` is put before it when it is embedded and searched by word.
 
-    `metadata` is the sender's with the access (`kb.visibility.ACCESS`), a JSON object or "". `observed_at` is RFC 3339
+    `metadata` is the sender's with the access (`kb.visibility.ACCESS`) and the pages (`kb.paging.METADATA`), a JSON
+    object or "". `observed_at` is RFC 3339
     or ""; `graph_refs` are the keys of the nodes that the chunk mentions. `since_ms`: when its version began, where
     that is not when it was observed; `until_ms`: when that was replaced, None in the present. `taken`:
     `kb.ingest.turns.Turn.taken` of the turn in which it was stored or confirmed.
@@ -55,7 +56,11 @@ class Chunk:
 
     def said(self) -> dict[str, Any]:
         """The sender's metadata."""
-        return visibility.without(self._all())
+        return visibility.without(self._document())
+
+    def pages(self) -> paging.Starts:
+        """Where in `text` the pages of its file begin."""
+        return paging.of(self._all().get(paging.METADATA, ()))
 
     def access(self) -> accesses.Access | None:
         """Who may see its document; None where that was never said."""
@@ -64,7 +69,11 @@ class Chunk:
 
     def labels(self) -> tuple[str, ...]:
         """What its document can be chosen by."""
-        return selection.labels(self._all())
+        return selection.labels(self._document())
+
+    def _document(self) -> dict[str, Any]:
+        """What all chunks of its document have."""
+        return {name: value for name, value in self._all().items() if name != paging.METADATA}
 
     def _all(self) -> dict[str, Any]:
         said: dict[str, Any] = json.loads(self.metadata) if self.metadata else {}

@@ -5,10 +5,14 @@ Places are in 10,000ths of the page's sides, from the upper left corner.
 
 from __future__ import annotations
 
+import bisect
+import itertools
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from crds import quotations
 from kb import words
 from kb.files import pages
 from kb.visual import model
@@ -20,6 +24,8 @@ _MATCHES = 1_000
 # A region is as high as this at least, and has this much around what it shows.
 _WINDOW, _MARGIN = 2_000, 250
 _GAP = 250
+_BEGINNING = 20
+"""Letters of a quotation by which its beginning is known."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,25 @@ def matching(layout: Sequence[pages.Word], question: str) -> list[Rectangle]:
     return [*best, *rest][:_MOST]
 
 
+def quoted(layout: Sequence[pages.Word], quotation: str) -> list[Rectangle]:
+    """Where a quotation stands, neighbours of one line as one rectangle, `_MOST` at most. Of one that goes on on the
+    next page its beginning; none where the page has not even that."""
+    said = [_letters(word.text) for word in layout]
+    page, wanted = "".join(said), _letters(quotations.bare(quotation))
+    fits = bisect.bisect_left(range(1, len(wanted) + 1), True, key=lambda most: wanted[:most] not in page)
+    if not wanted or fits < min(len(wanted), _BEGINNING):
+        return []
+    at = page.index(wanted[:fits])
+    ends = list(itertools.accumulate(len(one) for one in said))
+    found: list[Rectangle] = []
+    for word in layout[bisect.bisect_right(ends, at) : bisect.bisect_left(ends, at + fits) + 1]:
+        box = Rectangle(word.left, word.top, word.right, word.bottom, word.text)
+        if found and _beside(found[-1], box):
+            box = found.pop().over(box)
+        found.append(box)
+    return found[:_MOST]
+
+
 def region(rectangles: Sequence[Rectangle]) -> Rectangle | None:
     """What to show of a page: the first rectangle and those near it, with some space around."""
     if not rectangles:
@@ -110,6 +135,11 @@ def excerpt(layout: Sequence[pages.Word], where: Rectangle, most: int = 1000) ->
         and where.top <= (one.top + one.bottom) // 2 <= where.bottom
     )
     return " ".join(inside)[:most]
+
+
+def _letters(text: str) -> str:
+    """A text as two readers of a page have it in common: without blanks, and without ligatures."""
+    return "".join(unicodedata.normalize("NFKC", quotations.plain(text)).split())
 
 
 def _beside(left: Rectangle, right: Rectangle) -> bool:

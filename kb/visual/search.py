@@ -167,6 +167,31 @@ class Search:
         }
         return {one for one, page in pages.items() if present.get(page.source.document_id) == page.source.id}
 
+    async def locate(self, viewer: scope.Scope, cited: Sequence[api.Citation]) -> list[api.Citation]:
+        """The citations; those of passages whose page is kept with `pageId`, `image`, and where the quotations stand on
+        it. Pages that the viewer does not see now are left out. Raises `kb.errors.Away`."""
+        wanted = {one.chunk_id: one for one in cited if one.chunk_id and one.page and not one.page_id}
+        documents: dict[str, str] = {}
+        for client_id in visibility.clients(viewer) if wanted else ():
+            held = await self._graph.held(client_id, wanted.keys())
+            documents |= {chunk_id: one.document.id for chunk_id, one in held.items()}
+        works = {
+            document_id: work
+            for document_id, work in (await self._book.works(set(documents.values()))).items()
+            if await self._kind_shown(viewer, work) is not None
+        }
+        ids = {
+            chunk_id: works[document_id].source.page_id(wanted[chunk_id].page or 0)
+            for chunk_id, document_id in documents.items()
+            if document_id in works
+        }
+        pages = await self._book.pages(viewer, ids.values()) if ids else {}
+        found = {chunk_id: pages[page_id] for chunk_id, page_id in ids.items() if page_id in pages}
+        return [
+            await asyncio.to_thread(_located, one, found[one.chunk_id]) if one.chunk_id in found else one
+            for one in cited
+        ]
+
     async def _by_words(self, question: api.PageSearch, found: dict[str, _Found], permits: Permits) -> None:
         with self._meters.stages.labels("page_words").time():
             viewer, limit, known = question.scope, self._bounds.candidates, dict[str, str]()
@@ -330,6 +355,18 @@ def by_words(place: int, share: float, enough: float) -> float:
 def by_image(place: int) -> float:
     """The same as the `place`-th by images."""
     return 1 / (_RRF + place + 0.5)
+
+
+def _located(cited: api.Citation, page: model.Page) -> api.Citation:
+    places = [place for quote in cited.quotes for place in evidence.quoted(page.words, quote)]
+    where = evidence.region(places)
+    look = {
+        "page_id": page.id,
+        "image": page.image,
+        "rectangles": [_place(one) for one in places],
+        "place": None if where is None else _place(where),
+    }
+    return cited.model_copy(update=look)
 
 
 def _place(of: evidence.Rectangle) -> api.Rectangle:

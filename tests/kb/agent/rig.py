@@ -55,11 +55,12 @@ def agent(
     given: Sequence[tree.Tool],
     router: router_client.Client,
     meters: metrics.Metrics,
+    pages: orchestrator.Pages | None = None,
     **limits: Any,
 ) -> orchestrator.AgentOrchestrator:
     ticks = itertools.count()
     return orchestrator.AgentOrchestrator(
-        given, voiced(router), meters, lambda: float(next(ticks)), limits=orchestrator.Limits(**limits)
+        given, voiced(router), meters, lambda: float(next(ticks)), limits=orchestrator.Limits(**limits), pages=pages
     )
 
 

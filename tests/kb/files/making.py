@@ -107,23 +107,25 @@ BAR = "0.2 g 72 600 400 90 re f"
 """A drawing: the content of a page that has no text."""
 
 
-def pages(*contents: str | bytes, width: float = 612, height: float = 792, filters: str = "", more: str = "") -> bytes:
+def pages(
+    *contents: str | bytes, width: float = 612, height: float = 792, filters: str = "", more: str = "", font: str = ""
+) -> bytes:
     """A PDF with one page for each content stream (ISO 32000-1, 7.5); `filters` as in the dictionary of each, `more` in
-    the trailer."""
+    the trailer, `font` in the dictionary of the font."""
     kids = " ".join(f"{3 + 2 * number} 0 R" for number in range(len(contents)))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         f"<< /Type /Pages /Kids [{kids}] /Count {len(contents)} >>".encode(),
     ]
-    font = 3 + 2 * len(contents)
+    face = 3 + 2 * len(contents)
     for number, content in enumerate(contents):
         stream = content.encode() if isinstance(content, str) else content
         objects += [
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {width} {height}] /Contents {4 + 2 * number} 0 R "
-            f"/Resources << /Font << /F1 {font} 0 R >> /XObject << /X {4 + 2 * number} 0 R >> >> >>".encode(),
+            f"/Resources << /Font << /F1 {face} 0 R >> /XObject << /X {4 + 2 * number} 0 R >> >> >>".encode(),
             f"<< /Length {len(stream)} {filters} >>\nstream\n".encode() + stream + b"\nendstream",
         ]
-    objects.append(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+    objects.append(f"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica {font} >>".encode())
     made = bytearray(b"%PDF-1.4\n")
     places = []
     for number, written in enumerate(objects, start=1):

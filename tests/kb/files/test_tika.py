@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 from aiohttp import test_utils, web
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kb import errors
 from kb.files import inspection, sniff, tika
@@ -86,7 +88,7 @@ async def dying() -> AsyncIterator[tuple[tika.Tika, list[str]]]:
         return web.Response(text="Apache Tika")
 
     application = web.Application()
-    application.router.add_put("/rmeta/text", parse)
+    application.router.add_put("/rmeta/{kind}", parse)
     application.router.add_get("/version", version)
     server = test_utils.TestServer(application)
     await server.start_server()
@@ -100,3 +102,47 @@ async def test_a_file_that_kills_the_parser_is_tried_twice_and_then_refused() ->
         with pytest.raises(errors.Invalid, match="dies of it"):
             await reader.extract(FILES[sniff.Type.PDF], sniff.Type.PDF)
         assert asked == [sniff.Type.PDF.value] * 2
+
+
+@pytest.mark.services
+async def test_where_the_pages_of_a_pdf_begin(reader: tika.Tika) -> None:
+    raw = making.pages(
+        *(f"BT /F1 12 Tf 72 720 Td ({said}) Tj ET" if said else "" for said in ("Cover", "", "A < B & C", "The end")),
+        more="/Info << /Title (On pumps) >>",
+    )
+    found = await reader.extract(raw, sniff.Type.PDF)
+    assert found.text == "On pumps\n\nCover\n\nA < B & C\n\nThe end"
+    pages = {page: found.text[offset:].split("\n\n")[1 if offset else 0] for offset, page in found.starts if page}
+    assert pages == {1: "On pumps", 3: "A < B & C", 4: "The end"}
+    assert (await reader.extract(making.docx(LINE), sniff.Type.DOCX)).starts == ()
+
+
+@given(st.text(alphabet="a \n\t\u00a0"), st.data())
+def test_a_place_stays_before_its_word_when_blank_lines_go(raw: str, data: st.DataObject) -> None:
+    places = sorted(data.draw(st.lists(st.integers(0, len(raw)))))
+    text = tika.squeezed(raw)
+    moved = tika._moved(raw, places)
+    assert [text[:at].count("a") for at in moved] == [raw[:at].count("a") for at in places]
+
+
+@pytest.mark.parametrize("content", ["<html><body><p>no end", "<p>\x00</p>", f"<p>{'<b/>' * (5 << 19)}</p>"])
+async def test_a_pdf_whose_xhtml_is_broken_or_long_gives_its_text_without_pages(content: str) -> None:
+    asked: list[str] = []
+
+    async def parse(request: web.Request) -> web.Response:
+        asked.append(request.match_info["kind"])
+        return web.json_response([{"X-TIKA:content": content if asked[-1] == "xml" else LINE}])
+
+    async def version(request: web.Request) -> web.Response:
+        return web.Response(text="Apache Tika")
+
+    application = web.Application()
+    application.router.add_put("/rmeta/{kind}", parse)
+    application.router.add_get("/version", version)
+    server = test_utils.TestServer(application)
+    await server.start_server()
+    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
+        small = tika.Tika(str(server.make_url("/")), http, max_chars=100)
+        found = await small.extract(FILES[sniff.Type.PDF], sniff.Type.PDF)
+    await server.close()
+    assert (found.text, found.starts, asked) == (LINE, (), ["xml", "text"])

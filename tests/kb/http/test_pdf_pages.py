@@ -81,6 +81,8 @@ async def test_what_a_page_shows_is_text_of_that_page(
         text = item.content
         assert text.index("The lease of the office") < text.index("Page 2, as its image shows it:\nA scanned invoice.")
         assert text.index("Invoice 4711 of Globex") < text.index("Page 3, as its image shows it:") < text.index("P-17")
+        starts = [(text[one.offset :].strip()[:6], one.page) for one in item.provenance.pages]
+        assert starts == [("The le", 1), ("Page 2", 2), ("Page 3", 3)]
         again = await kb_client.learning.file(scopes.SHOP, raw, filename="lease.pdf")
         assert (again.replaced, again.chunk_ids) == (True, reply.chunk_ids)
     assert fake.count(tag="kb.describe/v1") == 2

@@ -39,6 +39,23 @@ def test_words_of_one_line_are_one_rectangle_and_the_best_part_of_the_page_comes
     assert evidence.region([]) is None
 
 
+def test_the_words_of_a_quotation_are_the_only_ones_marked() -> None:
+    page = [*PAGE, *row(9500, "the", "\ufb01nal", "pre-", "ssure", "valve")]
+    for quotation, marked in {
+        "valve opens when pumps": ["valve opens", "when pumps"],
+        "The pressure valve opens,": ["The pressure valve opens"],
+        "the final pre- ssure": ["the \ufb01nal pre- ssure"],
+        "The FINAL pre-ssure valve of the plant": ["the \ufb01nal pre- ssure valve"],
+        "Valves are never sold": [],
+        "": [],
+        "...": [],
+    }.items():
+        assert [one.text for one in evidence.quoted(page, quotation)] == marked, quotation
+    assert evidence.quoted([], "The pressure valve") == []
+    tall = [pages.Word(0, 100 * at, 50, 100 * at + 50, f"word{at}") for at in range(99)]
+    assert len(evidence.quoted(tall, " ".join(one.text for one in tall))) == 60
+
+
 def best_by_definition(found: list[tuple[set[str], evidence.Rectangle]]) -> int:
     def worth(top: int) -> int:
         inside = [meant for meant, box in found if top <= box.top and box.bottom <= top + 2_000]

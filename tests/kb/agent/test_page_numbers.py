@@ -1,0 +1,161 @@
+"""Pages of text PDFs in answers: real files, MongoDB, Weaviate and Tika; what the model writes is scripted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from crds import scope
+from crds.priority import Priority
+from kb import api, metrics
+from kb.agent import answering, environment, retrieving, tree
+from kb.queue import job
+from kb.retrieve import search
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import scopes
+from tests.kb.agent import rig
+from tests.kb.agent.test_orchestrator import WRITE
+from tests.kb.files import making as files
+from tests.kb.visual import conftest as visual
+from tests.kb.visual import place as places
+
+pytestmark = pytest.mark.services
+URN = "file::plant"
+QUESTION = "At how many bar does the pressure valve open?"
+FILLER = [f"This line number {n} says nothing about any of it and fills the page with words." for n in range(12)]
+PLANT = files.pages(
+    places.lines("The lease of the office ends in May", *FILLER),
+    places.lines("Nothing here", *FILLER),
+    places.lines("The pressure valve opens at nine bar", *FILLER),
+)
+FIND = rig.decided("fast_vector_search", "It may be in the manual", query="pressure valve opens")
+Ask = Callable[..., Awaitable[list[api.Citation]]]
+
+pages_index, place = visual.pages_index, visual.place
+
+
+@pytest.fixture
+def ask(place: places.Place, router: router_client.Client, meters: metrics.Metrics, fake: process.Fake) -> Ask:
+    """The citations of an answer, after one search."""
+
+    async def made(answer: str, *, viewer: scope.Scope = scopes.SHOP, looks: bool = True) -> list[api.Citation]:
+        fake.set_script({rig.DECIDE: [FIND, WRITE], rig.ANSWER: [answer]})
+        tools: list[tree.Tool] = [
+            retrieving.FastVectorSearchTool(place.kb.finder(search.Breadth())),
+            answering.TextResponseTool(rig.voiced(router)),
+        ]
+        pages = place.search if looks else None
+        agent = rig.agent(tools, router, meters, pages=pages)
+        found = await rig.events(agent, rig.asked(QUESTION, viewer))
+        assert found[-1].outcome == "answered", found[-1]
+        return found[-1].citations or []
+
+    return made
+
+
+async def searched(place: places.Place, query: str) -> environment.Result:
+    tool = retrieving.FastVectorSearchTool(place.kb.finder(search.Breadth()))
+    [found] = [one async for one in tool(rig.asked(query), {"query": query}) if isinstance(one, environment.Result)]
+    return found
+
+
+async def test_a_passage_of_a_text_pdf_names_its_page(place: places.Place) -> None:
+    await place.client.learning.file(scopes.SHOP, PLANT, filename="Pump manual", source_urn=URN)
+    for query, page in (("pressure valve opens at nine bar", 3), ("lease of the office", 1)):
+        found = await searched(place, query)
+        assert [one["page"] for one in found.objects] == [page], "the chunk has all three pages"
+        assert found.message == f"Found 1 text chunks matching '{query}'. Top result from Pump manual, page {page}."
+    shown = environment.Environment()
+    shown.add("fast_vector_search", found)
+    assert "[1] | Pump manual | file::plant | 1-3" in shown.to_llm_context()
+
+
+async def test_a_citation_has_the_page_and_the_rectangles_of_what_it_quotes(place: places.Place, ask: Ask) -> None:
+    await place.choose(scopes.ACME, "All")
+    await place.client.learning.file(scopes.SHOP, PLANT, filename="plant.pdf", source_urn=URN)
+    await place.make()
+    [cited] = await ask('"The pressure valve opens at nine bar" [1].')
+    assert (cited.page, cited.quotes) == (3, ["The pressure valve opens at nine bar"])
+    [rectangle] = cited.rectangles
+    assert rectangle.text == "The pressure valve opens at nine bar"
+    # The line stands 72 points from the left and the top of a page of 612 x 792 points.
+    assert (round(rectangle.left, 2), round(rectangle.bottom, 1)) == (0.12, 0.1)
+    assert cited.place is not None
+    assert cited.place.top < rectangle.top < rectangle.bottom < cited.place.bottom
+    page = (await place.book.get([cited.page_id]))[0]
+    assert (page.number, cited.image) == (3, page.image)
+    assert await place.client.pages.image(scopes.SHOP, cited.page_id)
+
+    [cited] = await ask('"The lease of the office ends in May" [1].')
+    assert (cited.page, [one.text for one in cited.rectangles]) == (1, ["The lease of the office ends in May"])
+    [cited] = await ask("The valve opens at nine bar [1].")
+    assert (cited.page, cited.quotes, cited.rectangles) == (3, [], []), "the page that has most of what was asked for"
+
+
+async def test_without_kept_pages_there_is_the_number_alone(place: places.Place, ask: Ask) -> None:
+    await place.client.learning.file(scopes.SHOP, PLANT, filename="plant.pdf", source_urn=URN)
+    said = '"The pressure valve opens at nine bar" [1].'
+    for looks in (True, False):
+        [cited] = await ask(said, looks=looks)
+        assert (cited.page, cited.page_id, cited.rectangles, cited.image) == (3, "", [], None)
+
+
+async def test_who_sees_no_page_gets_its_number_alone(place: places.Place, ask: Ask) -> None:
+    await place.choose(scopes.ACME, "All")
+    await place.client.learning.file(scopes.SHOP, PLANT, filename="plant.pdf", source_urn=URN)
+    await place.make()
+    [cited] = await ask('"The pressure valve opens at nine bar" [1].')
+    assert cited.page_id
+    # The text of the next version is found; its page is not drawn yet, and that of the one before shows another text.
+    newer = files.pages(places.lines("A new cover"), places.lines("The pressure valve opens at nine bar", *FILLER))
+    await place.client.learning.file(scopes.SHOP, newer, filename="plant.pdf", source_urn=URN)
+    [cited] = await ask('"The pressure valve opens at nine bar" [1].')
+    assert (cited.page, cited.page_id, cited.rectangles) == (2, "", [])
+
+
+async def test_an_attachment_and_another_language(place: places.Place) -> None:
+    said = "Das Überdruckventil öffnet bei neun bar"
+    escaped = "".join(one if one.isascii() else f"\\{ord(one):03o}" for one in said)
+    raw = files.pages(
+        places.lines("Ein Deckblatt"),
+        "",
+        f"BT /F1 12 Tf 72 720 Td ({escaped}) Tj ET",
+        font="/Encoding /WinAnsiEncoding",
+    )
+    kept = await place.content.save(scopes.SHOP, raw, "application/pdf")
+    draft = api.AttachmentDraft(scope=scopes.SHOP, attached_to="email::<m1@acme.com>", name="a.pdf", content_ref=kept)
+    await place.client.learning.attachment(draft)
+    found = await searched(place, "Wann öffnet das Überdruckventil?")
+    assert [one["page"] for one in found.objects] == [3], "a page without text counts"
+    assert said in found.objects[0]["text"]
+
+
+async def test_what_has_no_pages_has_no_page(place: places.Place) -> None:
+    for raw, name in (
+        (files.docx("The pressure valve opens at nine bar"), "a.docx"),
+        (b"A cover\n\f\nThe pressure valve opens at nine bar", "a.txt"),
+    ):
+        await place.client.learning.file(scopes.SHOP, raw, filename=name)
+    found = await searched(place, "pressure valve opens at nine bar")
+    assert len(found.objects) == 2
+    assert not any("page" in one or "pageStarts" in one for one in found.objects)
+    assert "page" not in found.message
+
+
+async def test_pages_stay_with_the_chunks_when_models_have_read_them(place: places.Place) -> None:
+    reply = await place.client.learning.file(scopes.SHOP, PLANT, filename="plant.pdf", source_urn=URN)
+    [chunk_id] = reply.chunk_ids
+    before = (await place.kb.vectors.chunks(scopes.SHOP, [chunk_id]))[chunk_id]
+    assert [page for _, page in before.pages()] == [1, 2, 3]
+    assert before.said() == {}
+    assert not any("jervisPages" in one for one in before.labels())
+    assert await place.kb.workers.step()
+    # Without its request, from what is stored.
+    what = (scopes.SHOP, URN, "file", job.Action.REWEAVE, Priority.P3, "")
+    await place.kb.queue.put(reply.id, *what)
+    assert await place.kb.workers.step()
+    after = (await place.kb.vectors.chunks(scopes.SHOP, [chunk_id]))[chunk_id]
+    assert after.revision(scopes.SHOP) != before.revision(scopes.SHOP), "it was written anew"
+    assert after.pages() == before.pages()
