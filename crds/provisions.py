@@ -35,6 +35,7 @@ AGENT_TOOLS = frozenset(
     (
         *("search_knowledge", "read_source", "related", "store_knowledge", "propose_procedure", "propose_rule"),
         *("user_context", "code_where", "code_callers", "code_callees", "code_impact", "code_outline", "fetch_page"),
+        "read_procedures",
         *("open_repository", "list_files", "read_file", "search_files", "write_file", "edit_file", "show_changes"),
         *("commit_changes", "run_command", "push_branch", "create_issue", "update_issue", "add_comment", "edit_page"),
         *("send_mail", "draft_event", "send_invitation", "cluster_state", "ci_status", "scan_secrets"),

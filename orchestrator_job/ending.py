@@ -5,7 +5,7 @@ Approval is a separate node: a run that stops there repeats no other step when i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -32,6 +32,7 @@ from orchestrator_job.delegation import category, models, progress
 from orchestrator_job.legacy import paths
 from orchestrator_job.state import State
 
+Learn = Callable[[State, bool], Awaitable[None]]
 _KEY_CHARS = 16
 """Characters of the answer's hash in a key; different for two answers of one round."""
 
@@ -200,10 +201,13 @@ class Finalize:
         guard: fence.Fence,
         book: ledger.Ledger,
         talk: conversation.Conversation,
+        learn: Learn | None = None,
         *,
         now: Callable[[], datetime],
     ) -> None:
+        """`learn` is given the state of a round that has ended, and whether its answer was given."""
         self._task = task
+        self._learn = learn
         self._talk = talk
         self._account = account_of
         self._database = database
@@ -232,6 +236,8 @@ class Finalize:
         if self._talk.there:
             said = " ".join([given.answer, *asked]) if asked else words
             await self._book.settle(step, 2, self._talk.remember(self._guard, state["question"], said))
+        if self._learn is not None:
+            await self._learn(state, reason is exits.ExitReason.ANSWERED)
         return {
             "finished": state["round"],
             "exit_reason": reason.value,

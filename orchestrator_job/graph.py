@@ -4,6 +4,7 @@
               evidence -> (design ->) goals -> select_goal -> plan_steps -> execute_step -> evaluate -> ... -> respond
     intake -> consult -> approve -> finalize
     intake -> evidence -> plan_delegations -> (execute_delegation, ... -> consent ->) synthesize -> approve -> finalize
+              plan_delegations -> ask_procedure -> approve -> finalize
 
 LangGraph's exceptions are translated here: this module raises those of `errors` and `drain`.
 """

@@ -13,7 +13,9 @@ A decision counts once, for the request that it answers.
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
@@ -62,6 +64,11 @@ class Ledger:
         self._database = database
         self._guard = guard
         self._now = now
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def turn(self, of: str) -> asyncio.Lock:
+        """Held by one branch of this process at a time: it looks what was done, and does it, before the next looks."""
+        return self._turns[of]
 
     async def settle(self, step: str, ordinal: int, effect: Effect) -> Receipt:
         """Ensure that the effect happens exactly once and return its receipt; {"skipped": True, ...} when a person has
@@ -118,14 +125,35 @@ class Ledger:
 
     async def effects(self, before_round: int, from_round: int = 0) -> list[Mapping[str, Any]]:
         """The entries of the task's delegations in these rounds that are done, oldest first."""
+        found = await self._of_delegations({"state": "done", "intent.tool": {"$exists": True}})
+        return [one for number, one in found if from_round <= number < before_round]
+
+    async def others(self, step: str, ordinal: int, tool: str) -> list[Mapping[str, Any]]:
+        """The entries of the task's delegations about effects of this tool that were begun, oldest first, without the
+        one of this step and ordinal."""
+        found = await self._of_delegations({"state": {"$in": ["started", "done"]}, "intent.tool": tool})
+        return [one for _, one in found if (one["step"], one["ordinal"]) != (step, ordinal)]
+
+    async def rejects(self, round_number: int) -> bool:
+        """Whether a person has rejected something of this round: its answer or an effect."""
         entries = await self._database.find(
             COLLECTION,
-            {"taskUid": self._guard.task_uid, "state": "done", "intent.tool": {"$exists": True}},
+            {"taskUid": self._guard.task_uid, "state": "done", "result.verdict": pendingtask.Verdict.REJECTED.value},
+            sort=[("_id", 1)],
+            fields=["step"],
+        )
+        return any(str(one["step"]).startswith(f"r{round_number}.") for one in entries)
+
+    async def _of_delegations(self, wanted: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
+        """With their rounds; entries about decisions are none."""
+        entries = await self._database.find(
+            COLLECTION,
+            {"taskUid": self._guard.task_uid, **wanted},
             sort=[("updatedAt", 1), ("_id", 1)],
-            fields=["step", "intent", "result"],
+            fields=["step", "ordinal", "state", "intent", "result"],
         )
         found = ((_ROUND.match(str(one["step"])), one) for one in entries)
-        return [one for match, one in found if match is not None and from_round <= int(match[1]) < before_round]
+        return [(int(match[1]), one) for match, one in found if match is not None]
 
     async def decided(self, step: str, ordinal: int) -> pendingtask.Decided | None:
         """The decision that `decide` has found earlier; None while there is none."""

@@ -201,8 +201,9 @@ class Run:
         observed = [(name, self._observed(name, node)) for name, node in found]
         if delegates:
             order = dag.Dag(side_by_side=settings.use_dag_execution)
-            fan = graph_module.Fan(dag.EXECUTE, (dag.CONSENT, dag.SYNTHESIZE), order.next)
-            fans = {dag.PLAN: fan, dag.CONSENT: fan, **self._consulting(graph_module, task)}
+            fan = graph_module.Fan(dag.EXECUTE, (dag.ASK, dag.CONSENT, dag.SYNTHESIZE), order.next)
+            ends = graph_module.Fan("approve", (), lambda state: "approve")
+            fans = {dag.PLAN: fan, dag.ASK: ends, dag.CONSENT: fan, **self._consulting(graph_module, task)}
         else:
             follows = paths.follows(plans=settings.plans)
             fans = {name: graph_module.Fan(to[0], to[1:], choose) for name, (to, choose) in follows.items()}
@@ -285,6 +286,7 @@ class Run:
         return [
             *((name, legacy[name]) for name in ("intake", consult.NAME, "evidence")),
             (dag.PLAN, parts.plan(beside)),
+            (dag.ASK, parts.ask()),
             (dag.EXECUTE, parts.execute(self._opener(task))),
             (dag.CONSENT, parts.consent()),
             (dag.SYNTHESIZE, parts.synthesize(beside)),
@@ -456,10 +458,22 @@ class Run:
                     guard,
                     book,
                     conversation.Conversation(self._database, task, self._now),
+                    self._learn(task, book),
                     now=self._now,
                 ),
             ),
         ]
+
+    def _learn(self, task: memory.TaskMemory, book: ledger.Ledger) -> ending.Learn:
+        async def learn(state: State, answered: bool) -> None:
+            if not state.get("lesson"):
+                return
+            # A run that teaches nothing starts without it.
+            from orchestrator_job.delegation import procedures
+
+            await procedures.Learning(self._kb, task.scope, self._store, book).after(state, answered=answered)
+
+        return learn
 
     async def _tidy(self, saver: Any, round_number: int) -> None:
         """Delete data that the finished round no longer needs. A failure does not change the outcome."""

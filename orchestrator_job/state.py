@@ -29,6 +29,8 @@ class State(TypedDict, total=False):
     model                    the model that wrote the answer, where it is not the run's own
     plan                     what `plan.dump` gives, a failed plan included; absent in a run that makes none
     trail                    digests of the last actions, for `stuck`
+    asked_procedure          {round, pattern}: for which procedure that round asked the user; absent: none did
+    lesson                   {round, key}: the artifact of what the round teaches, once it has ended well; {}: nothing
     approval                 a person's decision on this round's answer (`Decided`); empty if no rule requires one
     exit_reason, summary, questions   the outcome of round `finished`
 
@@ -63,6 +65,8 @@ class State(TypedDict, total=False):
     answer: str
     model: str
     trail: list[str]
+    asked_procedure: dict[str, Any]
+    lesson: dict[str, Any]
     approval: dict[str, Any]
     finished: int
     exit_reason: str

@@ -30,6 +30,7 @@ _NODES = {
     "evidence": "evidence",
     "plan": "plan",
     "plan_delegations": "plan",
+    "ask_procedure": "ask",
     "follow": "follow",
     "design": "design",
     "goals": "goals",

@@ -9,6 +9,9 @@ from kb import api, errors
 from kb.http import access, answering, body, openapi
 from kb.memory import procedures, session, task, user
 
+_OF_ONE_TRIGGER = 10
+"""Procedures of one trigger: one of each source."""
+
 
 class Users:
     """The route of a process that reads."""
@@ -88,12 +91,19 @@ class Memory:
         draft = await body.read(request, api.ProcedureDraft)
         access.check(request, access.of_client(request, draft.client_id))
         if draft.source != "learned" and access.of_run(request):
-            raise errors.Forbidden(
-                "a run defines no procedure as a user does",
-                field="source",
-                remedy="Leave source out; a person defines one with `jervis-kb procedures set`.",
-            )
+            await self._check_new(draft)
         return answering.json(await self._procedures.put(draft))
+
+    async def _check_new(self, draft: api.ProcedureDraft) -> None:
+        """A run writes down what its user has answered; it replaces nothing that a user defined before."""
+        steps = [step.model_dump(by_alias=True) for step in draft.procedure_steps]
+        for one in await self._procedures.find(draft.client_id, draft.trigger_pattern, limit=_OF_ONE_TRIGGER):
+            if one.source == draft.source and one.procedure_steps != steps:
+                raise errors.Forbidden(
+                    "a run replaces no procedure that a user has defined",
+                    field="triggerPattern",
+                    remedy="A person changes it with `jervis-kb procedures set`.",
+                )
 
     async def use_way(self, request: web.Request) -> web.Response:
         """POST /api/v1/memory/procedural/uses"""

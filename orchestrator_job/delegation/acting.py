@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 import crds.errors
 from crds import approvals, pendingtask, provisions
 from orchestrator_job import errors, ledger, outcome, patience
-from orchestrator_job.delegation import provenance
+from orchestrator_job.delegation import provenance, repeats
 from orchestrator_job.delegation.tools import port
 
 
@@ -58,14 +58,24 @@ async def call(
     held: provisions.Provisions,
     book: ledger.Ledger,
     insistence: patience.Patience,
+    taken_over: str = "",
 ) -> port.Result | Request:
-    """What it gave, or the request for a person. Raises `port.Misused`, Fenced, MayHaveHappened, and what is
-    operational of a tool that the run cannot do without."""
+    """What it gave, or the request for a person. `taken_over` is the delegation whose task this one has now.
+    Raises `port.Misused`, Fenced, MayHaveHappened, and what is operational of a tool that the run cannot do without."""
     most = tool.away_seconds if isinstance(tool, port.Dispensable) else math.inf
     try:
         if isinstance(tool, port.Acting):
             return await _act(
-                tool, given, place, most, agent=agent, known=known, held=held, book=book, insistence=insistence
+                tool,
+                given,
+                place,
+                most,
+                agent=agent,
+                known=known,
+                held=held,
+                book=book,
+                insistence=insistence,
+                taken_over=taken_over,
             )
         assert isinstance(tool, port.Reading), tool.name
         return await insistence.insist(f"call {tool.name}", lambda: tool.read(given, place), most=most)
@@ -101,24 +111,16 @@ async def _act(
     held: provisions.Provisions,
     book: ledger.Ledger,
     insistence: patience.Patience,
+    taken_over: str,
 ) -> port.Result | Request:
     """Carry it out once, or the request for a person; what it asks is waited for `most` seconds. Raises `port.Misused`
     for arguments that are refused before a person is asked, Fenced, MayHaveHappened, and what the effect raises."""
     decided = await book.decided(approval(place.delegation_id), place.ordinal)
+    aims: dict[str, str] = {}
+    ruling = provenance.Ruling(False)
     if decided is None:
         aims = dict(tool.aims(given))
         ruling = provenance.rule(tool, aims, known, held)
-        if ruling.asks:
-            return Request(
-                delegation_id=place.delegation_id,
-                ordinal=place.ordinal,
-                agent=agent,
-                tool=tool.name,
-                arguments=given.model_dump(mode="json", by_alias=True),
-                shown=tool.shown(given),
-                aims=aims,
-                why=ruling.why,
-            )
     elif decided.verdict is pendingtask.Verdict.REJECTED:
         why = f": {decided.comment}" if decided.comment else "."
         return port.Result(f"A person has rejected this{why} Do not try it again; go on without it.", failed=True)
@@ -129,12 +131,33 @@ async def _act(
         except port.Misused as error:
             return port.Result(f"It was approved with other arguments, which cannot be used: {error}", failed=True)
     effect = tool.effect(given, place)
-    try:
-        receipt = await insistence.insist(
-            f"carry out {tool.name}", lambda: book.settle(place.delegation_id, place.ordinal, effect), most=most
-        )
-    except errors.MayHaveHappened as error:
-        raise _unknown(tool, given, agent, error) from error
+    intent = effect.intent()
+    async with book.turn(str(intent.get(repeats.DIGEST) or place.key)):
+        if decided is None:
+            reasons = [ruling.why] if ruling.asks else []
+            if intent.get(repeats.DIGEST):
+                others = await book.others(place.delegation_id, place.ordinal, str(intent["tool"]))
+                repeated = repeats.found(intent, place.delegation_id, taken_over, others)
+                if repeated is not None and not repeated.asks:
+                    return port.Result(repeated.why)
+                reasons += [repeated.why] if repeated is not None else []
+            if reasons:
+                return Request(
+                    delegation_id=place.delegation_id,
+                    ordinal=place.ordinal,
+                    agent=agent,
+                    tool=tool.name,
+                    arguments=given.model_dump(mode="json", by_alias=True),
+                    shown=tool.shown(given),
+                    aims=aims,
+                    why=" ".join(reasons),
+                )
+        try:
+            receipt = await insistence.insist(
+                f"carry out {tool.name}", lambda: book.settle(place.delegation_id, place.ordinal, effect), most=most
+            )
+        except errors.MayHaveHappened as error:
+            raise _unknown(tool, given, agent, error) from error
     return of_receipt(receipt, edited=decided is not None and bool(decided_arguments(decided)), given=given)
 
 

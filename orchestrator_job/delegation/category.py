@@ -63,6 +63,13 @@ _LOOKS = frozenset(
     )
 )
 
+# An order to keep a fact, at the beginning of a sentence: "I do not remember when" and "remember to call" are none.
+_REMEMBER = re.compile(
+    r"(?:^|[.!?])[ \t]*(?:(?:please|bitte|prosím|prosim),?\s+)?(?:remember\b(?!\s+(?:to|when|how|what|who|where|why)\b)"
+    r"|keep in mind\b|merke?\s+dir\b|merken\s+sie\s+sich\b|(?:za)?pamatuj(?:te)?\s+si\b|zapamätaj(?:te)?\s+si\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
 # What is worked on in a repository and in a tracker, and the orders that change it there.
 _CODE = re.compile(
     r"(?:\b(?:repositor(?:y|ies)|repo|code|codebase|functions?|methods?|class(?:es)?|modules?|branch(?:es)?|bugs?"
@@ -162,6 +169,8 @@ class Action(StrEnum):
     CODE = "code"
     TRACKER = "tracker_ops"
     MIXED = "mixed"
+    REMEMBER = "remember"
+    """It is an answer for the seed. Here a tool is needed for it."""
 
 
 def path(task: memory.TaskMemory, text: str, language: str, *, outside: bool) -> tuple[api.TaskCategory, Action]:
@@ -172,6 +181,8 @@ def path(task: memory.TaskMemory, text: str, language: str, *, outside: bool) ->
     kind = of(task, text, language)
     if kind is api.TaskCategory.ADVICE:
         return kind, Action.RESPOND
+    if task.asked_by_user and not ordered - _LOOKS and remembers(text):
+        return api.TaskCategory.SINGLE_TASK, Action.REMEMBER
     if not ordered - _LOOKS:
         return api.TaskCategory.SINGLE_TASK, Action.RESPOND
     if kind is not api.TaskCategory.SINGLE_TASK or not outside:
@@ -215,6 +226,11 @@ def one_look(task: memory.TaskMemory, text: str, language: str) -> bool:
         and not orders(plain, language)
         and _SPECIAL.search(plain) is None
     )
+
+
+def remembers(text: str) -> bool:
+    """Whether it orders to keep something for later."""
+    return _REMEMBER.search(text) is not None and not asks(text)
 
 
 def asks(text: str) -> bool:

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from orchestrator_job.delegation import progress
 from orchestrator_job.state import State
 
-PLAN, EXECUTE, CONSENT, SYNTHESIZE = "plan_delegations", "execute_delegation", "consent", "synthesize"
+PLAN, ASK, EXECUTE, CONSENT, SYNTHESIZE = (
+    "plan_delegations",
+    "ask_procedure",
+    "execute_delegation",
+    "consent",
+    "synthesize",
+)
 """Names of the nodes."""
 
 
@@ -24,6 +30,8 @@ class Dag:
 
     def next(self, state: State) -> list[State] | str:
         """The states of the branches to run now, each with its `active_delegation_id`; else the node that follows."""
+        if (state.get("asked_procedure") or {}).get("round") == state["round"]:
+            return ASK
         ids = progress.ready(state, side_by_side=self.side_by_side)
         if ids:
             return [_branch(state, one) for one in ids]

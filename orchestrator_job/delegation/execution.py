@@ -7,12 +7,12 @@ its result is written with the graph's own writes before the step is over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from orchestrator_job import artifacts, errors, memory, pack, standing
-from orchestrator_job.delegation import executor, models, progress, protocol, provenance, talk
+from orchestrator_job.delegation import executor, models, progress, protocol, provenance
 from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.delegation.tools import port
 from orchestrator_job.state import State
@@ -77,10 +77,9 @@ class Execute:
         found = [f"{item.title}\n{item.content}" for item in items if item.origin in _OTHERS]
         known = provenance.Known.of(self._task, document).more(found)
         given = await self._before(state, plan, name)
-        done = [_line(one) for one in await self._means.book.effects(state["round"])]
         try:
             means = await self._with_tools(held)
-            ended = await executor.Executor(means, held, known, given.outputs, done, given.opens).work(message)
+            ended = await executor.Executor(means, held, known, given.outputs, given.opens).work(message)
         except errors.MayHaveHappened as error:
             await self._asked(state, error)
             raise
@@ -128,10 +127,3 @@ class Execute:
                 if one in results:
                     outputs.append(models.AgentOutput.model_validate(await self._store.get(results[one])))
         return outputs
-
-
-def _line(entry: Mapping[str, Any]) -> str:
-    """An effect of the ledger for a model."""
-    intent, receipt = entry["intent"], entry.get("result") or {}
-    aims = ", ".join(f"{name} {value}" for name, value in (intent.get("aims") or {}).items())
-    return talk.cut(f"{intent['tool']} {aims}: {receipt.get('text', 'done')}", 500)

@@ -31,6 +31,7 @@ from orchestrator_job.delegation import (
     protocol,
     provenance,
     registry,
+    repeats,
     talk,
 )
 from orchestrator_job.delegation.journal import Kind
@@ -81,7 +82,7 @@ class _Held(Exception):  # noqa: N818 - not an error: the loop waits
 
 class Executor:
     """Carries out delegations of one round. `known` are the texts of the task, `held` its rules, `earlier` what was
-    handed back before, `opens` a tool for what is not whole in it, and `done` the effects of earlier rounds."""
+    handed back before, and `opens` a tool for what is not whole in it."""
 
     def __init__(
         self,
@@ -89,7 +90,6 @@ class Executor:
         held: standing.Standing,
         known: provenance.Known,
         earlier: Sequence[models.AgentOutput] = (),
-        done: Sequence[str] = (),
         opens: port.Tool | None = None,
     ) -> None:
         self._means = means
@@ -97,7 +97,6 @@ class Executor:
         self._opens = opens
         self._known = known.more(one.result for one in earlier)
         self._earlier = earlier
-        self._done = done
         self._first: dict[str, models.AgentOutput] = {}
         """What was reported before an escalation, by the delegation that goes on with it."""
         self._agents = means.agents.visible(held.provisions)
@@ -122,16 +121,17 @@ class Executor:
         message: models.DelegationMessage,
         offered: Collection[str],
         results: builtin.Results,
+        done: Sequence[str],
     ) -> list[talk.Message]:
         """The beginning of an agent's talk; `offered` are the tools that it has in this run, `results` takes what does
-        not fit."""
+        not fit, `done` is what the task has done already."""
         return talk.opening(
             agent.prompt,
             message,
             self._means.now().date(),
             self._held,
             earlier=results.earlier([*(self._earlier if message.depth == 1 else ()), *self._before(message)]),
-            done=self._done,
+            done=done,
             lacking=[
                 *(name for name in agent.capability.tool_names if name not in offered),
                 *(f"{server}.* (the server is away)" for server in self._means.away),
@@ -142,6 +142,11 @@ class Executor:
     def known(self, message: models.DelegationMessage) -> provenance.Known:
         """The texts that count when an agent names an aim; its task was worded by a model."""
         return self._known.more([message.context, *(one.result for one in self._before(message))])
+
+    def taken_over(self, message: models.DelegationMessage) -> str:
+        """The delegation that has given up this one's task, or nothing."""
+        first = self._first.get(message.delegation_id)
+        return "" if first is None else first.delegation_id
 
     def _before(self, message: models.DelegationMessage) -> list[models.AgentOutput]:
         first = self._first.get(message.delegation_id)
@@ -272,7 +277,10 @@ class _Loop:
 
     async def _reported(self) -> models.AgentOutput:
         """The report."""
-        turns = self._executor.opening(self._agent, self._message, self._tools, self._results)
+        # Effects of this round are there too: an agent that takes a task over must not do them again.
+        effects = await self._means.book.effects(progress.round_of(self._message.delegation_id) + 1)
+        done = repeats.done(effects, self._message.delegation_id)
+        turns = self._executor.opening(self._agent, self._message, self._tools, self._results, done)
         self._offer_results()
         tries, pieces = 0, ""
         while True:
@@ -409,6 +417,7 @@ class _Loop:
             held=self._held.provisions,
             book=means.book,
             insistence=means.insistence,
+            taken_over=self._executor.taken_over(self._message),
         )
         if isinstance(done, acting.Request):
             raise _Held(Waiting((done,)))

@@ -1,9 +1,10 @@
 """The node `plan_delegations`: which agents do what, in which order, with which context.
 
 In this order: a question that one look answers gets one delegation without a model; a procedure that the user defined
-is followed as it stands; else the model chooses agents, and a plan that it cannot make after two corrections becomes
-one delegation to the LegacyAgent. How the plan came about is recorded in the state and in the session memory. The node
-only reads, stores content under its own hash, and settles one repeatable effect: a process that dies in it repeats it.
+is followed as it stands, and one that is missing is asked for; else the model chooses agents, and a plan that it cannot
+make after two corrections becomes one delegation to the LegacyAgent. How the plan came about is recorded in the state
+and in the session memory. The node only reads, stores content under its own hash, and settles repeatable effects: a
+process that dies in it repeats it. In a round in which the user is asked it has none.
 
 Source: seed 000 "Delegation Graph Flow", seed 001 "Procedural Memory" and "Session Memory".
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -35,7 +36,17 @@ from orchestrator_job import (
     results,
     standing,
 )
-from orchestrator_job.delegation import asking, briefs, category, models, plans, procedures, progress, registry
+from orchestrator_job.delegation import (
+    asking,
+    briefs,
+    category,
+    models,
+    plans,
+    procedures,
+    progress,
+    registry,
+    teaching,
+)
 from orchestrator_job.state import State
 from router import client as router_client
 
@@ -63,6 +74,7 @@ class Way(StrEnum):
 
     ONE_LOOK = "one_look"
     PROCEDURE = "procedure"
+    ASK = "ask"
     MODEL = "model"
     FALLBACK = "fallback"
 
@@ -92,6 +104,14 @@ class _Planned:
     drafts: tuple[plans.Draft, ...]
     note: str = ""
     procedure: str | None = None
+    declined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """The user is asked for this procedure."""
+
+    pattern: str
 
 
 class PlanDelegations:
@@ -105,8 +125,9 @@ class PlanDelegations:
         self._by_procedure = by_procedure
 
     async def __call__(self, state: State) -> State:
-        """Writes execution_plan, domain, response_language and session_memory. Raises Fenced, StoreUnavailable, what a
-        refused token raises, and Unavailable while no model can be asked."""
+        """Writes execution_plan, domain, response_language and session_memory, and asked_procedure where one is
+        missing. Raises Fenced, StoreUnavailable, what a refused token raises, and Unavailable while no model can be
+        asked."""
         means, number = self._means, state["round"]
         held = await means.loader.of(state)
         items = pack.load(await means.store.get(state["pack"]))
@@ -115,6 +136,16 @@ class PlanDelegations:
         session = await self._session(state)
         agents = means.agents.visible(held.provisions)
         planned = await self._planned(state, held, items, document, spoken, session, agents)
+        listed: JsonValue = [one.model_dump(mode="json", by_alias=True) for one in session]
+        lately = state.get("session_memory") or await means.store.put(listed, number)
+        if isinstance(planned, _Missing):
+            _log.info("a procedure is missing", pattern=planned.pattern)
+            return {
+                "execution_plan": {"key": "", "groups": [], "agents": {}, "way": Way.ASK.value},
+                "asked_procedure": {"round": number, teaching.PATTERN: planned.pattern},
+                "response_language": spoken,
+                "session_memory": lately,
+            }
         if not self._specialists:
             legacy = agents.legacy.name
             drafts = tuple(one.model_copy(update={"agent": legacy}) for one in planned.drafts)
@@ -133,14 +164,17 @@ class PlanDelegations:
         )
         key = await means.store.put(models.dump(made), number)
         how = {"way": planned.way.value, "note": planned.note, "procedure": planned.procedure}
-        await self._remember(number, made, how)
+        more: dict[str, Any] = {}
+        if self._by_procedure:
+            more[teaching.PATTERN] = procedures.trigger(means.task, document)
+            more |= {teaching.DECLINED: True} if planned.declined else {}
+        await self._remember(number, made, {**how, **more})
         _log.info("delegations planned", way=planned.way.value, delegations=len(drafts), note=planned.note)
-        listed: JsonValue = [one.model_dump(mode="json", by_alias=True) for one in session]
         return {
             "execution_plan": {**progress.planned(made, key), **how},
             "domain": made.domain.value,
             "response_language": spoken,
-            "session_memory": state.get("session_memory") or await means.store.put(listed, number),
+            "session_memory": lately,
         }
 
     async def _planned(
@@ -152,7 +186,7 @@ class PlanDelegations:
         spoken: str,
         session: Sequence[api.SessionEntry],
         agents: registry.Registry,
-    ) -> _Planned:
+    ) -> _Planned | _Missing:
         means, question = self._means, state["question"]
         seeing = {one.name for one in agents.specialists}
         if "Research" in seeing and category.one_look(means.task, document, spoken):
@@ -162,10 +196,13 @@ class PlanDelegations:
         if self._by_procedure:
             found = await procedures.look_up(means.kb, means.task.scope, means.task, document)
         if found.own is not None:
-            followed = procedures.drafts(found.own, agents, question)
-            first = agents.agent(followed[0].agent).capability.domains[0]
-            name = found.own.trigger_pattern
-            return _Planned(Way.PROCEDURE, first, tuple(followed), f"By the procedure {name!r}.", found.own.id)
+            return _followed(found.own, agents, question)
+        asked_before = state.get("asked_procedure")
+        given = teaching.answered(state, means.task) if self._by_procedure else None
+        if given is not None and (taught := await self._taught(state, *given, agents)) is not None:
+            return _followed(taught, agents, question)
+        if not asked_before and (pattern := self._missing(found, held, document, spoken, session)) is not None:
+            return _Missing(pattern)
         kind = category.of(means.task, document, spoken)
         asked = briefs.Asked(
             question=question,
@@ -177,7 +214,76 @@ class PlanDelegations:
             learned=found.learned,
             agents=agents.specialists if self._specialists else (agents.legacy,),
         )
-        return await self._by_model(state, asked, agents)
+        return replace(await self._by_model(state, asked, agents), declined=given is not None)
+
+    def _missing(
+        self,
+        found: procedures.Found,
+        held: standing.Standing,
+        document: str,
+        spoken: str,
+        session: Sequence[api.SessionEntry],
+    ) -> str | None:
+        """The procedure that the user is asked for, in one round of a task. A run for some readers alone asks for none:
+        a procedure is of the whole client."""
+        task, rules = self._means.task, held.provisions
+        if found.every is None or task.on_behalf_of or not rules.permits_tool("ask"):
+            return None
+        pattern = teaching.missing(task, document, found.every, session)
+        if pattern is None or rules.objection(teaching.question(pattern, spoken), cites=True, final=False) is not None:
+            return None
+        return pattern
+
+    async def _taught(self, state: State, pattern: str, given: str, agents: registry.Registry) -> api.Procedure | None:
+        """The procedure that the user's answer defines, saved; None where the answer defines none. Where it cannot be
+        saved, this task is done by it all the same."""
+        means = self._means
+        steps = teaching.lines(given, agents)
+        names = await self._chosen(state, steps, agents) if steps else None
+        if names is None:
+            return None
+        draft = teaching.draft(means.task.scope.client_id, pattern, steps, names)
+        saved: dict[str, Any] = {}
+        try:
+            lesson = procedures.Lesson(means.kb, means.task.scope, draft)
+            saved = await means.book.settle(f"r{state['round']}.plan_delegations", 1, lesson)
+        except (kb_client.Unavailable, kb_client.Rejected) as error:
+            _log.warning("the user's procedure was not saved", reason=error.message)
+        return api.Procedure(
+            id=str(saved.get("id") or ""),
+            client_id=draft.client_id,
+            trigger_pattern=pattern,
+            procedure_steps=[step.model_dump(mode="json", by_alias=True) for step in draft.procedure_steps],
+            success_rate=0,
+            usage_count=0,
+            source=draft.source,
+            score=0,
+        )
+
+    async def _chosen(
+        self, state: State, steps: Sequence[teaching.Line], agents: registry.Registry
+    ) -> Sequence[str] | None:
+        """The agent of each step; None: the lines are no steps. The LegacyAgent does them where no model can say."""
+        means, listed = self._means, (*agents.specialists, agents.legacy)
+        if all(one.agent for one in steps):
+            return [one.agent for one in steps]
+        try:
+            reply = await means.asks.ask(
+                f"r{state['round']}.plan",
+                teaching.messages(steps, listed),
+                schema=teaching.schema(steps, listed),
+                priority=means.urgency,
+                model=means.model,
+                num_ctx=means.num_ctx,
+                num_predict=briefs.ANSWER_TOKENS,
+            )
+            chosen = teaching.parse(reply.text, steps, listed)
+        except router_client.Unauthorized:
+            raise
+        except (errors.BudgetExhausted, plans.Unusable, router_client.Rejected) as error:
+            _log.warning("no agents were chosen for the user's steps", reason=error.message)
+            return [agents.legacy.name] * len(steps)
+        return chosen.agents if chosen.procedure else None
 
     async def _by_model(self, state: State, asked: briefs.Asked, agents: registry.Registry) -> _Planned:
         means = self._means
@@ -238,6 +344,13 @@ class PlanDelegations:
             {"round": number, "domain": made.domain.value, **how},
         )
         await means.book.settle(f"r{number}.plan_delegations", 0, entry)
+
+
+def _followed(procedure: api.Procedure, agents: registry.Registry, question: str) -> _Planned:
+    drafts = procedures.drafts(procedure, agents, question)
+    first = agents.agent(drafts[0].agent).capability.domains[0]
+    note = f"By the procedure {procedure.trigger_pattern!r}."
+    return _Planned(Way.PROCEDURE, first, tuple(drafts), note, procedure.id or None)
 
 
 def spoken_language(task: memory.TaskMemory, document: str) -> str:

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
+from pydantic import JsonValue
 
 from crds import scope
 from kb import api
 from kb import client as kb_client
-from orchestrator_job import ledger, memory
+from orchestrator_job import artifacts, ledger, memory
 from orchestrator_job.delegation import category, models, plans, registry
 
 _log = structlog.get_logger("orchestrator_job.delegation.procedures")
@@ -33,10 +34,11 @@ _FILLERS = frozenset(("with", "of", "a", "an", "the", "for", "and", "to", "s", "
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`own` is followed; `learned` are shown. Both may be empty."""
+    """`own` is followed; `learned` are shown. Both may be empty. `every` are all of the client; None: not known."""
 
     own: api.Procedure | None = None
     learned: tuple[api.Procedure, ...] = ()
+    every: tuple[api.Procedure, ...] | None = None
 
 
 async def look_up(kb: kb_client.Client, viewer: scope.Scope, task: memory.TaskMemory, text: str) -> Found:
@@ -49,13 +51,13 @@ async def look_up(kb: kb_client.Client, viewer: scope.Scope, task: memory.TaskMe
     except (kb_client.Unavailable, kb_client.Rejected) as error:
         _log.warning("planning without procedures", reason=error.message)
         return Found()
-    return chosen(every, words(task, text))
+    return replace(chosen(every, words(task, text)), every=tuple(every))
 
 
 def chosen(every: Iterable[api.Procedure], of_task: Collection[str]) -> Found:
     """The user's own procedure whose trigger says most about the task, and the best of the learned ones."""
     fitting = [one for one in every if fits(one.trigger_pattern, of_task)]
-    fitting.sort(key=lambda one: (-len(_tokens(one.trigger_pattern)), -one.score, one.id))
+    fitting.sort(key=lambda one: (-len(tokens(one.trigger_pattern)), -one.score, one.id))
     own = [one for one in fitting if one.source == "user_defined"]
     learned = [one for one in fitting if one.source != "user_defined" and (one.success_rate > 0 or not one.usage_count)]
     return Found(own[0] if own else None, tuple(learned[:_LEARNED_SHOWN]))
@@ -64,13 +66,19 @@ def chosen(every: Iterable[api.Procedure], of_task: Collection[str]) -> Found:
 def words(task: memory.TaskMemory, text: str) -> frozenset[str]:
     """The words of a task that a trigger may name: those of its facets, title and text."""
     said = [*category.facets(task, text), task.title, text, *(str(tag) for tag in _tags(task))]
-    return frozenset(word for part in said for word in _tokens(part))
+    return frozenset(word for part in said for word in tokens(part))
 
 
 def fits(trigger: str, of_task: Collection[str]) -> bool:
     """Whether the task has every word of the trigger, in any form."""
-    wanted = _tokens(trigger)
+    wanted = tokens(trigger)
     return bool(wanted) and all(any(_same(one, word) for word in of_task) for one in wanted)
+
+
+def shares(trigger: str, words: Iterable[str]) -> bool:
+    """Whether the trigger has one of these words, in any form."""
+    own = tokens(trigger)
+    return any(_same(one, word) for one in own for word in words)
 
 
 def trigger(task: memory.TaskMemory, text: str) -> str:
@@ -110,9 +118,51 @@ def learned(
     )
 
 
+async def written(
+    store: artifacts.Artifacts, round_number: int, lesson: api.Use | api.ProcedureDraft
+) -> dict[str, JsonValue]:
+    """The state's `lesson`."""
+    kind = "use" if isinstance(lesson, api.Use) else "draft"
+    key = await store.put({kind: lesson.model_dump(mode="json", by_alias=True)}, round_number)
+    return {"round": round_number, "key": key}
+
+
+class Learning:
+    """Learns what a round teaches, once it has ended."""
+
+    def __init__(
+        self, kb: kb_client.Client, viewer: scope.Scope, store: artifacts.Artifacts, book: ledger.Ledger
+    ) -> None:
+        self._kb = kb
+        self._viewer = viewer
+        self._store = store
+        self._book = book
+
+    async def after(self, state: Mapping[str, Any], *, answered: bool) -> None:
+        """Of a round whose answer was given, and of which a person rejected nothing, what its plan teaches is saved;
+        else the use of a procedure has failed, and nothing is saved. It never fails the task."""
+        lesson = state.get("lesson") or {}
+        if lesson.get("round") != state["round"]:
+            return
+        given: Any = await self._store.get(lesson["key"])
+        well = answered and not await self._book.rejects(state["round"])
+        teaches: api.Use | api.ProcedureDraft
+        if "use" in given:
+            use = api.Use.model_validate(given["use"])
+            teaches = use.model_copy(update={"succeeded": use.succeeded and well})
+        elif well:
+            teaches = api.ProcedureDraft.model_validate(given["draft"])
+        else:
+            return
+        try:
+            await self._book.settle(f"r{state['round']}.learn", 0, Lesson(self._kb, self._viewer, teaches))
+        except (kb_client.Unavailable, kb_client.Rejected) as error:
+            _log.warning("nothing was learned", reason=error.message)
+
+
 class Lesson:
-    """The effect that saves what was learned, or counts that a procedure was followed. Both are hints: done twice after
-    a crash, a procedure is the same, and a count is one too high."""
+    """The effect that saves what was learned or what the user has defined, or counts that a procedure was followed.
+    Done twice after a crash, a procedure is the same, and a count is one too high."""
 
     repeatable = True
 
@@ -136,6 +186,8 @@ class Lesson:
         if isinstance(self._lesson, api.Use):
             return {"id": (await self._kb.memory.use_procedure(self._lesson)).id}
         lesson = self._lesson
+        if lesson.source != "learned":
+            return {"id": (await self._kb.memory.save_procedure(lesson)).id}
         every = await self._kb.memory.procedures(lesson.client_id, lesson.trigger_pattern, viewer=self._viewer)
         known = next((one for one in every if one.source == "learned"), None)
         if known is None:
@@ -156,7 +208,8 @@ def shown(learned: Sequence[api.Procedure]) -> str:
     return "\n".join(lines)
 
 
-def _tokens(text: str) -> list[str]:
+def tokens(text: str) -> list[str]:
+    """The words of a trigger or a text that say something."""
     return [word for word in _TOKEN.findall(text.casefold()) if word not in _FILLERS]
 
 

@@ -3,8 +3,8 @@
 Results are merged whole, statements that an agent is not sure of are looked up in the knowledge base, and the model
 writes the answer in the user's language with numbered evidence. One result that needs none of this is the answer as it
 stands, without a model. Where no model can write it, because the budget is used up or its answers are no use, the
-results follow one another, with what is missing. The node reads, stores content under its own hash, and settles one
-repeatable effect: what is learned from a task that was done.
+results follow one another, with what is missing. The node reads, and stores content under its own hash. What a task
+teaches is written down here and learned when the round has ended, in `procedures.Learning`.
 
 Source: seed 000 "Delegation Graph Flow" (merges results, cross-check, response language).
 """
@@ -20,6 +20,7 @@ from datetime import date, datetime
 from importlib import resources
 
 import structlog
+from pydantic import JsonValue
 
 from crds import priority
 from kb import api
@@ -29,7 +30,6 @@ from orchestrator_job import (
     artifacts,
     errors,
     language,
-    ledger,
     memory,
     pack,
     patience,
@@ -54,6 +54,7 @@ NUM_CTX = 16_384
 ANSWER_TOKENS = 3072
 UNCONFIRMED = 0.5
 """Most confidence of an answer with statements that nothing supports."""
+_LACKING = ("unconfirmed", "unchecked")
 _TOKEN_BYTES = 4
 _PASSAGES = 3
 _SOURCES = 20
@@ -97,7 +98,6 @@ class Means:
     num_ctx: int | None
     context_chars: int
     now: Callable[[], datetime]
-    book: ledger.Ledger
     agents: registry.Registry
     learns: bool = False
     missing: Missing | None = None
@@ -107,6 +107,7 @@ class Means:
 class _Checked:
     items: tuple[pack.Item, ...]
     unconfirmed: tuple[str, ...] = field(default=())
+    unchecked: tuple[str, ...] = field(default=())
 
 
 class Synthesize:
@@ -116,8 +117,8 @@ class Synthesize:
         self._means = means
 
     async def __call__(self, state: State) -> State:
-        """Writes pack, answer and trail. Raises Fenced, Stuck, what a refused token raises, and Unavailable while a
-        service is away."""
+        """Writes pack, answer, trail and lesson. Raises Fenced, Stuck, what a refused token raises, and Unavailable
+        while a service is away."""
         means, number = self._means, state["round"]
         held = await means.loader.of(state)
         items = pack.load(await means.store.get(state["pack"]))
@@ -126,30 +127,30 @@ class Synthesize:
         checked = _Checked(await self._read(merged, items, held))
         given = direct(merged, checked.items, spoken, held)
         if given is None:
-            checked = await self._checked(merged, checked.items, held)
+            checked = await self._checked(merged, checked.items, held, spoken)
             given = await self._written(state, merged, checked, spoken, held)
         trail: list[str] = []
         if given.needs_input:
             asked = sorted(" ".join(each.lower().split()) for each in given.questions)
             trail = stuck.note(state.get("trail", []), "ask", list(asked))
-        if means.learns and not given.needs_input:
-            await self._learn(state, merged)
+        learns = means.learns and not given.needs_input
         _log.info(
             "synthesized",
             outputs=len(merged.outputs),
             missing=len(merged.missing),
             unconfirmed=len(checked.unconfirmed),
+            unchecked=len(checked.unchecked),
             citations=given.citations,
         )
         return {
             "pack": await means.store.put(pack.dump(checked.items), number),
             "answer": await means.store.put(given.model_dump(by_alias=True), number),
             "trail": trail,
+            "lesson": await self._lesson(state, merged) if learns else {},
         }
 
-    async def _learn(self, state: State, merged: Merged) -> None:
-        """Counts the use of the procedure that was followed, or saves what a plan that worked teaches. It never fails
-        the task."""
+    async def _lesson(self, state: State, merged: Merged) -> dict[str, JsonValue]:
+        """That the procedure was used which was followed, or what a plan that worked teaches."""
         means, how = self._means, state["execution_plan"]
         lesson: api.Use | api.ProcedureDraft
         client_id = means.task.scope.client_id
@@ -159,13 +160,8 @@ class Synthesize:
             document = str(await means.store.get(state["document"]))
             lesson = procedures.learned(means.task, document, await self._plan(state), means.agents)
         else:
-            return
-        try:
-            await means.book.settle(
-                f"r{state['round']}.synthesize", 0, procedures.Lesson(means.kb, means.task.scope, lesson)
-            )
-        except (kb_client.Unavailable, kb_client.Rejected) as error:
-            _log.warning("nothing was learned", reason=error.message)
+            return {}
+        return await procedures.written(means.store, state["round"], lesson)
 
     async def _plan(self, state: State) -> models.ExecutionPlan:
         return models.ExecutionPlan.model_validate(await self._means.store.get(state["execution_plan"]["key"]))
@@ -192,24 +188,31 @@ class Synthesize:
         query = " ".join(one.result for one in merged.usable)[:2000]
         return self._longer(items, await self._found(query, held, len(wanted) + _PASSAGES, wanted), held)
 
-    async def _checked(self, merged: Merged, items: tuple[pack.Item, ...], held: standing.Standing) -> _Checked:
-        """Looks up the statements of the doubted outputs that the evidence does not support yet."""
+    async def _checked(
+        self, merged: Merged, items: tuple[pack.Item, ...], held: standing.Standing, spoken: str
+    ) -> _Checked:
+        """Looks up the statements of the doubted outputs that the evidence does not support yet. They are in the
+        language of their report, or where it says too little, in the language `spoken`."""
         doubted = [
-            statement
+            (statement, language.detect(one.result) or spoken)
             for one in merged.usable
             if one.delegation_id in merged.doubted
             for statement in claims.statements(one.result)
         ][: claims.MOST]
-        texts = [item.content for item in items]
-        opened = [statement for statement in doubted if not claims.supported(statement, texts)]
-        hits = await asyncio.gather(*(self._found(statement, held, _PASSAGES) for statement in opened))
-        unconfirmed = []
-        for statement, found in zip(opened, hits, strict=True):
-            if claims.supported(statement, [one.content for one in found]):
-                items = self._longer(items, found, held)
-            else:
+        texts = [claims.Passage(item.content) for item in items]
+        opened = [one for one in doubted if claims.support(*one, texts) is not claims.Support.FOUND]
+        hits = await asyncio.gather(*(self._found(statement, held, _PASSAGES) for statement, _ in opened))
+        unconfirmed, unchecked = [], []
+        for (statement, written), found in zip(opened, hits, strict=True):
+            given = claims.support(statement, written, [*(claims.Passage(one.content) for one in found), *texts])
+            if given is claims.Support.NONE:
                 unconfirmed.append(statement)
-        return _Checked(items, tuple(unconfirmed))
+                continue
+            # The model compares what no program could.
+            items = self._longer(items, found, held)
+            if given is claims.Support.UNCHECKED:
+                unchecked.append(statement)
+        return _Checked(items, tuple(unconfirmed), tuple(unchecked))
 
     def _longer(
         self, items: tuple[pack.Item, ...], found: Sequence[api.EvidenceItem], held: standing.Standing
@@ -240,10 +243,10 @@ class Synthesize:
     ) -> answer.Answer:
         means = self._means
         today, window = means.now().date(), means.num_ctx or NUM_CTX
-        question, lacking = state["question"], checked.unconfirmed
+        question, lacking = state["question"], (checked.unconfirmed, checked.unchecked)
         talk, shown = messages(question, merged, checked.items, lacking, spoken, today, held, window)
         if talk is None:
-            return plainly(merged, lacking)
+            return plainly(merged, *lacking)
         reports = [one.result for one in merged.usable]
         last: answer.Answer | None = None
         try:
@@ -259,7 +262,7 @@ class Synthesize:
                 )
                 try:
                     given = answer.parse(reply.text, [item.id for item in shown], held.provisions)
-                    last = _finished(given, merged, checked.unconfirmed)
+                    last = _finished(given, merged, *lacking)
                     if wrong := claims.misquoted(last.answer, shown, reports):
                         raise answer.Unusable(f"answer: {wrong[0][:200]!r} is quoted, but no evidence has these words")
                 except answer.Unusable as error:
@@ -274,7 +277,7 @@ class Synthesize:
         if last is not None:
             wrong = claims.misquoted(last.answer, shown, reports)
             return last.model_copy(update={"answer": claims.unquoted(last.answer, wrong)})
-        return plainly(merged, checked.unconfirmed)
+        return plainly(merged, *lacking)
 
 
 # --- merging --------------------------------------------------------------------------------------------------------
@@ -345,20 +348,26 @@ def direct(merged: Merged, items: Sequence[pack.Item], spoken: str, held: standi
         return None
 
 
-def plainly(merged: Merged, unconfirmed: Sequence[str]) -> answer.Answer:
+def plainly(merged: Merged, unconfirmed: Sequence[str], unchecked: Sequence[str] = ()) -> answer.Answer:
     """The results one after another, each under its agent's name, and what is missing: for the case that no model
     writes an answer. Numbers in brackets are no citations then."""
     parts = [f"{one.agent_name}:\n{_neutral(one.result)}" for one in merged.usable]
     if merged.missing:
         parts.append("\n".join(f"- {line}" for line in merged.missing))
-    text = claims.marked("\n\n".join(parts), unconfirmed) or "-"
+    text = _marked("\n\n".join(parts), unconfirmed, unchecked) or "-"
     confidence = min((one.confidence for one in merged.usable), default=0.0)
     most = UNCONFIRMED if unconfirmed or merged.missing else 1.0
     return answer.Answer(answer=text, citations=[], confidence=min(confidence, most), needs_input=False, questions=[])
 
 
-def _finished(given: answer.Answer, merged: Merged, unconfirmed: Sequence[str]) -> answer.Answer:
-    said = claims.marked(prompt.restore(given.answer), unconfirmed)
+def _marked(text: str, unconfirmed: Sequence[str], unchecked: Sequence[str]) -> str:
+    return claims.marked(claims.marked(text, unconfirmed), unchecked, claims.NOT_CHECKED)
+
+
+def _finished(
+    given: answer.Answer, merged: Merged, unconfirmed: Sequence[str], unchecked: Sequence[str]
+) -> answer.Answer:
+    said = _marked(prompt.restore(given.answer), unconfirmed, unchecked)
     most = max((one.confidence for one in merged.usable), default=given.confidence)
     if claims.MARK in said:
         most = min(most, UNCONFIRMED)
@@ -381,14 +390,15 @@ def messages(
     question: str,
     merged: Merged,
     items: Sequence[pack.Item],
-    unconfirmed: Sequence[str],
+    lacking: tuple[Sequence[str], Sequence[str]],
     spoken: str,
     today: date,
     held: standing.Standing,
     num_ctx: int,
 ) -> tuple[list[dict[str, str]] | None, list[pack.Item]]:
     """System and user message, and the evidence that is in them. Reports are never cut: evidence makes room for them,
-    the least relevant first. None in place of the messages where the reports alone do not fit."""
+    the least relevant first. `lacking` are the statements that nothing supports, and those that were
+    not checked. None in place of the messages where the reports alone do not fit."""
     system = f"{TAG}\n{_instructions()}{prompt.about(held)}{prompt.rules(held)}"
     parts = [f"Today: {today.isoformat()}\nLanguage of the answer: {spoken}"]
     if known := prompt.background(held).rstrip():
@@ -396,7 +406,7 @@ def messages(
     parts += [_report(one) for one in merged.usable]
     made = [f"stored or made: {each}" for each in merged.artifacts]
     made += [f"changed: {each}" for each in merged.changed_files]
-    for name, lines in (("made", made), ("missing", merged.missing), ("unconfirmed", unconfirmed)):
+    for name, lines in (("made", made), ("missing", merged.missing), *zip(_LACKING, lacking, strict=True)):
         if lines:
             parts.append("\n".join([f"<{name}>", *(prompt.defuse(line) for line in lines), f"</{name}>"]))
     after = f"<question>{prompt.defuse(question)}</question>"

@@ -21,6 +21,7 @@ from orchestrator_job.delegation import (
     planning,
     registry,
     synthesis,
+    teaching,
 )
 from orchestrator_job.settings import Settings
 from router import client as router_client
@@ -108,6 +109,10 @@ class Parts:
             by_procedure=settings.use_procedural_memory,
         )
 
+    def ask(self) -> teaching.AskProcedure:
+        """The node `ask_procedure`."""
+        return teaching.AskProcedure(self.store)
+
     def synthesize(self, beside: Priority, missing: synthesis.Missing | None = None) -> synthesis.Synthesize:
         """The node `synthesize`; `beside` is the priority of queries to the knowledge base, `missing` names what no
         delegation was made for."""
@@ -125,7 +130,6 @@ class Parts:
                 num_ctx=self.settings.num_ctx,
                 context_chars=self.settings.context_chars,
                 now=self.now,
-                book=self.book,
                 agents=registry.Registry.load(),
                 learns=self.settings.use_procedural_memory,
                 missing=missing,

@@ -33,6 +33,10 @@ NUM_CTX = 16_384
 """Window of the planning model where none is set, in tokens."""
 _NOTES = 10
 _TRACKER = ("Do the part of the task that concerns issues and comments. Its part in code is done before.",)
+_REMEMBER = (
+    "Store with store_knowledge what the user wants to be remembered, in the user's own words.",
+    "Say plainly where it was not stored.",
+)
 _CODE = ("Do the part of the task that changes code. Its part in issues and comments is done afterwards.",)
 
 
@@ -240,6 +244,9 @@ def _single(question: str, action: str, *, specialists: bool) -> tuple[plans.Dra
     """The steps of one thing to do: one agent where one suffices."""
     code = plans.Draft(agent="Coding", task=question[:4000], constraints=_CODE)
     tracker = plans.Draft(agent="IssueTracker", task=question[:4000], constraints=_TRACKER)
+    if action == category.Action.REMEMBER:
+        agent = "Personal" if specialists else registry.LEGACY
+        return (plans.Draft(agent=agent, task=question[:4000], constraints=_REMEMBER),)
     if not specialists:
         return (plans.Draft(agent=registry.LEGACY, task=question[:4000]),)
     if action == category.Action.MIXED:

@@ -49,6 +49,7 @@ class Knowledge:
         self._asked_for = asyncio.Condition()
         self.procedures: list[api.Procedure] = []
         self.saved: list[dict[str, Any]] = []
+        self.remembered: list[dict[str, Any]] = []
         self.used: list[dict[str, Any]] = []
         self.closed = False
         """Set it: every request is answered with 503."""
@@ -108,6 +109,14 @@ class Knowledge:
         self.used.append(await request.json())
         return self._way(self.used[-1]["id"])
 
+    async def store(self, request: web.Request) -> web.Response:
+        """POST /api/v1/store"""
+        self.remembered.append(await request.json())
+        made = api.IndexReply(
+            id="1", source_urn="user::coffee", replaced=False, chunk_ids=[], queued=False, priority=3
+        )  # fmt: skip
+        return web.json_response(text=made.model_dump_json(by_alias=True))
+
     def _way(self, name: str) -> web.Response:
         made = api.Procedure(
             id=name, client_id="acme", trigger_pattern=name, procedure_steps=[], success_rate=1.0, usage_count=1,
@@ -159,6 +168,7 @@ async def serving() -> AsyncIterator[Knowledge]:
     app.router.add_get("/api/v1/memory/procedural", knowledge.ways)
     app.router.add_put("/api/v1/memory/procedural", knowledge.save_way)
     app.router.add_post("/api/v1/memory/procedural/uses", knowledge.use_way)
+    app.router.add_post("/api/v1/store", knowledge.store)
     app.router.add_get("/api/v1/content/{key}", knowledge.content)
     runner = web.AppRunner(app)
     await runner.setup()

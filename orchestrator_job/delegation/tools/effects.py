@@ -19,6 +19,7 @@ from controllers.sources import client as sources_client
 from crds import provisions, scope, values
 from kb import client as kb_client
 from orchestrator_job import ledger
+from orchestrator_job.delegation import repeats
 from orchestrator_job.delegation.tools import bounds, outside, port, settings
 
 MOST_RECIPIENTS = 50
@@ -164,7 +165,9 @@ class AtConnection:
             return await self.built(given, place)
 
         client, prepared = self._means.client, self._means.prepared
-        return outside.Effect(client, prepared, self.asks, connection, build, self.said, aims)
+        asked = given.model_dump(mode="json", by_alias=True, exclude={"connection"})
+        digest = repeats.digest(self.name, connection, asked)
+        return outside.Effect(client, prepared, self.asks, connection, build, self.said, aims, digest)
 
     async def built(self, given: Any, place: port.Place) -> Mapping[str, Any]:
         """The arguments as the sources process takes them."""

@@ -16,10 +16,13 @@ from crds import priority, provisions, scope
 from kb import api
 from kb import client as kb_client
 from orchestrator_job import ledger
+from orchestrator_job.delegation import models, procedures
 from orchestrator_job.delegation.tools import bounds, outside, port
 from orchestrator_job.delegation.tools.effects import Line
 
 _MOST_CHUNKS = 1000
+_MOST_PROCEDURES = 200
+_SHOWN_PROCEDURES = 20
 _KEY_PREFIX = "learned."
 """Of rules that an agent proposed: one never takes the place of a person's."""
 _Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
@@ -75,11 +78,20 @@ class StoreKnowledge(port.Arguments):
     category: api.Category = api.Category.GENERAL
 
 
+class ReadProcedures(port.Arguments):
+    """`about` are words of the trigger; without any all are given."""
+
+    about: Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)] = ""
+
+
 class Step(port.Arguments):
-    """Which agent does what."""
+    """Which agent does what, with which parameters, such as the tracker or a limit."""
 
     agent: Annotated[_Text, Field(max_length=60), Line]
     action: Annotated[_Text, Field(max_length=2000)]
+    parameters: Annotated[
+        dict[Annotated[_Text, Field(max_length=100), Line], str | int | float | bool], Field(max_length=20)
+    ] = Field(default_factory=dict)
 
 
 class ProposeProcedure(port.Arguments):
@@ -301,6 +313,29 @@ class Store:
         return _Stored({"tool": self.name, "category": given.category.value}, store)
 
 
+class Procedures(_Reading):
+    """How tasks are done for this client: what a user defined first."""
+
+    name = "read_procedures"
+    description = "The procedures of this client: for which tasks, and which agent does what in which order."
+    arguments = ReadProcedures
+
+    async def found(self, given: ReadProcedures) -> port.Result:
+        """Those whose trigger has one of the words."""
+        viewer = self._means.viewer
+        if viewer.is_global:
+            return port.Result("There are no procedures here: they are those of a client.", {"found": 0})
+        every = await self._means.kb.memory.procedures(viewer.client_id, limit=_MOST_PROCEDURES, viewer=viewer)
+        wanted = procedures.tokens(given.about)
+        kept = [one for one in every if not wanted or procedures.shares(one.trigger_pattern, wanted)]
+        if not kept:
+            return port.Result("There is no such procedure.", {"found": 0})
+        shown = [_procedure(one) for one in kept[:_SHOWN_PROCEDURES]]
+        if len(kept) > len(shown):
+            shown.append(f"[{len(kept) - len(shown)} more. Ask about one of them.]")
+        return port.Result(bounds.cut("\n\n".join(shown)), {"found": len(kept)})
+
+
 class Procedure:
     """A procedure of the client, beside those that a person defined, which come first and are not replaced."""
 
@@ -318,14 +353,14 @@ class Procedure:
 
     def shown(self, given: ProposeProcedure) -> str:
         """All steps."""
-        steps = [f"{number}. {one.agent}: {one.action}" for number, one in enumerate(given.steps, 1)]
+        steps = [f"{number}. {_step(one)}" for number, one in enumerate(given.steps, 1)]
         return "\n".join([f"Tasks like {given.trigger_pattern!r} are done so from now on:", *steps])
 
     def effect(self, given: ProposeProcedure, place: port.Place) -> ledger.Effect:
         """Of the same client and pattern it is replaced by itself."""
 
         async def store() -> Mapping[str, Any]:
-            steps = [api.Step(agent=one.agent, action=one.action) for one in given.steps]
+            steps = [api.Step.model_validate(one.model_dump()) for one in given.steps]
             draft = api.ProcedureDraft(
                 client_id=self._means.viewer.client_id, trigger_pattern=given.trigger_pattern, procedure_steps=steps
             )
@@ -374,9 +409,22 @@ class Rule:
         return _Stored({"tool": self.name, "key": given.key}, store)
 
 
+def _step(one: Step | models.ProcedureStep) -> str:
+    parameters = ", ".join(f"{name}: {value}" for name, value in one.parameters.items())
+    return f"{one.agent}: {one.action}" + (f" ({parameters})" if parameters else "")
+
+
+def _procedure(one: api.Procedure) -> str:
+    whose = "defined by a user" if one.source == "user_defined" else "learned or proposed"
+    used = f"used {one.usage_count} times, {one.success_rate:.0%} well" if one.usage_count else "not used yet"
+    made = [models.ProcedureStep.model_validate(step) for step in one.procedure_steps]
+    steps = [f"{number}. {_step(step)}" for number, step in enumerate(made, 1)]
+    return "\n".join([f"{one.trigger_pattern!r}, {whose}, {used}:", *steps])
+
+
 def all_of(means: Means) -> list[port.Tool]:
     """The tools of this module; without `search` where a rule forbids it."""
-    found: list[port.Tool] = [UserContext(means), Store(means), Procedure(means), Rule(means)]
+    found: list[port.Tool] = [UserContext(means), Store(means), Procedures(means), Procedure(means), Rule(means)]
     if means.rules.permits_tool("search"):
         found += [Search(means), Read(means), Relations(means)]
     return found

@@ -19,6 +19,7 @@ from typing import Any
 from controllers.sources import client as sources_client
 from crds import errors
 from orchestrator_job import fence, ledger, mongo
+from orchestrator_job.delegation import repeats
 from orchestrator_job.delegation.tools import bounds, port
 
 COLLECTION = "orchestrator_prepared"
@@ -66,7 +67,8 @@ class Prepared:
 
 
 class Effect:
-    """A `ledger.Effect` of one tool at one Connection. `said` makes the text for the model out of what was made."""
+    """A `ledger.Effect` of one tool at one Connection. `said` makes the text for the model out of what was made;
+    `digest` is the same for calls that do the same."""
 
     def __init__(
         self,
@@ -77,14 +79,16 @@ class Effect:
         build: Build,
         said: Callable[[Mapping[str, str]], str],
         aims: Mapping[str, str],
+        digest: str,
     ) -> None:
         self._client, self._prepared, self._tool, self._connection = client, prepared, tool, connection
-        self._build, self._said, self._aims = build, said, aims
+        self._build, self._said, self._aims, self._digest = build, said, aims, digest
         self.repeatable = True
 
     def intent(self) -> Mapping[str, Any]:
-        """The tool and what it is aimed at, without texts."""
-        return {"tool": self._tool, "connection": self._connection, "aims": dict(self._aims)}
+        """The tool, what it is aimed at, and the digest of its arguments, without texts."""
+        aims = dict(self._aims)
+        return {"tool": self._tool, "connection": self._connection, "aims": aims, repeats.DIGEST: self._digest}
 
     async def find(self, key: str) -> ledger.Receipt | None:
         """By asking the sources process. Raises `client.Unavailable` while it is being done."""

@@ -320,10 +320,19 @@ async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use
             await run.memory.use_procedure(api.Use(client_id="other", id=found.id, succeeded=True))
         with pytest.raises(client.Rejected, match="may not call"):
             await run.memory.remember(entry)
-        with pytest.raises(client.Rejected, match="defines no procedure as a user does"):
-            await run.memory.save_procedure(draft.model_copy(update={"source": "user_defined"}))
+        # What its user has answered it writes down; what a user has defined it does not replace.
+        defined = draft.model_copy(update={"source": "user_defined"})
+        for _ in range(2):
+            assert (await run.memory.save_procedure(defined)).source == "user_defined"
+        other = [api.Step(agent="Test", action="run", parameters={"folder": "tests"})]
+        with pytest.raises(client.Rejected, match="replaces no procedure that a user has defined"):
+            await run.memory.save_procedure(defined.model_copy(update={"procedure_steps": other}))
+        with pytest.raises(client.Rejected, match="may not"):
+            await run.memory.save_procedure(defined.model_copy(update={"client_id": "other"}))
         # An entry does not say who may see what it sums up.
         restricted = client.Client(str(raw.base_url), raw, signed("user:eve"))
         assert await restricted.memory.session(scopes.SHOP) == []
+        with pytest.raises(client.Rejected, match="may not call"):
+            await restricted.memory.save_procedure(defined)
         with pytest.raises(client.Rejected, match="may not call"):
             await restricted.memory.use_procedure(api.Use(client_id="acme", id=found.id, succeeded=True))

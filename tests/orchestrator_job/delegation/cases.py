@@ -284,6 +284,7 @@ CASES = (
     _case(
         "Administrative",
         "Fill in the form for the journey to the release of the router, and propose how we do this from now on.",
+        call("read_procedures", "There is no such procedure.", about="journey"),
         call("calculate", "It was not calculated: it divides by zero.", expression="360 / 0"),
         call("calculate", "= 360", expression="3 * 120"),
         call("save_draft", "Stored 'form.md'", name="form.md", text="Journey: 360"),
@@ -291,8 +292,9 @@ CASES = (
             "propose_procedure",
             "Saved as procedure ",
             triggerPattern="journey form",
-            steps=[{"agent": "Administrative", "action": "Fill in the form."}],
+            steps=[{"agent": "Administrative", "action": "Fill in the form.", "parameters": {"days": 3}}],
         ),
+        call("read_procedures", "1. Administrative: Fill in the form. (days: 3)", about="forms"),
         report="The form is filled in, and the procedure is saved.",
         held=Held("propose_procedure", "propose_procedure always needs a person's approval."),
         artifacts=1,

@@ -11,7 +11,7 @@ import httpx
 from crds import priority
 from kb import client as kb_client
 from orchestrator_job import memory, pack, patience, question, standing, state
-from orchestrator_job.delegation import budget, models, planning, progress, synthesis
+from orchestrator_job.delegation import budget, models, planning, procedures, progress, synthesis
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
@@ -50,6 +50,7 @@ class Round:
             num_ctx=num_ctx,
             now=lambda: workbench.NOW,
         )
+        self.learning = procedures.Learning(kb, bench.task.scope, bench.store, bench.book)
         self.plan = planning.PlanDelegations(means, **flags)
         self.synthesize = synthesis.Synthesize(
             synthesis.Means(
@@ -65,7 +66,6 @@ class Round:
                 num_ctx=num_ctx,
                 context_chars=24_000,
                 now=lambda: workbench.NOW,
-                book=bench.book,
                 agents=bench.means.agents,
                 learns=flags["by_procedure"],
             )
@@ -112,9 +112,10 @@ class Round:
             "completed_delegations": ended,
         }
 
-    async def answered(self, handed_back: state.State) -> tuple[dict[str, Any], list[pack.Item]]:
-        """The answer and the evidence after the synthesis."""
+    async def answered(self, handed_back: state.State, *, given: bool = True) -> tuple[dict[str, Any], list[pack.Item]]:
+        """The answer and the evidence after the synthesis; `given` says whether the round ends with the answer."""
         after = await self.synthesize(handed_back)
+        await self.learning.after({**handed_back, **after}, answered=given)
         found = await self.bench.store.get(after["answer"])
         assert isinstance(found, dict)
         return found, list(pack.load(await self.bench.store.get(after["pack"])))

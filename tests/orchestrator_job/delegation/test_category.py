@@ -146,12 +146,32 @@ def test_the_path_of_a_task(text: str, language: str, kind: Type, expected: tupl
 def test_the_examples_of_the_page_take_the_paths_that_it_says() -> None:
     table = (ROOT / "docs" / "runs.md").read_text().partition("## What a user orders")[2].partition("| step |")[0]
     rows = re.findall(r"^\| `(\w+)`(?:: ([a-z ]+?))? \| ([^|]+?) \| [^|]*\|$", table, re.MULTILINE)
-    actions = {"": "respond", "code": "code", "trackers": "tracker_ops", "a mix": "mixed"}
-    assert len(rows) == 7
+    actions = {"": "respond", "code": "code", "trackers": "tracker_ops", "a mix": "mixed", "to remember": "remember"}
+    assert len(rows) == 8
     for kind, action, example in rows:
         text = example.partition(";")[0]
         found = category.path(task(text), text, "en", outside=True)
         assert found == (kind, actions[action]), example
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("Remember that I like coffee without sugar.", "en", True),
+        ("Please remember: the release is on Friday.", "en", True),
+        ("Merke dir, dass ich Kaffee ohne Zucker mag.", "de", True),
+        ("Zapamatuj si, že mám rád kávu bez cukru.", "cs", True),
+        ("Zapamätaj si, že mám rád kávu bez cukru.", "sk", True),
+        ("Remember when we met?", "en", False),
+        ("Remember to call Eve on Friday.", "en", False),
+        ("I cannot remember the date of the release.", "en", False),
+        ("Remember that I like coffee, and create an issue about sugar.", "en", False),
+    ],
+)
+def test_what_is_to_be_remembered_needs_a_tool(text: str, language: str, expected: bool) -> None:
+    found = category.path(task(text, type=pendingtask.Type.USER_TASK), text, language, outside=False)
+    assert (found == ("single_task", "remember")) is expected
+    assert category.path(task(text, type=pendingtask.Type.EMAIL), text, language, outside=False)[1] != "remember"
 
 
 def test_without_the_sources_process_nothing_is_coded_or_tracked() -> None:

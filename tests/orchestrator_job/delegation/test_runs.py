@@ -15,6 +15,7 @@ from kb import api
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge, mongowire, recording
 from tests.orchestrator_job.delegation import sources
+from tests.orchestrator_job.delegation.test_procedures import procedure
 from tests.orchestrator_job.delegation.workbench import calls, report
 from tests.orchestrator_job.test_standing import rule
 
@@ -452,3 +453,46 @@ async def test_a_stop_does_not_wait_for_eight_calls_that_take_a_minute(
     assert [one["grace_seconds"] for one in drained.lines if one["event"] == "draining"] == [0.5]
     assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
     assert (fake.count(tag=PLAN), fake.count(tag=LEGAL)) == (1, 16)
+
+
+@pytest.mark.parametrize("verdict", ["Approved", "Rejected"])
+async def test_a_run_learns_from_an_answer_that_was_given(
+    task: job.Job,
+    store: job.Store,
+    fake: process.Fake,
+    known: knowledge.Knowledge,
+    outside: sources.Sources,
+    verdict: str,
+) -> None:
+    known.rules = [rule("Jana reads what leaves the house.\nenforce: needs-approval")]
+    fake.set_script(
+        {
+            PLAN: [planned(("Research", "Find it.", []), ("Legal", "Read it.", [1]))],
+            RESEARCH: [report("It is on Friday.")],
+            LEGAL: [report("It may.")],
+            SYNTHESIS: [job.reply()],
+        }
+    )
+    content = "Find out when the router is released and check the contract."
+    store.remember(task.memory(type="UserTask", content=content))
+    run = delegating(task, outside, JERVIS_USE_PROCEDURAL_MEMORY="true")
+    assert (await run.run()).message["exitReason"] == "NeedsApproval"
+    assert (known.saved, known.used) == ([], [])
+    store.remember(task.memory(type="UserTask", content=content, approvals=[decided(1, verdict)]))
+    ended = await run.run(attempt=2)
+    assert ended.message["exitReason"] == ("Answered" if verdict == "Approved" else "Rejected"), ended
+    learned = [["Research", "Legal"]] if verdict == "Approved" else []
+    assert [[step["agent"] for step in one["procedureSteps"]] for one in known.saved] == learned
+
+
+async def test_a_procedure_whose_effect_was_rejected_has_not_led_to_success(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, outside: sources.Sources
+) -> None:
+    known.procedures = [procedure("contract", {"agent": "Email", "action": "send the date"})]
+    fake.set_script(script({**MAIL, "to": ["x@evil.example"]}))
+    store.remember(task.memory(content=ORDER))
+    run = delegating(task, outside, JERVIS_USE_PROCEDURAL_MEMORY="true")
+    assert (await run.run()).message["exitReason"] == "NeedsApproval"
+    store.remember(task.memory(content=ORDER, approvals=[decided(1, "Rejected")]))
+    assert (await run.run(attempt=2)).message["exitReason"] == "Answered"
+    assert known.used == [{"clientId": "acme", "id": "contract", "succeeded": False}]

@@ -147,6 +147,24 @@ async def test_statements_are_looked_up_and_marked_where_nothing_supports_them(
     assert "<unconfirmed>\nGlobex pays 400 EUR for support.\n</unconfirmed>" in user
 
 
+async def test_evidence_in_another_language_leaves_no_statement_unconfirmed(
+    opened: Opening, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    backup = rounds.item("The nightly backup runs every Friday on the server vega-7 and takes three hours.", "wiki::1")
+    result = (
+        "Noční záloha běží každý pátek na serveru vega-7. Spouští ji tým úložiště sám. Stojí 400 EUR za každý měsíc."
+    )
+    fake.set_script({rounds.SYNTHESIZE: [job.reply(answer=result, citations=[1])]})
+    async with opened("Kdy běží záloha úložiště, a kde? Zjisti to, prosím.") as one:
+        given, _ = await synthesized(one, [backup], rounds.output("Research", result, needs_verification=True))
+    assert given["answer"] == (
+        "Noční záloha běží každý pátek na serveru vega-7. Spouští ji tým úložiště sám [not checked]. "
+        "Stojí 400 EUR za každý měsíc [unconfirmed]."
+    )
+    [(_, user)] = rounds.prompts(fake, rounds.SYNTHESIZE)
+    assert "<unchecked>\nSpouští ji tým úložiště sám.\n</unchecked>" in user
+
+
 async def test_an_answer_is_in_the_users_language(opened: Opening, fake: process.Fake) -> None:
     fake.set_script({rounds.SYNTHESIZE: [job.reply(answer="V pátek [1].")]})
     async with opened("Kdy bude vydání routeru?") as one:
@@ -253,17 +271,17 @@ async def test_another_way_that_worked_stays(opened: Opening, fake: process.Fake
     assert (known.saved, known.used) == ([], [])
 
 
-@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize(("done", "given"), [(True, True), (False, True), (True, False)])
 async def test_the_use_of_a_procedure_is_counted(
-    opened: Opening, fake: process.Fake, known: knowledge.Knowledge, done: bool
+    opened: Opening, fake: process.Fake, known: knowledge.Knowledge, done: bool, given: bool
 ) -> None:
     known.procedures = [procedure("chat")]
     fake.set_script({rounds.SYNTHESIZE: [job.reply()]})
     async with opened() as one:
         begun, plan = await one.planned(await one.begun(FRIDAY))
         output = rounds.output("Research", "Friday." if done else "", success=done)
-        await one.answered(await one.handed_back(begun, plan, [output]))
-    assert known.used == [{"clientId": "acme", "id": "chat", "succeeded": done}]
+        await one.answered(await one.handed_back(begun, plan, [output]), given=given)
+    assert known.used == [{"clientId": "acme", "id": "chat", "succeeded": done and given}]
     assert known.saved == []
 
 

@@ -475,3 +475,35 @@ async def test_a_state_of_an_epic_is_small(worked: job.Job, store: job.Store, fa
     assert max(len(one.get("checkpoint", b"")) for one in checkpoints) < 32 * 1024
     assert max(len(one.get("value", b"")) for one in writes) < 32 * 1024
     assert kept(store, worked)["r1.d1"]["text"] == long
+
+
+COFFEE = "Remember that I like coffee without sugar."
+
+
+@pytest.mark.parametrize("specialists", [True, False])
+async def test_what_a_user_wants_remembered_is_stored(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, specialists: bool
+) -> None:
+    agent = "job.agent.Personal/v1" if specialists else LEGACY
+    fact = {"subject": "coffee", "content": "I like coffee without sugar.", "category": "preference"}
+    fake.set_script({agent: [calls(("store_knowledge", fact)), report("It is remembered.")]})
+    store.remember(task.memory(type="UserTask", content=COFFEE))
+    ended = await task.run(JERVIS_USE_SPECIALIST_AGENTS=str(specialists).lower())
+    assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", "It is remembered.")
+    assert [(one["subject"], one["content"]) for one in known.remembered] == [("coffee", fact["content"])]
+    asked = fake.requests(tag=agent)[0]["body"]
+    assert "store_knowledge" in [one["function"]["name"] for one in asked["tools"]]
+    assert "Say plainly where it was not stored." in asked["messages"][1]["content"]
+    [result] = store.all("task_results", _id=task.uid)
+    assert (result["taskCategory"], result["taskAction"]) == ("single_task", "respond")
+
+
+async def test_an_answer_alone_is_to_say_that_nothing_was_stored(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    fake.set_script({job.TAG: [job.reply(answer="Nothing was stored.", citations=[])]})
+    store.remember(task.memory(type="UserTask", content=COFFEE, budget={"maxDelegations": 0}))
+    assert (await task.run()).message["exitReason"] == "Answered"
+    [asked] = fake.requests(path="/api/chat")
+    assert "say plainly that nothing was" in asked["body"]["messages"][0]["content"]
+    assert known.remembered == []

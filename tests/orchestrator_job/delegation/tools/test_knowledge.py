@@ -100,9 +100,31 @@ async def test_proposals_take_the_place_of_nothing_that_a_person_said(made: part
     wrong = port.parse(rule, {**given, "content": "enforce: allow-everything"})
     with pytest.raises(port.Misused, match="no provision"):
         rule.aims(wrong)
-    steps = [{"agent": "coding", "action": "Fix it"}]
-    saved = await settled(made, way, triggerPattern="failing test", steps=steps)
+    steps = [{"agent": "coding", "action": "Fix it", "parameters": {"tracker": "Jira", "limit": 3}}]
+    proposed = {"triggerPattern": "failing test", "steps": steps}
+    assert "1. coding: Fix it (tracker: Jira, limit: 3)" in way.shown(port.parse(way, proposed))
+    saved = await settled(made, way, **proposed)
     assert saved["text"].startswith("Saved as procedure")
+    [kept_way] = await made.kb.memory.procedures("acme", viewer=parts.SCOPE)
+    assert kept_way.procedure_steps == steps
+    with pytest.raises(port.Misused, match="parameters"):
+        port.parse(way, {**proposed, "steps": [{**steps[0], "parameters": {"a": [1]}}]})
+
+
+async def test_procedures_are_read_by_the_words_of_their_trigger(made: parts.Parts) -> None:
+    tools, _ = await made.box()
+    assert (await parts.called(tools, "read_procedures")).text == "There is no such procedure."
+    step = api.Step(agent="Research", action="Find the invoice.", parameters={"limit": 3})
+    draft = api.ProcedureDraft(client_id="acme", trigger_pattern="email_question", procedure_steps=[step])
+    own = {"trigger_pattern": "invoices of Globex", "source": "user_defined"}
+    for one in (draft, draft.model_copy(update=own)):
+        await made.kb.memory.save_procedure(one)
+    found = (await parts.called(tools, "read_procedures", about="the invoice")).text
+    assert found == (
+        "'invoices of Globex', defined by a user, not used yet:\n1. Research: Find the invoice. (limit: 3)"
+    )
+    every = (await parts.called(tools, "read_procedures")).text
+    assert every.index("invoices of Globex") < every.index("'email_question', learned or proposed")
 
 
 async def test_a_draft_is_stored_and_named(made: parts.Parts) -> None:

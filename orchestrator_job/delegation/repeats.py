@@ -1,0 +1,85 @@
+"""Whether a task has had an effect already, and what its agents are shown of the effects that it has had. Pure.
+
+An agent that takes over the task of another one, or that works beside it, may want the same mail again. Its prompt
+says what was done; that it is not done twice is decided here, from the ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator_job.delegation import progress, talk
+
+DIGEST = "same"
+"""Where an intent has the digest of what is done."""
+_SHOWN = 500
+"""Characters of one effect in a prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """`asks`: a person decides; else the call is not carried out. `why` is for the person or for the model."""
+
+    asks: bool
+    why: str
+
+
+def digest(tool: str, connection: str, arguments: Mapping[str, Any]) -> str:
+    """SHA-256 in hex. Case and blanks do not count: a model writes them anew each time."""
+    return hashlib.sha256(json.dumps([tool, connection, _plain(arguments)], sort_keys=True).encode()).hexdigest()
+
+
+def found(
+    intent: Mapping[str, Any], delegation_id: str, taken_over: str, others: Iterable[Mapping[str, Any]]
+) -> Repeated | None:
+    """None where the effect is another one. `others` are entries of the ledger about effects of the task that were
+    begun; `taken_over` is the delegation whose task this one has taken over, or empty.
+
+    The same again is refused within a round, and a person decides about it in a later one, whose user may want it so.
+    One with the same aims in other words is for a person where the task is the same, which was taken over.
+    """
+    number = progress.round_of(delegation_id)
+    for one in others:
+        if (one.get("result") or {}).get("failed") and one["state"] == "done":
+            continue
+        was, step = one["intent"], str(one["step"])
+        if intent.get(DIGEST) and was.get(DIGEST) == intent[DIGEST]:
+            if progress.round_of(step) == number:
+                return Repeated(False, f"This task has done it already, and it was not done again. {line(one)}")
+            return Repeated(True, f"This task has done the same in an earlier round. {line(one)}")
+        if taken_over and _within(step, taken_over) and all(was.get(key) == intent.get(key) for key in _AT):
+            return Repeated(True, f"The agent that had this task before has done this in other words. {line(one)}")
+    return None
+
+
+_AT = ("tool", "connection", "aims")
+
+
+def done(entries: Iterable[Mapping[str, Any]], delegation_id: str) -> list[str]:
+    """A line for each effect of the task that the delegation `delegation_id` does not have in its own talk."""
+    return [line(one) for one in entries if not _within(str(one["step"]), delegation_id)]
+
+
+def line(entry: Mapping[str, Any]) -> str:
+    """An effect of the ledger for a model or a person."""
+    intent, receipt = entry["intent"], entry.get("result") or {}
+    aims = ", ".join(f"{name} {value}" for name, value in (intent.get("aims") or {}).items())
+    # What was begun and has no receipt yet is under way, or a process died in it.
+    said = receipt.get("text", "done") if entry.get("state", "done") == "done" else "begun, and perhaps done"
+    return talk.cut(f"{intent['tool']} {aims}: {said}", _SHOWN)
+
+
+def _within(step: str, delegation_id: str) -> bool:
+    return step == delegation_id or step.startswith(f"{delegation_id}.")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return " ".join(value.casefold().split())
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

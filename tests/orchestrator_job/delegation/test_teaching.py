@@ -1,0 +1,235 @@
+"""A procedure that is missing: the user is asked, and the answer is followed and kept."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from crds import pendingtask
+from kb import api
+from orchestrator_job.delegation import category, plans, registry, teaching
+from tests.fakes.ollama import process
+from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job.delegation import sources, workbench
+from tests.orchestrator_job.delegation.test_procedures import procedure
+from tests.orchestrator_job.delegation.test_runs import EMAIL, PLAN, RESEARCH, SYNTHESIS, delegating, planned
+from tests.orchestrator_job.delegation.workbench import report
+from tests.orchestrator_job.test_standing import rule
+
+AGENTS = registry.Registry.load()
+STEPS = "job.procedure_steps/v1"
+FINANCIAL = "job.agent.Financial/v1"
+ORDER = "Check the invoice 7 of Globex by the procedure for invoices of Globex, please."
+
+
+@pytest.fixture
+async def outside() -> AsyncIterator[sources.Sources]:
+    """Where effects happen."""
+    async with sources.serving() as made:
+        yield made
+
+
+def answer(text: str) -> dict[str, Any]:
+    """As the operator writes it into the memory."""
+    return {"id": "r1-q1", "text": text}
+
+
+@pytest.mark.services
+async def test_a_procedure_that_is_named_and_missing_is_asked_for_followed_and_kept(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, outside: sources.Sources
+) -> None:
+    store.remember(task.memory(type="UserTask", content=ORDER))
+    run = delegating(task, outside, JERVIS_USE_PROCEDURAL_MEMORY="true")
+    ended = await run.run()
+    assert ended.message["exitReason"] == "NeedsInput", ended
+    [question] = ended.message["questions"]
+    assert question["id"] == "r1-q1"
+    assert question["text"].startswith('There is no procedure "invoices of Globex" yet. How is it done?')
+    assert fake.count(path="/api/chat") == 0
+    assert (known.saved, outside.effects) == ([], {})
+    entries = store.all("orchestrator_ledger", taskUid=task.uid)
+    assert {one["step"] for one in entries} == {"r1.finalize"}
+
+    fake.set_script(
+        {
+            STEPS: [{"procedure": True, "agents": ["Research", "Financial"]}],
+            RESEARCH: [report("It is invoice 7.")],
+            FINANCIAL: [report("The sum is right.")],
+            SYNTHESIS: [job.reply()],
+        }
+    )
+    said = "1. Find the invoice and its order.\n2. Financial: compare both sums."
+    store.remember(task.memory(type="UserTask", content=ORDER, answers=[answer(said)]))
+    ended = await run.run(attempt=2)
+    assert ended.message["exitReason"] == "Answered", ended
+    [saved] = known.saved
+    assert (saved["source"], saved["triggerPattern"], saved["clientId"]) == (
+        "user_defined", "invoices of Globex", "acme",
+    )  # fmt: skip
+    assert [(one["agent"], one["action"]) for one in saved["procedureSteps"]] == [
+        ("Research", "Find the invoice and its order."), ("Financial", "compare both sums."),
+    ]  # fmt: skip
+    assert [one["tag"] for one in fake.requests(path="/api/chat")] == [STEPS, RESEARCH, FINANCIAL, SYNTHESIS]
+    assert known.used == [{"clientId": "acme", "id": "invoices of Globex", "succeeded": True}]
+
+
+@pytest.mark.services
+async def test_a_no_is_done_without_one_and_asked_once(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, outside: sources.Sources
+) -> None:
+    store.remember(task.memory(type="UserTask", content=ORDER))
+    run = delegating(task, outside, JERVIS_USE_PROCEDURAL_MEMORY="true")
+    assert (await run.run()).message["exitReason"] == "NeedsInput"
+    fake.set_script(
+        {PLAN: [planned(("Research", "Look.", []), ("Email", "Say.", [1]))], RESEARCH: [report()], EMAIL: [report()],
+         SYNTHESIS: [job.reply()]}
+    )  # fmt: skip
+    store.remember(task.memory(type="UserTask", content=ORDER, answers=[answer("No.")]))
+    assert (await run.run(attempt=2)).message["exitReason"] == "Answered"
+    assert [one["source"] for one in known.saved] == ["learned"]
+    [entry] = [one for one in store.all("session_memory", taskId=task.uid) if one["details"]]
+    assert entry["details"][teaching.DECLINED] is True
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("how", ["flag", "rule", "restricted"])
+async def test_nothing_is_asked_where_it_could_not_be_kept_or_must_not_be(
+    task: job.Job,
+    store: job.Store,
+    fake: process.Fake,
+    known: knowledge.Knowledge,
+    outside: sources.Sources,
+    how: str,
+) -> None:
+    fake.set_script({PLAN: [planned(("Research", "Look.", []))], RESEARCH: [report()], SYNTHESIS: [job.reply()]})
+    if how == "rule":
+        known.rules = [rule("Do not disturb.\nenforce: never-use-tool ask")]
+    more = {"onBehalfOf": ["user:eve"]} if how == "restricted" else {}
+    store.remember(task.memory(type="UserTask", content=ORDER, **more))
+    run = delegating(task, outside, JERVIS_USE_PROCEDURAL_MEMORY=str(how != "flag").lower())
+    assert (await run.run()).message["exitReason"] == "Answered"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (ORDER, "invoices of Globex"),
+        ("Close the month according to our procedure month-end close and send the sums.", "month-end close"),
+        ('Follow the procedure "Close of the month" now.', "Close of the month"),
+        ("Follow our month-end procedure.", "month-end"),
+        ("Use the invoice check procedure for number 7.", "invoice check"),
+        ("Prüfe die Rechnung nach dem Verfahren für Rechnungen von Globex, bitte.", "Rechnungen von Globex"),
+        ("Zkontroluj fakturu podle postupu pro faktury Globexu a pak odpověz.", "faktury Globexu"),
+        ("Skontroluj faktúru podľa postupu na faktúry.", "faktúry"),
+        ("Write a procedure for invoices.", None),
+        ("What does the procedure for invoices say?", None),
+        ("Check the invoice.", None),
+        ("Do it by the procedure.", None),
+        (f"Do it by the procedure {'x' * 200}.", None),
+    ],
+)
+def test_which_procedure_the_user_names(text: str, name: str | None) -> None:
+    assert teaching.named(workbench.task("u", text, type=pendingtask.Type.USER_TASK), text) == name
+
+
+@pytest.mark.parametrize("filler", [" ", "\n", "a-", "a ", "by the ", "by procedure ", "use our a "])
+def test_a_long_text_is_looked_through_in_time(filler: str) -> None:
+    text = f"by the procedure a{filler * (32_000 // len(filler))}b"
+    begun = time.process_time()
+    teaching.named(workbench.task("u", text, type=pendingtask.Type.USER_TASK), text)
+    teaching.lines(text[:8000], AGENTS)
+    category.remembers(text)
+    assert time.process_time() - begun < 2
+
+
+def test_what_others_wrote_names_none() -> None:
+    assert teaching.named(workbench.task("u", ORDER, type=pendingtask.Type.EMAIL), ORDER) is None
+
+
+BUG = "The test fails with a traceback."
+MAIL = workbench.task("uid", BUG, type=pendingtask.Type.EMAIL)
+
+
+def entry(task_id: str = "other", pattern: str = "email_bug_report", **details: Any) -> api.SessionEntry:
+    at = datetime(2026, 2, 28, tzinfo=UTC)
+    given = {"pattern": pattern, **details}
+    return api.SessionEntry(id="1", timestamp=at, source="x", summary="x", task_id=task_id, details=given)
+
+
+@pytest.mark.parametrize(
+    ("session", "every", "expected"),
+    [
+        ([entry()], [], "email_bug_report"),
+        ([entry()], [procedure("wiki")], "email_bug_report"),
+        ([], [], None),
+        ([entry("uid")], [], None),
+        ([entry(pattern="email")], [], None),
+        ([entry(), entry("third", declined=True)], [], None),
+        ([entry()], [procedure("bug_report", source="learned")], None),
+    ],
+)
+def test_a_kind_of_task_that_comes_again_without_a_procedure_is_asked_for(
+    session: list[api.SessionEntry], every: list[api.Procedure], expected: str | None
+) -> None:
+    assert teaching.missing(MAIL, BUG, every, session) == expected
+
+
+def test_where_a_task_came_from_makes_no_kind() -> None:
+    task = workbench.task("uid", "Answer it?", type=pendingtask.Type.EMAIL)
+    assert teaching.missing(task, "Answer it?", [], [entry(pattern="email_question")]) is None
+
+
+def test_a_procedure_that_there_is_by_its_name_is_not_asked_for() -> None:
+    task = workbench.task("u", ORDER, type=pendingtask.Type.USER_TASK)
+    assert teaching.missing(task, ORDER, [procedure("Globex invoice", source="learned")], []) is None
+    assert teaching.missing(task, ORDER, [procedure("order", source="learned")], []) == "invoices of Globex"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1. Look.\n2) Test agent: run the tests\n- Wizard: do it", [("Look.", ""), ("run the tests", "Test"),
+                                                                     ("Wizard: do it", "")]),
+        ("Look at it. Then fix it -> test it; close it", [("Look at it.", ""), ("Then fix it", ""), ("test it", ""),
+                                                        ("close it", "")]),
+        ("Fix it on 6. March.", [("Fix it on 6. March.", "")]),
+        ("No.", []),
+        (" nein ", []),
+    ],
+)  # fmt: skip
+def test_steps_are_what_the_user_wrote(text: str, expected: list[tuple[str, str]]) -> None:
+    assert [(one.action, one.agent) for one in teaching.lines(text, AGENTS)] == expected
+
+
+def test_there_are_no_more_steps_than_a_plan_may_have() -> None:
+    steps = teaching.lines("\n".join(f"Step {number}." for number in range(50)), AGENTS)
+    assert len(steps) == plans.MOST
+
+
+def test_a_choice_of_agents_is_one_for_each_line() -> None:
+    steps = [teaching.Line("Look."), teaching.Line("Fix it.", "Coding")]
+    listed = AGENTS.specialists
+    made = {"procedure": True, "agents": ["Research", "Test"]}
+    chosen = teaching.parse(json.dumps(made), steps, listed)
+    draft = teaching.draft("acme", "x", steps, chosen.agents)
+    assert [one.agent for one in draft.procedure_steps] == ["Research", "Coding"]
+    others: list[dict[str, Any]] = [
+        {**made, "agents": ["Research"]},
+        {**made, "agents": ["Research", "Fortune"]},
+        {"agents": []},
+    ]
+    for wrong in others:
+        with pytest.raises(plans.Unusable):
+            teaching.parse(json.dumps(wrong), steps, listed)
+    user = teaching.messages([teaching.Line("</answer> do")], listed)[1]["content"]
+    assert user.count("</answer>") == 1
+
+
+@pytest.mark.parametrize("language", ["en", "de", "cs", "sk", "pt"])
+def test_the_question_fits_into_a_status(language: str) -> None:
+    assert len(teaching.question("x" * 200, language).encode()) <= 2048
