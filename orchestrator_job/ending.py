@@ -56,9 +56,9 @@ class Account:
         self._model = model
         self._now = now
 
-    async def answer(self, state: State) -> answer.Answer:
+    async def answer(self, state: State) -> answer.Checked:
         """The validated answer of this round."""
-        return answer.Answer.model_validate(await self._store.get(state["answer"]))
+        return answer.Checked.model_validate(await self._store.get(state["answer"]))
 
     async def rules(self, state: State) -> standing.Standing:
         """The rules of this round."""
@@ -89,6 +89,7 @@ class Account:
             "answer": "" if rejected else given.answer,
             "citations": [] if rejected else given.citations,
             "confidence": given.confidence,
+            "misquoted": [] if rejected else _misquoted(given),
             "questions": questions,
             "evidence": [item.model_dump(by_alias=True) for item in items],
             "rules": [rule.model_dump(by_alias=True, exclude={"content"}) for rule in held.rules],
@@ -145,6 +146,12 @@ class Account:
             # What a rejected answer was written from is withheld with it.
             states={} if rejected else state["delegation_states"],
         )
+
+
+def _misquoted(given: Answer) -> list[dict[str, Any]]:
+    """What the model quoted wrongly, and what became of it; nothing for an answer that quotations are not looked up
+    in."""
+    return [one.model_dump(mode="json") for one in given.misquoted] if isinstance(given, answer.Checked) else []
 
 
 def _handed_back(outputs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,12 +1,9 @@
-"""Statements of agents: which of them the evidence supports, and which quotations stand in it. Pure."""
+"""Statements of agents: which of them the evidence supports. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-
-from crds import quotations
-from orchestrator_job import pack
+from collections.abc import Iterable
 
 MARK = "[unconfirmed]"
 """Stands behind a statement that nothing supports. It is the same in each language, so that programs find it."""
@@ -60,17 +57,6 @@ def marked(answer: str, unconfirmed: Iterable[str]) -> str:
         pattern = re.compile(r"\s+".join(map(re.escape, bare.split())) + r"(?!\s*\[unconfirmed\])", re.IGNORECASE)
         answer = pattern.sub(lambda found: f"{found.group()} {MARK}", answer)
     return answer
-
-
-def misquoted(answer: str, items: Sequence[pack.Item], others: Iterable[str] = ()) -> list[str]:
-    """Texts in quotation marks, of four words and more, that stand neither in the evidence nor in `others`."""
-    sources = [quotations.plain(text) for text in (*(item.content for item in items), *others)]
-    return [text for text in quotations.quoted(answer) if not quotations.within(text, sources)]
-
-
-def unquoted(answer: str, wrong: Iterable[str]) -> str:
-    """The answer without the quotation marks around these texts."""
-    return quotations.unquoted(answer, set(wrong))
 
 
 def _words(text: str) -> set[str]:

@@ -212,3 +212,41 @@ async def test_the_same_question_three_times_is_stuck(task: job.Job, store: job.
         store.remember(task.memory(messages=said))
         reasons.append((await task.run(attempt)).message["exitReason"])
     assert reasons == ["NeedsInput", "NeedsInput", "Stuck"]
+
+
+INVENTED = 'The plan says: "Wholly invented words stand nowhere at all" [1].'
+
+
+async def test_an_invented_quotation_is_corrected_or_is_none(
+    task: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    fake.set_script({job.TAG: [job.reply(answer=INVENTED), job.reply()]})
+    ended = await task.run()
+    assert (ended.message["summary"], fake.count(path="/api/chat")) == ("On Friday [1].", 2)
+    again = fake.requests(path="/api/chat")[1]["body"]["messages"][-1]["content"]
+    assert "'Wholly invented words stand nowhere at all' is quoted, but no evidence has these words" in again
+    [result] = store.all("task_results")
+    assert result["misquoted"] == []
+
+    other = job.Job(
+        task.folder,
+        *(task.environment[f"JERVIS_{name}"] for name in ("MONGODB_URI", "DATABASE", "KB_URL", "ROUTER_URL")),
+    )
+    store.remember(other.memory())
+    fake.set_script({job.TAG: [job.reply(answer=INVENTED)] * 2})
+    ended = await other.run()
+    assert ended.message["summary"] == "The plan says: Wholly invented words stand nowhere at all [unconfirmed]."
+    [result] = store.all("task_results", _id=other.uid)
+    assert (result["citations"], result["confidence"]) == ([], 0.5)
+    said = {"text": "Wholly invented words stand nowhere at all", "marks": [1], "verdict": "Absent", "found": None}
+    assert result["misquoted"] == [said]
+
+
+async def test_without_a_call_left_for_a_correction_the_answer_is_given(
+    task: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    store.remember(task.memory(budget={"maxLlmCalls": 1}))
+    fake.set_script({job.TAG: [job.reply(answer=INVENTED)]})
+    ended = await task.run()
+    assert (ended.status, ended.message["exitReason"]) == (0, "Answered")
+    assert '"' not in ended.message["summary"]
