@@ -22,6 +22,7 @@ from orchestrator_job import (
     memory,
     mongo,
     pack,
+    patches,
     plan,
     results,
     standing,
@@ -45,10 +46,12 @@ class Account:
         store: artifacts.Artifacts,
         loader: standing.Loader,
         book: ledger.Ledger,
+        changes: patches.Patches,
         *,
         model: str,
         now: Callable[[], datetime],
     ) -> None:
+        self._changes = changes
         self._task = task
         self._store = store
         self._loader = loader
@@ -101,7 +104,7 @@ class Account:
             "approval": state.get("approval") or None,
             # A result is written over the one before, which may have asked for the approval of an effect.
             "action": None,
-            **_handed_back(outputs),
+            **_handed_back(outputs, await self._changed(state)),
             **found,
             **({} if rejected else await self._worked(state, found, outputs)),
             "createdAt": self._now(),
@@ -131,6 +134,10 @@ class Account:
                 outputs.append(output)
         return sorted(outputs, key=lambda one: str(one["delegationId"]))
 
+    async def _changed(self, state: State) -> list[dict[str, Any]]:
+        """Of the workspaces of all rounds; a task that never had a plan has none."""
+        return await self._changes.handed_back(state["round"]) if state.get("execution_plan") else []
+
     async def _effects(self, state: State) -> Sequence[Mapping[str, Any]]:
         """Entries of the ledger about effects of this round that are done."""
         return await self._book.effects(state["round"] + 1, state["round"])
@@ -154,15 +161,17 @@ def _misquoted(given: Answer) -> list[dict[str, Any]]:
     return [one.model_dump(mode="json") for one in given.misquoted] if isinstance(given, answer.Checked) else []
 
 
-def _handed_back(outputs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The fields of a result about what delegations handed back, without their texts."""
+def _handed_back(outputs: list[dict[str, Any]], changes: list[dict[str, Any]]) -> dict[str, Any]:
+    """The fields of a result about what delegations handed back, without their texts, and what became of the files that
+    were changed."""
+    patched = [str(one["patch"]) for one in changes if one["patch"]]
     if not outputs:
-        return {}
+        return {"changes": changes, **({"artifacts": patched} if patched else {})}
     kept = ("delegationId", "agentName", "success", "confidence", "needsVerification", "artifacts", "changedFiles")
     files = dict.fromkeys(path for one in outputs for path in one["changedFiles"])
-    made = dict.fromkeys(key for one in outputs for key in one["artifacts"])
+    made = dict.fromkeys([*(key for one in outputs for key in one["artifacts"]), *patched])
     shown = [{key: one[key] for key in (*kept, "subDelegations")} for one in outputs]
-    return {"delegations": shown, "artifacts": list(made), "changedFiles": list(files)}
+    return {"delegations": shown, "artifacts": list(made), "changedFiles": list(files), "changes": changes}
 
 
 class Approval:

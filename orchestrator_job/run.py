@@ -31,6 +31,7 @@ from orchestrator_job import (
     mongo,
     nodes,
     outcome,
+    patches,
     patience,
     plan,
     planning,
@@ -311,11 +312,15 @@ class Run:
             kb=self._kb,
             router=self._router,
             insistence=self._insistence,
-            account_of=ending.Account(task, store, loader, book, model=self._settings.model, now=self._now),
+            account_of=self._account(task, loader, book),
             late=lambda: loop.time() > late,
             recorder=self._recorder,
             now=self._now,
         )
+
+    def _account(self, task: memory.TaskMemory, loader: standing.Loader, book: ledger.Ledger) -> ending.Account:
+        changes = patches.Patches(self._database, self._guard, self._store, book)
+        return ending.Account(task, self._store, loader, book, changes, model=self._settings.model, now=self._now)
 
     def _loader(self, task: memory.TaskMemory) -> standing.Loader:
         said = conversation.Conversation(self._database, task, self._now).shown
@@ -362,7 +367,7 @@ class Run:
         loader = self._loader(task)
         max_calls = _smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
         max_tokens = task.budget.max_tokens if task.budget is not None else None
-        come_to = ending.Account(task, store, loader, book, model=settings.model, now=self._now)
+        come_to = self._account(task, loader, book)
         return [
             (
                 "intake",
