@@ -5,7 +5,7 @@ Approval is a separate node: a run that stops there repeats no other step when i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +25,7 @@ from orchestrator_job import (
     patches,
     plan,
     results,
+    rounds,
     standing,
     termination,
 )
@@ -101,6 +102,7 @@ class Account:
             "model": state.get("model") or self._model,
             "round": state["round"],
             "correlationId": self._task.correlation_id,
+            "messagesRead": len(self._task.messages),
             "approval": state.get("approval") or None,
             # A result is written over the one before, which may have asked for the approval of an effect.
             "action": None,
@@ -206,7 +208,8 @@ class Approval:
 
 
 class Finalize:
-    """Writes the result and the session memory through the ledger and puts the outcome into the state."""
+    """Writes the result and the session memory through the ledger and puts the outcome into the state. `latest` reads
+    the task's memory as it is now."""
 
     def __init__(
         self,
@@ -216,11 +219,13 @@ class Finalize:
         guard: fence.Fence,
         book: ledger.Ledger,
         talk: conversation.Conversation,
+        latest: Callable[[], Awaitable[memory.TaskMemory]],
         *,
         now: Callable[[], datetime],
     ) -> None:
         self._task = task
         self._talk = talk
+        self._latest = latest
         self._account = account_of
         self._database = database
         self._guard = guard
@@ -228,7 +233,9 @@ class Finalize:
         self._now = now
 
     async def __call__(self, state: State) -> State:
-        """Writes finished, exit_reason, summary and questions; raises Fenced or MayHaveHappened."""
+        """Writes finished, exit_reason, summary and questions; raises Overtaken before anything is written, Fenced or
+        MayHaveHappened."""
+        await self._check(state)
         given = await self._account.answer(state)
         reason, words = _end(given, state.get("approval") or {})
         asked = given.questions if reason is exits.ExitReason.NEEDS_INPUT else []
@@ -254,6 +261,15 @@ class Finalize:
             "summary": summary,
             "questions": questions,
         }
+
+    async def _check(self, state: State) -> None:
+        try:
+            found = await self._latest()
+        except errors.InvalidInput:
+            # Unusable, or removed, which the first write notices.
+            return
+        if found.digest() != state["digest"]:
+            raise rounds.Overtaken
 
 
 def _end(given: answer.Answer, approval: Mapping[str, Any]) -> tuple[exits.ExitReason, str]:

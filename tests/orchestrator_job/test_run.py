@@ -22,6 +22,7 @@ async def test_a_question_is_answered_from_the_evidence(
         "exitReason": "Answered",
         "summary": "On Friday [1].",
         "attempt": 1,
+        "messagesRead": 0,
         "ref": {"store": "mongodb", "collection": "task_results", "key": task.uid},
     }
     [result] = store.all("task_results")
@@ -250,3 +251,25 @@ async def test_without_a_call_left_for_a_correction_the_answer_is_given(
     ended = await task.run()
     assert (ended.status, ended.message["exitReason"]) == (0, "Answered")
     assert '"' not in ended.message["summary"]
+
+
+async def test_a_message_that_comes_while_the_run_works_is_answered_by_it(
+    task: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "stall": {"afterBytes": 0, "gate": "message"}}])
+    fake.set_script({job.TAG: [job.reply(), job.reply(answer="The next one is on Monday [2].")]})
+    running = task.start()
+    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    store.remember(task.memory(messages=[{"id": "m1", "text": "I mean the next release."}]))
+    fake.open_gate("message")
+    ended = await task.end(running)
+    assert ended.message["summary"] == "The next one is on Monday [2]."
+    assert ended.message["messagesRead"] == 1
+    assert "I mean the next release." in fake.requests(path="/api/chat")[1]["body"]["messages"][1]["content"]
+    # Nothing of the first round is left for others to see.
+    [result] = store.all("task_results")
+    assert (result["round"], result["messagesRead"]) == (2, 1)
+    assert [one["summary"] for one in store.all("session_memory")] == ["The next one is on Monday [2]."]
+    assert {str(one["step"]).partition(".")[0] for one in store.all("orchestrator_ledger")} == {"r2"}
+    [fence] = store.all("orchestrator_fences")
+    assert fence["steps"]["r1"]["finalize"]["status"] == "INTERRUPTED"
