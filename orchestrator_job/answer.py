@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from crds import provisions
+from crds import provisions, quotations
 from orchestrator_job import errors
 
 _MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
@@ -31,6 +31,24 @@ class Answer(BaseModel):
     confidence: Annotated[float, Field(ge=0, le=1)]
     needs_input: bool
     questions: Annotated[list[Annotated[str, Field(min_length=1, max_length=2048)]], Field(max_length=16)]
+
+
+class Misquoted(BaseModel):
+    """A text that the model put into quotation marks although the evidence of `marks` does not have it. `found`: the
+    evidence that has it, whose mark it has now; None: it has no quotation marks any more."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    marks: tuple[int, ...] = ()
+    verdict: quotations.Verdict
+    found: int | None = None
+
+
+class Checked(Answer):
+    """An answer whose quotations were compared with the evidence."""
+
+    misquoted: tuple[Misquoted, ...] = ()
 
 
 def schema() -> dict[str, Any]:
@@ -63,8 +81,14 @@ def parse(text: str, evidence_ids: Collection[int], held: provisions.Provisions 
         raise Unusable("answer: is empty although needsInput is false")
     if given.needs_input and not held.permits_tool("ask"):
         raise Unusable("needsInput: a rule forbids to ask the user; answer from the evidence and say what is missing")
-    said = " ".join([given.answer, *given.questions])
-    objection = held.objection(said, cites=bool(cited), final=not given.needs_input)
+    objection = objected(given, bool(cited), held)
     if objection is not None:
-        raise Unusable(f"{'questions' if given.needs_input else 'answer'}: {objection}")
+        raise Unusable(objection)
     return given.model_copy(update={"citations": sorted(cited)})
+
+
+def objected(given: Answer, cites: bool, held: provisions.Provisions) -> str | None:
+    """Why the rules forbid this answer; None: they do not."""
+    said = " ".join([given.answer, *given.questions])
+    objection = held.objection(said, cites=cites, final=not given.needs_input)
+    return None if objection is None else f"{'questions' if given.needs_input else 'answer'}: {objection}"

@@ -22,8 +22,10 @@ from orchestrator_job import (
     memory,
     mongo,
     pack,
+    patches,
     plan,
     results,
+    rounds,
     standing,
     termination,
 )
@@ -46,10 +48,12 @@ class Account:
         store: artifacts.Artifacts,
         loader: standing.Loader,
         book: ledger.Ledger,
+        changes: patches.Patches,
         *,
         model: str,
         now: Callable[[], datetime],
     ) -> None:
+        self._changes = changes
         self._task = task
         self._store = store
         self._loader = loader
@@ -57,9 +61,9 @@ class Account:
         self._model = model
         self._now = now
 
-    async def answer(self, state: State) -> answer.Answer:
+    async def answer(self, state: State) -> answer.Checked:
         """The validated answer of this round."""
-        return answer.Answer.model_validate(await self._store.get(state["answer"]))
+        return answer.Checked.model_validate(await self._store.get(state["answer"]))
 
     async def rules(self, state: State) -> standing.Standing:
         """The rules of this round."""
@@ -90,6 +94,7 @@ class Account:
             "answer": "" if rejected else given.answer,
             "citations": [] if rejected else given.citations,
             "confidence": given.confidence,
+            "misquoted": [] if rejected else _misquoted(given),
             "questions": questions,
             "evidence": [item.model_dump(by_alias=True) for item in items],
             "rules": [rule.model_dump(by_alias=True, exclude={"content"}) for rule in held.rules],
@@ -98,10 +103,11 @@ class Account:
             "model": state.get("model") or self._model,
             "round": state["round"],
             "correlationId": self._task.correlation_id,
+            "messagesRead": len(self._task.messages),
             "approval": state.get("approval") or None,
             # A result is written over the one before, which may have asked for the approval of an effect.
             "action": None,
-            **_handed_back(outputs),
+            **_handed_back(outputs, await self._changed(state)),
             **found,
             **({} if rejected else await self._worked(state, found, outputs)),
             "createdAt": self._now(),
@@ -131,6 +137,10 @@ class Account:
                 outputs.append(output)
         return sorted(outputs, key=lambda one: str(one["delegationId"]))
 
+    async def _changed(self, state: State) -> list[dict[str, Any]]:
+        """Of the workspaces of all rounds; a task that never had a plan has none."""
+        return await self._changes.handed_back(state["round"]) if state.get("execution_plan") else []
+
     async def _effects(self, state: State) -> Sequence[Mapping[str, Any]]:
         """Entries of the ledger about effects of this round that are done."""
         return await self._book.effects(state["round"] + 1, state["round"])
@@ -148,15 +158,23 @@ class Account:
         )
 
 
-def _handed_back(outputs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The fields of a result about what delegations handed back, without their texts."""
+def _misquoted(given: Answer) -> list[dict[str, Any]]:
+    """What the model quoted wrongly, and what became of it; nothing for an answer that quotations are not looked up
+    in."""
+    return [one.model_dump(mode="json") for one in given.misquoted] if isinstance(given, answer.Checked) else []
+
+
+def _handed_back(outputs: list[dict[str, Any]], changes: list[dict[str, Any]]) -> dict[str, Any]:
+    """The fields of a result about what delegations handed back, without their texts, and what became of the files that
+    were changed."""
+    patched = [str(one["patch"]) for one in changes if one["patch"]]
     if not outputs:
-        return {}
+        return {"changes": changes, **({"artifacts": patched} if patched else {})}
     kept = ("delegationId", "agentName", "success", "confidence", "needsVerification", "artifacts", "changedFiles")
     files = dict.fromkeys(path for one in outputs for path in one["changedFiles"])
-    made = dict.fromkeys(key for one in outputs for key in one["artifacts"])
+    made = dict.fromkeys([*(key for one in outputs for key in one["artifacts"]), *patched])
     shown = [{key: one[key] for key in (*kept, "subDelegations")} for one in outputs]
-    return {"delegations": shown, "artifacts": list(made), "changedFiles": list(files)}
+    return {"delegations": shown, "artifacts": list(made), "changedFiles": list(files), "changes": changes}
 
 
 class Approval:
@@ -191,7 +209,8 @@ class Approval:
 
 
 class Finalize:
-    """Writes the result and the session memory through the ledger and puts the outcome into the state."""
+    """Writes the result and the session memory through the ledger and puts the outcome into the state. `latest` reads
+    the task's memory as it is now."""
 
     def __init__(
         self,
@@ -201,6 +220,7 @@ class Finalize:
         guard: fence.Fence,
         book: ledger.Ledger,
         talk: conversation.Conversation,
+        latest: Callable[[], Awaitable[memory.TaskMemory]],
         learn: Learn | None = None,
         *,
         now: Callable[[], datetime],
@@ -209,6 +229,7 @@ class Finalize:
         self._task = task
         self._learn = learn
         self._talk = talk
+        self._latest = latest
         self._account = account_of
         self._database = database
         self._guard = guard
@@ -216,7 +237,9 @@ class Finalize:
         self._now = now
 
     async def __call__(self, state: State) -> State:
-        """Writes finished, exit_reason, summary and questions; raises Fenced or MayHaveHappened."""
+        """Writes finished, exit_reason, summary and questions; raises Overtaken before anything is written, Fenced or
+        MayHaveHappened."""
+        await self._check(state)
         given = await self._account.answer(state)
         reason, words = _end(given, state.get("approval") or {})
         asked = given.questions if reason is exits.ExitReason.NEEDS_INPUT else []
@@ -244,6 +267,15 @@ class Finalize:
             "summary": summary,
             "questions": questions,
         }
+
+    async def _check(self, state: State) -> None:
+        try:
+            found = await self._latest()
+        except errors.InvalidInput:
+            # Unusable, or removed, which the first write notices.
+            return
+        if found.digest() != state["digest"]:
+            raise rounds.Overtaken
 
 
 def _end(given: answer.Answer, approval: Mapping[str, Any]) -> tuple[exits.ExitReason, str]:

@@ -20,6 +20,7 @@ from kb import client as kb_client
 from orchestrator_job import (
     answer,
     artifacts,
+    citations,
     errors,
     fence,
     memory,
@@ -204,18 +205,28 @@ class Respond:
         talk = prompt.messages(state["question"], items, self._now().date(), held, followed)
         provided = held.provisions
         ids = [item.id for item in items]
+        sources = citations.Sources(items, own=[state["question"]], beside=held.texts)
+        attempts = citations.Tries(sources, provided)
         problem = ""
         for tries in range(1 + RETRIES):
-            text, calls = await self._ask(state["round"], talk)
+            try:
+                text, calls = await self._ask(state["round"], talk)
+            except (errors.BudgetExhausted, router_client.Rejected) as error:
+                if attempts.last is None or isinstance(error, router_client.Unauthorized):
+                    raise
+                break
             try:
                 given = answer.parse(text, ids, provided)
+                given = attempts.take(given.model_copy(update={"answer": prompt.restore(given.answer)}))
             except answer.Unusable as error:
                 problem = str(error)
                 _log.warning("answer.unusable", tries=tries + 1, problem=problem)
                 talk = [*talk, {"role": "assistant", "content": text}, prompt.correction(problem)]
                 continue
             _log.info("answered", calls=calls, citations=given.citations, needs_input=given.needs_input)
-            return given.model_copy(update={"answer": prompt.restore(given.answer)})
+            return given
+        if attempts.last is not None:
+            return attempts.last
         raise errors.InvalidOutput(
             f"Model {self._model!r} gave no usable answer in {1 + RETRIES} tries: {problem}",
             remedy="Run the task again, or choose a model that follows a JSON schema.",

@@ -20,7 +20,8 @@ class Outcome:
 
     `unavailable` names the service that was unavailable ("router", "kb" or "mongodb") and `retry_after` the seconds it
     asked for; `field` and `remedy` name the change that is needed, where known. `plan` is what became of the plan,
-    `action` the effect that approval is asked for.
+    `action` the effect that approval is asked for. `messages_read` is the number of the user's messages that the last
+    round read; None where none began.
     """
 
     reason: exits.ExitReason
@@ -33,6 +34,7 @@ class Outcome:
     remedy: str | None = None
     plan: pendingtask.PlanOutcome | None = None
     action: approvals.Wanted | None = None
+    messages_read: int | None = None
 
     @property
     def exit_code(self) -> int:

@@ -1,7 +1,8 @@
 """What to do with an existing thread: begin, resume, begin another round, or only report. Pure.
 
 A round is one question with all messages and answers so far. A task's thread has several: a question to the user ends
-one, the answer begins the next.
+one, the answer begins the next. So does what the user adds while a round runs: before the round writes its result it
+reads the task's memory once more, and ends as `Overtaken` instead.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ class Resume:
 @dataclass(frozen=True)
 class Report:
     """The round is finished; only the message to the operator was lost."""
+
+
+class Overtaken(Exception):  # noqa: N818 - not an error: the next round begins
+    """The user has added something since the round began; nothing of its end was written."""
 
 
 def plan(values: Mapping[str, Any], digest: str) -> Begin | Resume | Report:

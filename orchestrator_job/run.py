@@ -6,6 +6,7 @@ import asyncio
 import functools
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from orchestrator_job import (
     mongo,
     nodes,
     outcome,
+    patches,
     patience,
     plan,
     planning,
@@ -106,8 +108,13 @@ class Run:
         self._steps = steps.Steps(database, self._guard, now)
         self._ends = 0.0
         self._delegates = False
+        self._messages_read: int | None = None
 
     async def to_end(self, request: drain.Request) -> outcome.Outcome:
+        """The outcome, with the number of the user's messages that were read for it."""
+        return replace(await self._to_end(request), messages_read=self._messages_read)
+
+    async def _to_end(self, request: drain.Request) -> outcome.Outcome:
         """Work until there is an outcome. After a stop request the running node has the grace period to end.
 
         Delegations have a shorter one: side by side the slowest would be waited for, and the journal has all but the
@@ -171,9 +178,26 @@ class Run:
         self._recorder.conversation = task.correlation_id
         self._fields.update(correlation_id=task.correlation_id, epoch=self._guard.epoch)
         saver = await checkpoints_module.open_saver(self._database, self._guard)
+        while True:
+            self._messages_read = len(task.messages)
+            try:
+                values = await self._round(graph_module, saver, task, request)
+            except rounds.Overtaken:
+                task = await memory.load(self._database, self._settings.task_uid)
+                _log.info("overtaken", messages=len(task.messages))
+            else:
+                break
+        await self._tidy(saver, int(values["round"]))
+        await self._summarize(task, int(values["round"]))
+        return _finished(values)
+
+    async def _round(
+        self, graph_module: Any, saver: Any, task: memory.TaskMemory, request: drain.Request
+    ) -> dict[str, Any]:
+        """The state at the end of the round that the task's memory is for. Raises Overtaken."""
         wanted = state.DELEGATION if self._settings.use_delegation_graph else state.LEGACY
         program = self._program(graph_module, saver, task, wanted)
-        values = await program.found()
+        values: dict[str, Any] = await program.found()
         digest = task.digest()
         step = rounds.plan(values, digest)
         begun = values.get("graph", state.LEGACY)
@@ -188,9 +212,7 @@ class Run:
             values = await program.go(begin if begun == wanted == state.LEGACY else {**begin, "graph": wanted})
         elif isinstance(step, rounds.Resume):
             values = await program.go(None)
-        await self._tidy(saver, int(values["round"]))
-        await self._summarize(task, int(values["round"]))
-        return _finished(values)
+        return values
 
     def _program(self, graph_module: Any, saver: Any, task: memory.TaskMemory, path: str) -> graph.Program:
         """The program of one of the two graphs, on the task's thread."""
@@ -313,11 +335,15 @@ class Run:
             kb=self._kb,
             router=self._router,
             insistence=self._insistence,
-            account_of=ending.Account(task, store, loader, book, model=self._settings.model, now=self._now),
+            account_of=self._account(task, loader, book),
             late=lambda: loop.time() > late,
             recorder=self._recorder,
             now=self._now,
         )
+
+    def _account(self, task: memory.TaskMemory, loader: standing.Loader, book: ledger.Ledger) -> ending.Account:
+        changes = patches.Patches(self._database, self._guard, self._store, book)
+        return ending.Account(task, self._store, loader, book, changes, model=self._settings.model, now=self._now)
 
     def _loader(self, task: memory.TaskMemory) -> standing.Loader:
         said = conversation.Conversation(self._database, task, self._now).shown
@@ -364,7 +390,7 @@ class Run:
         loader = self._loader(task)
         max_calls = _smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
         max_tokens = task.budget.max_tokens if task.budget is not None else None
-        come_to = ending.Account(task, store, loader, book, model=settings.model, now=self._now)
+        come_to = self._account(task, loader, book)
         return [
             (
                 "intake",
@@ -458,6 +484,7 @@ class Run:
                     guard,
                     book,
                     conversation.Conversation(self._database, task, self._now),
+                    functools.partial(memory.load, self._database, task.task_uid),
                     self._learn(task, book),
                     now=self._now,
                 ),

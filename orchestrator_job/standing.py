@@ -80,8 +80,12 @@ class Standing(_Model):
     @property
     def characters(self) -> int:
         """Its characters in a prompt."""
-        texts = len(self.context) + len(self.conversation) + len(self.session)
-        return texts + sum(len(rule.content) for rule in self.rules)
+        return sum(map(len, self.texts))
+
+    @property
+    def texts(self) -> list[str]:
+        """Its parts, as they stand in a prompt."""
+        return [self.context, self.conversation, self.session, *(rule.content for rule in self.rules)]
 
 
 @dataclass(frozen=True, slots=True)

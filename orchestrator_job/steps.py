@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 import crds.errors
-from orchestrator_job import errors, fence, mongo, telemetry
+from orchestrator_job import errors, fence, mongo, rounds, telemetry
 
 NOTED = frozenset(
     (
@@ -58,7 +58,7 @@ class Steps:
         try:
             yield
             status = "COMPLETED"
-        except (errors.NeedsApproval, asyncio.CancelledError):
+        except (errors.NeedsApproval, rounds.Overtaken, asyncio.CancelledError):
             status = "INTERRUPTED"
             raise
         finally:

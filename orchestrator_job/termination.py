@@ -2,7 +2,7 @@
 
     {"exitReason", "summary" (<= 2 KiB), "attempt", "ref"? {store, collection, key}, "questions"? [{id, text}],
      "action"? {tool, connection, agent, arguments, shortened, shown, why, detailsRef}, "plan"? "Made" | "Amended" |
-     "Failed", "unavailable"? "router" | "kb" | "mongodb", "retryAfterSeconds"?, "field"?, "remedy"?}
+     "Failed", "messagesRead"?, "unavailable"? "router" | "kb" | "mongodb", "retryAfterSeconds"?, "field"?, "remedy"?}
 
 Every field is bounded here: summary 2 KiB, at most 16 questions with ids of 63 characters and texts of 2 KiB, field and
 remedy 256 bytes, retryAfterSeconds a whole number up to a day; `action` as `crds.approvals.Action` with the arguments
@@ -90,6 +90,8 @@ def _body(
         ]
     if result.plan is not None:
         body["plan"] = result.plan.value
+    if result.messages_read is not None:
+        body["messagesRead"] = result.messages_read
     if result.unavailable is not None:
         body["unavailable"] = result.unavailable
     if result.retry_after is not None and math.isfinite(result.retry_after):

@@ -1,4 +1,5 @@
-"""The whole result of a run: how it ended, the answer, the questions, the sources that the answer cites, the plan."""
+"""The whole result of a run: how it ended, the answer, the questions, the sources that the answer cites, the changed
+files, the plan."""
 
 from __future__ import annotations
 
@@ -25,6 +26,8 @@ def draw(stored: Mapping[str, Any]) -> console.RenderableType:
         parts += [text.Text("\nQuestions", "bold"), table.plain(("ID", "QUESTION"), rows, indent=2)]
     if sources := _sources(stored):
         parts += [text.Text("\nSources", "bold"), table.plain(("#", "SOURCE", "TITLE"), sources, indent=2)]
+    if changes := stored.get("changes"):
+        parts += [text.Text("\nChanges", "bold"), *(_line(_changed(one)) for one in changes)]
     if isinstance(plan := stored.get("plan"), Mapping):
         parts += _plan(plan)
     return console.Group(*parts)
@@ -38,6 +41,17 @@ def _action(wanted: Mapping[str, Any]) -> list[console.RenderableType]:
     told = printable.text(str(wanted.get("shown") or "")).splitlines()
     lines += [text.Text(f"  {line}") for line in printable.text(given).splitlines()]
     return [text.Text("\nAction", "bold"), *lines, *(text.Text(f"  | {line}") for line in told)]
+
+
+def _changed(changes: Mapping[str, Any]) -> str:
+    """Where the changes of a workspace are: in a branch, in a stored patch, or in part in both."""
+    name, key, branch = changes.get("connection", ""), changes.get("patch"), changes.get("pushed")
+    parts = [f"branch {branch}"] if branch else []
+    if key and (note := changes.get("note")):
+        parts.append(f"{note} The files are listed in artifact {key}")
+    elif key:
+        parts.append(f"patch in artifact {key}, for git apply at {str(changes.get('base', ''))[:12]}")
+    return f"{name} ({changes.get('files', 0)} files): {'; '.join(parts)}"
 
 
 def _plan(made: Mapping[str, Any]) -> list[console.RenderableType]:

@@ -37,8 +37,8 @@ _NAMED = re.compile(
 def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[str, Any]:
     """Everything but the qualifier's findings. Absent values are null, so that an update takes old ones away.
 
-    Of messages and answers only what the claim counted: a message that came after it makes the task run once more, and
-    would otherwise be read by both runs.
+    All messages: the run says how many it has read, and one that comes later makes the task run once more. Of answers
+    only what the claim counted.
     """
     spec, status = task.spec, task.status
     return {
@@ -47,7 +47,7 @@ def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[
         "content": spec.content,
         "contentRef": stored.wire() if (stored := pendingtask.stored_content(task)) is not None else None,
         "attachments": [one.wire() for one in spec.attachments],
-        "messages": [one.wire() for one in spec.messages[: status.messages_seen]],
+        **of_messages(task, now),
         "answers": [one.wire() for one in spec.answers[: status.answers_seen]],
         # Not spec.approval: that may be about a request of long ago, or about none.
         "approvals": [one.wire() for one in status.approvals],
@@ -55,8 +55,12 @@ def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[
         "routingDecision": status.route.decision.value if status.route else None,
         "routingReason": status.route.reason if status.route else None,
         "attempt": attempt,
-        "updatedAt": now,
     }
+
+
+def of_messages(task: pendingtask.PendingTask, now: datetime) -> dict[str, Any]:
+    """What the user has added, for a run that works already."""
+    return {"messages": [one.wire() for one in task.spec.messages], "updatedAt": now}
 
 
 def of_findings(

@@ -108,6 +108,7 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
         interruption.backend_gone,
         interruption.node_lost,
         interruption.resume,
+        orchestrating.spoken,
         orchestrating.running,
     ),
     Phase.USER_TASK: (

@@ -50,6 +50,14 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Remember:
+    """Write the user's messages into the task memory, for the run of this attempt, which reads it again before it ends.
+    A failure is none of the task: a run that has not read them is followed by one that does."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class SuspendJob:
     """Suspend the running Job: its pod gets SIGTERM and saves its checkpoint."""
 
@@ -92,7 +100,7 @@ class Recall:
     most: datetime
 
 
-Effect = Ingest | Launch | SuspendJob | ResumeJob | DeleteJob | ExpireJob | Copy | Recall
+Effect = Ingest | Launch | Remember | SuspendJob | ResumeJob | DeleteJob | ExpireJob | Copy | Recall
 
 
 class WaitFor(StrEnum):

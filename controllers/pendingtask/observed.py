@@ -84,7 +84,8 @@ class Outcome:
     """The result that a run reports, from the termination message or the stored result; bounded by `views`.
 
     `unavailable` is the service that did not answer, `retry_after` the seconds that it asked for; `field` and `remedy`
-    say what to change. `action` is the effect that approval is asked for.
+    say what to change. `action` is the effect that approval is asked for. `messages_read` is the number of the user's
+    messages that the run has read; None where it does not say so.
     """
 
     exit_reason: ExitReason
@@ -98,6 +99,7 @@ class Outcome:
     remedy: str = ""
     plan: PlanOutcome | None = None
     action: approvals.Action | None = None
+    messages_read: int | None = None
 
     def sentence(self) -> str:
         """Summary, field and remedy as text for a condition, without repetition."""

@@ -194,12 +194,17 @@ def recorded(found: Raw) -> Outcome | None:
         remedy=_text(found.get("remedy"))[:512],
         plan=_plan(found.get("plan")),
         action=_action(found.get("action")),
+        messages_read=_count(found.get("messagesRead")),
     )
 
 
 def _text(found: Any) -> str:
     """A string that every store accepts (no unpaired surrogates, no NUL); "" for other types."""
     return found.encode(errors="replace").decode().replace("\0", "") if isinstance(found, str) else ""
+
+
+def _count(found: Any) -> int | None:
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
 
 def _seconds(found: Any) -> float | None:

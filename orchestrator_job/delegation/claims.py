@@ -1,4 +1,4 @@
-"""Statements of agents: which of them the evidence supports, and which quotations stand in it. Pure."""
+"""Statements of agents: which of them the evidence supports. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from crds import quotations
-from orchestrator_job import language, pack
+from orchestrator_job import language
 from orchestrator_job.delegation import anchors
 
 MARK = "[unconfirmed]"
@@ -130,17 +129,6 @@ def marked(answer: str, statements: Iterable[str], mark: str = MARK) -> str:
         pattern = re.compile(repeated + rf"(?!\s*{re.escape(mark)})", re.IGNORECASE)
         answer = pattern.sub(lambda found: f"{found.group()} {mark}", answer)
     return answer
-
-
-def misquoted(answer: str, items: Sequence[pack.Item], others: Iterable[str] = ()) -> list[str]:
-    """Texts in quotation marks, of four words and more, that stand neither in the evidence nor in `others`."""
-    sources = [quotations.plain(text) for text in (*(item.content for item in items), *others)]
-    return [text for text in quotations.quoted(answer) if not quotations.within(text, sources)]
-
-
-def unquoted(answer: str, wrong: Iterable[str]) -> str:
-    """The answer without the quotation marks around these texts."""
-    return quotations.unquoted(answer, set(wrong))
 
 
 def _words(text: str) -> set[str]:

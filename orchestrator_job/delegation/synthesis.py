@@ -28,6 +28,7 @@ from kb import client as kb_client
 from orchestrator_job import (
     answer,
     artifacts,
+    citations,
     errors,
     language,
     memory,
@@ -52,8 +53,6 @@ TAG = "[prompt:job.synthesize/v1]"
 RETRIES = 2
 NUM_CTX = 16_384
 ANSWER_TOKENS = 3072
-UNCONFIRMED = 0.5
-"""Most confidence of an answer with statements that nothing supports."""
 _LACKING = ("unconfirmed", "unchecked")
 _TOKEN_BYTES = 4
 _PASSAGES = 3
@@ -247,8 +246,8 @@ class Synthesize:
         talk, shown = messages(question, merged, checked.items, lacking, spoken, today, held, window)
         if talk is None:
             return plainly(merged, *lacking)
-        reports = [one.result for one in merged.usable]
-        last: answer.Answer | None = None
+        beside = [*(one.result for one in merged.usable), *merged.missing, *held.texts]
+        attempts = citations.Tries(citations.Sources(shown, own=[question], beside=beside), held.provisions)
         try:
             for tries in range(1 + RETRIES):
                 reply = await means.asks.ask(
@@ -262,21 +261,16 @@ class Synthesize:
                 )
                 try:
                     given = answer.parse(reply.text, [item.id for item in shown], held.provisions)
-                    last = _finished(given, merged, *lacking)
-                    if wrong := claims.misquoted(last.answer, shown, reports):
-                        raise answer.Unusable(f"answer: {wrong[0][:200]!r} is quoted, but no evidence has these words")
+                    return attempts.take(_finished(given, merged, *lacking))
                 except answer.Unusable as error:
                     _log.warning("synthesis.unusable", tries=tries + 1, problem=error.message)
                     talk = [*talk, {"role": "assistant", "content": reply.text}, prompt.correction(error.message)]
-                else:
-                    return last
         except router_client.Unauthorized:
             raise
         except (errors.BudgetExhausted, router_client.Rejected) as error:
             _log.warning("the results are put together without a model", reason=error.message)
-        if last is not None:
-            wrong = claims.misquoted(last.answer, shown, reports)
-            return last.model_copy(update={"answer": claims.unquoted(last.answer, wrong)})
+        if attempts.last is not None:
+            return attempts.last
         return plainly(merged, *lacking)
 
 
@@ -338,12 +332,17 @@ def direct(merged: Merged, items: Sequence[pack.Item], spoken: str, held: standi
     for item in reversed(items):
         numbers[item.source] = item.id
     marks = _SOURCE_MARK.findall(output.result)
-    if any(mark not in numbers for mark in marks) or claims.misquoted(output.result, items):
+    if any(mark not in numbers for mark in marks):
         return None
     text = _SOURCE_MARK.sub(lambda found: f"[{numbers[found.group(1)]}]", output.result)
     given = answer.Answer(answer=text, citations=[], confidence=output.confidence, needs_input=False, questions=[])
+    checked = citations.verify(given, citations.Sources(items))
+    sources = {item.id: item.source for item in items}
+    # An agent names a source, of which another passage may have the words.
+    if any(one.found is None or sources[one.found] not in map(sources.get, one.marks) for one in checked.misquoted):
+        return None
     try:
-        return answer.parse(given.model_dump_json(by_alias=True), [item.id for item in items], held.provisions)
+        return answer.parse(checked.model_dump_json(by_alias=True), [item.id for item in items], held.provisions)
     except answer.Unusable:
         return None
 
@@ -356,7 +355,7 @@ def plainly(merged: Merged, unconfirmed: Sequence[str], unchecked: Sequence[str]
         parts.append("\n".join(f"- {line}" for line in merged.missing))
     text = _marked("\n\n".join(parts), unconfirmed, unchecked) or "-"
     confidence = min((one.confidence for one in merged.usable), default=0.0)
-    most = UNCONFIRMED if unconfirmed or merged.missing else 1.0
+    most = citations.UNCONFIRMED if unconfirmed or merged.missing else 1.0
     return answer.Answer(answer=text, citations=[], confidence=min(confidence, most), needs_input=False, questions=[])
 
 
@@ -370,7 +369,7 @@ def _finished(
     said = _marked(prompt.restore(given.answer), unconfirmed, unchecked)
     most = max((one.confidence for one in merged.usable), default=given.confidence)
     if claims.MARK in said:
-        most = min(most, UNCONFIRMED)
+        most = min(most, citations.UNCONFIRMED)
     return given.model_copy(update={"answer": said, "confidence": min(given.confidence, most)})
 
 

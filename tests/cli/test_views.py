@@ -9,7 +9,7 @@ import pytest
 from rich import console
 
 from cli import errors, moment, output, reading
-from cli.views import backends, history, queue, story, waiting
+from cli.views import backends, history, queue, result, story, waiting
 from crds import gpubackend, pendingtask, waits
 from crds import history as crds_history
 from tests.cli import objects
@@ -347,3 +347,21 @@ def test_since_no_time(text: str) -> None:
     with pytest.raises(errors.Unusable) as caught:
         moment.since(text, objects.NOW)
     assert caught.value.field == "--since"
+
+
+def test_a_result_says_where_the_changed_files_are() -> None:
+    base = "0123456789abcdef" * 2
+    one = {"connection": "code", "base": base, "files": 2, "pushed": "", "patch": "a1"}
+    changes = [
+        one,
+        {**one, "connection": "shop", "files": 1, "pushed": "jervis/area", "patch": ""},
+        {**one, "connection": "big", "note": "There is no patch: it is too large."},
+    ]
+    assert lines(result.draw({"answer": "Done.", "changes": changes})) == [
+        "Done.",
+        "",
+        "Changes",
+        "  code (2 files): patch in artifact a1, for git apply at 0123456789ab",
+        "  shop (1 files): branch jervis/area",
+        "  big (2 files): There is no patch: it is too large. The files are listed in artifact a1",
+    ]

@@ -198,3 +198,13 @@ def test_what_was_away_and_what_to_change_is_read() -> None:
 def test_a_reason_that_no_condition_could_hold_is_replaced() -> None:
     found = views.pod_view(raw_pod({"waiting": {"reason": "no reason!", "message": "no"}}, phase="Pending"))
     assert found.waiting_reason == "Waiting"
+
+
+@pytest.mark.parametrize(("said", "read"), [(0, 0), (7, 7), (-1, None), (True, None), ("2", None), (1.5, None)])
+def test_how_many_messages_a_run_has_read(said: object, read: int | None) -> None:
+    found = views.recorded({"exitReason": "Answered", "messagesRead": said})
+    assert found is not None
+    assert found.messages_read == read
+    without = views.recorded({"exitReason": "Answered"})
+    assert without is not None
+    assert without.messages_read is None

@@ -22,6 +22,7 @@ async def test_a_question_is_answered_from_the_evidence(
         "exitReason": "Answered",
         "summary": "On Friday [1].",
         "attempt": 1,
+        "messagesRead": 0,
         "ref": {"store": "mongodb", "collection": "task_results", "key": task.uid},
     }
     [result] = store.all("task_results")
@@ -212,3 +213,63 @@ async def test_the_same_question_three_times_is_stuck(task: job.Job, store: job.
         store.remember(task.memory(messages=said))
         reasons.append((await task.run(attempt)).message["exitReason"])
     assert reasons == ["NeedsInput", "NeedsInput", "Stuck"]
+
+
+INVENTED = 'The plan says: "Wholly invented words stand nowhere at all" [1].'
+
+
+async def test_an_invented_quotation_is_corrected_or_is_none(
+    task: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    fake.set_script({job.TAG: [job.reply(answer=INVENTED), job.reply()]})
+    ended = await task.run()
+    assert (ended.message["summary"], fake.count(path="/api/chat")) == ("On Friday [1].", 2)
+    again = fake.requests(path="/api/chat")[1]["body"]["messages"][-1]["content"]
+    assert "'Wholly invented words stand nowhere at all' is quoted, but no evidence has these words" in again
+    [result] = store.all("task_results")
+    assert result["misquoted"] == []
+
+    other = job.Job(
+        task.folder,
+        *(task.environment[f"JERVIS_{name}"] for name in ("MONGODB_URI", "DATABASE", "KB_URL", "ROUTER_URL")),
+    )
+    store.remember(other.memory())
+    fake.set_script({job.TAG: [job.reply(answer=INVENTED)] * 2})
+    ended = await other.run()
+    assert ended.message["summary"] == "The plan says: Wholly invented words stand nowhere at all [unconfirmed]."
+    [result] = store.all("task_results", _id=other.uid)
+    assert (result["citations"], result["confidence"]) == ([], 0.5)
+    said = {"text": "Wholly invented words stand nowhere at all", "marks": [1], "verdict": "Absent", "found": None}
+    assert result["misquoted"] == [said]
+
+
+async def test_without_a_call_left_for_a_correction_the_answer_is_given(
+    task: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    store.remember(task.memory(budget={"maxLlmCalls": 1}))
+    fake.set_script({job.TAG: [job.reply(answer=INVENTED)]})
+    ended = await task.run()
+    assert (ended.status, ended.message["exitReason"]) == (0, "Answered")
+    assert '"' not in ended.message["summary"]
+
+
+async def test_a_message_that_comes_while_the_run_works_is_answered_by_it(
+    task: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "stall": {"afterBytes": 0, "gate": "message"}}])
+    fake.set_script({job.TAG: [job.reply(), job.reply(answer="The next one is on Monday [2].")]})
+    running = task.start()
+    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    store.remember(task.memory(messages=[{"id": "m1", "text": "I mean the next release."}]))
+    fake.open_gate("message")
+    ended = await task.end(running)
+    assert ended.message["summary"] == "The next one is on Monday [2]."
+    assert ended.message["messagesRead"] == 1
+    assert "I mean the next release." in fake.requests(path="/api/chat")[1]["body"]["messages"][1]["content"]
+    # Nothing of the first round is left for others to see.
+    [result] = store.all("task_results")
+    assert (result["round"], result["messagesRead"]) == (2, 1)
+    assert [one["summary"] for one in store.all("session_memory")] == ["The next one is on Monday [2]."]
+    assert {str(one["step"]).partition(".")[0] for one in store.all("orchestrator_ledger")} == {"r2"}
+    [fence] = store.all("orchestrator_fences")
+    assert fence["steps"]["r1"]["finalize"]["status"] == "INTERRUPTED"

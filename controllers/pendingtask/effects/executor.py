@@ -193,6 +193,10 @@ class ClusterEffects:
         self._workloads.observe_job(made)
         return lacking
 
+    async def remember(self, whole: pendingtask.PendingTask) -> None:
+        """The user's messages for a run that works. Raises errors of MongoDB."""
+        await self._memory.write(whole.metadata.uid, document.of_messages(whole, self._clock()))
+
     async def suspend(self, task: pendingtask.PendingTask, wanted: decision.SuspendJob) -> None:
         """Suspend the Job; its pod gets SIGTERM."""
         try:
@@ -261,6 +265,7 @@ def _foreign(found: kube.Object, namespace: str, uid: str, attempt: int) -> Trou
     )
 
 
+_MOST_REMEMBERED = 1000
 AGAIN_SECONDS = 2.0
 """Delay after a request about a run's Job was not answered."""
 
@@ -279,6 +284,8 @@ class EffectExecutor:
     ) -> None:
         self._effects, self._qualifier, self._cache = on_cluster, qualifier, cached
         self._metrics, self._monotonic = measured, monotonic
+        self._remembered: dict[str, tuple[int, int]] = {}
+        """Of tasks by uid: attempt and number of messages that were written last."""
 
     async def perform(self, task: pendingtask.PendingTask, effect: decision.Effect, raw: kube.Object | None) -> bool:
         """Perform one effect; True if a decision about its outcome is due.
@@ -295,6 +302,8 @@ class EffectExecutor:
                 return False
             case decision.Launch():
                 return await self._launch(task, effect, raw)
+            case decision.Remember():
+                await self._remember(task, effect)
             case decision.Copy():
                 self._cache.observations[uid] = await self._effects.copy(task, effect)
                 return True
@@ -340,6 +349,24 @@ class EffectExecutor:
             breaker.failed(self._monotonic(), shared.remedy or "")
         else:
             breaker.succeeded()
+
+    async def _remember(self, task: pendingtask.PendingTask, wanted: decision.Remember) -> None:
+        uid, known = task.metadata.uid, self._remembered
+        if known.get(uid) == (wanted.attempt, len(task.spec.messages)):
+            return
+        whole = await self._cache.fetch(uid)
+        if whole is None or whole.metadata.deletion_timestamp is not None or whole.status.attempt != wanted.attempt:
+            return
+        try:
+            await self._effects.remember(whole)
+        except lease.Fenced:
+            raise
+        except errors.JervisError as error:
+            log.warning("messages did not reach the run", task=task.metadata.name, reason=error.message)
+            return
+        if len(known) >= _MOST_REMEMBERED:
+            known.clear()  # they are written once more
+        known[uid] = (wanted.attempt, len(whole.spec.messages))
 
     async def _launch(self, task: pendingtask.PendingTask, wanted: decision.Launch, raw: kube.Object | None) -> bool:
         """Launch the run. The circuit breaker counts it once the task has been read."""

@@ -15,7 +15,9 @@ from controllers.pendingtask.decision import (
     Effect,
     ExpireJob,
     Field,
+    Remember,
     View,
+    act,
     clip,
     condition,
     to,
@@ -46,18 +48,36 @@ def ended(view: View) -> Decision | None:
         return _lost(view)
     if outcome.exit_reason in exits.RESUMABLE:
         return _resume(view, outcome)
-    if len(view.task.spec.messages) > view.task.status.messages_seen and outcome.exit_reason in (
-        exits.FINAL | exits.ASKS
-    ):
-        return _again(view)
+    if len(view.task.spec.messages) > _read(view, outcome) and outcome.exit_reason in (exits.FINAL | exits.ASKS):
+        return _again(view, outcome)
     if outcome.exit_reason in exits.FINAL:
         return _complete(view, outcome)
     return _ask(view, outcome)
 
 
+def spoken(view: View) -> Decision | None:
+    """The user adds something while the run works, which reads it before it writes its result. Whether it has, it
+    reports itself: `status.messagesSeen` stays until then."""
+    if len(view.task.spec.messages) <= view.task.status.messages_seen:
+        return None
+    return act(Remember(view.task.status.attempt), requeue_after=soon(view))
+
+
 def running(view: View) -> Decision | None:
     """Reconcile periodically, in case an event was missed."""
     return wait(soon(view))
+
+
+def _read(view: View, outcome: Outcome) -> int:
+    """Number of the user's messages that the run has read."""
+    status = view.task.status
+    return min(len(view.task.spec.messages), max(status.messages_seen, outcome.messages_read or 0))
+
+
+def _seen(view: View, outcome: Outcome) -> dict[str, Field]:
+    """The field of the status, where the run has read more than it began with."""
+    read = _read(view, outcome)
+    return {"messages_seen": read} if read > view.task.status.messages_seen else {}
 
 
 def _outcome(view: View) -> Outcome | None:
@@ -97,13 +117,13 @@ def _complete(view: View, outcome: Outcome) -> Decision:
         reason,
         message,
         *conds,
-        fields={"retry": None, "dispatch": None, "result": _result(outcome), **fields},
+        fields={"retry": None, "dispatch": None, "result": _result(outcome), **_seen(view, outcome), **fields},
     )
 
 
-def _again(view: View) -> Decision:
-    """Messages arrived during the run: the task runs again with the whole conversation."""
-    count = len(view.task.spec.messages) - view.task.status.messages_seen
+def _again(view: View, outcome: Outcome) -> Decision:
+    """Messages came too late for the run: the task runs again with the whole conversation."""
+    count = len(view.task.spec.messages) - _read(view, outcome)
     conds, fields = interruption.over(view, "Ended")
     return to(
         view,
@@ -156,7 +176,13 @@ def _ask(view: View, outcome: Outcome) -> Decision:
         details_ref=f"mongodb:{outcome.collection}/{outcome.key}" if outcome.key else "",
     )
     return user_task.to_user(
-        view, asked, outcome.exit_reason.value, outcome.sentence(), result=_result(outcome), effects=_expire(view)
+        view,
+        asked,
+        outcome.exit_reason.value,
+        outcome.sentence(),
+        result=_result(outcome),
+        effects=_expire(view),
+        fields=_seen(view, outcome),
     )
 
 

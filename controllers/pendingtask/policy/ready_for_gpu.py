@@ -5,7 +5,8 @@ Every run takes a slot, also a user's run. A user's task without a free slot get
 
 `status.dispatch` that is still set in ReadyForGpu means that this attempt has not ended: its dispatch failed, or was
 suspended or preempted. The next claim takes the same attempt and therefore the same Job name. `messagesSeen` then stays
-as it was: every Job of an attempt reads that number of messages (`controllers.memory.document`).
+as it was: every Job of an attempt reads that number of messages or more (`controllers.memory.document`), and says how
+many.
 
 Source: seed 000 "Execution Loop (GPU)": Foreground at once; Background only after 30 s without a user request and with
 a free slot; dispatch backoff 5, 15, 30, 60 s, then 5 min; one circuit breaker for all dispatches.

@@ -5,7 +5,7 @@ repositories"): shallow, one branch, nothing of it is run. HEAD is detached and 
 change all files are committed beside HEAD as the snapshot, and a bundle of both is written, before the change counts:
 
 `orchestrator_workspaces`: {_id: "<task uid>/<connection>", taskUid, epoch, repository, branch, base, head, snapshot,
-bundle, commits: [{commit, message, diff}], done: [{key, result}]}.
+bundle, commits: [{commit, message, diff}], done: [{key, result}], patch: {text, files, committed, problem}}.
 
 A run that resumes clones `base` again and applies the bundle. A change whose key is in `done` was made and is not made
 again, so one that is repeated after a kill has the result of the first time.
@@ -30,10 +30,10 @@ from urllib.parse import quote
 from controllers.sources import client as sources_client
 from crds import errors
 from orchestrator_job import errors as run_errors
-from orchestrator_job import fence, gitcommand, mongo
+from orchestrator_job import fence, gitcommand, mongo, patches
 from orchestrator_job.delegation.tools import port
 
-COLLECTION = "orchestrator_workspaces"
+COLLECTION = patches.COLLECTION
 DEPTH = 20
 """Commits of the clone."""
 MOST_DIFF = 200_000
@@ -82,6 +82,8 @@ class Held:
     bundle: bytes
     commits: tuple[Commit, ...] = ()
     done: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    patch: patches.Patch | None = None
+    """None for one that was kept before there were patches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,8 @@ class Checkout:
         refs = ("refs/jervis/head", "refs/jervis/tree")
         bundle = await self._raw("bundle", "create", "-q", "-", *refs, f"^{held.base}", most=self._bounds.change)
         done = (*held.done, (key, _dumped(made)))[-_DONE:]
-        kept = _with(held, snapshot=snapshot, bundle=bundle, done=done)
+        patch = await self._patch(held, snapshot)
+        kept = _with(held, snapshot=snapshot, bundle=bundle, done=done, patch=patch)
         own = {"_id": self._id}
         written = await self._guard.keep(
             lambda: self._database.update(
@@ -261,6 +264,38 @@ class Checkout:
             raise run_errors.Fenced(f"A newer run works in the workspace of {self.connection}; this one stops.")
         self.held = kept
         return kept
+
+    async def _patch(self, held: Held, snapshot: str) -> patches.Patch:
+        """The changes of the snapshot. Texts that are not UTF-8 are in it as binary files, so that it is text."""
+        ends = (held.base, snapshot)
+        named = await self.diff(*ends, "--name-only", "-z")
+        if not named:
+            return patches.Patch("", 0, committed=True)
+        files = named.count("\0")
+        committed = not await self.diff(held.head, snapshot, "--name-only")
+        try:
+            raw = await self._binary(*ends)
+            if not _is_text(raw):
+                raw = await self._without_text(*ends)
+        except Unworkable as error:
+            # Too large, as a rule. The change itself is kept.
+            listed = (await self.diff(*ends, "--stat=120"))[:MOST_DIFF]
+            return patches.Patch(listed, files, committed, error.message)
+        return patches.Patch(raw.decode(), files, committed)
+
+    async def _binary(self, start: str, end: str) -> bytes:
+        words = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--binary", start, end)
+        return await self._raw("diff", *words, most=patches.MOST)
+
+    async def _without_text(self, start: str, end: str) -> bytes:
+        """With each file as a binary one, which is text of ASCII letters."""
+        attributes = self.tree / ".git" / "info" / "attributes"
+        before = await asyncio.to_thread(attributes.read_text)
+        await asyncio.to_thread(attributes.write_text, f"{before}* -diff\n")
+        try:
+            return await self._binary(start, end)
+        finally:
+            await asyncio.to_thread(attributes.write_text, before)
 
     async def _snapshot(self, held: Held) -> str:
         """A commit of all files, ignored ones included, whose parent is HEAD."""
@@ -398,6 +433,13 @@ def _plain(folder: Path) -> None:
     (folder / "info" / "attributes").write_text(f"* {' '.join(f'-{name}' for name in off)}\n")
 
 
+def _is_text(raw: bytes) -> bool:
+    try:
+        return "\0" not in raw.decode()
+    except UnicodeDecodeError:
+        return False
+
+
 def _size(folder: Path) -> int:
     return sum(one.lstat().st_size for one in folder.rglob("*") if not one.is_dir())
 
@@ -418,6 +460,7 @@ def _document(held: Held) -> dict[str, Any]:
         "sha256": hashlib.sha256(held.bundle).hexdigest(),
         "commits": [{"commit": one.commit, "message": one.message, "diff": one.diff} for one in held.commits],
         "done": [{"key": key, "result": dict(result)} for key, result in held.done],
+        "patch": held.patch.stored() if held.patch is not None else None,
     }
 
 
@@ -432,6 +475,7 @@ def _held(connection: str, found: Mapping[str, Any]) -> Held:
         bundle=bytes(found["bundle"]),
         commits=tuple(Commit(one["commit"], one["message"], one["diff"]) for one in found["commits"]),
         done=tuple((one["key"], one["result"]) for one in found["done"]),
+        patch=patches.Patch(**found["patch"]) if found.get("patch") else None,
     )
 
 

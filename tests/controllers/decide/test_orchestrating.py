@@ -16,7 +16,7 @@ from tests.controllers.build import NOW, after, apply, job, pod, routed
 
 
 def ended(reason: ExitReason, **more: object) -> ObservedState:
-    outcome = Outcome(reason, "summary", key="uid", **more)  # type: ignore[arg-type]  # questions, in two tests
+    outcome = Outcome(reason, "summary", key="uid", **more)  # type: ignore[arg-type]  # in three tests
     state = JobState.FAILED if reason is ExitReason.DRAINED else JobState.COMPLETE
     return ObservedState(job=job(state), pods=(pod(live=False, exit_code=0, outcome=outcome),))
 
@@ -37,6 +37,32 @@ def test_messages_that_came_in_meanwhile_requeue_the_task(reason: ExitReason) ->
     current = routed(Phase.ORCHESTRATING, spec={"messages": [{"id": "m", "text": "wait"}]}, messagesSeen=0)
     status = after(current, decide(current, ended(reason), NOW))
     assert (status.phase, status.dispatch, status.attempt) == (Phase.READY_FOR_GPU, None, 1)
+
+
+def test_messages_reach_a_run_that_works() -> None:
+    current = routed(Phase.ORCHESTRATING, spec={"messages": [{"id": "m", "text": "wait"}]}, messagesSeen=0)
+    works = ObservedState(job=job(), pods=(pod(),))
+    made = decide(current, works, NOW)
+    assert (made.effects, made.status_patch) == ((decision.Remember(1),), {})
+    assert made.requeue_after == decide(routed(Phase.ORCHESTRATING), works, NOW).requeue_after
+    seen = routed(Phase.ORCHESTRATING, spec={"messages": [{"id": "m", "text": "wait"}]}, messagesSeen=1)
+    assert decide(seen, works, NOW).effects == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "phase"), [(ExitReason.ANSWERED, Phase.COMPLETED), (ExitReason.NEEDS_INPUT, Phase.USER_TASK)]
+)
+@pytest.mark.parametrize(("read", "seen"), [(0, None), (1, None), (2, 2), (9, 2)])
+def test_messages_that_the_run_has_read_do_not_requeue_the_task(
+    reason: ExitReason, phase: Phase, read: int, seen: int | None
+) -> None:
+    said = [{"id": "m1", "text": "wait"}, {"id": "m2", "text": "now"}]
+    current = routed(Phase.ORCHESTRATING, spec={"messages": said}, messagesSeen=0)
+    status = after(current, decide(current, ended(reason, messages_read=read), NOW))
+    if seen is None:
+        assert (status.phase, status.messages_seen) == (Phase.READY_FOR_GPU, 0)
+    else:
+        assert (status.phase, status.messages_seen) == (phase, seen)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ class Cluster:
         self.pods: dict[int, PodView] = {}
         self.created: list[int] = []
         self.read: dict[int, int] = {}
+        self.memory: dict[int, int] = {}
         self.observed: observed.Observation | None = None
         self.chaos = True
 
@@ -121,13 +122,17 @@ class Cluster:
             if self.chaos and self.choose("the apiserver refuses the Job", 8):
                 self.observed = Trouble("wrong", operational=False, field="spec")
                 return
+            self.memory[effect.attempt] = len(self.task.spec.messages)
             if effect.attempt not in self.jobs:
                 assert not [p for p in self.pods.values() if p.live], "two runs at the same time"
                 self.created.append(effect.attempt)
-                self.read[effect.attempt] = self.task.status.messages_seen
+                self.read[effect.attempt] = self.memory[effect.attempt]
                 self.jobs[effect.attempt] = JobState.ACTIVE
             if self.chaos and self.choose("reply lost", 5):
                 self.observed = Trouble("reset", operational=True)
+        elif isinstance(effect, decision.Remember):
+            if not (self.chaos and self.choose("MongoDB away", 4)):
+                self.memory[effect.attempt] = len(self.task.spec.messages)
         elif isinstance(effect, decision.DeleteJob):
             self.jobs.pop(self.task.status.attempt, None)
 
@@ -153,9 +158,17 @@ class Cluster:
             self.pods[attempt] = PodView("p", attempt, live=False, started=True, outcome=views.outcome(text))
             self.jobs[attempt] = self.draw.draw(st.sampled_from([JobState.COMPLETE, JobState.FAILED]))
             return
+        if self.choose("it reads its messages again", 2):
+            self.read[attempt] = self.memory[attempt]
+        read = None if self.chaos and self.choose("it does not say what it has read", 4) else self.read[attempt]
         said = {"answer": ExitReason.ANSWERED, "ask": ExitReason.NEEDS_INPUT, "drain": ExitReason.DRAINED}.get(how)
         self.pods[attempt] = PodView(
-            "p", attempt, live=False, started=True, exit_code=1, outcome=Outcome(said) if said else None
+            "p",
+            attempt,
+            live=False,
+            started=True,
+            exit_code=1,
+            outcome=Outcome(said, messages_read=read) if said else None,
         )
         self.jobs[attempt] = JobState.COMPLETE if how in ("answer", "ask") else JobState.FAILED
 

@@ -139,4 +139,6 @@ async def test_an_agent_works_on_a_task_of_its_own(place: office.Office, fake: p
     assert tuple(result["changedFiles"]) == case.changed
     assert result["taskAction"] == ACTIONS.get(case.agent, result["taskAction"])
     assert result["stepResults"][0]["action"].startswith(f"{case.agent}: ")
-    assert len(result["artifacts"]) == case.artifacts
+    patched = [one["patch"] for one in result["changes"] if one["patch"]]
+    assert bool(patched) == bool(case.changed)
+    assert len(result["artifacts"]) == case.artifacts + len(patched)

@@ -283,6 +283,35 @@ async def test_a_message_while_a_request_is_open_begins_another_round(
     assert [key.split()[-1] for key in outside.effects] == ["r2.d3_2"]
 
 
+async def test_a_message_before_the_end_begins_another_round_in_the_same_run(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_faults([{"match": {"tag": SYNTHESIS}, "nth": 1, "stall": {"afterBytes": 0, "gate": "message"}}])
+    first = script()
+    more = planned(("Legal", "Read the appendix.", []), ("Email", "Is it sent?", []))
+    fake.set_script(
+        {
+            **first,
+            PLAN: [*first[PLAN], more],
+            LEGAL: [*first[LEGAL], report("The appendix allows it.")],
+            EMAIL: [*first[EMAIL], report("It was sent before.")],
+            SYNTHESIS: [*first[SYNTHESIS], job.reply(answer="The appendix allows it [1].")],
+        }
+    )
+    store.remember(task.memory(content=ORDER))
+    running = delegating(task, outside).start()
+    await job.until(lambda: fake.count(tag=SYNTHESIS) == 1)
+    store.remember(task.memory(content=ORDER, messages=[{"id": "m1", "text": "Read the appendix, too."}]))
+    fake.open_gate("message")
+    ended = await task.end(running)
+    assert (ended.message["summary"], ended.message["messagesRead"]) == ("The appendix allows it [1].", 1)
+    # The round that it ended had done something, which the agents of the next one are shown.
+    assert list(outside.effects.values()) == [1]
+    assert "sendMail" in fake.requests(tag=EMAIL)[-1]["body"]["messages"][1]["content"]
+    [result] = store.all("task_results", _id=task.uid)
+    assert [one["delegationId"] for one in result["delegations"]] == ["r2.d1", "r2.d2"]
+
+
 async def test_a_budget_of_calls_ends_in_what_was_found(
     task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator_job import answer, errors, pack, standing
+from orchestrator_job import answer, citations, errors, pack, standing
 from orchestrator_job.delegation import budget, claims, models, protocol, synthesis
 from router import client as router_client
 from tests.fakes.ollama import process
@@ -141,7 +141,7 @@ async def test_statements_are_looked_up_and_marked_where_nothing_supports_them(
     # What the evidence supports already is not asked for again.
     assert [each["query"] for each in known.asked] == ["Globex pays 400 EUR for support.", "Ann tests the router."]
     assert given["answer"] == f"On Friday [1]. Globex pays 400 EUR for support {claims.MARK}. Ann tests [2]."
-    assert given["confidence"] == synthesis.UNCONFIRMED
+    assert given["confidence"] == citations.UNCONFIRMED
     assert [each.source for each in items] == ["email::plan", "wiki::ann"]
     [(_, user)] = rounds.prompts(fake, rounds.SYNTHESIZE)
     assert "<unconfirmed>\nGlobex pays 400 EUR for support.\n</unconfirmed>" in user
@@ -178,12 +178,36 @@ async def test_an_answer_is_in_the_users_language(opened: Opening, fake: process
 
 async def test_quotations_are_corrected_or_are_none(opened: Opening, fake: process.Fake) -> None:
     wrong = job.reply(answer='The plan says "the release will be on a Monday" [1].')
-    fake.set_script({rounds.SYNTHESIZE: [wrong, wrong, wrong]})
+    fake.set_script({rounds.SYNTHESIZE: [wrong, wrong]})
     async with opened("When is the release of the router?") as one:
         given, _ = await synthesized(one, [FRIDAY], rounds.output("Research", "It is on Friday [1]."))
-    assert given["answer"] == "The plan says the release will be on a Monday [1]."
+    assert given["answer"] == f"The plan says the release will be on a Monday {claims.MARK}."
+    assert (given["citations"], given["confidence"]) == ([], citations.UNCONFIRMED)
     again = fake.requests(path="/api/chat")[1]["body"]["messages"][-1]["content"]
     assert "'the release will be on a Monday' is quoted, but no evidence has these words" in again
+
+
+async def test_a_quotation_is_from_the_passage_of_its_mark(opened: Opening, fake: process.Fake) -> None:
+    wrong = job.reply(answer=f'It is said: "{ANN.content}" [1].')
+    fake.set_script({rounds.SYNTHESIZE: [wrong, wrong]})
+    async with opened("When is the release of the router?") as one:
+        given, _ = await synthesized(one, [FRIDAY, ANN], rounds.output("Research", "Ann does it [1]."))
+    assert (given["answer"], given["citations"]) == (f'It is said: "{ANN.content}" [2].', [2])
+    [misquoted] = given["misquoted"]
+    assert (misquoted["verdict"], misquoted["marks"], misquoted["found"]) == ("Misattributed", [1], 2)
+    again = fake.requests(path="/api/chat")[1]["body"]["messages"][-1]["content"]
+    assert "is quoted from [1], but it stands in [2]" in again
+
+
+async def test_another_passage_of_the_source_that_an_agent_names_may_have_its_words(
+    opened: Opening, fake: process.Fake
+) -> None:
+    later = rounds.item("It takes three hours in all, says the plan.")
+    async with opened("When is the release of the router?") as one:
+        output = rounds.output("Research", 'It says "three hours in all, says the plan" [email::plan].')
+        given, _ = await synthesized(one, [FRIDAY, later], output)
+    assert given["answer"] == 'It says "three hours in all, says the plan" [2].'
+    assert fake.count(path="/api/chat") == 0
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
+import subprocess
 import tarfile
 import time
 from collections.abc import AsyncIterator
@@ -22,7 +23,7 @@ from crds import sandbox
 from kb import metrics as kb_metrics
 from kb import mongo as kb_mongo
 from orchestrator_job import ledger, mongo, patience
-from orchestrator_job.delegation.tools import box, port
+from orchestrator_job.delegation.tools import box, checkout, port, workspace
 from router import client as router_client
 from tests.kb import clock as clocks
 from tests.orchestrator_job import job
@@ -158,6 +159,39 @@ async def test_what_is_too_large_leaves_the_workspace_as_it_was(place: Place) ->
     assert (await parts.called(tools, "read_file", path="kept")).text == "1\tkept"
     small = await place.again(clone_bytes=1 << 20)
     assert small.tools
+
+
+async def test_a_patch_of_what_is_no_text_is_text(place: Place, tmp_path: Path) -> None:
+    """A command may leave any bytes behind, which a result, a database and a terminal do not take."""
+    tools = await place.again()
+    await parts.called(tools, "open_repository")
+    changed = {"latin.txt": "Zluť\n".encode("cp1250"), "logo.png": b"\x89PNG\0\1", "src/area.py": b"def area(): ...\n"}
+
+    async def make(at: checkout.Checkout) -> port.Result:
+        for path, raw in changed.items():
+            (at.tree / path).write_bytes(raw)
+        (at.tree / "requirements.txt").unlink()
+        return port.Result("")
+
+    writing = tools.tools["write_file"]
+    assert isinstance(writing, workspace.Write)
+    at = writing._checkouts.of("code")
+    await at.change("r1.d1.2", make)
+    assert at.held is not None
+    patch = at.held.patch
+    assert patch is not None
+    assert (patch.files, patch.committed, patch.problem) == (4, False, "")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "packed").write_bytes(place.pushed.remote.git("archive", "--format=tar", at.held.base))
+    (tmp_path / "patch").write_bytes(patch.text.encode())
+    for words in (
+        ("git", "init", "-q", "taken"),
+        ("tar", "-xf", "packed", "-C", "taken"),
+        ("git", "-C", "taken", "apply", "../patch"),
+    ):
+        await asyncio.to_thread(subprocess.run, words, cwd=tmp_path, check=True)
+    assert {path: (tmp_path / "taken" / path).read_bytes() for path in changed} == changed
+    assert not (tmp_path / "taken" / "requirements.txt").exists()
 
 
 async def test_a_commit_is_pushed_after_its_diff_was_shown(place: Place) -> None:
