@@ -14,7 +14,7 @@ from typing import Any
 import pydantic
 
 from cli import errors, order, reading
-from crds import conditions, connection, labels, pendingtask, phases
+from crds import approvals, conditions, connection, labels, pendingtask, phases
 from crds.connection import Remedy
 from crds.model import Model
 from crds.pendingtask import UserTaskKind, Verdict
@@ -73,6 +73,13 @@ def decide(raw: Mapping[str, Any], verdict: Verdict, comment: str, author: str, 
             f"{_name(task)} asks for the approval of no action, so there are no arguments to edit.",
             field="--arguments",
             remedy=f"Approve it without: kubectl jervis approve {task.metadata.name}",
+        )
+    if arguments and asked.action is not None and asked.action.shortened and (where := approvals.cut_at(arguments)):
+        raise errors.Unusable(
+            f"The argument {where} ends in {approvals.CUT!r}: the task shows only the beginning of it.",
+            field="--arguments",
+            remedy=f"Edit the whole arguments in a file: kubectl jervis result {task.metadata.name} -o json"
+            " | jq .result.action.arguments > FILE",
         )
     if old is not None and old.request_id == wanted:
         raise errors.Misplaced(

@@ -60,7 +60,9 @@ class Policy(Model):
 _SHOWN_BYTES = 2048
 _WHY_BYTES = 512
 _MORE = "…"
-_CAPS = (2048, 1024, 512, 256, 128, 64, 32, 16, 0)
+CUT = "… [cut]"
+"""The end of a text within the arguments of which a status has only the beginning."""
+_CAPS = (2048, 1024, 512, 256, 128, 64, 32, 16)
 """Bytes that a text within the arguments may have, tried in order until the whole fits."""
 
 
@@ -76,7 +78,8 @@ class Action(Model):
     arguments: Annotated[str, Field(max_length=ARGUMENTS_CHARS)] = ""
     """The arguments of the tool, a JSON object. An approval may name others in spec.approval.arguments."""
     shortened: bool = False
-    """Whether texts within the arguments are cut (they end in an ellipsis); the result has them whole."""
+    """Whether texts within the arguments are cut (they end in "… [cut]"); the result has them whole, and an approval
+    with a text that is cut decides nothing."""
     shown: Annotated[str, Field(max_length=_SHOWN_BYTES)] = ""
     """What will be done, for a reader: the text of a mail, the beginning of a diff."""
     why: Annotated[str, Field(max_length=_WHY_BYTES)] = ""
@@ -113,13 +116,13 @@ class Wanted(Model):
         )
 
 
-def cut_to(text: str, most: int) -> str:
-    """`text` in at most `most` bytes of UTF-8, whole characters, with "…" where it was cut; no NUL, no surrogates."""
+def cut_to(text: str, most: int, mark: str = _MORE) -> str:
+    """`text` in at most `most` bytes of UTF-8, whole characters; `mark` is where it was cut. No NUL, no surrogates."""
     raw = text.replace("\0", "").encode(errors="replace")
     if len(raw) <= most:
         return raw.decode()
-    kept = most - len(_MORE.encode())
-    return raw[:kept].decode(errors="ignore") + _MORE if kept >= 0 else ""
+    kept = most - len(mark.encode())
+    return raw[:kept].decode(errors="ignore") + mark if kept >= 0 else ""
 
 
 def _arguments(given: Mapping[str, Any], most: int) -> tuple[str, bool]:
@@ -136,9 +139,9 @@ def _arguments(given: Mapping[str, Any], most: int) -> tuple[str, bool]:
 
 def _cut(value: Any, most: int) -> Any:
     if isinstance(value, str):
-        return cut_to(value, most)
+        return cut_to(value, most, CUT)
     if isinstance(value, Mapping):
-        return {cut_to(str(name), 64): _cut(one, most) for name, one in value.items()}
+        return {cut_to(str(name), 64, CUT): _cut(one, most) for name, one in value.items()}
     return [_cut(one, most) for one in value] if isinstance(value, list) else value
 
 
@@ -165,3 +168,20 @@ def fault(arguments: str, most: int = ARGUMENTS_CHARS) -> str:
     except (ValueError, RecursionError) as error:
         return f"is no JSON: {error}"
     return "" if isinstance(found, dict) else "is no JSON object"
+
+
+def cut_at(arguments: str) -> str:
+    """Where edited arguments, a JSON object, have a text that a status has cut, as `event.summary`; "" if nowhere."""
+    waiting: list[tuple[str, Any]] = [("", json.loads(arguments))]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, str) and value.endswith(CUT):
+            return path
+        if isinstance(value, Mapping | list):
+            named = value.items() if isinstance(value, Mapping) else enumerate(value)
+            for name, one in named:
+                below = f"{path}.{name}" if path else str(name)
+                if str(name).endswith(CUT):
+                    return below
+                waiting.append((below, one))
+    return ""

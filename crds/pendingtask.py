@@ -28,6 +28,8 @@ _REQUEST_BYTES = 1_572_864
 SUMMARY_BYTES = 2048
 APPROVALS = 8
 """Maximum of decisions on approvals in a status."""
+ABOUT_CHARS = 253
+"""Maximum of a run's name for a request."""
 
 
 class Type(StrEnum):
@@ -410,6 +412,8 @@ class UserTask(Model):
     """Reference to the details; content is never copied here."""
     request_id: Annotated[str, Field(max_length=63)] = ""
     """Identity of this request; put it into spec.approval.requestId to decide on this one and no other."""
+    about: Annotated[str, Field(max_length=ABOUT_CHARS)] = ""
+    """The run's own name of what it asks about: an entry of its ledger. The decision carries it back."""
     earlier_approval: Annotated[str, Field(max_length=64)] = ""
     """SHA-256 of the spec.approval that existed before the request; that approval does not count."""
 
@@ -421,6 +425,8 @@ class Decided(Model):
     """The request, as status.userTask.requestId named it."""
     attempt: Annotated[int, Field(ge=0)]
     """Number of the run that made the request."""
+    about: Annotated[str, Field(max_length=ABOUT_CHARS)] = ""
+    """What the run asked about, as status.userTask.about named it; the decision counts for nothing else."""
     verdict: Verdict
     """Approved or Rejected."""
     comment: Annotated[str, Field(max_length=2048)] = ""
@@ -431,14 +437,23 @@ class Decided(Model):
     """The arguments that the effect is done with, a JSON object; empty: as they were asked for."""
 
 
+_IN_PART = (
+    f"ends in {approvals.CUT!r}: the status has only the beginning of it. Edit the whole arguments in a file:"
+    " kubectl jervis result NAME -o json | jq .result.action.arguments > FILE, then kubectl jervis approve NAME"
+    " --arguments FILE"
+)
+
+
 def unusable_arguments(asked: UserTask, given: Approval) -> str:
     """Why an approval with edited arguments does not decide the request, with the remedy; "" if it does."""
     if not given.arguments:
         return ""
     if asked.action is None:
         return "spec.approval.arguments: the request is about no tool, so it has no arguments; approve without them."
-    fault = approvals.fault(given.arguments)
-    return f"spec.approval.arguments {fault}; approve with a JSON object, or without arguments." if fault else ""
+    if fault := approvals.fault(given.arguments):
+        return f"spec.approval.arguments {fault}; approve with a JSON object, or without arguments."
+    where = approvals.cut_at(given.arguments) if asked.action.shortened else ""
+    return f"spec.approval.arguments: {where[:200]} {_IN_PART}" if where else ""
 
 
 class ResultRef(Model):

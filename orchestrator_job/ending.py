@@ -107,6 +107,7 @@ class Account:
             "approval": state.get("approval") or None,
             # A result is written over the one before, which may have asked for the approval of an effect.
             "action": None,
+            "about": "",
             **_handed_back(outputs, await self._changed(state)),
             **found,
             **({} if rejected else await self._worked(state, found, outputs)),
@@ -200,11 +201,14 @@ class Approval:
         sentence = f"A rule requires a person's approval before this answer is given: {given.answer}"
         summary = termination.shorten(sentence, pendingtask.SUMMARY_BYTES)
         body = await self._account.body({**state, "approval": {}}, exits.ExitReason.NEEDS_APPROVAL, summary, [])
+        about = ledger.about(step, 0)
         await self._book.settle(
-            f"{step}.proposal", self._guard.attempt, results.SaveResult(self._database, self._guard, body)
+            f"{step}.proposal",
+            self._guard.attempt,
+            results.SaveResult(self._database, self._guard, {**body, "about": about}),
         )
         raise errors.NeedsApproval(
-            summary, remedy="Approve it to give the answer, reject it to withhold it.", stored=True
+            summary, remedy="Approve it to give the answer, reject it to withhold it.", stored=True, about=about
         )
 
 

@@ -75,7 +75,8 @@ class Stuck(Failure):
 
 
 class NeedsApproval(Failure):
-    """A person has to decide; `stored`: `task_results` holds what it is about, `action` is the effect, if it is one."""
+    """A person has to decide; `stored`: `task_results` holds what it is about, `action` is the effect, if it is one.
+    `about` is the entry of the ledger (`STEP/ORDINAL`): the decision names it, and counts for no other."""
 
     reason = ExitReason.NEEDS_APPROVAL
 
@@ -86,14 +87,17 @@ class NeedsApproval(Failure):
         remedy: str | None = None,
         stored: bool = False,
         action: approvals.Wanted | None = None,
+        about: str = "",
     ) -> None:
         super().__init__(message, field="spec.approval", remedy=remedy)
         self.stored = stored
         self.action = action
+        self.about = about
 
 
 class MayHaveHappened(NeedsApproval):
-    """An effect was started by an earlier process, cannot be looked up and must not be repeated blindly."""
+    """An effect was started earlier, cannot be looked up and must not be repeated blindly. Of delegations `consent`
+    asks about it."""
 
 
 class Fenced(Failure):

@@ -1,19 +1,21 @@
 """The effects ledger: every external effect, and every approval, is announced, started and settled under one key.
 
 `orchestrator_ledger`: {_id: "<task uid>/<step>/<ordinal>", taskUid, step, ordinal, state: intent | started | done,
-intent, result, askedBy?, decidedBy?, attempt, epoch, updatedAt}. `askedBy` is the attempt that asked a person about it,
-`decidedBy` the request whose decision was used.
+intent, result, askedBy?, decidedBy?, objection?, attempt, epoch, updatedAt}. `askedBy` is the attempt that showed it to
+a person, `decidedBy` the request whose decision was used, `objection` why a decision was taken back.
 
 The key consists of the task, the plan step and the ordinal in it, never of arguments that a model wrote: a resumed step
 is the same effect, even if the model words it differently. `started` without `done` means that a process died in
 between: the effect is then looked up by its key, and repeated only if it is `repeatable`. For other effects a person
 decides: Approved does it again, as it was, Rejected skips it; an approval with other arguments is asked for once more.
-A decision counts once, for the request that it answers.
+A decision counts once, for the request that it answers and for the entry that was shown (`about`, STEP/ORDINAL): of
+effects that are unknown side by side one is asked about after the other.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -25,16 +27,32 @@ from orchestrator_job import errors, fence, mongo
 
 COLLECTION = "orchestrator_ledger"
 
+CHECK = "Check whether it took place. Approve it to have it done again, reject it to leave it."
+"""What a person can do about an effect that may have happened."""
+
 Receipt = dict[str, Any]
 _ROUND = re.compile(r"r(\d+)\.d[\d.]+$")
 """The step of a delegation."""
 
 
+def about(step: str, ordinal: int) -> str:
+    """The name of an entry within its task, which a decision carries."""
+    return f"{step}/{ordinal}"
+
+
+def _round(entry: Mapping[str, Any]) -> int:
+    """The round of a delegation's entry; -1 for any other."""
+    found = _ROUND.match(str(entry["step"]))
+    return int(found[1]) if found is not None else -1
+
+
 class Effect(Protocol):
     """One external effect."""
 
-    repeatable: bool
-    """Whether performing it twice under the same key has the same result as once."""
+    @property
+    def repeatable(self) -> bool:
+        """Whether performing it twice under the same key has the same result as once."""
+        ...
 
     def intent(self) -> Mapping[str, Any]:
         """A short description for readers of the ledger."""
@@ -86,15 +104,16 @@ class Ledger:
             if found is not None:
                 return await self._mark(key, "done", found)
             if not effect.repeatable:
-                decided = self._decision(entry)
+                decided = await self._decision(step, ordinal, entry)
                 if decided is None or decided.arguments:
-                    await self._mark(key, "started", None, askedBy=self._guard.attempt)
+                    if decided is not None:
+                        await self._mark(key, "started", None, decidedBy=decided.request_id)
                     raise errors.MayHaveHappened(
                         f"Step {step!r} was started by an earlier run and may have happened; nothing was repeated.",
                         # With other arguments it would be another effect, beside the one that may have happened.
                         remedy="Its arguments cannot be changed any more. Approve it as it is, or reject it."
                         if decided is not None
-                        else "Check whether it took place. Approve it to have it done again, reject it to leave it.",
+                        else CHECK,
                     )
                 if decided.verdict is pendingtask.Verdict.REJECTED:
                     return await self._mark(key, "done", {"skipped": True, "decision": decided.wire()})
@@ -108,6 +127,16 @@ class Ledger:
             raise
         return await self._mark(key, "done", receipt)
 
+    async def resolved(self, step: str, ordinal: int) -> bool:
+        """Whether a person has decided about this effect, which may have happened: `settle` is called again then.
+        Otherwise it is recorded that a person is shown it now, and the run must end with that. Raises Fenced."""
+        key = f"{self._guard.task_uid}/{about(step, ordinal)}"
+        entry = await self._database.find_one(COLLECTION, {"_id": key}) or {}
+        if entry.get("state") != "started" or await self._decision(step, ordinal, entry) is not None:
+            return True
+        await self._mark(key, "started", None, askedBy=self._guard.attempt)
+        return False
+
     async def decide(self, step: str, what: Mapping[str, Any], ordinal: int = 0) -> pendingtask.Decided | None:
         """A person's decision on `step`, or None: the request is then recorded, and the run must end with it.
 
@@ -116,23 +145,47 @@ class Ledger:
         key, entry = await self._open(step, ordinal, what)
         if entry["state"] == "done":
             return pendingtask.Decided.model_validate(entry["result"])
-        decided = self._decision(entry)
+        decided = await self._decision(step, ordinal, entry)
         if decided is None:
             await self._mark(key, "started", None, askedBy=self._guard.attempt)
             return None
         await self._mark(key, "done", decided.wire(), decidedBy=decided.request_id)
         return decided
 
+    async def look(self, step: str, ordinal: int, effect: Effect) -> bool:
+        """Whether it is unknown if an effect took place that an earlier round began. One that did is recorded as done;
+        one that did not, or is harmless to repeat, as announced. Nothing is done. Raises Fenced, and what
+        `effect.find` raises."""
+        key = f"{self._guard.task_uid}/{about(step, ordinal)}"
+        found = await effect.find(key)
+        if found is not None:
+            await self._mark(key, "done", found)
+        elif effect.repeatable:
+            await self._mark(key, "intent", None)
+        return found is None and not effect.repeatable
+
     async def effects(self, before_round: int, from_round: int = 0) -> list[Mapping[str, Any]]:
         """The entries of the task's delegations in these rounds that are done, oldest first."""
-        found = await self._of_delegations({"state": "done", "intent.tool": {"$exists": True}})
-        return [one for number, one in found if from_round <= number < before_round]
+        return await self._of_rounds({"state": "done", "intent.tool": {"$exists": True}}, from_round, before_round)
+
+    async def unreported(self, before_round: int) -> list[Mapping[str, Any]]:
+        """Those of `effects` in rounds that did not come to their end, so that no result says that they happened."""
+        uid = self._guard.task_uid
+        ends = {f"{uid}/r{number}.finalize/0": number for number in range(1, before_round)}
+        query = {"_id": {"$in": list(ends)}, "state": "done"}
+        ended = await self._database.find(COLLECTION, query, sort=[("_id", 1)], fields=["_id"])
+        over = {ends[str(one["_id"])] for one in ended}
+        return [one for one in await self.effects(before_round) if _round(one) not in over]
+
+    async def started(self, before_round: int) -> list[Mapping[str, Any]]:
+        """The entries of delegations in earlier rounds of which it is not known whether they took place."""
+        return await self._of_rounds({"state": "started", "intent.tool": {"$exists": True}}, 0, before_round)
 
     async def others(self, step: str, ordinal: int, tool: str) -> list[Mapping[str, Any]]:
         """The entries of the task's delegations about effects of this tool that were begun, oldest first, without the
         one of this step and ordinal."""
-        found = await self._of_delegations({"state": {"$in": ["started", "done"]}, "intent.tool": tool})
-        return [one for _, one in found if (one["step"], one["ordinal"]) != (step, ordinal)]
+        found = await self._of_rounds({"state": {"$in": ["started", "done"]}, "intent.tool": tool})
+        return [one for one in found if (one["step"], one["ordinal"]) != (step, ordinal)]
 
     async def rejects(self, round_number: int) -> bool:
         """Whether a person has rejected something of this round: its answer or an effect."""
@@ -144,16 +197,27 @@ class Ledger:
         )
         return any(str(one["step"]).startswith(f"r{round_number}.") for one in entries)
 
-    async def _of_delegations(self, wanted: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
-        """With their rounds; entries about decisions are none."""
+    async def _of_rounds(
+        self, wanted: Mapping[str, Any], from_round: int = 0, before_round: float = math.inf
+    ) -> list[Mapping[str, Any]]:
+        """Entries of delegations, oldest first; those about decisions are none."""
         entries = await self._database.find(
             COLLECTION,
             {"taskUid": self._guard.task_uid, **wanted},
             sort=[("updatedAt", 1), ("_id", 1)],
             fields=["step", "ordinal", "state", "intent", "result"],
         )
-        found = ((_ROUND.match(str(one["step"])), one) for one in entries)
-        return [(int(match[1]), one) for match, one in found if match is not None]
+        return [one for one in entries if from_round <= _round(one) < before_round]
+
+    async def reopen(self, step: str, ordinal: int, why: str) -> None:
+        """Take back a decision that cannot be carried out: a person is asked once more, and `why` is kept for that.
+        Raises Fenced."""
+        await self._mark(f"{self._guard.task_uid}/{about(step, ordinal)}", "started", None, objection=why)
+
+    async def objection(self, step: str, ordinal: int) -> str:
+        """Why the last decision was taken back; "" if it was not, or if there is another one since."""
+        entry = await self._database.find_one(COLLECTION, {"_id": f"{self._guard.task_uid}/{about(step, ordinal)}"})
+        return "" if entry is None or entry["state"] == "done" else str(entry.get("objection") or "")
 
     async def decided(self, step: str, ordinal: int) -> pendingtask.Decided | None:
         """The decision that `decide` has found earlier; None while there is none."""
@@ -162,11 +226,18 @@ class Ledger:
             return None
         return pendingtask.Decided.model_validate(entry["result"])
 
-    def _decision(self, entry: Mapping[str, Any]) -> pendingtask.Decided | None:
+    async def _decision(self, step: str, ordinal: int, entry: Mapping[str, Any]) -> pendingtask.Decided | None:
         """The latest decision on this entry's latest request."""
         asked, used = entry.get("askedBy"), entry.get("decidedBy")
         fitting = [one for one in self._decisions if one.attempt == asked and one.request_id != used]
-        return fitting[-1] if fitting else None
+        named = [one for one in fitting if one.about == about(step, ordinal)]
+        if named or not any(not one.about for one in fitting):
+            return named[-1] if named else None
+        # Of an operator that does not pass on what was asked about: the attempt must have asked about nothing else.
+        others = await self._database.find(
+            COLLECTION, {"taskUid": self._guard.task_uid, "askedBy": asked}, sort=[("_id", 1)], fields=["_id"]
+        )
+        return [one for one in fitting if not one.about][-1] if len(others) == 1 else None
 
     async def _open(self, step: str, ordinal: int, intent: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         """Key and entry of the step, announced now unless it was before."""

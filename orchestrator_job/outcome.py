@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import crds.errors
 from crds import approvals, exits, pendingtask
@@ -20,8 +20,8 @@ class Outcome:
 
     `unavailable` names the service that was unavailable ("router", "kb" or "mongodb") and `retry_after` the seconds it
     asked for; `field` and `remedy` name the change that is needed, where known. `plan` is what became of the plan,
-    `action` the effect that approval is asked for. `messages_read` is the number of the user's messages that the last
-    round read; None where none began.
+    `action` the effect that approval is asked for, `about` the entry of the ledger that the decision is for.
+    `messages_read` is the number of the user's messages that the last round read; None where none began.
     """
 
     reason: exits.ExitReason
@@ -35,6 +35,7 @@ class Outcome:
     plan: pendingtask.PlanOutcome | None = None
     action: approvals.Wanted | None = None
     messages_read: int | None = None
+    about: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -72,8 +73,10 @@ def of_error(error: crds.errors.JervisError) -> Outcome:
     # The text to approve may be long: the remedy has a field of its own.
     alone = remedy is None or remedy in error.message or isinstance(error, errors.NeedsApproval)
     summary = error.message if alone else f"{error.message} {remedy}"
-    stored, action = (error.stored, error.action) if isinstance(error, errors.NeedsApproval) else (False, None)
-    return Outcome(_reason(error), summary, has_result=stored, field=field, remedy=remedy, action=action)
+    result = Outcome(_reason(error), summary, field=field, remedy=remedy)
+    if not isinstance(error, errors.NeedsApproval):
+        return result
+    return replace(result, has_result=error.stored, action=error.action, about=error.about)
 
 
 def of_bug(error: Exception) -> Outcome:

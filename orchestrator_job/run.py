@@ -392,12 +392,7 @@ class Run:
         max_tokens = task.budget.max_tokens if task.budget is not None else None
         come_to = self._account(task, loader, book)
         return [
-            (
-                "intake",
-                nodes.Intake(
-                    task, self._kb, store, self._insistence, loader, lambda text: self._recognized(task, text)
-                ),
-            ),
+            ("intake", self._settling(task, book, loader)),
             (
                 consult.NAME,
                 consult.Consult(
@@ -501,6 +496,26 @@ class Run:
             await procedures.Learning(self._kb, task.scope, self._store, book).after(state, answered=answered)
 
         return learn
+
+    def _settling(self, task: memory.TaskMemory, book: ledger.Ledger, loader: standing.Loader) -> graph.Node:
+        """Intake, which first of all in a round settles the effects that earlier rounds have begun. Raises
+        NeedsApproval where a person has to decide about one."""
+        read = nodes.Intake(
+            task, self._kb, self._store, self._insistence, loader, lambda text: self._recognized(task, text)
+        )
+
+        async def intake(state: State) -> State:
+            changed = await read(state)
+            number = state["round"]
+            if number > 1 and await book.started(number):
+                parts = self._parts(task)
+                known: State = {**state, **changed}
+                request = await parts.unsettled(self._opener(task)).settle(number, await loader.of(known))
+                if request is not None:
+                    raise await parts.consent().refusal(known, request)
+            return changed
+
+        return intake
 
     async def _tidy(self, saver: Any, round_number: int) -> None:
         """Delete data that the finished round no longer needs. A failure does not change the outcome."""

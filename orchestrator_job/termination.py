@@ -1,13 +1,15 @@
 """The termination message of the container, which the operator reads: at most 4096 bytes of JSON.
 
     {"exitReason", "summary" (<= 2 KiB), "attempt", "ref"? {store, collection, key}, "questions"? [{id, text}],
-     "action"? {tool, connection, agent, arguments, shortened, shown, why, detailsRef}, "plan"? "Made" | "Amended" |
-     "Failed", "messagesRead"?, "unavailable"? "router" | "kb" | "mongodb", "retryAfterSeconds"?, "field"?, "remedy"?}
+     "action"? {tool, connection, agent, arguments, shortened, shown, why, detailsRef}, "about"?, "plan"? "Made" |
+     "Amended" | "Failed", "messagesRead"?, "unavailable"? "router" | "kb" | "mongodb", "retryAfterSeconds"?, "field"?,
+     "remedy"?}
 
 Every field is bounded here: summary 2 KiB, at most 16 questions with ids of 63 characters and texts of 2 KiB, field and
 remedy 256 bytes, retryAfterSeconds a whole number up to a day; `action` as `crds.approvals.Action` with the arguments
-as JSON text. Nothing nests deeper than questions[].text. A message that is too long is shortened: questions before the
-summary; with an action the summary first, down to 256 bytes, for the action says what is asked.
+as JSON text; `about` 253 characters, or it is left out, because a part of it would be another request. Nothing nests
+deeper than questions[].text. A message that is too long is shortened: questions before the summary; with an action the
+summary first, down to 256 bytes, for the action says what is asked.
 
 Source: Kubernetes "Determine the Reason for Pod Failure" (4096 bytes per container; the kubelet cuts longer ones, which
 would leave broken JSON).
@@ -88,6 +90,8 @@ def _body(
             {"id": shorten(question.id, _ID_BYTES), "text": shorten(question.text, question_bytes)}
             for question in result.questions[:count]
         ]
+    if 0 < len(result.about) <= pendingtask.ABOUT_CHARS:
+        body["about"] = result.about
     if result.plan is not None:
         body["plan"] = result.plan.value
     if result.messages_read is not None:

@@ -182,7 +182,7 @@ def _pretty(arguments: str) -> list[str]:
 def _whole(task: pendingtask.PendingTask, wanted: approvals.Action) -> Iterator[str]:
     name = task.metadata.name
     if wanted.shortened:
-        yield f"(shortened; whole: kubectl jervis result {name})"
+        yield f"(shortened; whole: kubectl jervis result {name} -o json | jq .result.action.arguments)"
     if wanted.details_ref:
         yield f"(details: kubectl jervis artifacts {name} --get {printable.line(wanted.details_ref, 300)})"
 

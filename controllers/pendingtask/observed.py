@@ -84,8 +84,8 @@ class Outcome:
     """The result that a run reports, from the termination message or the stored result; bounded by `views`.
 
     `unavailable` is the service that did not answer, `retry_after` the seconds that it asked for; `field` and `remedy`
-    say what to change. `action` is the effect that approval is asked for. `messages_read` is the number of the user's
-    messages that the run has read; None where it does not say so.
+    say what to change. `action` is the effect that approval is asked for, `about` the run's own name of the request.
+    `messages_read` is the number of the user's messages that the run has read; None where it does not say so.
     """
 
     exit_reason: ExitReason
@@ -100,6 +100,7 @@ class Outcome:
     plan: PlanOutcome | None = None
     action: approvals.Action | None = None
     messages_read: int | None = None
+    about: str = ""
 
     def sentence(self) -> str:
         """Summary, field and remedy as text for a condition, without repetition."""

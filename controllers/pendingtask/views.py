@@ -17,7 +17,7 @@ from controllers.pendingtask.decision import clip
 from controllers.pendingtask.observed import JobState, JobView, Outcome, PodView
 from crds import approvals
 from crds.exits import ExitReason
-from crds.pendingtask import PlanOutcome, Question
+from crds.pendingtask import ABOUT_CHARS, PlanOutcome, Question
 
 Raw = Mapping[str, Any]
 
@@ -181,6 +181,7 @@ def recorded(found: Raw) -> Outcome | None:
     ref = ref if isinstance(ref, Mapping) else {}
     collection = _text(ref.get("collection")) or COLLECTION
     key = _text(ref.get("key"))
+    about = _text(found.get("about"))
     fits = len(key) <= 253 and key.isprintable() and _COLLECTION.fullmatch(collection) is not None
     return Outcome(
         exit_reason=reason,
@@ -195,6 +196,8 @@ def recorded(found: Raw) -> Outcome | None:
         plan=_plan(found.get("plan")),
         action=_action(found.get("action")),
         messages_read=_count(found.get("messagesRead")),
+        # A part of it would name another request.
+        about=about if len(about) <= ABOUT_CHARS else "",
     )
 
 

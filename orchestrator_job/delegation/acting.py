@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
 import crds.errors
-from crds import approvals, pendingtask, provisions
+from crds import pendingtask, provisions
 from orchestrator_job import errors, ledger, outcome, patience
 from orchestrator_job.delegation import provenance, repeats
 from orchestrator_job.delegation.tools import port
@@ -24,7 +24,7 @@ from orchestrator_job.delegation.tools import port
 
 class Request(BaseModel):
     """What a person is asked about: exactly what will be done. `shown` is for the person, `aims` what it is aimed at,
-    `why` says why a person is asked."""
+    `why` says why a person is asked. `unknown`: it may have happened already, and would be done again."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -36,11 +36,12 @@ class Request(BaseModel):
     shown: str
     aims: dict[str, str]
     why: str
+    unknown: bool = False
 
     @property
     def step(self) -> str:
-        """Where the ledger has the decision."""
-        return approval(self.delegation_id)
+        """Where the ledger has the decision: with the effect itself once that was begun."""
+        return self.delegation_id if self.unknown else approval(self.delegation_id)
 
 
 def approval(delegation_id: str) -> str:
@@ -61,7 +62,7 @@ async def call(
     taken_over: str = "",
 ) -> port.Result | Request:
     """What it gave, or the request for a person. `taken_over` is the delegation whose task this one has now.
-    Raises `port.Misused`, Fenced, MayHaveHappened, and what is operational of a tool that the run cannot do without."""
+    Raises `port.Misused`, Fenced, and what is operational of a tool that the run cannot do without."""
     most = tool.away_seconds if isinstance(tool, port.Dispensable) else math.inf
     try:
         if isinstance(tool, port.Acting):
@@ -114,66 +115,79 @@ async def _act(
     taken_over: str,
 ) -> port.Result | Request:
     """Carry it out once, or the request for a person; what it asks is waited for `most` seconds. Raises `port.Misused`
-    for arguments that are refused before a person is asked, Fenced, MayHaveHappened, and what the effect raises."""
-    decided = await book.decided(approval(place.delegation_id), place.ordinal)
-    aims: dict[str, str] = {}
-    ruling = provenance.Ruling(False)
-    if decided is None:
-        aims = dict(tool.aims(given))
-        ruling = provenance.rule(tool, aims, known, held)
-    elif decided.verdict is pendingtask.Verdict.REJECTED:
+    for arguments that are refused before a person is asked, Fenced, and what the effect raises."""
+    step = approval(place.delegation_id)
+    decided = await book.decided(step, place.ordinal)
+    if decided is not None and decided.verdict is pendingtask.Verdict.REJECTED:
         why = f": {decided.comment}" if decided.comment else "."
         return port.Result(f"A person has rejected this{why} Do not try it again; go on without it.", failed=True)
-    elif edited := decided_arguments(decided):
+    edited = decided_arguments(decided) if decided is not None else None
+    if edited is not None:
         try:
-            given = port.parse(tool, edited)
-            tool.aims(given)
+            given = _usable(tool, edited)
         except port.Misused as error:
-            return port.Result(f"It was approved with other arguments, which cannot be used: {error}", failed=True)
+            why = f"Asked again, as the edited arguments cannot be used: {error.message}."
+            await book.reopen(step, place.ordinal, why)
+            decided = edited = None
     effect = tool.effect(given, place)
-    intent = effect.intent()
-    async with book.turn(str(intent.get(repeats.DIGEST) or place.key)):
+    async with book.turn(str(effect.intent().get(repeats.DIGEST) or place.key)):
         if decided is None:
-            reasons = [ruling.why] if ruling.asks else []
-            if intent.get(repeats.DIGEST):
-                others = await book.others(place.delegation_id, place.ordinal, str(intent["tool"]))
-                repeated = repeats.found(intent, place.delegation_id, taken_over, others)
-                if repeated is not None and not repeated.asks:
-                    return port.Result(repeated.why)
-                reasons += [repeated.why] if repeated is not None else []
-            if reasons:
-                return Request(
-                    delegation_id=place.delegation_id,
-                    ordinal=place.ordinal,
-                    agent=agent,
-                    tool=tool.name,
-                    arguments=given.model_dump(mode="json", by_alias=True),
-                    shown=tool.shown(given),
-                    aims=aims,
-                    why=" ".join(reasons),
-                )
+            ruling = provenance.rule(tool, dict(tool.aims(given)), known, held)
+            # What was edited in vain counts as named by a person, who has not approved these arguments.
+            reasons = [await book.objection(step, place.ordinal), ruling.why if ruling.asks else ""]
+            repeated = await _repeated(effect.intent(), place, taken_over, book)
+            if repeated is not None and not repeated.asks:
+                return port.Result(repeated.why)
+            reasons.append(repeated.why if repeated is not None else "")
+            if ruling.asks or any(reasons):
+                return asking(tool, given, place, agent, " ".join(filter(None, reasons)))
         try:
             receipt = await insistence.insist(
                 f"carry out {tool.name}", lambda: book.settle(place.delegation_id, place.ordinal, effect), most=most
             )
         except errors.MayHaveHappened as error:
-            raise _unknown(tool, given, agent, error) from error
-    return of_receipt(receipt, edited=decided is not None and bool(decided_arguments(decided)), given=given)
+            return asking(tool, given, place, agent, unknown(tool.name, error.remedy or ""), unknown=True)
+    return of_receipt(receipt, edited=edited is not None, given=given)
 
 
-def _unknown(tool: port.Acting, given: Any, agent: str, error: errors.MayHaveHappened) -> errors.MayHaveHappened:
-    """The same for a person, who sees the action as in a request of approval."""
-    why = f"{tool.name} was started by an earlier run and may have happened; nothing was repeated. {error.remedy}"
-    shown = tool.shown(given)
-    action = approvals.Wanted(
-        tool=tool.name,
-        connection=tool.aims(given).get("connection", ""),
+async def _repeated(
+    intent: Mapping[str, Any], place: port.Place, taken_over: str, book: ledger.Ledger
+) -> repeats.Repeated | None:
+    """What the task has done before that is the same."""
+    if not intent.get(repeats.DIGEST):
+        return None
+    others = await book.others(place.delegation_id, place.ordinal, str(intent["tool"]))
+    found = repeats.found(intent, place.delegation_id, taken_over, others)
+    if found is None and place.round > 1:
+        found = repeats.unreported(intent, await book.unreported(place.round))
+    return found
+
+
+def _usable(tool: port.Acting, edited: Mapping[str, Any]) -> Any:
+    """The arguments that a person gave. Raises `port.Misused`."""
+    given = port.parse(tool, edited)
+    tool.aims(given)
+    return given
+
+
+def asking(tool: port.Acting, given: Any, place: port.Place, agent: str, why: str, *, unknown: bool = False) -> Request:
+    """The request for a person about a call with these arguments. Raises `port.Misused`."""
+    return Request(
+        delegation_id=place.delegation_id,
+        ordinal=place.ordinal,
         agent=agent,
+        tool=tool.name,
         arguments=given.model_dump(mode="json", by_alias=True),
-        shown=shown,
+        shown=tool.shown(given),
+        aims=dict(tool.aims(given)),
         why=why,
+        unknown=unknown,
     )
-    return errors.MayHaveHappened(f"{why}\n{shown}", remedy=error.remedy, action=action)
+
+
+def unknown(tool: str, remedy: str) -> str:
+    """Why a person is asked about an effect that may have happened."""
+    return f"{tool} was started by an earlier run and may have happened; nothing was repeated. {remedy}"
 
 
 def decided_arguments(decided: pendingtask.Decided) -> Mapping[str, Any] | None:
@@ -185,7 +199,7 @@ def decided_arguments(decided: pendingtask.Decided) -> Mapping[str, Any] | None:
 def of_receipt(receipt: ledger.Receipt, *, edited: bool, given: Any) -> port.Result:
     """What the model is given of a receipt: `text`, and by name `artifacts`, `changedFiles` and `failed`."""
     if receipt.get("skipped"):
-        return port.Result("It may have been done already, and a person decided to leave it at that.")
+        return port.Result(repeats.LEFT)
     text = str(receipt.get("text") or "Done.")
     if edited:
         changed = json.dumps(given.model_dump(mode="json", by_alias=True), ensure_ascii=False)

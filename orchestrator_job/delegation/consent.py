@@ -43,39 +43,42 @@ class Consent:
             return {}
         name, key = waiting
         request = acting.Request.model_validate(await self._store.get(key))
-        what = {"tool": request.tool, "aims": request.aims, "request": key}
-        decided = await self._book.decide(request.step, what, request.ordinal)
-        if decided is not None:
+        if await self._decided(request, key):
             agent = state["delegation_states"][name]["agent"]
             return {"delegation_states": {name: progress.entry(DelegationStatus.PENDING, agent)}}
-        sentence = f"{request.agent} asks for approval of {request.tool}. {request.why}\n{request.shown}"
-        error = errors.NeedsApproval(
-            termination.shorten(sentence, pendingtask.SUMMARY_BYTES),
-            remedy="Approve it to have it done, with other arguments if need be; reject it to have it left out.",
-            action=approvals.Wanted(
-                tool=request.tool,
-                connection=request.aims.get("connection", ""),
-                agent=request.agent,
-                arguments=request.arguments,
-                shown=request.shown,
-                why=request.why,
-            ),
-        )
-        await self.record(state, error, f"{request.step}.{request.ordinal}")
-        raise error
+        raise await self.refusal(state, request)
 
-    async def record(self, state: State, error: errors.NeedsApproval, step: str = "") -> None:
-        """Write the action into `task_results`, and what is shown of it apart where it is long; `error` says so then.
-        Raises Fenced."""
-        assert error.action is not None
-        shown = error.action.shown
-        key = await self._store.put(shown, state["round"]) if len(shown) > _SHOWN else ""
-        error.action = error.action.model_copy(update={"details_ref": key})
-        summary = termination.shorten(error.message, pendingtask.SUMMARY_BYTES)
+    async def refusal(self, state: State, request: acting.Request) -> errors.NeedsApproval:
+        """What ends the run with the request, once that is in `task_results`. Raises Fenced."""
+        if request.unknown:
+            sentence, remedy = request.why, None
+        else:
+            sentence = f"{request.agent} asks for approval of {request.tool}. {request.why}"
+            remedy = "Approve it to have it done, with other arguments if need be; reject it to have it left out."
+        summary = termination.shorten(f"{sentence}\n{request.shown}", pendingtask.SUMMARY_BYTES)
+        # What is shown is stored apart where it is long.
+        long = len(request.shown) > _SHOWN
+        action = approvals.Wanted(
+            tool=request.tool,
+            connection=request.aims.get("connection", ""),
+            agent=request.agent,
+            arguments=request.arguments,
+            shown=request.shown,
+            why=request.why,
+            details_ref=await self._store.put(request.shown, state["round"]) if long else "",
+        )
+        about = ledger.about(request.step, request.ordinal)
         body = await self._account.body(state, exits.ExitReason.NEEDS_APPROVAL, summary, [], _NONE)
         await self._book.settle(
-            f"{step or state['active_delegation_id']}.proposal",
+            f"{request.step}.{request.ordinal}.proposal",
             self._guard.attempt,
-            results.SaveResult(self._database, self._guard, {**body, "action": error.action.wire()}),
+            results.SaveResult(self._database, self._guard, {**body, "action": action.wire(), "about": about}),
         )
-        error.stored = True
+        return errors.NeedsApproval(summary, remedy=remedy, stored=True, action=action, about=about)
+
+    async def _decided(self, request: acting.Request, key: str) -> bool:
+        """Whether a person has decided; else the ledger has the request now, under its artifact key."""
+        if request.unknown:
+            return await self._book.resolved(request.step, request.ordinal)
+        what = {"tool": request.tool, "aims": request.aims, "request": key}
+        return await self._book.decide(request.step, what, request.ordinal) is not None

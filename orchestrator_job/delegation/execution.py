@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from orchestrator_job import artifacts, errors, memory, pack, standing
+from orchestrator_job import artifacts, memory, pack, standing
 from orchestrator_job.delegation import executor, models, progress, protocol, provenance
 from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.delegation.tools import port
@@ -20,8 +20,6 @@ from orchestrator_job.state import State
 if TYPE_CHECKING:
     from orchestrator_job.delegation.tools import box
 
-Record = Callable[[State, errors.NeedsApproval], Awaitable[None]]
-"""Writes down what a person is asked about, before the run ends with it."""
 Opener = Callable[[standing.Standing], Awaitable["box.Toolbox"]]
 """Builds the tools of a run under the rules of its round."""
 
@@ -51,7 +49,6 @@ class Execute:
         loader: standing.Loader,
         means: executor.Means,
         opener: Opener,
-        record: Record,
         earlier: Earlier | None = None,
     ) -> None:
         self._task = task
@@ -59,15 +56,13 @@ class Execute:
         self._loader = loader
         self._means = means
         self._opener = opener
-        self._record = record
         self._given = earlier
         self._opened: executor.Means | None = None
-        self._opening, self._ending = asyncio.Lock(), asyncio.Lock()
-        self._recorded = False
+        self._opening = asyncio.Lock()
 
     async def __call__(self, state: State) -> State:
         """Writes delegation_states, and completed_delegations and delegation_results of a delegation that ended.
-        Raises as `Executor.work`; what MayHaveHappened asks is in `task_results` then."""
+        Raises as `Executor.work`."""
         name = state["active_delegation_id"]
         plan = models.ExecutionPlan.model_validate(await self._store.get(state["execution_plan"]["key"]))
         message = plan.message(name)
@@ -77,12 +72,8 @@ class Execute:
         found = [f"{item.title}\n{item.content}" for item in items if item.origin in _OTHERS]
         known = provenance.Known.of(self._task, document).more(found)
         given = await self._before(state, plan, name)
-        try:
-            means = await self._with_tools(held)
-            ended = await executor.Executor(means, held, known, given.outputs, given.opens).work(message)
-        except errors.MayHaveHappened as error:
-            await self._asked(state, error)
-            raise
+        means = await self._with_tools(held)
+        ended = await executor.Executor(means, held, known, given.outputs, given.opens).work(message)
         if isinstance(ended, executor.Waiting):
             key = await self._store.put(ended.requests[0].model_dump(mode="json", by_alias=True), state["round"])
             waiting = progress.entry(DelegationStatus.INTERRUPTED, message.agent_name, request=key)
@@ -96,13 +87,6 @@ class Execute:
             "completed_delegations": [name],
             "delegation_results": {name: await self._store.put(models.dump(ended), state["round"])},
         }
-
-    async def _asked(self, state: State, error: errors.MayHaveHappened) -> None:
-        """Store the action whole. Of branches that end side by side the first one ends the run, and is recorded."""
-        async with self._ending:
-            if not self._recorded:
-                self._recorded = True
-                await self._record(state, error)
 
     async def _with_tools(self, held: standing.Standing) -> executor.Means:
         async with self._opening:

@@ -102,8 +102,8 @@ class Executor:
         self._agents = means.agents.visible(held.provisions)
 
     async def work(self, message: models.DelegationMessage) -> models.AgentOutput | Waiting:
-        """What the agent hands back, a report without success included. Raises Fenced, MayHaveHappened, and what the
-        clients raise when their services stay away: the delegation is resumed then."""
+        """What the agent hands back, a report without success included. Raises Fenced, and what the clients raise when
+        their services stay away: the delegation is resumed then."""
         agent = self._agent(message.agent_name)
         try:
             round_number = progress.round_of(message.delegation_id)

@@ -55,6 +55,21 @@ class Record:
             )
         return await self._journal.value(entry)
 
+    async def agent(self) -> str:
+        """Whose loop it is; "" if nothing was kept."""
+        begun = self._found.get(0)
+        return str((await self._journal.value(begun))["agent"]) if begun is not None else ""
+
+    async def call(self, ordinal: int) -> Mapping[str, Any] | None:
+        """`name` and `arguments` of the call whose result has this ordinal: the results of a reply's calls follow it.
+        None if it was not kept."""
+        replies = [at for at, entry in self._found.items() if at < ordinal and entry["kind"] == Kind.REPLY]
+        if not replies:
+            return None
+        calls: list[Mapping[str, Any]] = (await self._journal.value(self._found[max(replies)]))["calls"]
+        place = ordinal - max(replies) - 1
+        return calls[place] if place < len(calls) else None
+
     async def keep(self, ordinal: int, kind: Kind, value: JsonValue) -> None:
         """Store it durably. Raises Fenced."""
         await self._journal.write(self._delegation_id, ordinal, kind, value)

@@ -16,6 +16,8 @@ from orchestrator_job.delegation import progress, talk
 
 DIGEST = "same"
 """Where an intent has the digest of what is done."""
+LEFT = "It may have been done already, and a person decided to leave it at that."
+_UNREPORTED = "An earlier round, which did not come to its end, has done the same, or may have."
 _SHOWN = 500
 """Characters of one effect in a prompt."""
 
@@ -51,12 +53,20 @@ def found(
             if progress.round_of(step) == number:
                 return Repeated(False, f"This task has done it already, and it was not done again. {line(one)}")
             return Repeated(True, f"This task has done the same in an earlier round. {line(one)}")
-        if taken_over and _within(step, taken_over) and all(was.get(key) == intent.get(key) for key in _AT):
+        if taken_over and _within(step, taken_over) and _alike(was, intent):
             return Repeated(True, f"The agent that had this task before has done this in other words. {line(one)}")
     return None
 
 
-_AT = ("tool", "connection", "aims")
+def unreported(intent: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) -> Repeated | None:
+    """Of effects of rounds that did not come to their end: a round that did has reported them, and the user who goes on
+    knows of them. One with the same aims is for a person, whatever its words."""
+    same = [one for one in earlier if _alike(one["intent"], intent) and not (one.get("result") or {}).get("failed")]
+    return Repeated(True, f"{_UNREPORTED} {line(same[0])}") if same else None
+
+
+def _alike(was: Mapping[str, Any], intent: Mapping[str, Any]) -> bool:
+    return all(was.get(key) == intent.get(key) for key in ("tool", "connection", "aims"))
 
 
 def done(entries: Iterable[Mapping[str, Any]], delegation_id: str) -> list[str]:
@@ -70,6 +80,7 @@ def line(entry: Mapping[str, Any]) -> str:
     aims = ", ".join(f"{name} {value}" for name, value in (intent.get("aims") or {}).items())
     # What was begun and has no receipt yet is under way, or a process died in it.
     said = receipt.get("text", "done") if entry.get("state", "done") == "done" else "begun, and perhaps done"
+    said = LEFT if receipt.get("skipped") else said
     return talk.cut(f"{intent['tool']} {aims}: {said}", _SHOWN)
 
 

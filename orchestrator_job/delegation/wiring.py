@@ -22,6 +22,7 @@ from orchestrator_job.delegation import (
     registry,
     synthesis,
     teaching,
+    unsettled,
 )
 from orchestrator_job.settings import Settings
 from router import client as router_client
@@ -138,8 +139,12 @@ class Parts:
 
     def execute(self, opener: execution.Opener, earlier: execution.Earlier | None = None) -> execution.Execute:
         """The node `execute_delegation`; `earlier` in place of the whole results of the groups before."""
-        record = self.consent().record
-        return execution.Execute(self.task, self.store, self.loader, self.means(), opener, record, earlier)
+        return execution.Execute(self.task, self.store, self.loader, self.means(), opener, earlier)
+
+    def unsettled(self, opener: execution.Opener) -> unsettled.Unsettled:
+        """What settles the effects of earlier rounds."""
+        records = journal.Journal(self.database, self.guard, self.store, self.now)
+        return unsettled.Unsettled(self.book, records, self.insistence, self.task.scope, opener)
 
     def consent(self) -> consent.Consent:
         """The node `consent`."""

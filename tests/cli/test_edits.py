@@ -216,6 +216,16 @@ def test_an_approval_with_edited_arguments() -> None:
         edits.decide(after, Verdict.APPROVED, "", "", '{"to":"eve"}')
 
 
+def test_an_edit_of_what_is_cut_is_refused_with_the_way_to_edit_it() -> None:
+    raw = acting()
+    raw["status"]["userTask"]["action"] |= {"arguments": '{"text":"Dear… [cut]"}', "shortened": True}
+    with pytest.raises(errors.Unusable, match="argument text ends in") as refused:
+        edits.decide(raw, Verdict.APPROVED, "", "", '{"text":"Dear… [cut]","to":"bob"}')
+    assert "kubectl jervis result" in str(refused.value.remedy)
+    after = objects.merged(raw, edits.decide(raw, Verdict.APPROVED, "", "", '{"text":"Dear Ann, ..."}'))
+    assert decided(after) is Phase.READY_FOR_GPU
+
+
 def test_arguments_that_the_operator_cannot_use_are_replaced() -> None:
     raw = acting(approval={"verdict": "Approved", "requestId": "run-2", "arguments": "[]"})
     assert decided(raw) is None

@@ -132,6 +132,15 @@ def test_the_action_that_approval_is_asked_for_is_read_from_message_and_result()
     assert read.action.shown.endswith("y…")
 
 
+@pytest.mark.parametrize(
+    ("about", "found"), [("r1.d3/2", "r1.d3/2"), ("r" * 253, "r" * 253), ("r" * 254, ""), (7, ""), (None, "")]
+)
+def test_the_name_of_a_request_is_whole_or_absent(about: object, found: str) -> None:
+    read = views.recorded({"exitReason": "NeedsApproval", "about": about})
+    assert read is not None
+    assert read.about == found
+
+
 @pytest.mark.parametrize("action", [None, [], "x", {}, {"tool": ""}, {"tool": "t", "arguments": ["x"]}, {"tool": 7}])
 def test_what_is_no_action_is_left_out(action: object) -> None:
     read = views.recorded({"exitReason": "NeedsApproval", "action": action})

@@ -35,7 +35,7 @@ def test_what_fits_is_whole_and_what_does_not_keeps_its_names() -> None:
     short = approvals.Wanted(tool="send_mail", arguments=mail).action(1500)
     found = json.loads(short.arguments)
     assert (short.shortened, found["to"], found["subject"]) == (True, mail["to"], "Hi")
-    assert found["body"].endswith("x…")
+    assert found["body"].endswith("x… [cut]")
 
 
 def test_a_key_is_whole_or_absent() -> None:
@@ -63,3 +63,17 @@ def test_edited_arguments_are_a_bounded_object() -> None:
     assert approvals.fault("{").startswith("is no JSON: ")
     assert approvals.fault("[" * 5000).startswith("is no JSON")
     assert "8192 is the most" in approvals.fault("{" + " " * 8192 + "}")
+
+
+def test_a_text_of_which_a_status_has_the_beginning_is_found_in_edited_arguments() -> None:
+    mail = {"to": ["ada@example.com"], "subject": "Hi", "text": "x" * 5000}
+    cut = json.loads(approvals.Wanted(tool="send_mail", arguments=mail).action(1500).arguments)
+    assert approvals.cut_at(json.dumps({**cut, "to": ["bob@example.com"]})) == "text"
+    assert approvals.cut_at(json.dumps({"event": {"notes": ["a", f"b{approvals.CUT}"]}})) == "event.notes.1"
+    assert approvals.cut_at(json.dumps({f"name{approvals.CUT}": 1})) == f"name{approvals.CUT}"
+    assert approvals.cut_at(json.dumps({**mail, "subject": "And then…"})) == ""
+
+
+def test_arguments_that_do_not_fit_with_the_beginning_of_each_text_are_not_shown() -> None:
+    made = approvals.Wanted(tool="t", arguments={f"name{n}": "x" * 100 for n in range(200)}).action(1500)
+    assert (made.arguments, made.shortened) == ("", True)

@@ -173,6 +173,7 @@ def _ask(view: View, outcome: Outcome) -> Decision:
         kind=kind,
         questions=outcome.questions,
         action=outcome.action if kind is pendingtask.UserTaskKind.APPROVAL else None,
+        about=outcome.about if kind is pendingtask.UserTaskKind.APPROVAL else "",
         details_ref=f"mongodb:{outcome.collection}/{outcome.key}" if outcome.key else "",
     )
     return user_task.to_user(

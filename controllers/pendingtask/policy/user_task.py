@@ -206,6 +206,7 @@ def _decided(view: View, given: pendingtask.Approval, reason: str, message: str)
     decided = pendingtask.Decided(
         request_id=status.request_id,
         attempt=status.attempt,
+        about=status.user_task.about if status.user_task is not None else "",
         verdict=given.verdict,
         comment=given.comment,
         author=given.author,

@@ -82,12 +82,13 @@ def test_messages_that_the_run_has_read_do_not_requeue_the_task(
 def test_what_a_person_has_to_look_at(reason: ExitReason, kind: UserTaskKind) -> None:
     current = routed(Phase.ORCHESTRATING)
     questions = (Question(id="r1-q1", text="Which?"),)
-    status = after(current, decide(current, ended(reason, questions=questions), NOW))
+    status = after(current, decide(current, ended(reason, questions=questions, about="r1.d3/2"), NOW))
     assert status.phase is Phase.USER_TASK
     assert status.user_task is not None
     assert status.user_task.kind is kind
     assert status.user_task.questions == questions
     assert status.user_task.details_ref == "mongodb:task_results/uid"
+    assert status.user_task.about == ("r1.d3/2" if kind is UserTaskKind.APPROVAL else "")
 
 
 def test_every_exit_reason_leads_somewhere() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -53,7 +54,8 @@ def test_an_accepted_decision_is_kept_with_the_request_that_it_answers(verdict: 
     given = {"verdict": verdict, "comment": "because", "author": "ada"}
     current = asked("Approval", spec={"approval": given}, attempt=2)
     status = after(current, decide(current, OPEN, NOW))
-    assert [one.wire() for one in status.approvals] == [{**given, "requestId": "run-2", "attempt": 2, "arguments": ""}]
+    more = {"requestId": "run-2", "attempt": 2, "arguments": "", "about": ""}
+    assert [one.wire() for one in status.approvals] == [{**given, **more}]
 
 
 def test_the_latest_eight_decisions_are_kept_in_order() -> None:
@@ -113,6 +115,29 @@ def test_edited_arguments_reach_the_next_run() -> None:
     assert (status.phase, [one.arguments for one in status.approvals]) == (Phase.READY_FOR_GPU, [edited])
     assert made.note is not None
     assert made.note.message == "Approved by a user, with edited arguments."
+
+
+def test_a_decision_names_what_the_run_asked_about() -> None:
+    current = mail(approval={"verdict": "Approved", "requestId": request(mail())})
+    assert current.status.user_task is not None
+    named = current.status.user_task.model_copy(update={"about": "r1.d3.approval/2"})
+    current = current.model_copy(update={"status": current.status.model_copy(update={"user_task": named})})
+    assert [one.about for one in after(current, decide(current, OPEN, NOW)).approvals] == ["r1.d3.approval/2"]
+
+
+def test_an_edit_of_what_is_cut_leaves_the_request_open_and_says_how_to_edit_it() -> None:
+    whole = {"to": ["ada@example.com"], "text": "Dear Ann, " * 300}
+    action = approvals.Wanted(tool="send_mail", arguments=whole).action(2000)
+    shown = json.loads(action.arguments)
+    for text, reason in ((shown["text"], "ArgumentsUnusable"), (whole["text"], "Approved")):
+        current = decided_with(json.dumps({"to": ["bob@example.com"], "text": text}))
+        assert current.status.user_task is not None
+        waiting = current.status.user_task.model_copy(update={"action": action})
+        current = current.model_copy(update={"status": current.status.model_copy(update={"user_task": waiting})})
+        said = conditions.find(after(current, decide(current, OPEN, NOW)).conditions, "WaitingForUser")
+        assert said is not None
+        assert said.reason == reason
+        assert ("approve NAME --arguments FILE" in said.message) == (reason == "ArgumentsUnusable")
 
 
 @pytest.mark.parametrize("arguments", ["[1]", "{,", "no", '"{}"'])

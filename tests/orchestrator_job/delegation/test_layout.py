@@ -10,7 +10,7 @@ import pytest
 _PACKAGE = Path(__file__).resolve().parents[3] / "orchestrator_job"
 _ALLOWED = {"graph.py", "checkpoints.py"}
 _INTERRUPTS = {"interrupt", "interrupt_before", "interrupt_after", "NodeInterrupt", "GraphInterrupt"}
-_ASKING = {"consent.py", "ending.py", "errors.py", "ledger.py", "acting.py"}
+_ASKING = {"consent.py", "ending.py", "errors.py", "ledger.py", "unsettled.py"}
 """Where a person's decision may end a run: two nodes, and what says that an effect may have happened."""
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from crds import tools as run_tools
-from orchestrator_job import errors
-from orchestrator_job.delegation.tools import mcp, port
+from orchestrator_job import standing
+from orchestrator_job.delegation import acting, executor, unsettled
+from orchestrator_job.delegation.tools import box, mcp, port
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job
@@ -137,6 +138,43 @@ async def test_a_call_that_was_sent_and_not_answered_may_have_happened(
     bench = workbench.Bench(store, router, workbench.task(uid, approvals=[decided(1)]), *tools, attempt=2)
     await bench.guard.claim(workbench.NOW)
     await bench.book.decide(waiting.requests[0].step, {}, waiting.requests[0].ordinal)
-    with pytest.raises(errors.MayHaveHappened, match="may have happened"):
-        await bench.work(message())
+    unknown = await bench.work(message())
+    assert isinstance(unknown, executor.Waiting)
+    assert (unknown.requests[0].unknown, "may have happened" in unknown.requests[0].why) == (True, True)
     assert server.calls == [f"book {weather.LAST}"], "it is not repeated"
+
+
+async def test_a_later_round_asks_about_it_and_asks_again_where_it_cannot_be_sent(
+    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str, server: weather.Weather
+) -> None:
+    fake.set_script({RESEARCH: [calls(("weather.book", {"city": weather.LAST}))]})
+    tools = await offered(server.url)
+    waiting = await asked(workbench.Bench(store, router, workbench.task(uid), *tools), message())
+    bench = workbench.Bench(store, router, workbench.task(uid, approvals=[decided(1)]), *tools, attempt=2)
+    await bench.guard.claim(workbench.NOW)
+    await bench.book.decide(waiting.requests[0].step, {}, waiting.requests[0].ordinal)
+    assert isinstance(await bench.work(message()), executor.Waiting)
+
+    async def opener(_: standing.Standing) -> box.Toolbox:
+        return box.Toolbox(tools)
+
+    async def settled(attempt: int, *decisions: dict[str, Any]) -> acting.Request | None:
+        """By the second round, in that attempt."""
+        task = workbench.task(uid, approvals=[decided(1), *decisions])
+        bench = workbench.Bench(store, router, task, *tools, attempt=attempt)
+        await bench.guard.claim(workbench.NOW)
+        means = bench.means
+        made = unsettled.Unsettled(means.book, means.records, means.insistence, workbench.VIEWER, opener)
+        return await made.settle(2, standing.Standing())
+
+    first = await settled(3)
+    assert first is not None
+    assert (first.tool, first.step, first.ordinal) == ("weather.book", "r1.d1", 2)
+    assert (first.agent, first.arguments) == ("Research", {"city": weather.LAST})
+    again = await settled(4, decided(3, about="r1.d1/2"))
+    assert again is not None
+    assert "The server weather does not answer" in again.why
+    assert server.calls == [f"book {weather.LAST}"], "it is not repeated"
+    assert await settled(5, decided(3, about="r1.d1/2"), decided(4, "Rejected", about="r1.d1/2")) is None
+    [effect] = [one for one in store.all("orchestrator_ledger") if one["step"] == "r1.d1"]
+    assert (effect["state"], effect["result"]["skipped"]) == ("done", True)

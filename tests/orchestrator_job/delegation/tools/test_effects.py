@@ -35,6 +35,7 @@ class Run:
     def __init__(self, made: parts.Parts, rig: Rig) -> None:
         self.made, self.rig = made, rig
         self.decisions: list[pendingtask.Decided] = []
+        self._book: ledger.Ledger
 
     async def does(self, name: str, given: dict[str, Any], ordinal: int = 1, **settings: Any) -> ledger.Receipt:
         """Have the call settled by another process of the run."""
@@ -42,12 +43,13 @@ class Run:
         tool = tools.tools[name]
         assert isinstance(tool, port.Acting)
         database = mongo.Database(self.made.store.client, self.made.store.name, patience.Patience(5))
-        book = ledger.Ledger(database, guard, lambda: parts.NOW, self.decisions)
+        self._book = book = ledger.Ledger(database, guard, lambda: parts.NOW, self.decisions)
         parsed = port.parse(tool, given)
         return await book.settle("r1.d1", ordinal, tool.effect(parsed, parts.place(ordinal)))
 
-    def decide(self, verdict: pendingtask.Verdict) -> None:
-        """Of a person, about what the last process asked."""
+    async def decide(self, verdict: pendingtask.Verdict) -> None:
+        """Of a person, who is asked by the last process."""
+        assert not await self._book.resolved("r1.d1", 1)
         self.decisions.append(
             pendingtask.Decided(
                 request_id=f"q{self.made.attempt}", verdict=verdict, attempt=self.made.attempt, decided_at=parts.NOW,
@@ -122,7 +124,7 @@ async def test_a_mail_that_may_have_been_sent_is_decided_about_by_a_person(run: 
         with pytest.raises(errors.MayHaveHappened):
             await run.does("send_mail", MAIL)
         assert len(box.mails) == 1
-        run.decide(pendingtask.Verdict.APPROVED)
+        await run.decide(pendingtask.Verdict.APPROVED)
         again = await run.does("send_mail", MAIL)
         assert (len(box.mails), again["key"]) == (2, "r1.d1_1.again2")
         assert await run.does("send_mail", MAIL) == again
@@ -140,7 +142,7 @@ async def test_a_person_may_leave_it_at_that(run: Run) -> None:
             await run.does("send_mail", MAIL)
         with pytest.raises(errors.MayHaveHappened):
             await run.does("send_mail", MAIL)
-        run.decide(pendingtask.Verdict.REJECTED)
+        await run.decide(pendingtask.Verdict.REJECTED)
         assert (await run.does("send_mail", MAIL))["skipped"]
         assert len(box.mails) == 1
 
