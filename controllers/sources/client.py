@@ -17,14 +17,22 @@ import pydantic
 
 from controllers.sources.ci import wire as ci
 from controllers.sources.effects import wire
-from controllers.sources.effects.arguments import AddComment, CreateIssue, EditPage, PushBranch, UpdateIssue
+from controllers.sources.effects.arguments import (
+    AddComment,
+    CreateIssue,
+    EditPage,
+    PushBranch,
+    Status,
+    UpdateIssue,
+    Way,
+)
 from controllers.sources.effects.wire import READ_CHECKS, READ_REPOSITORY, Named, Outcome, State
 from crds import addresses, errors
 from kb import api
 
 __all__ = [
     "READ_CHECKS", "READ_REPOSITORY", "AddComment", "Client", "CreateIssue", "EditPage", "Named", "Outcome",
-    "PushBranch", "Rejected", "State", "Unavailable", "UpdateIssue", "ci", "token_file",
+    "PushBranch", "Rejected", "State", "Status", "Unavailable", "UpdateIssue", "Way", "ci", "token_file",
 ]  # fmt: skip
 _OPERATIONAL = frozenset({408, 425, 429, 502, 503, 504})
 

@@ -132,7 +132,8 @@ async def _act(
     effect = tool.effect(given, place)
     async with book.turn(str(effect.intent().get(repeats.DIGEST) or place.key)):
         if decided is None:
-            ruling = provenance.rule(tool, dict(tool.aims(given)), known, held)
+            wanted = tool.wanted(given) if isinstance(tool, port.Orderable) else None
+            ruling = provenance.rule(tool, dict(tool.aims(given)), known, held, wanted)
             # What was edited in vain counts as named by a person, who has not approved these arguments.
             reasons = [await book.objection(step, place.ordinal), ruling.why if ruling.asks else ""]
             repeated = await _repeated(effect.intent(), place, taken_over, book)

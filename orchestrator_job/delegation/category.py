@@ -43,6 +43,8 @@ _ORDERS = {
         "navrhni migruj presuň vymysli"
     ),
 }  # fmt: skip
+VERBS = {language: frozenset(forms.split()) for language, forms in _ORDERS.items()}
+"""By language what begins an order, whatever is ordered."""
 _NOUNS_TOO = frozenset(
     (
         *("update", "review", "run", "test", "build", "release", "change", "order", "book", "pay", "plan", "draft"),

@@ -1,74 +1,74 @@
-"""Where the aims of an effect come from, and whether a person has to decide about it. Pure: no model has a say.
+"""Where the arguments of an effect come from, and whether a person has to decide about it. Pure: no model has a say.
 
-A text that a run has read may say "send this to a@example.com". What counts is who named the address: the user, in
-the task, a message, an answer or an edited approval; or a document that another person wrote. So each aim of a call is
-looked up in the texts of the run, as whole words: `a@example.com` does not stand in `aa@example.com.evil`.
+A text that a run has read may say "send this to a@example.com". What counts is who ordered it, and who wrote what:
 
-Compared are canonical words: Unicode NFKC, case folded, without the punctuation around them. An aim in compatibility
-forms of letters or with invisible characters equals no word of a text: a person decides.
+1. The user has to have ordered the effect, in a sentence that names its aims as what they are (`orders`).
+2. Each other argument may have the user's words and the model's. Words that were copied from a retrieved text are held
+   where the order itself says what is to be written, where they are a passage that orders something, and in short
+   values.
+
+An aim is looked up as whole words (`words`): `a@example.com` does not stand in `aa@example.com.evil`.
 """
 
 from __future__ import annotations
 
+import functools
 import json
-import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from crds import provisions
 from orchestrator_job import memory
+from orchestrator_job.delegation import orders, words
 from orchestrator_job.delegation.tools import port
 from orchestrator_job.delegation.tools.port import Origin, Tier
 
-_LIMITS = re.compile(r"""[\s<>()\[\]{}"|,;«»“”„‹›，；、。]+""")  # noqa: RUF001
-_AROUND = ".:!?*_~…·•-–—=&'`‚‘’"  # noqa: RUF001
-_URL = re.compile(r"^[a-z][a-z0-9+.-]*://(?:[^/?#@]*@)?(?P<host>[^/?#:]+|\[[^]]*\])(?P<port>:\d+)?(?P<path>/[^?#]*)?")
-_SCHEMES = ("mailto:",)
-_HOST = re.compile(r"^[^\s@/:]+\.[^\s@/:.]+$")
-_NUMBERED = re.compile(r"^(?:\d{1,12}|[a-z][a-z0-9_]*-\d{1,12})$")
-_PART = re.compile(r"^(?:to|cc|bcc|from|an|kopie|komu)[:=](?=\S*@)")
+_COPIED = 5
+"""Words in a row that are no chance."""
 
 
-class Words:
-    """A text as its words, each with the other ways in which it names the same: the host of an address on the web."""
+class Said:
+    """What the user said, and words that a person put into an approval, which order nothing by themselves."""
 
-    __slots__ = ("_at", "_words")
+    def __init__(self, texts: Sequence[str], edited: Sequence[str] = ()) -> None:
+        self._texts, self._edited = tuple(texts), tuple(edited)
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._words: list[frozenset[str]] = []
-        self._at: dict[str, list[int]] = {}
-        for text in texts:
-            for word in _split(text):
-                self._add(_forms(word))
-            # A name does not go on from one text into the next.
-            self._add(frozenset())
+    @functools.cached_property
+    def whole(self) -> words.Words:
+        """Of all of it."""
+        return words.Words((*self._texts, *self._edited))
 
-    def _add(self, forms: frozenset[str]) -> None:
-        for form in forms:
-            self._at.setdefault(form, []).append(len(self._words))
-        self._words.append(forms)
+    @functools.cached_property
+    def orders(self) -> tuple[orders.Order, ...]:
+        """What the user ordered."""
+        return tuple(order for text in self._texts for order in orders.read(text))
 
-    def names(self, wanted: Sequence[str]) -> bool:
-        """Whether these words stand in the text, one after another."""
-        if not wanted:
-            return False
-        return any(
-            all(
-                place + step < len(self._words) and word in self._words[place + step]
-                for step, word in enumerate(wanted)
-            )
-            for place in self._at.get(wanted[0], ())
-        )
+
+class Heard:
+    """A text that another wrote. It is read when an effect is asked for: most runs have none."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @functools.cached_property
+    def whole(self) -> words.Words:
+        """Of all of it."""
+        return words.Words((self._text,))
+
+    @functools.cached_property
+    def passages(self) -> tuple[words.Words, words.Words]:
+        """What in it orders something, and all else."""
+        ordering, rest = orders.passages(self._text)
+        return words.Words(ordering), words.Words(rest)
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """What a run has read, by who wrote it. Later texts are added by `more`."""
 
-    user: Words
-    content: Words
-    retrieved: tuple[Words, ...] = ()
+    user: Said
+    content: tuple[Heard, ...] = ()
+    retrieved: tuple[Heard, ...] = ()
 
     @classmethod
     def of(cls, task: memory.TaskMemory, document: str) -> Known:
@@ -76,22 +76,27 @@ class Known:
         said = [message.text for message in task.messages] + [given.text for given in task.answers]
         edited = [value for one in task.approvals for value in _values(one.arguments)]
         own = [document, task.title] if task.asked_by_user else []
-        return cls(user=Words([*own, *said, *edited]), content=Words([] if task.asked_by_user else [document]))
+        return cls(Said((*own, *said), edited), () if task.asked_by_user else (Heard(document),))
 
     def more(self, texts: Iterable[str]) -> Known:
         """With what was retrieved since."""
-        return Known(self.user, self.content, (*self.retrieved, Words(texts)))
+        return Known(self.user, self.content, (*self.retrieved, *map(Heard, texts)))
+
+    @property
+    def others(self) -> tuple[Heard, ...]:
+        """All that another wrote."""
+        return (*self.content, *self.retrieved)
 
     def origin(self, aim: str) -> Origin:
         """Who named it first: the lowest that holds."""
-        wanted = _aim(aim)
+        wanted = words.name(aim)
         if wanted is None:
             return Origin.MODEL
-        if self.user.names(wanted):
+        if self.user.whole.names(wanted):
             return Origin.USER
-        if self.content.names(wanted):
+        if any(one.whole.names(wanted) for one in self.content):
             return Origin.CONTENT
-        return Origin.RETRIEVED if any(one.names(wanted) for one in self.retrieved) else Origin.MODEL
+        return Origin.RETRIEVED if any(one.whole.names(wanted) for one in self.retrieved) else Origin.MODEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +115,94 @@ _WHOSE = {
 }
 
 
-def rule(tool: port.Acting, aims: Mapping[str, str], known: Known, held: provisions.Provisions) -> Ruling:
-    """Whether the call may be carried out without a person."""
+_KINDS = {"to": "recipient", "cc": "recipient", "bcc": "recipient", "issue": "issue", "page": "page"}
+"""What an aim is, by the name of its argument."""
+_PLACES = ("repository", "connection")
+"""Aims that another order of the user may name, where this one names no place at all."""
+
+
+def rule(
+    tool: port.Acting,
+    aims: Mapping[str, str],
+    known: Known,
+    held: provisions.Provisions,
+    wanted: port.Wanted | None = None,
+) -> Ruling:
+    """Whether the call may be carried out without a person. `wanted`: what it does besides its aims; None: of a tool
+    whose effect no user can order."""
     origins = {name: known.origin(aim) for name, aim in aims.items()}
     if held.needs_approval:
         return Ruling(True, "A rule of this client requires a person's approval.", origins)
     if tool.tier is Tier.FREE:
         return Ruling(False, origins=origins)
-    if tool.tier is Tier.NAMED and aims:
-        foreign = [name for name, origin in origins.items() if origin is not Origin.USER]
-        if not foreign:
-            return Ruling(False, origins=origins)
+    if tool.tier is not Tier.NAMED or wanted is None:
+        return Ruling(True, f"{tool.name} always needs a person's approval.", origins)
+    if not aims:
+        return Ruling(True, f"This call of {tool.name} names no aim that the user could have named.", origins)
+    foreign = [name for name, origin in origins.items() if origin is not Origin.USER]
+    if foreign:
         parts = [f"{name} ({aims[name][:100]!r}) {_WHOSE[origins[name]]}" for name in foreign[:5]]
         return Ruling(True, f"{'; '.join(parts)}.", origins)
-    if tool.tier is Tier.NAMED:
-        return Ruling(True, f"This call of {tool.name} names no aim that the user could have named.", origins)
-    return Ruling(True, f"{tool.name} always needs a person's approval.", origins)
+    matching: list[orders.Order] = []
+    for deed in sorted(wanted.deeds):
+        found = [one for one in known.user.orders if deed in one.deeds and _at(one, aims, known.user.orders)]
+        if not found:
+            where = ", ".join(f"{name} {aim[:100]!r}" for name, aim in list(aims.items())[:5])
+            return Ruling(True, f"No order of the user is about {deed.value} with {where}.", origins)
+        matching += found
+    copied = _copied(wanted, matching, known)
+    return Ruling(bool(copied), copied, origins)
+
+
+def _at(order: orders.Order, aims: Mapping[str, str], ordered: Sequence[orders.Order]) -> bool:
+    """Whether the order names every aim, each as what it is."""
+    for name, aim in aims.items():
+        plain = words.name(aim) or ()
+        stem = name.partition(".")[0]
+        if order.names(_KINDS.get(stem, ""), plain):
+            continue
+        elsewhere = stem in _PLACES and not order.places
+        if not elsewhere or not any(one.deeds and one.names("", plain) for one in ordered):
+            return False
+    return True
+
+
+def _copied(wanted: port.Wanted, matching: Sequence[orders.Order], known: Known) -> str:
+    """Which argument has words that were copied although no order asks for that, and which; "" without any."""
+    own = known.user.whole
+    everything = [one.whole for one in known.others]
+    ordering, rest = [one.passages[0] for one in known.others], [one.passages[1] for one in known.others]
+    for name, value in wanted.values.items():
+        text = words.split(value)
+        if text and not own.names(text) and any(one.names(text) for one in everything):
+            return f"{name} ({value[:100]!r}) comes from a text that was retrieved."
+    for name, value in wanted.texts.items():
+        text = words.split(value)
+        if run := _run(text, ordering, [own, *rest]):
+            return f"{name} repeats what a text that was retrieved orders: {run[:200]!r}."
+        # What the user dictates has no other source than the user; the subject of an answer is that of the question.
+        free = any(not one.dictates or (one.answers and name in _SUBJECTS) for one in matching)
+        if not free and (run := _run(text, everything, [own])):
+            return f"{name} has words of a text that was retrieved, and the user said what to write: {run[:200]!r}."
+    return ""
+
+
+_SUBJECTS = ("subject", "title")
+
+
+def _run(text: Sequence[str], copied: Sequence[words.Words], own: Sequence[words.Words]) -> str:
+    """The first words of a text that stand in one of `copied` and in none of `own`: some in a row, the text as a whole,
+    or one that says a thing by itself (a number, an address)."""
+    size = min(_COPIED, len(text))
+    for at in range(len(text) - size + 1) if size else ():
+        part = text[at : at + size]
+        if any(one.names(part) for one in copied) and not any(one.names(part) for one in own):
+            return " ".join(part)
+    for word in text:
+        telling = any(one.isdigit() for one in word) or "@" in word or "/" in word
+        if telling and any(one.names([word]) for one in copied) and not any(one.names([word]) for one in own):
+            return word
+    return ""
 
 
 def _values(arguments: str) -> Iterable[str]:
@@ -137,48 +214,3 @@ def _values(arguments: str) -> Iterable[str]:
             yield value
         elif isinstance(value, dict | list):
             waiting += value.values() if isinstance(value, dict) else value
-
-
-def _aim(aim: str) -> tuple[str, ...] | None:
-    """The words of an aim; None when it is empty, or not plainly what it looks like."""
-    plain = unicodedata.normalize("NFC", aim)
-    if unicodedata.normalize("NFKC", plain) != plain or any(_hidden(one) for one in plain):
-        return None
-    return tuple(_split(plain)) or None
-
-
-def _hidden(one: str) -> bool:
-    return unicodedata.category(one) in ("Cf", "Cc", "Co", "Cn", "Cs")
-
-
-def _split(text: str) -> list[str]:
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return [word for part in _LIMITS.split(folded) if (word := _trimmed(part))]
-
-
-def _trimmed(word: str) -> str:
-    word = word.strip(_AROUND)
-    for scheme in _SCHEMES:
-        word = word.removeprefix(scheme)
-    return _PART.sub("", word).rstrip("/").lstrip("#@").strip(_AROUND)
-
-
-def _forms(word: str) -> frozenset[str]:
-    """The word, and what else it names: of an address on the web its host, the first two parts of its path
-    (a repository) and a number at its end (an issue)."""
-    forms = {word}
-    found = _URL.match(word)
-    if found is None:
-        if _HOST.match(word):
-            forms.add(provisions.hostname(word))
-        return frozenset(forms)
-    host = provisions.hostname(found["host"])
-    forms |= {found["host"], host, word.partition("://")[2]}
-    if found["port"]:
-        forms.add(host + found["port"])
-    parts = [part for part in (found["path"] or "").split("/") if part]
-    if len(parts) > 1 and "@" not in parts[0] + parts[1]:
-        forms.add(f"{parts[0]}/{parts[1].removesuffix('.git')}")
-    if len(parts) > 1 and _NUMBERED.match(parts[-1]):
-        forms.add(parts[-1])
-    return frozenset(forms)

@@ -145,6 +145,15 @@ class Invitation(effects.AtConnection):
         """The recipients; all attendees are among them."""
         return effects.to(self._means.allowed, self.name, given)
 
+    def wanted(self, given: SendInvitation) -> port.Wanted:
+        """An invitation; its organizer is who is answered."""
+        found = effects.mail(given, port.Deed.INVITE)
+        event = given.event
+        said = {"event.summary": event.summary, "event.location": event.location}
+        said["event.description"] = event.description
+        organizer = {"event.organizer": event.organizer} if event.organizer else {}
+        return port.Wanted(found.deeds, {**found.texts, **said}, organizer)
+
     async def built(self, given: SendInvitation, place: port.Place) -> Mapping[str, Any]:
         """The mail. Raises `kb_client.Unavailable`, `port.Misused`."""
         raw = write(given.event, uid(self._task_uid, place.key), self._now(), request=True)

@@ -212,6 +212,16 @@ async def store(means: Means, raw: bytes, media_type: str) -> values.ContentRef:
     return values.ContentRef.model_validate(ref.model_dump(by_alias=True))
 
 
+def mail(given: SendMail, *deeds: port.Deed) -> port.Wanted:
+    """What a user has to have ordered for a mail."""
+    found = {port.Deed.MAIL, *deeds}
+    if given.attachments:
+        found.add(port.Deed.ATTACH)
+    if given.in_reply_to or given.references:
+        found.add(port.Deed.REPLY)
+    return port.Wanted(frozenset(found), {"subject": given.subject, "text": given.text})
+
+
 def to(allowed: settings.Settings, name: str, given: Any) -> dict[str, str]:
     """The recipients of a mail as aims. Raises `port.Misused` for those that the settings do not allow."""
     found = {}
@@ -233,6 +243,10 @@ class Mail(AtConnection):
     def aimed(self, given: SendMail) -> dict[str, str]:
         """The recipients, cc and bcc included."""
         return to(self._means.allowed, self.name, given)
+
+    def wanted(self, given: SendMail) -> port.Wanted:
+        """A mail; attachments and an answer where it has them."""
+        return mail(given)
 
     async def built(self, given: SendMail, place: port.Place) -> Mapping[str, Any]:
         """With references to the stored attachments."""
@@ -256,6 +270,13 @@ class NewIssue(_Tracker):
     name, asks, arguments = "create_issue", "createIssue", CreateIssue
     description = "Create an issue at a Git host or Jira."
 
+    def wanted(self, given: CreateIssue) -> port.Wanted:
+        """A new issue."""
+        values = {f"labels.{number}": label for number, label in enumerate(given.labels)}
+        if "issue_type" in given.model_fields_set:
+            values["issueType"] = given.issue_type
+        return port.Wanted(frozenset({port.Deed.CREATE}), {"title": given.title, "text": given.text}, values)
+
 
 class ChangedIssue(_Tracker):
     """Another title, text, state or other labels."""
@@ -263,12 +284,28 @@ class ChangedIssue(_Tracker):
     name, asks, arguments = "update_issue", "updateIssue", UpdateIssue
     description = "Change title, text, labels or state of an issue."
 
+    def wanted(self, given: UpdateIssue) -> port.Wanted:
+        """Each change that is given."""
+        texts = {name: value for name, value in (("title", given.title), ("text", given.text)) if value is not None}
+        found = {deed for name, deed in (("title", port.Deed.RETITLE), ("text", port.Deed.CHANGE)) if name in texts}
+        if given.labels is not None:
+            found.add(port.Deed.RELABEL)
+        if given.state is not None:
+            closes = given.state is sources_client.Status.CLOSED
+            found.add(port.Deed.CLOSE if closes else port.Deed.REOPEN)
+        values = {f"labels.{number}": label for number, label in enumerate(given.labels or ())}
+        return port.Wanted(frozenset(found), texts, values)
+
 
 class Comment(_Tracker):
     """A comment on an issue."""
 
     name, asks, arguments = "add_comment", "addComment", AddComment
     description = "Write a comment on an issue."
+
+    def wanted(self, given: AddComment) -> port.Wanted:
+        """A comment."""
+        return port.Wanted(frozenset({port.Deed.COMMENT}), {"text": given.text})
 
 
 class Page(AtConnection):
@@ -282,6 +319,16 @@ class Page(AtConnection):
         """The page."""
         self._within(self._means.allowed.wiki_pages, f"{self.connection(given)}/{given.page}", "page")
         return {"page": given.page}
+
+    def wanted(self, given: EditPage) -> port.Wanted:
+        """An addition, or another text in the place of the old one; a title where one is given."""
+        replaces = given.way is sources_client.Way.REPLACE
+        found = {port.Deed.REPLACE if replaces else port.Deed.APPEND}
+        texts = {"text": given.text}
+        if given.title is not None:
+            found.add(port.Deed.RETITLE)
+            texts["title"] = given.title
+        return port.Wanted(frozenset(found), texts)
 
 
 def all_of(means: Means) -> list[AtConnection]:

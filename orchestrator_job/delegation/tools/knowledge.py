@@ -296,6 +296,10 @@ class Store:
         """Both texts."""
         return {"subject": given.subject, "content": given.content}
 
+    def wanted(self, given: StoreKnowledge) -> port.Wanted:
+        """An order to remember it; both texts are its aims."""
+        return port.Wanted(frozenset({port.Deed.REMEMBER}))
+
     def shown(self, given: StoreKnowledge) -> str:
         """All of it."""
         return f"Remember ({given.category.heading}) about {given.subject}:\n\n{given.content}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
@@ -26,8 +26,8 @@ class Tier(IntEnum):
     """What has to hold before a call is carried out. A higher one includes the lower ones.
 
     FREE      nothing: it reads, or changes what is the run's own
-    NAMED     every aim of the call (recipient, repository, issue, page, host) was named by the user; else a person
-              decides
+    NAMED     the user ordered the effect and named every aim of it (recipient, repository, issue, page, host) in the
+              order; else a person decides
     APPROVED  a person decides, also about what the user named
     """
 
@@ -43,6 +43,37 @@ class Origin(IntEnum):
     CONTENT = 1
     RETRIEVED = 2
     MODEL = 3
+
+
+class Deed(StrEnum):
+    """A kind of effect that a user orders. ATTACH and REPLY are parts of a mail, RETITLE, RELABEL and CHANGE (of the
+    text) of what is changed; APPEND and REPLACE are the ways to edit a page."""
+
+    MAIL = "a mail"
+    ATTACH = "an attachment"
+    REPLY = "an answer to a mail"
+    INVITE = "an invitation"
+    COMMENT = "a comment"
+    CREATE = "a new issue"
+    CHANGE = "a change of the text of an issue"
+    RETITLE = "another title"
+    RELABEL = "other labels"
+    CLOSE = "closing an issue"
+    REOPEN = "reopening an issue"
+    APPEND = "an addition to a page"
+    REPLACE = "replacing the text of a page"
+    REMEMBER = "remembering something"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a call does besides what it is aimed at. `deeds`: the user has to have ordered each of them. `texts` by
+    their names are written in the user's name: what is in them may come from retrieved texts where the order leaves it
+    open. `values` may not come from retrieved texts alone."""
+
+    deeds: frozenset[Deed]
+    texts: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
 
 
 class Arguments(BaseModel):
@@ -137,6 +168,16 @@ class Acting(Tool, Protocol):
 
     def effect(self, given: Any, place: Place) -> ledger.Effect:
         """The effect, not begun. Its receipt has `text` for the model."""
+        ...
+
+
+@runtime_checkable
+class Orderable(Acting, Protocol):
+    """One whose effect a user can order, so that no person has to decide about it again. A tool of tier NAMED that is
+    none is always held."""
+
+    def wanted(self, given: Any) -> Wanted:
+        """What a user has to have ordered for the call."""
         ...
 
 

@@ -186,6 +186,10 @@ class Deliver:
         """The recipient."""
         return {"to": given.to}
 
+    def wanted(self, given: Letter) -> port.Wanted:
+        """A mail."""
+        return port.Wanted(frozenset({port.Deed.MAIL}), {"text": given.text})
+
     def shown(self, given: Letter) -> str:
         """The mail."""
         return f"To: {given.to}\n\n{given.text}"
