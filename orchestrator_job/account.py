@@ -111,8 +111,8 @@ def _effect(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _evidence(items: Sequence[pack.Item], cited: Collection[int]) -> list[dict[str, str]]:
-    """The cited items of the knowledge base; those of origin Task or User are the task's own text."""
-    found = [item for item in items if item.id in cited and item.origin not in ("Task", "User")]
+    """The cited items of the knowledge base, not those of the task's own text."""
+    found = [item for item in items if item.id in cited and item.origin not in pack.OWN]
     return [{"action": f"found {item.source}", "result": item.content[:_SHOWN]} for item in found]
 
 

@@ -25,7 +25,20 @@ import crds.errors
 from crds import pendingtask, priority, provisions, quotations
 from kb import api
 from kb import client as kb_client
-from orchestrator_job import answer, artifacts, errors, fence, memory, pack, patience, standing, stuck, telemetry
+from orchestrator_job import (
+    answer,
+    artifacts,
+    errors,
+    excerpt,
+    fence,
+    memory,
+    pack,
+    patience,
+    question,
+    standing,
+    stuck,
+    telemetry,
+)
 from orchestrator_job.state import State
 
 _log = structlog.get_logger("orchestrator_job.consult")
@@ -98,11 +111,12 @@ class Consult:
         self._seen: dict[str, tuple[int, int]] = {}
 
     async def __call__(self, state: State) -> State:
-        """Writes pack, answer, model and trail; raises InvalidOutput, BudgetExhausted, Stuck, or what the knowledge
-        base raises."""
+        """Writes pack, answer, model, left_out and trail; raises InvalidOutput, BudgetExhausted, Stuck, or what the
+        knowledge base raises."""
         held = await self._loader.of(state)
         number = state["round"]
-        ask = functools.partial(self._asked, number, _query(state["question"], held.conversation))
+        asked = await question.load(state, self._store)
+        ask = functools.partial(self._asked, number, _query(asked, held.conversation))
         read = await self._insistence.insist("ask the decision agent", ask)
         evidence = items(read, self._context_chars)
         try:
@@ -119,6 +133,7 @@ class Consult:
             "pack": await self._store.put(pack.dump(evidence), number),
             "answer": await self._store.put(given.model_dump(by_alias=True), number),
             "model": (read.end.model if read.end is not None else None) or "",
+            "left_out": _left_out(asked),
             "trail": trail,
         }
 
@@ -255,14 +270,17 @@ def items(read: Read, most: int) -> tuple[pack.Item, ...]:
     return tuple(sorted(found, key=lambda item: item.id))
 
 
-def _query(question: str, conversation: str) -> str:
+def _query(asked: excerpt.Parts, conversation: str) -> str:
     """The question, with what was said before as far as there is room."""
-    if len(question) > _QUERY_CHARS:
-        # The user's latest words are at the end.
-        half = _QUERY_CHARS // 2 - 10
-        return f"{question[:half]}\n[...]\n{question[-half:]}"
+    said = asked.within(_QUERY_CHARS)
     before = f"Said before:\n{conversation}\n\nQuestion: " if conversation else ""
-    return f"{before}{question}" if len(before) + len(question) <= _QUERY_CHARS else question
+    return f"{before}{said}" if len(before) + len(said) <= _QUERY_CHARS else said
+
+
+def _left_out(asked: excerpt.Parts) -> list[str]:
+    """For the result: what of a question that is too long the agent did not get."""
+    whole, shown = excerpt.size(asked.text), excerpt.size(asked.within(_QUERY_CHARS))
+    return [f"The decision agent was given {shown} of the {whole} bytes of the question."] if shown < whole else []
 
 
 def _answer(read: Read, evidence: tuple[pack.Item, ...], held: provisions.Provisions) -> answer.Answer:

@@ -25,7 +25,7 @@ import structlog
 
 import crds.errors
 from crds import leftovers, priority
-from orchestrator_job import fence, ledger, memory, mongo, prompt
+from orchestrator_job import excerpt, fence, ledger, memory, mongo, prompt
 from router import client as router_client
 
 _log = structlog.get_logger("orchestrator_job.conversation")
@@ -34,13 +34,17 @@ TAG = "[prompt:job.summarize/v1]"
 LIFE = timedelta(days=30)
 MOST = 200
 """Exchanges of a conversation that are read."""
-SUMMARIZED_CHARS = 16_000
+SUMMARIZED_CHARS = 8_000
 """A conversation whose exchanges outside of its summary are longer gets a new summary."""
 _KEPT_CHARS = 4_000
-"""Of the latest exchanges, which stay as they were said."""
+"""Of the latest exchanges, which stay as they were said; the very latest one always does."""
 _BATCH_CHARS = 24_000
 """Most that one summary takes in, or one exchange; what is left is the next one's."""
 SUMMARY_CHARS = 4_000
+_LEAST = 100
+"""In fewer characters nothing is shown."""
+_SIDES = len("User: \nAnswer: ")
+_LINE = 50
 _TEXT_CHARS = 12_000
 """Of one side of an exchange that are kept: both fit into one summary."""
 SECONDS = 20.0
@@ -66,6 +70,19 @@ class Exchange:
     answered: str
     at: datetime
 
+    @property
+    def size(self) -> int:
+        """Characters that it has as a whole."""
+        return _SIDES + len(self.asked) + len(self.answered)
+
+    def shown(self, most: int | None = None) -> str:
+        """For a prompt, within `most` characters: of the longer side less."""
+        if most is None or self.size <= most:
+            return f"User: {self.asked}\nAnswer: {self.answered}"
+        room = most - _SIDES
+        asked = min(len(self.asked), max(room // 2, room - len(self.answered)))
+        return f"User: {excerpt.ends(self.asked, asked, len)}\nAnswer: {excerpt.ends(self.answered, room - asked, len)}"
+
 
 @dataclass(frozen=True, slots=True)
 class History:
@@ -75,19 +92,23 @@ class History:
     exchanges: tuple[Exchange, ...] = ()
 
     def text(self, most: int) -> str:
-        """For a prompt, at most `most` characters: the summary, then the latest exchanges that fit, each whole."""
+        """For a prompt, at most `most` characters: the summary, then the exchanges, of which the latest come first.
+
+        An exchange that has too little room is shown by beginning and end of its question and its answer; a line says
+        what is left out of it, and how many have no room at all.
+        """
+        sizes = [one.size + 2 for one in self.exchanges]
         head = f"Summary of what was said before:\n{self.summary}" if self.summary else ""
-        left = most - len(head)
-        if left < 0:
+        if len(head) + sum(sizes) <= most:
+            return "\n\n".join(part for part in (head, *(one.shown() for one in self.exchanges)) if part)
+        if most < _LEAST:
             return ""
-        kept: list[str] = []
-        for one in reversed(self.exchanges):
-            shown = f"User: {one.asked}\nAnswer: {one.answered}"
-            left -= len(shown) + 2
-            if left < 0:
-                break
-            kept.append(shown)
-        return "\n\n".join(part for part in (head, *reversed(kept)) if part)
+        head = excerpt.ends(head, max(most // 2, most - sum(sizes)), len)
+        given = excerpt.shares(sizes[::-1], most - len(head) - _LINE)[::-1]
+        kept = [one.shown(share - 2) for one, share in zip(self.exchanges, given, strict=True) if share]
+        dropped = len(given) - len(kept)
+        gone = f"[{dropped} earlier exchanges are left out here.]" if dropped else ""
+        return "\n\n".join(part for part in (head, gone, *kept) if part)
 
 
 class Conversation:
@@ -134,7 +155,10 @@ class Conversation:
 
     def remember(self, guard: fence.Fence, asked: str, answered: str) -> Remember:
         """The effect that keeps an exchange of this task."""
-        body = {"asked": asked[:_TEXT_CHARS], "answered": answered[:_TEXT_CHARS]}
+        body = {
+            "asked": excerpt.ends(asked, _TEXT_CHARS, len),
+            "answered": excerpt.ends(answered, _TEXT_CHARS, len),
+        }
         return Remember(self._database, guard, {**self._of, **body}, self._now())
 
     async def summarize(self, guard: fence.Fence, round_number: int, limit: int, ask: Asks) -> bool:
@@ -230,11 +254,13 @@ def messages(summary: str, older: Sequence[Exchange]) -> list[dict[str, str]]:
 
 def _older(exchanges: Sequence[Exchange]) -> list[Exchange]:
     """Those to be summarized, oldest first: all but the latest, once they are long together, as many as one summary
-    takes in."""
+    takes in. A single one is shown by beginning and end until another follows."""
     sizes = [len(one.asked) + len(one.answered) for one in exchanges]
     if sum(sizes) <= SUMMARIZED_CHARS:
         return []
-    kept, left = len(exchanges), _KEPT_CHARS
+    # The next question is most likely about the latest answer.
+    kept = len(exchanges) - 1
+    left = _KEPT_CHARS - sizes[kept]
     while kept and sizes[kept - 1] <= left:
         left -= sizes[kept - 1]
         kept -= 1

@@ -99,6 +99,7 @@ class Account:
             "evidence": [item.model_dump(by_alias=True) for item in items],
             "rules": [rule.model_dump(by_alias=True, exclude={"content"}) for rule in held.rules],
             "question": state["question"],
+            "leftOut": state.get("left_out") or [],
             "plan": plan.dump(planned) if planned is not None else None,
             "model": state.get("model") or self._model,
             "round": state["round"],

@@ -26,8 +26,11 @@ _FOREIGN = 0.6
 """What a word with a letter that a language does not have takes from its score."""
 
 # Text that says nothing about the language of its writer: code, addresses, quoted lines, names in upper case.
+ADDRESS = r"(?<!\S)[^\s@]++@\S+"
+"""Looked for at the beginning of a word alone, and `++` is possessive: a word is scanned once."""
 _ASIDE = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\S+@\S+|^[ \t]*>.*$|^[A-Za-z-]{2,20}:(?= )", re.DOTALL | re.MULTILINE
+    rf"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|{ADDRESS}|^[ \t]*>.*$|^[A-Za-z-]{{2,20}}:(?= )",
+    re.DOTALL | re.MULTILINE,
 )
 _WORD = re.compile(r"[^\W\d_]+")
 

@@ -22,6 +22,7 @@ from orchestrator_job import (
     artifacts,
     citations,
     errors,
+    excerpt,
     fence,
     memory,
     pack,
@@ -37,6 +38,10 @@ from router import client as router_client
 
 _log = structlog.get_logger("orchestrator_job.nodes")
 
+_LOOKED_AT = 64_000
+"""Characters of a text that are compared with what is known about the user."""
+_DOCUMENT_BYTES = 2 << 20
+"""What a run reads of a task's content, which may have 64 MiB: beginning and end of it."""
 _ATTACHED = 3
 """Maximum of passages from the task's own files, which come first."""
 RETRIES = 2
@@ -65,29 +70,31 @@ class Intake:
         self._recognize = recognize
 
     async def __call__(self, state: State) -> State:
-        """Writes standing, session_memory, document, question, query, model, category and action.
+        """Writes standing, session_memory, document, question, asked, query, model, category and action.
 
         Raises InvalidInput for unusable content or rules.
         """
         number = state["round"]
-        found, document = await asyncio.gather(self._loader.read(), self._text())
+        found, text = await asyncio.gather(self._loader.read(), self._text())
+        document = excerpt.ends(text, _DOCUMENT_BYTES)
         if not document.strip():
             raise errors.InvalidInput("The task's content is blank.", field="spec.content", remedy="Write what to do.")
         # First what can be refused; then the rest beside each other.
-        held = await self._loader.keep(found, number, document)
-        session, stored = await asyncio.gather(
-            self._loader.keep_session(found, number), self._store.put(document, number)
+        held = await self._loader.keep(found, number, excerpt.edges(document, _LOOKED_AT))
+        session, stored, asked = await asyncio.gather(
+            self._loader.keep_session(found, number),
+            self._store.put(document, number),
+            question.keep(question.ask(self._task, document), self._store, number),
         )
         read: State = {
             "standing": held,
             "session_memory": session,
             "document": stored,
-            "question": question.ask(self._task, document),
             "query": question.query(self._task, document),
             "model": "",
         }
         recognized: State = {**self._recognize(document)}  # type: ignore[typeddict-item]  # two of its keys
-        return {**read, **recognized}
+        return {**read, **asked, **recognized}
 
     async def _text(self) -> str:
         ref = self._task.content_ref
@@ -124,6 +131,7 @@ class Evidence:
         urgency: priority.Priority,
         max_results: int,
         context_chars: int,
+        room: question.Room,
     ) -> None:
         self._task = task
         self._kb = kb
@@ -133,17 +141,26 @@ class Evidence:
         self._urgency = urgency
         self._max_results = max_results
         self._context_chars = context_chars
+        self._room = room
 
     async def __call__(self, state: State) -> State:
-        """Writes pack."""
+        """Writes pack and left_out."""
         held = await self._loader.of(state)
         found = await self._found(state["query"]) if held.provisions.permits_tool(plan.Tool.SEARCH) else []
         document = str(await self._store.get(state["document"]))
-        own = question.own_evidence(self._task, document)
-        room = self._context_chars - held.characters
-        items = pack.build(own, found, self._task.source, room, held.provisions)
-        _log.info("evidence", found=len(found), used=len(items), rules=len(held.rules))
-        return {"pack": await self._store.put(pack.dump(items), state["round"])}
+        asked = await question.load(state, self._store)
+        shown, main = asked.cut(self._room.most)
+        middle = asked.main[main.start : main.start + main.left_out]
+        own = question.own_evidence(self._task, document, middle)
+        room = self._context_chars - held.characters - self._room.taken(shown)
+        # Beside the loop: passages of a long text are chosen among thousands.
+        fitted = await asyncio.to_thread(
+            pack.fit, own, found, self._task.source, room, held.provisions, f"{state['query']}\n{shown}"
+        )
+        lacking = question.left_out(self._task, document, shown, fitted.gone)
+        used = len(fitted.items)
+        _log.info("evidence", found=len(found), used=used, rules=len(held.rules), left_out=lacking)
+        return {"pack": await self._store.put(pack.dump(fitted.items), state["round"]), "left_out": lacking}
 
     async def _found(self, query: str) -> list[api.EvidenceItem]:
         """Passages of the task's files first, then all others."""
@@ -175,6 +192,7 @@ class Respond:
         num_ctx: int | None,
         max_llm_calls: int,
         max_tokens: int | None,
+        room: question.Room,
         now: Callable[[], datetime],
     ) -> None:
         self._router = router
@@ -187,6 +205,7 @@ class Respond:
         self._num_ctx = num_ctx
         self._max_llm_calls = max_llm_calls
         self._max_tokens = max_tokens
+        self._room = room
         self._now = now
 
     async def __call__(self, state: State) -> State:
@@ -202,10 +221,11 @@ class Respond:
     async def _answer(self, state: State, items: tuple[pack.Item, ...]) -> answer.Answer:
         held = await self._loader.of(state)
         followed = plan.of_round(state.get("plan"), state["round"])
-        talk = prompt.messages(state["question"], items, self._now().date(), held, followed)
+        asked = (await question.load(state, self._store)).within(self._room.most)
+        talk = prompt.messages(asked, items, self._now().date(), held, followed)
         provided = held.provisions
         ids = [item.id for item in items]
-        sources = citations.Sources(items, own=[state["question"]], beside=held.texts)
+        sources = citations.Sources(items, own=[asked], beside=held.texts)
         attempts = citations.Tries(sources, provided)
         problem = ""
         for tries in range(1 + RETRIES):

@@ -20,7 +20,7 @@ import structlog
 from crds import priority
 from kb import api
 from kb import client as kb_client
-from orchestrator_job import artifacts, errors, fence, memory, pack, patience, plan, prompt, standing
+from orchestrator_job import artifacts, errors, excerpt, fence, memory, pack, patience, plan, prompt, question, standing
 from orchestrator_job.state import State
 from router import client as router_client
 
@@ -42,6 +42,7 @@ _LEAST_CHARS = 400
 _FRAME = 300
 """Characters of an item's block without its content."""
 _LEAST_ITEM = 100
+_QUESTION_FRAME = 21
 _PROJECT_CHARS = 1200
 _NODES = 20
 _FOUND_PER_STEP = 3
@@ -137,7 +138,8 @@ class MakePlan:
         self, state: State, context: Context, earlier: plan.Plan | None
     ) -> tuple[tuple[plan.Step, ...], tuple[str, ...]]:
         tools = plan.allowed(context.rules.provisions)
-        talk = messages(state["question"], context, self._now().date(), tools, earlier, self._num_ctx or NUM_CTX)
+        asked = await question.load(state, self._store)
+        talk = messages(asked, context, self._now().date(), tools, earlier, self._num_ctx or NUM_CTX)
         problem = ""
         for tries in range(1 + RETRIES):
             text = await self._ask(state["round"], talk, tools)
@@ -179,6 +181,7 @@ class FollowPlan:
         *,
         urgency: priority.Priority,
         context_chars: int,
+        room: question.Room,
     ) -> None:
         self._task = task
         self._kb = kb
@@ -187,6 +190,7 @@ class FollowPlan:
         self._loader = loader
         self._urgency = urgency
         self._context_chars = context_chars
+        self._room = room
 
     async def __call__(self, state: State) -> State:
         """Writes pack and plan."""
@@ -198,7 +202,8 @@ class FollowPlan:
         hits = dict(zip(wanted, await asyncio.gather(*map(self._found, wanted.values())), strict=True))
         shown = {number: [one for one in found if self._counts(one, held)] for number, found in hits.items()}
         items = pack.load(await self._store.get(state["pack"]))
-        room = self._context_chars - held.characters
+        said = (await question.load(state, self._store)).within(self._room.most)
+        room = self._context_chars - held.characters - self._room.taken(said)
         every = [one for found in shown.values() for one in found]
         longer = pack.extend(items, every, self._task.source, room, held.provisions)
         followed = plan.amended(made, {number: len(found) for number, found in shown.items()}, held.provisions)
@@ -222,24 +227,27 @@ class FollowPlan:
 
 
 def messages(
-    asked: str,
+    asked: excerpt.Parts | str,
     context: Context,
     today: date,
     tools: tuple[str, ...],
     earlier: plan.Plan | None = None,
     num_ctx: int = NUM_CTX,
 ) -> list[dict[str, str]]:
-    """System and user message, within `num_ctx` tokens with the answer; evidence and project are cut to it.
+    """System and user message, within `num_ctx` tokens with the answer; evidence and project are cut to it, and of a
+    question that does not fit beside evidence the middle is left out.
 
-    Rules are never cut. Raises Unusable when they and the question leave no room for evidence.
+    Rules are never cut. Raises Unusable when they leave no room for evidence.
     """
     system = f"{TAG}\n{_instructions()}{prompt.rules(context.rules)}"
     before = f"Today: {today.isoformat()}\nTools: {', '.join(tools)}"
     followed = f"{prompt.steps(earlier)}\n" if earlier is not None and earlier.steps else ""
-    after = f"{followed}<question>{prompt.defuse(asked)}</question>"
-    room = (num_ctx - _ANSWER_TOKENS) * _TOKEN_CHARS - len(system) - len(before) - len(after)
+    room = (num_ctx - _ANSWER_TOKENS) * _TOKEN_CHARS - len(system) - len(before) - len(followed) - _QUESTION_FRAME
+    said = excerpt.within(asked, excerpt.beside(room), prompt.defuse)
+    after = f"{followed}<question>{said}</question>"
+    room -= len(said)
     if room < _LEAST_CHARS:
-        raise plan.Unusable("The rules and the question leave no room for evidence in the planner's window.")
+        raise plan.Unusable("The rules leave no room for evidence in the planner's window.")
     project = ""
     if context.project_info:
         shown = prompt.defuse(context.project_info[: min(_PROJECT_CHARS, room // 4)])

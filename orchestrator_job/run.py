@@ -36,6 +36,7 @@ from orchestrator_job import (
     patience,
     plan,
     planning,
+    question,
     reservation,
     rounds,
     standing,
@@ -391,6 +392,7 @@ class Run:
         max_calls = _smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
         max_tokens = task.budget.max_tokens if task.budget is not None else None
         come_to = self._account(task, loader, book)
+        room = question.Room.of(settings.context_chars, settings.num_ctx)
         return [
             ("intake", self._settling(task, book, loader)),
             (
@@ -419,6 +421,7 @@ class Run:
                     urgency=_beside(settings),
                     max_results=settings.max_evidence,
                     context_chars=int(settings.context_chars * (_FIRST_SEARCH if settings.plans else 1)),
+                    room=room,
                 ),
             ),
             (
@@ -451,6 +454,7 @@ class Run:
                     loader,
                     urgency=_beside(settings),
                     context_chars=settings.context_chars,
+                    room=room,
                 ),
             ),
             (
@@ -466,6 +470,7 @@ class Run:
                     num_ctx=settings.num_ctx,
                     max_llm_calls=max_calls,
                     max_tokens=max_tokens,
+                    room=room,
                     now=self._now,
                 ),
             ),

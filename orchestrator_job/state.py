@@ -25,7 +25,9 @@ class State(TypedDict, total=False):
     schema, round, digest    the round and the digest of its input (`memory.digest`)
     document, pack, answer   artifact keys: the task's text, the evidence, the model's validated answer
     standing                 artifact key: rules in force and user context; absent in older threads
-    question, query          for the model and for the knowledge base
+    question, query          for the model and for the knowledge base; what of a long question fits into 4000 bytes
+    asked                    artifact key: the whole question, where `question` is not; absent in older threads
+    left_out                 what of the user's own words no prompt of the answer has, a line each
     model                    the model that wrote the answer, where it is not the run's own
     plan                     what `plan.dump` gives, a failed plan included; absent in a run that makes none
     trail                    digests of the last actions, for `stuck`
@@ -59,6 +61,8 @@ class State(TypedDict, total=False):
     document: str
     standing: str
     question: str
+    asked: str
+    left_out: list[str]
     query: str
     pack: str
     plan: dict[str, Any]

@@ -28,6 +28,8 @@ def draw(stored: Mapping[str, Any]) -> console.RenderableType:
         parts += [text.Text("\nSources", "bold"), table.plain(("#", "SOURCE", "TITLE"), sources, indent=2)]
     if changes := stored.get("changes"):
         parts += [text.Text("\nChanges", "bold"), *(_line(_changed(one)) for one in changes)]
+    if lacking := stored.get("leftOut"):
+        parts += [text.Text("\nNot looked at", "bold"), *(_line(str(one)) for one in lacking)]
     if isinstance(plan := stored.get("plan"), Mapping):
         parts += _plan(plan)
     return console.Group(*parts)

@@ -1,7 +1,8 @@
 """What is written for the model that plans, and for each agent: by importance, each entry whole or not at all. Pure.
 
-Rules and the question are never left out, then comes the task's own text, then evidence best first. Only the task's own
-text is shortened where it does not fit, behind a whole paragraph and with a line that says where the rest is.
+Rules and the question are never left out, then comes the task's own text, then evidence best first. A question is whole
+unless it has more than three quarters of the room: then its middle is left out, and a line says so. Of all else only
+the task's own text is shortened, behind a whole paragraph and with a line that says where the rest is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from datetime import date
 from importlib import resources
 
 from kb import api
-from orchestrator_job import pack, prompt, standing
+from orchestrator_job import excerpt, pack, prompt, standing
 from orchestrator_job.delegation import plans, procedures, registry
 
 TAG = "[prompt:job.plan_delegations/v1]"
@@ -22,6 +23,8 @@ ANSWER_TOKENS = 2048
 CUT = "it was too long and was cut off; write a shorter one"
 """What is wrong with such an answer, for the model: what a parser says of it does not help."""
 _TOKEN_BYTES = 4
+QUESTION_FRAME = 21
+_WHOLE = "The whole task, of which this is a part: "
 _LEAST = 400
 """Fewer bytes of evidence are no context for a plan."""
 
@@ -30,7 +33,7 @@ _LEAST = 400
 class Asked:
     """What the plan is made from."""
 
-    question: str
+    question: excerpt.Parts | str
     hint: str
     today: date
     rules: standing.Standing
@@ -41,22 +44,24 @@ class Asked:
 
 
 def messages(asked: Asked, num_ctx: int) -> list[dict[str, str]]:
-    """System and user message, within `num_ctx` tokens with the answer. Rules, agents and the question are whole; then
-    evidence best first, learned procedures and the session get what room is left, each entry whole or not at all.
+    """System and user message, within `num_ctx` tokens with the answer. Rules and agents are whole, and so is the
+    question where it fits; then evidence best first, learned procedures and the session get what room is left, each
+    entry whole or not at all.
 
     Raises Unusable when there is no room for evidence.
     """
     system = f"{TAG}\n{_instructions()}{prompt.rules(asked.rules)}"
     agents = "\n".join(f"{one.name}: {one.capability.description}" for one in asked.agents)
     before = f"Today: {asked.today.isoformat()}\nAgents:\n{agents}\nKind of task: {asked.hint}"
-    after = f"<question>{prompt.defuse(asked.question)}</question>"
-    room = (num_ctx - ANSWER_TOKENS) * _TOKEN_BYTES - _size(system) - _size(before) - _size(after)
+    room = (num_ctx - ANSWER_TOKENS) * _TOKEN_BYTES - _size(system) - _size(before) - QUESTION_FRAME
+    question = excerpt.within(asked.question, excerpt.beside(room), prompt.defuse)
+    after = f"<question>{question}</question>"
+    room -= _size(question)
     if room < _LEAST:
-        raise plans.Unusable("The rules and the question leave no room for evidence in the planner's window.")
-    said = asked.rules.conversation
-    talk = _whole("conversation", said.split("\n\n"), room - _LEAST) if said else ""
+        raise plans.Unusable("The rules leave no room for evidence in the planner's window.")
+    talk = _conversation(asked.rules.conversation, room - _LEAST)
     room -= _size(talk)
-    evidence = prompt.evidence(chosen(asked.items, room))
+    evidence = prompt.evidence(chosen(unrepeated(asked.items, asked.question, question), room))
     room -= _size(evidence)
     learned = _whole("procedures", procedures.shown(asked.learned).split("\n") if asked.learned else [], room)
     room -= _size(learned)
@@ -65,12 +70,14 @@ def messages(asked: Asked, num_ctx: int) -> list[dict[str, str]]:
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
-def context(question: str, items: Sequence[pack.Item], most_tokens: int) -> str:
-    """What a delegation knows of the task: the question as a whole, then the evidence, the task's own text first and
-    the rest best first, each whole or not at all, within `most_tokens`."""
-    lines = [f"The whole task, of which this is a part: {question}"]
-    left = most_tokens * _TOKEN_BYTES - _size(lines[0])
-    for item in items:
+def context(asked: excerpt.Parts | str, items: Sequence[pack.Item], most_tokens: int) -> str:
+    """What a delegation knows of the task: the question, whole where it fits, then the evidence, the task's own text
+    first and the rest best first, each whole or not at all, within `most_tokens`."""
+    left = most_tokens * _TOKEN_BYTES
+    question = excerpt.within(asked, excerpt.beside(left - _size(_WHOLE)))
+    lines = [f"{_WHOLE}{question}"]
+    left -= _size(lines[0])
+    for item in unrepeated(items, asked, question):
         # Without its number: tools number their passages as well, so the source is what an agent can name.
         shown = f"{item.title}\nsource: {item.source}\n{item.content}"
         room = left - 1 if _is_task(item) else left
@@ -81,6 +88,13 @@ def context(question: str, items: Sequence[pack.Item], most_tokens: int) -> str:
         lines.append(shown)
         left -= _size(shown) + 2
     return "\n\n".join(lines)
+
+
+def unrepeated(items: Sequence[pack.Item], asked: excerpt.Parts | str, shown: str) -> list[pack.Item]:
+    """The evidence without parts of an order which the question as it is `shown` has as well."""
+    main = asked.main if isinstance(asked, excerpt.Parts) else asked
+    whole = main in shown or prompt.defuse(main) in shown
+    return [item for item in items if item.origin != pack.ORDER or not whole]
 
 
 def chosen(items: Sequence[pack.Item], room: int) -> list[pack.Item]:
@@ -123,12 +137,20 @@ def _whole(name: str, lines: Sequence[str], room: int) -> str:
     return "\n".join([f"<{name}>", *kept, f"</{name}>"]) if kept else ""
 
 
+def _conversation(said: str, room: int) -> str:
+    """What was said before, within `room` bytes: its latest part and its summary, which are its ends."""
+    left = room - len("<conversation>\n\n</conversation>")
+    if not said or left < _LEAST:
+        return ""
+    return f"<conversation>\n{excerpt.ends(prompt.defuse(said), left)}\n</conversation>"
+
+
 def _entry(one: api.SessionEntry) -> str:
     return f"{one.timestamp:%Y-%m-%d %H:%M} {one.source}: {' '.join(one.summary.split())}"
 
 
 def _is_task(item: pack.Item) -> bool:
-    return item.origin in ("Task", "User")
+    return item.origin in pack.OWN
 
 
 def _size(text: str) -> int:

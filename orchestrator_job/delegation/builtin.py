@@ -16,6 +16,8 @@ from orchestrator_job.delegation import models, registry, talk
 from orchestrator_job.delegation.tools import bounds, port
 
 READ_RESULT = "read_result"
+TASK = "task"
+"""By this name `read_result` gives the whole task, where its text is too long for the context of a delegation."""
 
 
 class Delegate(port.Arguments):
@@ -47,7 +49,7 @@ class Results:
     """What others handed back to one agent, and its tool `read_result`; `window` is that of the model in tokens."""
 
     name = READ_RESULT
-    description = "Read what another agent handed back and what does not fit here, in parts."
+    description = "Read what does not fit here, in parts: what another agent handed back, or a long task."
     arguments = ReadResult
 
     def __init__(self, window: int) -> None:

@@ -1,5 +1,9 @@
 """What kind of task it is, as far as its text says it without a model. Pure.
 
+A text may be long, and is looked at between two steps of an event loop: patterns for it have no quantifier without a
+bound, so that each place of a text costs the same whatever stands around it, and of a very long one beginning and end
+are looked at.
+
 The four categories are those of seed 001 "Significance Filter". They go into the prompt of the plan, and a question
 that one look into what the team knows answers gets its plan without a model at all.
 """
@@ -11,10 +15,12 @@ from enum import StrEnum
 
 from crds import pendingtask
 from kb import api
-from orchestrator_job import memory
+from orchestrator_job import excerpt, memory
 
 _SHORT = 300
 """Characters of a question that one delegation can answer."""
+_SEEN = 100_000
+"""Characters of a text that are looked at."""
 _EPIC_PARTS = 4
 """Items of a list that make a task an epic."""
 
@@ -74,10 +80,12 @@ _REMEMBER = re.compile(
 
 # What is worked on in a repository and in a tracker, and the orders that change it there.
 _CODE = re.compile(
-    r"(?:\b(?:repositor(?:y|ies)|repo|code|codebase|functions?|methods?|class(?:es)?|modules?|branch(?:es)?|bugs?"
-    r"|unit tests?|failing tests?|tests? (?:for|in)|refactor\w*|funk[cz]\w*|repozitář\w*|repozitár\w*|kód\w*|metod\w*"
-    r"|tříd\w*|větv\w*|chyb\w*|padající test\w*|klasse\w*|quelltext\w*|funktion\w*|zweig\w*|fehler\w*)\b"
-    r"|\b[\w-]+(?:/[\w.-]+)*\.(?:py|js|ts|tsx|go|java|kt|rs|c|cc|cpp|h|cs|rb|php|sql|sh|yaml|yml|toml)\b)",
+    r"\b(?:repositor(?:y|ies)|repo|code|codebase|functions?|methods?|class(?:es)?|modules?|branch(?:es)?|bugs?"
+    r"|unit tests?|failing tests?|tests? (?:for|in))\b"
+    r"|\b(?:refactor|funk[cz]|repozitář|repozitár|kód|metod|tříd|větv|chyb|padající test|klasse|quelltext|funktion"
+    r"|zweig|fehler)"
+    # The end of the name of a file.
+    r"|[\w-]\.(?:py|js|ts|tsx|go|java|kt|rs|c|cc|cpp|h|cs|rb|php|sql|sh|yaml|yml|toml)\b",
     re.IGNORECASE,
 )
 _CODE_ORDERS = frozenset(
@@ -89,8 +97,8 @@ _CODE_ORDERS = frozenset(
     )
 )
 _TRACKER = re.compile(
-    r"(?:\b(?:issues?|tickets?|jira|story|stories|tiket\w*|úkol\w*|požadav\w*|vorgang|vorgänge)\b"
-    r"|(?<![\w/])#\d+|\b[A-Z][A-Z0-9]+-\d+\b)"
+    r"\b(?:issues?|tickets?|jira|story|stories|vorgang|vorgänge)\b|\b(?:tiket|úkol|požadav)"
+    r"|(?<![\w/])#\d|\b[A-Z][A-Z0-9]{1,30}-\d{1,12}\b"
 )
 _TRACKER_ORDERS = frozenset(
     (
@@ -146,8 +154,12 @@ _LARGE = re.compile(
 _KEPT_BY_TRACKERS = re.compile(r"epic|roadmap|milestones?|milník\w*|míľnik\w*|meilensteine?", re.IGNORECASE)
 _ONE_ISSUE = re.compile(r"(?<![\w/])#\d+|\b[A-Z][A-Z0-9]+-\d+\b")
 """Beside it what trackers keep is no size of the task: \"Close the epic ABC-12\"."""
-_ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+\S", re.MULTILINE)
-_BUG = re.compile(r"\b(?:bugs?|errors?|exception|traceback|crash\w*|fails?|failed|failing|chyb\w*|fehler\w*)\b", re.I)
+_ITEM = re.compile(r"^[ \t]{0,40}(?:[-*•]|\d{1,2}[.)])[ \t]{1,40}\S", re.MULTILINE)
+_BUG = re.compile(
+    r"\b(?:bugs?|errors?|exception|traceback|fails?|failed|failing)\b|\b(?:crash|chyb|fehler)", re.IGNORECASE
+)
+UNBOUNDED = (_CODE, _TRACKER, _MAKES, _ITEM, _BUG)
+"""The patterns by which a whole text is searched."""
 _WORD = re.compile(r"[^\W\d_]+")
 _SENTENCES = re.compile(r"[.!?？؟。]+(?:\s|$)")  # noqa: RUF001
 
@@ -179,6 +191,7 @@ def path(task: memory.TaskMemory, text: str, language: str, *, outside: bool) ->
     """Category and action by which the legacy graph works on a task. Anything but an answer needs an order of the user,
     in a language whose orders are known: what others wrote decides nothing about what is done, and a question costs
     what it always has. `outside`: there are repositories and trackers to work on."""
+    text = excerpt.edges(text, _SEEN)
     ordered = _ordered(text, language) if task.asked_by_user else frozenset()
     kind = of(task, text, language)
     if kind is api.TaskCategory.ADVICE:
@@ -201,6 +214,7 @@ def path(task: memory.TaskMemory, text: str, language: str, *, outside: bool) ->
 def of(task: memory.TaskMemory, text: str, language: str) -> api.TaskCategory:
     """ADVICE: something is asked, nothing has to be done. GENERATIVE: something new is designed first. EPIC: several
     goals. SINGLE_TASK: all else, one thing to do."""
+    text = excerpt.edges(text, _SEEN)
     if task.asked_by_user and asks(text) and not orders(text, language):
         return api.TaskCategory.ADVICE
     making = _ordered(text, language) & _MAKING if task.asked_by_user else frozenset()
@@ -242,7 +256,7 @@ def asks(text: str) -> bool:
 
 def orders(text: str, language: str) -> bool:
     """Whether it names a thing to do. In a language that is not known here it may."""
-    return language not in _ORDERS or bool(_ordered(text, language))
+    return language not in _ORDERS or bool(_ordered(excerpt.edges(text, _SEEN), language))
 
 
 def _ordered(text: str, language: str) -> frozenset[str]:
@@ -266,6 +280,7 @@ def _ordered(text: str, language: str) -> frozenset[str]:
 def facets(task: memory.TaskMemory, text: str) -> tuple[str, ...]:
     """What the task is by words that triggers of procedures are made of: where it came from, `bug_report`, `deadline`,
     `question`; in this order."""
+    text = excerpt.edges(text, _SEEN)
     found = [_TYPES[task.type]]
     if task.type is pendingtask.Type.BUG_TRACKER or _BUG.search(text):
         found.append("bug_report")

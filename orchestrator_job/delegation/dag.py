@@ -45,6 +45,7 @@ _FOR_BRANCHES = (
     "document",
     "standing",
     "question",
+    "asked",
     "pack",
     "execution_plan",
     "delegation_results",

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from orchestrator_job import artifacts, memory, pack, standing
+from orchestrator_job import artifacts, memory, pack, question, standing
 from orchestrator_job.delegation import executor, models, progress, protocol, provenance
 from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.delegation.tools import port
@@ -70,10 +70,13 @@ class Execute:
         document = str(await self._store.get(state["document"]))
         items = pack.load(await self._store.get(state["pack"]))
         found = [f"{item.title}\n{item.content}" for item in items if item.origin in _OTHERS]
-        known = provenance.Known.of(self._task, document).more(found)
+        # Beside the loop: a text may have as many words as a book.
+        known = (await asyncio.to_thread(provenance.Known.of, self._task, document)).more(found)
+        asked = (await question.load(state, self._store)).text if state.get("asked") else ""
+        whole = "" if asked in message.context else asked
         given = await self._before(state, plan, name)
         means = await self._with_tools(held)
-        ended = await executor.Executor(means, held, known, given.outputs, given.opens).work(message)
+        ended = await executor.Executor(means, held, known, given.outputs, given.opens, whole).work(message)
         if isinstance(ended, executor.Waiting):
             key = await self._store.put(ended.requests[0].model_dump(mode="json", by_alias=True), state["round"])
             waiting = progress.entry(DelegationStatus.INTERRUPTED, message.agent_name, request=key)

@@ -82,7 +82,8 @@ class _Held(Exception):  # noqa: N818 - not an error: the loop waits
 
 class Executor:
     """Carries out delegations of one round. `known` are the texts of the task, `held` its rules, `earlier` what was
-    handed back before, and `opens` a tool for what is not whole in it."""
+    handed back before, and `opens` a tool for what is not whole in it. `whole` is what the user wants, where the
+    context of a delegation has not all of it: its agent reads it in parts."""
 
     def __init__(
         self,
@@ -91,8 +92,10 @@ class Executor:
         known: provenance.Known,
         earlier: Sequence[models.AgentOutput] = (),
         opens: port.Tool | None = None,
+        whole: str = "",
     ) -> None:
         self._means = means
+        self._whole = whole
         self._held = held
         self._opens = opens
         self._known = known.more(one.result for one in earlier)
@@ -125,12 +128,17 @@ class Executor:
     ) -> list[talk.Message]:
         """The beginning of an agent's talk; `offered` are the tools that it has in this run, `results` takes what does
         not fit, `done` is what the task has done already."""
+        top = message.depth == 1
+        ordered = []
+        if self._whole and top:
+            about = "The context has the beginning and the end of the whole task."
+            ordered = [(builtin.TASK, results.keep(builtin.TASK, self._whole, about))]
         return talk.opening(
             agent.prompt,
             message,
             self._means.now().date(),
             self._held,
-            earlier=results.earlier([*(self._earlier if message.depth == 1 else ()), *self._before(message)]),
+            earlier=[*ordered, *results.earlier([*(self._earlier if top else ()), *self._before(message)])],
             done=done,
             lacking=[
                 *(name for name in agent.capability.tool_names if name not in offered),

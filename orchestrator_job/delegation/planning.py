@@ -27,12 +27,14 @@ from kb import client as kb_client
 from orchestrator_job import (
     artifacts,
     errors,
+    excerpt,
     language,
     ledger,
     memory,
     mongo,
     pack,
     prompt,
+    question,
     results,
     standing,
 )
@@ -101,7 +103,7 @@ class Means:
 class _Planned:
     way: Way
     domain: models.DomainType
-    drafts: tuple[plans.Draft, ...]
+    drafts: tuple[plans.Wanted, ...]
     note: str = ""
     procedure: str | None = None
     declined: bool = False
@@ -135,7 +137,8 @@ class PlanDelegations:
         spoken = state.get("response_language") or spoken_language(means.task, document)
         session = await self._session(state)
         agents = means.agents.visible(held.provisions)
-        planned = await self._planned(state, held, items, document, spoken, session, agents)
+        asked = await question.load(state, means.store)
+        planned = await self._planned(state, asked, held, items, document, spoken, session, agents)
         listed: JsonValue = [one.model_dump(mode="json", by_alias=True) for one in session]
         lately = state.get("session_memory") or await means.store.put(listed, number)
         if isinstance(planned, _Missing):
@@ -157,9 +160,7 @@ class PlanDelegations:
             number,
             viewer=means.task.scope,
             language=spoken,
-            contexts=[
-                briefs.context(state["question"], items, agents.agent(one.agent).context_tokens) for one in drafts
-            ],
+            contexts=[briefs.context(asked, items, agents.agent(one.agent).context_tokens) for one in drafts],
             side_by_side=self._side_by_side,
         )
         key = await means.store.put(models.dump(made), number)
@@ -180,6 +181,7 @@ class PlanDelegations:
     async def _planned(
         self,
         state: State,
+        asked: excerpt.Parts,
         held: standing.Standing,
         items: Sequence[pack.Item],
         document: str,
@@ -187,25 +189,25 @@ class PlanDelegations:
         session: Sequence[api.SessionEntry],
         agents: registry.Registry,
     ) -> _Planned | _Missing:
-        means, question = self._means, state["question"]
+        means, short = self._means, excerpt.ends(state["question"], plans.WORDS)
         seeing = {one.name for one in agents.specialists}
         if "Research" in seeing and category.one_look(means.task, document, spoken):
-            draft = plans.Draft(agent="Research", task=question, expected_output="The answer with its sources.")
+            draft = plans.Draft(agent="Research", task=short, expected_output="The answer with its sources.")
             return _Planned(Way.ONE_LOOK, models.DomainType.RESEARCH, (draft,))
         found = procedures.Found()
         if self._by_procedure:
             found = await procedures.look_up(means.kb, means.task.scope, means.task, document)
         if found.own is not None:
-            return _followed(found.own, agents, question)
+            return _followed(found.own, agents, short)
         asked_before = state.get("asked_procedure")
         given = teaching.answered(state, means.task) if self._by_procedure else None
         if given is not None and (taught := await self._taught(state, *given, agents)) is not None:
-            return _followed(taught, agents, question)
+            return _followed(taught, agents, short)
         if not asked_before and (pattern := self._missing(found, held, document, spoken, session)) is not None:
             return _Missing(pattern)
         kind = category.of(means.task, document, spoken)
-        asked = briefs.Asked(
-            question=question,
+        wanted = briefs.Asked(
+            question=asked,
             hint=_HINTS[kind],
             today=means.now().date(),
             rules=held,
@@ -214,7 +216,7 @@ class PlanDelegations:
             learned=found.learned,
             agents=agents.specialists if self._specialists else (agents.legacy,),
         )
-        return replace(await self._by_model(state, asked, agents), declined=given is not None)
+        return replace(await self._by_model(state, wanted, agents), declined=given is not None)
 
     def _missing(
         self,
@@ -313,7 +315,7 @@ class PlanDelegations:
             raise
         except (errors.BudgetExhausted, plans.Unusable, router_client.Rejected) as error:
             note = error.message
-        draft = plans.Draft(agent=agents.legacy.name, task=asked.question[:4000])
+        draft = plans.Draft(agent=agents.legacy.name, task=excerpt.ends(state["question"], plans.WORDS))
         return _Planned(Way.FALLBACK, models.DomainType.RESEARCH, (draft,), note[:500])
 
     async def _session(self, state: State) -> list[api.SessionEntry]:

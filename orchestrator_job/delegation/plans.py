@@ -19,8 +19,10 @@ from orchestrator_job.delegation import models, progress, registry
 
 MOST = 10
 """Delegations of one plan; agents may delegate in turn."""
+WORDS = 4000
+"""Most characters of what one delegation is to do."""
 _SHOWN_PROBLEMS = 5
-_Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000)]
+_Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=WORDS)]
 _FREE = provisions.Provisions()
 
 
@@ -32,8 +34,18 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
 
-class Draft(_Model):
+class Wanted(_Model):
     """One delegation as it is wanted. `depends_on` are numbers of others, from 1."""
+
+    agent: str
+    task: str
+    expected_output: str = ""
+    constraints: tuple[str, ...] = ()
+    depends_on: tuple[int, ...] = ()
+
+
+class Draft(Wanted):
+    """One delegation of a model, which is refused what is too long."""
 
     agent: Annotated[str, Field(min_length=1, max_length=60)]
     task: _Words
@@ -79,7 +91,7 @@ def parse(
     return answer.domain, answer.delegations
 
 
-def levels(drafts: Sequence[Draft]) -> tuple[tuple[int, ...], ...]:
+def levels(drafts: Sequence[Wanted]) -> tuple[tuple[int, ...], ...]:
     """Numbers of the delegations, from 1, in the groups that follow from what they depend on. Raises Unusable for a
     number that is not there and for a circle."""
     count = len(drafts)
@@ -104,7 +116,7 @@ def levels(drafts: Sequence[Draft]) -> tuple[tuple[int, ...], ...]:
 
 
 def plan(
-    drafts: Sequence[Draft],
+    drafts: Sequence[Wanted],
     domain: models.DomainType,
     round_number: int,
     *,

@@ -9,7 +9,7 @@ and pages, and are of one project, where a procedure is of the whole client.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,12 +19,16 @@ from pydantic import JsonValue
 from crds import scope
 from kb import api
 from kb import client as kb_client
-from orchestrator_job import artifacts, ledger, memory
+from orchestrator_job import artifacts, excerpt, ledger, memory
 from orchestrator_job.delegation import category, models, plans, registry
 
 _log = structlog.get_logger("orchestrator_job.delegation.procedures")
 
 _LOOKED_AT = 200
+_QUESTION = 500
+"""Bytes that a step always has for the question; the context of its delegation has more of it."""
+_LIMITS = 8000
+"""Bytes of a step's parameters in a prompt, all of them together."""
 _LEARNED_SHOWN = 3
 _PREFIX = 4
 """Letters that two forms of a word have in common at least: "completion", "completed"."""
@@ -54,7 +58,7 @@ async def look_up(kb: kb_client.Client, viewer: scope.Scope, task: memory.TaskMe
     return replace(chosen(every, words(task, text)), every=tuple(every))
 
 
-def chosen(every: Iterable[api.Procedure], of_task: Collection[str]) -> Found:
+def chosen(every: Iterable[api.Procedure], of_task: Words) -> Found:
     """The user's own procedure whose trigger says most about the task, and the best of the learned ones."""
     fitting = [one for one in every if fits(one.trigger_pattern, of_task)]
     fitting.sort(key=lambda one: (-len(tokens(one.trigger_pattern)), -one.score, one.id))
@@ -63,16 +67,34 @@ def chosen(every: Iterable[api.Procedure], of_task: Collection[str]) -> Found:
     return Found(own[0] if own else None, tuple(learned[:_LEARNED_SHOWN]))
 
 
-def words(task: memory.TaskMemory, text: str) -> frozenset[str]:
+class Words:
+    """The words of a task, by the letters that two forms of one have in common: a trigger's word is compared with a
+    few of them, however long the text is."""
+
+    def __init__(self, found: Iterable[str]) -> None:
+        self._by_beginning: dict[str, list[str]] = {}
+        for word in frozenset(found):
+            self._by_beginning.setdefault(word[:_PREFIX], []).append(word)
+
+    def has(self, wanted: str) -> bool:
+        """Whether one of them is a form of `wanted`."""
+        beginnings = {wanted[:_PREFIX]}
+        if len(wanted) <= _PREFIX:
+            # Of a shorter word the other form has an "s" more, or less.
+            beginnings |= {f"{wanted}s", wanted[:-1]}
+        return any(_same(wanted, word) for one in beginnings for word in self._by_beginning.get(one, ()))
+
+
+def words(task: memory.TaskMemory, text: str) -> Words:
     """The words of a task that a trigger may name: those of its facets, title and text."""
     said = [*category.facets(task, text), task.title, text, *(str(tag) for tag in _tags(task))]
-    return frozenset(word for part in said for word in tokens(part))
+    return Words(word for part in said for word in tokens(part))
 
 
-def fits(trigger: str, of_task: Collection[str]) -> bool:
+def fits(trigger: str, of_task: Words) -> bool:
     """Whether the task has every word of the trigger, in any form."""
     wanted = tokens(trigger)
-    return bool(wanted) and all(any(_same(one, word) for word in of_task) for one in wanted)
+    return bool(wanted) and all(of_task.has(one) for one in wanted)
 
 
 def shares(trigger: str, words: Iterable[str]) -> bool:
@@ -86,9 +108,10 @@ def trigger(task: memory.TaskMemory, text: str) -> str:
     return "_".join(category.facets(task, text))
 
 
-def drafts(procedure: api.Procedure, agents: registry.Registry, question: str) -> list[plans.Draft]:
+def drafts(procedure: api.Procedure, agents: registry.Registry, question: str) -> list[plans.Wanted]:
     """The steps as delegations, one after another. An agent that does not exist, or that rules leave no tool, is
-    replaced by the LegacyAgent."""
+    replaced by the LegacyAgent. What a user defined is whole; the question has the rest of `plans.WORDS` bytes, and
+    parameters that are long together are shortened, each with a line that says so."""
     made = []
     for number, raw in enumerate(procedure.procedure_steps, start=1):
         step = models.ProcedureStep.model_validate(raw)
@@ -96,12 +119,25 @@ def drafts(procedure: api.Procedure, agents: registry.Registry, question: str) -
             name = agents.agent(step.agent).name
         except KeyError:
             name = agents.legacy.name
-        limits = tuple(f"{key}: {value}" for key, value in step.parameters.items())
-        summary = f"{step.action}\nThis is a step of the procedure {procedure.trigger_pattern!r} for: {question}"
+        head = f"{step.action}\nThis is a step of the procedure {procedure.trigger_pattern!r} for: "
+        summary = head + excerpt.ends(question, max(_QUESTION, plans.WORDS - excerpt.size(head)))
         made.append(
-            plans.Draft(agent=name, task=summary, constraints=limits, depends_on=(number - 1,) if number > 1 else ())
+            plans.Wanted(
+                agent=name,
+                task=summary,
+                constraints=_limits(step.parameters),
+                depends_on=(number - 1,) if number > 1 else (),
+            )
         )
     return made
+
+
+def _limits(parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    lines = [f"{key}: {value}" for key, value in parameters.items()]
+    if sum(map(excerpt.size, lines)) <= _LIMITS:
+        return tuple(lines)
+    most = max(_LIMITS // len(lines), 100)
+    return tuple(excerpt.ends(line, most) for line in lines)
 
 
 def learned(

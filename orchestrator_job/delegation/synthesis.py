@@ -30,12 +30,14 @@ from orchestrator_job import (
     artifacts,
     citations,
     errors,
+    excerpt,
     language,
     memory,
     pack,
     patience,
     plan,
     prompt,
+    question,
     standing,
     stuck,
 )
@@ -242,12 +244,12 @@ class Synthesize:
     ) -> answer.Answer:
         means = self._means
         today, window = means.now().date(), means.num_ctx or NUM_CTX
-        question, lacking = state["question"], (checked.unconfirmed, checked.unchecked)
-        talk, shown = messages(question, merged, checked.items, lacking, spoken, today, held, window)
+        asked, lacking = await question.load(state, means.store), (checked.unconfirmed, checked.unchecked)
+        talk, shown = messages(asked, merged, checked.items, lacking, spoken, today, held, window)
         if talk is None:
             return plainly(merged, *lacking)
         beside = [*(one.result for one in merged.usable), *merged.missing, *held.texts]
-        attempts = citations.Tries(citations.Sources(shown, own=[question], beside=beside), held.provisions)
+        attempts = citations.Tries(citations.Sources(shown, own=[asked.text], beside=beside), held.provisions)
         try:
             for tries in range(1 + RETRIES):
                 reply = await means.asks.ask(
@@ -386,7 +388,7 @@ def _texts(value: object) -> list[str]:
 
 
 def messages(
-    question: str,
+    asked: excerpt.Parts | str,
     merged: Merged,
     items: Sequence[pack.Item],
     lacking: tuple[Sequence[str], Sequence[str]],
@@ -396,8 +398,8 @@ def messages(
     num_ctx: int,
 ) -> tuple[list[dict[str, str]] | None, list[pack.Item]]:
     """System and user message, and the evidence that is in them. Reports are never cut: evidence makes room for them,
-    the least relevant first. `lacking` are the statements that nothing supports, and those that were
-    not checked. None in place of the messages where the reports alone do not fit."""
+    the least relevant first, and so does the middle of a long question. `lacking` are the statements that nothing
+    supports, and those that were not checked. None in place of the messages where the reports alone do not fit."""
     system = f"{TAG}\n{_instructions()}{prompt.about(held)}{prompt.rules(held)}"
     parts = [f"Today: {today.isoformat()}\nLanguage of the answer: {spoken}"]
     if known := prompt.background(held).rstrip():
@@ -408,13 +410,14 @@ def messages(
     for name, lines in (("made", made), ("missing", merged.missing), *zip(_LACKING, lacking, strict=True)):
         if lines:
             parts.append("\n".join([f"<{name}>", *(prompt.defuse(line) for line in lines), f"</{name}>"]))
-    after = f"<question>{prompt.defuse(question)}</question>"
-    used = sum(len(part.encode(errors="replace")) + 1 for part in (system, *parts, after))
+    used = sum(len(part.encode(errors="replace")) + 1 for part in (system, *parts)) + briefs.QUESTION_FRAME + 1
     room = (num_ctx - ANSWER_TOKENS) * _TOKEN_BYTES - used
+    said = excerpt.within(asked, max(excerpt.beside(room), question.SHORT), prompt.defuse)
+    room -= excerpt.size(said)
     if room < 0:
         return None, []
-    shown = briefs.chosen(items, room)
-    user = "\n".join([*parts, prompt.evidence(shown), after])
+    shown = briefs.chosen(briefs.unrepeated(items, asked, said), room)
+    user = "\n".join([*parts, prompt.evidence(shown), f"<question>{said}</question>"])
     return [{"role": "system", "content": system}, {"role": "user", "content": user}], shown
 
 

@@ -96,7 +96,7 @@ def missing(
     """
     known = list(every)
     if (name := named(task, text)) is not None:
-        words = frozenset(procedures.tokens(name))
+        words = procedures.Words(procedures.tokens(name))
         return None if any(procedures.fits(one.trigger_pattern, words) for one in known) else name
     if not _TELLING & set(category.facets(task, text)):
         return None

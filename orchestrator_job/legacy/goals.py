@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from pydantic.alias_generators import to_camel
 
 from crds import provisions
-from orchestrator_job import pack, prompt, standing
+from orchestrator_job import excerpt, pack, prompt, standing
 from orchestrator_job.delegation import briefs, plans, registry
 from orchestrator_job.legacy import paths
 
@@ -128,7 +128,7 @@ def listed(goals: Sequence[Goal]) -> str:
 
 def messages(
     name: str,
-    question: str,
+    asked: excerpt.Parts | str,
     items: Sequence[pack.Item],
     today: date,
     held: standing.Standing,
@@ -138,20 +138,23 @@ def messages(
     agents: Sequence[registry.Agent] = (),
 ) -> list[dict[str, str]]:
     """System and user message of that prompt, within `num_ctx` tokens with the answer. `blocks` are what is known by
-    its name (`design`, `goal`, `work`), each whole; evidence, best first, has the room that is left.
+    its name (`design`, `goal`, `work`), each whole, and so is the question where it fits; evidence, best first, has the
+    room that is left.
 
-    Raises `plans.Unusable` when rules, question and blocks leave no room.
+    Raises `plans.Unusable` when rules and blocks leave no room.
     """
     system = f"[prompt:job.{name}/v1]\n{_instructions(name)}{prompt.about(held)}{prompt.rules(held)}"
     listing = "\n".join(f"{one.name}: {one.capability.description}" for one in agents)
     parts = [f"Today: {today.isoformat()}", f"Agents:\n{listing}" if listing else "", prompt.background(held).rstrip()]
     parts += [f'<document source="{key}">\n{prompt.defuse(text)}\n</document>' for key, text in blocks.items() if text]
-    after = f"<question>{prompt.defuse(question)}</question>"
-    used = sum(len(part.encode(errors="replace")) + 1 for part in (system, *parts, after))
+    used = sum(len(part.encode(errors="replace")) + 1 for part in (system, *parts)) + briefs.QUESTION_FRAME + 1
     room = (num_ctx - briefs.ANSWER_TOKENS) * _TOKEN_BYTES - used
+    question = excerpt.within(asked, excerpt.beside(room), prompt.defuse)
+    room -= excerpt.size(question)
     if room < _LEAST:
-        raise plans.Unusable("The rules, the question and what was done leave no room in the planner's window.")
-    user = "\n".join(part for part in (*parts, prompt.evidence(briefs.chosen(items, room)), after) if part)
+        raise plans.Unusable("The rules and what was done leave no room in the planner's window.")
+    evidence = prompt.evidence(briefs.chosen(briefs.unrepeated(items, asked, question), room))
+    user = "\n".join(part for part in (*parts, evidence, f"<question>{question}</question>") if part)
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import structlog
 
 from crds import priority, provisions
-from orchestrator_job import artifacts, errors, memory, pack, prompt, standing
+from orchestrator_job import artifacts, errors, excerpt, memory, pack, prompt, question, standing
 from orchestrator_job.context import entries, retention, summarizer
 from orchestrator_job.context.retention import Level
 from orchestrator_job.delegation import asking, briefs, category, models, plans, progress, registry
@@ -83,10 +83,11 @@ class _Asking:
         means = self._means
         held = await means.loader.of(state)
         items = pack.load(await means.store.get(state["pack"]))
+        asked = await question.load(state, means.store)
         problem = ""
         try:
             talk = goals.messages(
-                name, state["question"], items, means.now().date(), held, means.num_ctx or NUM_CTX,
+                name, asked, items, means.now().date(), held, means.num_ctx or NUM_CTX,
                 blocks=blocks, agents=agents,
             )  # fmt: skip
             for tries in range(1 + RETRIES):
@@ -201,13 +202,14 @@ class PlanSteps(_Asking):
             drafts = _single(state["question"], state.get("action", ""), specialists=means.specialists)
         before = await self._plan(state)
         items = pack.load(await means.store.get(state["pack"]))
+        asked = await question.load(state, means.store)
         made = plans.plan(
             [one.model_copy(update={"depends_on": ()}) for one in drafts],
             models.DomainType.CODE if state.get("action") == category.Action.CODE else models.DomainType.RESEARCH,
             number,
             viewer=means.task.scope,
             language=spoken,
-            contexts=[briefs.context(state["question"], items, _agent(agents, one).context_tokens) for one in drafts],
+            contexts=[briefs.context(asked, items, _agent(agents, one).context_tokens) for one in drafts],
             side_by_side=False,
         )
         whole = _appended(before, made, number)
@@ -240,15 +242,16 @@ class PlanSteps(_Asking):
         return models.ExecutionPlan.model_validate(await self._means.store.get(state["execution_plan"]["key"]))
 
 
-def _single(question: str, action: str, *, specialists: bool) -> tuple[plans.Draft, ...]:
+def _single(asked: str, action: str, *, specialists: bool) -> tuple[plans.Draft, ...]:
     """The steps of one thing to do: one agent where one suffices."""
-    code = plans.Draft(agent="Coding", task=question[:4000], constraints=_CODE)
-    tracker = plans.Draft(agent="IssueTracker", task=question[:4000], constraints=_TRACKER)
+    task = excerpt.ends(asked, plans.WORDS)
+    code = plans.Draft(agent="Coding", task=task, constraints=_CODE)
+    tracker = plans.Draft(agent="IssueTracker", task=task, constraints=_TRACKER)
     if action == category.Action.REMEMBER:
         agent = "Personal" if specialists else registry.LEGACY
-        return (plans.Draft(agent=agent, task=question[:4000], constraints=_REMEMBER),)
+        return (plans.Draft(agent=agent, task=task, constraints=_REMEMBER),)
     if not specialists:
-        return (plans.Draft(agent=registry.LEGACY, task=question[:4000]),)
+        return (plans.Draft(agent=registry.LEGACY, task=task),)
     if action == category.Action.MIXED:
         return code, tracker
     return ((code if action == category.Action.CODE else tracker).model_copy(update={"constraints": ()}),)

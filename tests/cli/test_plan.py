@@ -57,3 +57,15 @@ def test_the_story_of_a_task_says_what_became_of_it(plan: dict[str, str], shown:
 
 def test_a_run_without_a_plan_says_nothing_of_it() -> None:
     assert output.plain(result.draw({"exitReason": "Answered", "answer": "C4.", "plan": None})).splitlines() == ["C4."]
+
+
+def test_what_the_models_were_not_shown_is_said() -> None:
+    said = "9000 of the 32000 characters of the task's text are left out.\x1b[2J"
+    stored = {"exitReason": "Answered", "answer": "C4.", "leftOut": [said]}
+    assert output.plain(result.draw(stored)).splitlines() == [
+        "C4.",
+        "",
+        "Not looked at",
+        "  9000 of the 32000 characters of the task's text are left out.\ufffd[2J",
+    ]
+    assert output.plain(result.draw({**stored, "leftOut": []})).splitlines() == ["C4."]

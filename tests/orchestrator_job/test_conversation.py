@@ -22,16 +22,48 @@ def exchange(number: int, size: int = 10) -> conversation.Exchange:
     return conversation.Exchange(f"q{number} " + "x" * size, f"a{number}", AT + timedelta(minutes=number))
 
 
-def test_the_latest_exchanges_come_first_and_none_is_cut() -> None:
+def test_the_latest_exchanges_come_first() -> None:
     history = conversation.History("They use vega.", tuple(exchange(number) for number in range(1, 4)))
     assert history.text(1000) == (
         "Summary of what was said before:\nThey use vega.\n\n"
         "User: q1 xxxxxxxxxx\nAnswer: a1\n\nUser: q2 xxxxxxxxxx\nAnswer: a2\n\nUser: q3 xxxxxxxxxx\nAnswer: a3"
     )
-    short = history.text(115)
-    assert ("q1" in short, "q2" in short, "q3" in short) == (False, True, True)
     assert history.text(20) == ""
+    longer = conversation.History("They use vega.", tuple(exchange(number, 900) for number in range(1, 5)))
+    short = longer.text(2000)
+    assert [f"q{number} " in short for number in range(1, 5)] == [False, False, True, True]
+    assert "[2 earlier exchanges are left out here.]" in short
+    assert short.count("x" * 900) == 2
+    assert len(short) <= 2000
     assert conversation.History().text(1000) == ""
+
+
+@pytest.mark.parametrize("most", [120, 500, 4000, 20_000])
+@pytest.mark.parametrize("summary", ["", "They use vega. " * 260])
+def test_a_long_exchange_is_shortened_from_its_middle(most: int, summary: str) -> None:
+    """The latest exchange is never dropped for its length, and leaves room for those before it."""
+    servers = "vega-1 has a broken fan. " * 440 + "vega-9 is well."
+    said = [
+        exchange(1),
+        conversation.Exchange("Which servers are in rack 4?", servers, AT),
+    ]
+    shown = conversation.History(summary, tuple(said)).text(most)
+    assert 0 < len(shown) <= most
+    if most >= 500:
+        assert "User: Which servers are in rack 4?\nAnswer: vega-1 has" in shown
+        assert shown.endswith("vega-9 is well.")
+        assert ("are left out here.]" in shown) == (most < 20_000)
+        assert ("They use vega." in shown) == bool(summary)
+    if most >= 4000:
+        assert "User: q1 xxxxxxxxxx\nAnswer: a1" in shown
+
+
+def test_a_long_question_and_a_long_answer_share_the_room() -> None:
+    one = conversation.Exchange("Begin? " + "q" * 5000 + " end?", "Begin. " + "a" * 5000 + " end.", AT)
+    shown = conversation.History("", (one,)).text(2000)
+    assert 1800 < len(shown) <= 2000
+    assert all(word in shown for word in ("User: Begin? ", " end?\nAnswer: Begin. ", " end."))
+    assert 800 < shown.count("q") < 1000
 
 
 def test_what_was_said_is_data() -> None:
@@ -150,6 +182,32 @@ async def test_a_long_conversation_is_summarized_once_for_what_is_older(
     assert ("They asked much about vega." in seen, "question 9 " in seen, "question 11 " in seen) == (True, False, True)
     # What the summary has is not summarized again.
     assert len(_prompts(fake, "job.summarize/v1")) == 1
+
+
+@pytest.mark.services
+async def test_the_last_answer_is_in_the_next_prompt_however_long_it_is(
+    tmp_path: Path, store: job.Store, mongodb_uri: str, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    long_answer = "vega-1 has a broken fan. " * 640 + "vega-9 is well [1]."
+    fake.set_script({job.TAG: [job.reply(answer=long_answer), job.reply()]})
+    await _asked(job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url), store, "Which servers are in rack 4?")
+    assert store.all(leftovers.CHAT_SUMMARIES) == [], "the latest exchange is not summarized"
+    await _asked(job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url), store, THEN)
+    seen = _prompts(fake)[-1]
+    assert all(word in seen for word in ("rack 4?", "Answer: vega-1 has", "vega-9 is well", "are left out here.]"))
+
+
+@pytest.mark.services
+async def test_long_exchanges_before_the_last_one_are_summarized(
+    tmp_path: Path, store: job.Store, mongodb_uri: str, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    long_answer = "vega-1 has a broken fan. " * 200
+    fake.set_script({job.TAG: [job.reply(answer=long_answer)] * 3, "job.summarize/v1": ["They spoke of rack 4."]})
+    for content in ("Which servers are in rack 4?", "And in rack 5?", THEN):
+        await _asked(job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url), store, content)
+    seen = _prompts(fake)[-1]
+    assert ("They spoke of rack 4." in seen, "User: And in rack 5?" in seen) == (True, True)
+    assert "User: Which servers are in rack 4?" not in seen
 
 
 @pytest.mark.services

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from orchestrator_job import language
@@ -93,6 +95,15 @@ def test_questions_and_notes_that_it_was_not_made_for(name: str) -> None:
         wrong = [one for one in found if one not in (name, None)]
         assert found.count(name) >= least * len(found)
         assert len(wrong) <= 0.03 * len(found)
+
+
+def test_a_word_is_scanned_once_for_an_address() -> None:
+    """Counted are the characters that are scanned from every place before the sign of an address is missed."""
+    scanned = re.compile(language.ADDRESS.removesuffix(r"@\S+"))
+    text = "x" * 3000 + " " + "0-" * 1500
+    found = [scanned.match(text, place) for place in range(len(text))]
+    assert sum(len(one.group()) for one in found if one is not None) == len(text) - 1
+    assert language.detect("Kdy to bude? when.it.is@for.the.week.to.be") == "cs"
 
 
 def test_long_texts_are_read_in_part() -> None:

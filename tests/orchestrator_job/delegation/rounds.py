@@ -82,7 +82,7 @@ class Round:
         return {
             "round": 1,
             "document": await store.put(document, 1),
-            "question": question.ask(task, document),
+            **await question.keep(question.ask(task, document), store, 1),
             "query": question.query(task, document),
             "pack": await store.put(pack.dump(numbered), 1),
             "standing": await self.loader.load(1),

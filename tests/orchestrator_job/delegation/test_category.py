@@ -179,3 +179,37 @@ def test_without_the_sources_process_nothing_is_coded_or_tracked() -> None:
         assert category.path(task(text), text, "en", outside=False) == ("single_task", "respond")
     text = "Migrate all services to the new cluster."
     assert category.path(task(text), text, "en", outside=False) == ("epic", "respond")
+
+
+@pytest.mark.parametrize("pattern", category.UNBOUNDED, ids=lambda pattern: str(pattern.pattern)[:20])
+def test_a_place_of_a_text_costs_the_same_whatever_stands_around_it(pattern: re.Pattern[str]) -> None:
+    """Without a quantifier that has no bound a pattern looks at a bounded number of characters from each place, so that
+    a text that is twice as long costs twice as much."""
+    plain = re.sub(r"\\.|\[(?:\\.|[^\]])*\]", "c", pattern.pattern)
+    assert not re.search(r"[*+]|\{\d*,\}", plain), "a quantifier without a bound"
+    assert all(int(most) <= 40 for most in re.findall(r"\{\d+,(\d+)\}", plain))
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("Fix the typo in src/router/lease.py, please.", "code"),
+        ("Fix the typo in values-test.yaml.", "code"),
+        ("Fix the typo in notes.txt.", "respond"),
+        ("Fix the typo in the .python file.", "respond"),
+        ("Fix the refactoring of last week.", "code"),
+        ("Close SHOP-17.", "tracker_ops"),
+        ("Close #17.", "tracker_ops"),
+        ("Close the window at /etc/x#17.", "respond"),
+        ("Close A-B.", "respond"),
+    ],
+)
+def test_files_and_issues_are_recognized(text: str, action: str) -> None:
+    ordered = task(text, type=Type.USER_TASK)
+    assert category.path(ordered, text, "en", outside=True)[1] == action
+
+
+def test_of_a_book_beginning_and_end_are_looked_at() -> None:
+    book = "This is what we know. " * 20_000
+    for text in (f"Fix the bug in price.py. {book}", f"{book}Fix the bug in price.py."):
+        assert category.path(task(text, type=Type.USER_TASK), text, "en", outside=True)[1] == "code"

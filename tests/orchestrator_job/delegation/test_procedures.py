@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crds import pendingtask
 from kb import api
@@ -52,6 +54,32 @@ def procedure(trigger: str, *steps: dict[str, Any], **fields: Any) -> api.Proced
 )
 def test_a_trigger_fits_if_the_task_has_all_its_words(trigger: str, task: Any, text: str, expected: bool) -> None:
     assert procedures.fits(trigger, procedures.words(task, text)) is expected
+
+
+@given(
+    st.text(st.sampled_from("abs"), min_size=1, max_size=8),
+    st.lists(st.text(st.sampled_from("abs"), min_size=1, max_size=8), max_size=4),
+)
+def test_a_word_is_found_in_any_of_its_forms(wanted: str, found: list[str]) -> None:
+    def same(word: str) -> bool:
+        short, long = sorted((wanted, word), key=len)
+        common = max(size for size in range(len(short) + 1) if short[:size] == long[:size])
+        return short == long or (long == f"{short}s" if len(short) < 4 else common >= max(4, len(short) - 3))
+
+    assert procedures.Words(found).has(wanted) == any(map(same, found))
+
+
+def test_a_step_has_what_the_user_defined_whole_and_the_ends_of_a_long_question() -> None:
+    action = "Look at every slot. " * 100
+    parameters = {f"field{number}": "y" * 900 for number in range(70)}
+    made = procedure("bug_report", {"agent": "Research", "action": action.strip(), "parameters": parameters})
+    [draft] = procedures.drafts(made, AGENTS, f"Begin. {'word ' * 5000}The end?")
+    assert draft.task.startswith(f"{action.strip()}\nThis is a step of the procedure 'bug_report' for: Begin. word")
+    assert draft.task.endswith("The end?")
+    assert len(draft.task) <= 4000
+    assert [one.partition(":")[0] for one in draft.constraints] == list(parameters)
+    assert sum(map(len, draft.constraints)) <= 8000
+    assert all("characters are left out here.]" in one for one in draft.constraints)
 
 
 def test_the_users_own_comes_first_and_the_more_exact_one_before_that() -> None:
