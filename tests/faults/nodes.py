@@ -12,6 +12,7 @@ import contextlib
 import json
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -120,30 +121,37 @@ class Nodes:
         await self._status(now, {"active": 1, "ready": 1, **started})
 
     async def _run(self, uid: str, now: Version, pod: str, *, first: bool) -> bool:
-        """The program in the Job: reads its input, works a while, says how it ended. False: it was interrupted."""
+        """The program in the Job: reads its input, works a while, reads what the user has added meanwhile, says how it
+        ended and how many messages it has read. False: it was interrupted."""
         owner = now.raw["metadata"]["labels"][job.UID_LABEL]
         attempt = int(now.raw["metadata"]["labels"][job.ATTEMPT_LABEL])
         name = now.raw["metadata"]["annotations"][job.TASK_NAME_ANNOTATION]
-        memory = await self._database["task_memory"].find_one({"_id": owner})
-        known = memory if memory is not None and memory.get("attempt") == attempt else None
-        read = None if known is None else len(known.get("messages") or ())
+        known = await self._input(owner, attempt)
         work = random.Random(f"{self._seed}/{name}/{attempt}").uniform(0.0, LONGEST_RUN)
         if first:
             work = _LONG.get(kinds.kind(name), work)
         if await self._interrupted(uid, work):
             return False
+        known = known and await self._input(owner, attempt)
+        read = None if known is None else len(known.get("messages") or ())
         said = kinds.says(name, attempt, known or {})
+        if said.message is not None and read is not None:
+            said = replace(said, message={**said.message, "messagesRead": read})
         late = kinds.kind(name) is Kind.LATE and attempt == 1
         if late and int(name[-1]) % 2:
             await self._talk(name, "m1")
         if said.stored:
-            await self._store(owner, attempt, said)
+            await self._store(owner, attempt, said, read)
         await self._end(now, pod, said)
         self.ran.append(Ran(owner, attempt, said.reason, read))
         if late:
             # Between the end of the run and its being noticed.
             await self._talk(name, "m2")
         return True
+
+    async def _input(self, owner: str, attempt: int) -> dict[str, Any] | None:
+        memory: dict[str, Any] | None = await self._database["task_memory"].find_one({"_id": owner})
+        return memory if memory is not None and memory.get("attempt") == attempt else None
 
     async def _interrupted(self, uid: str, seconds: float) -> bool:
         """Work; True when the Job was suspended or deleted meanwhile."""
@@ -158,8 +166,14 @@ class Nodes:
                 return True
         return False
 
-    async def _store(self, owner: str, attempt: int, said: Said) -> None:
-        found = {"attempt": attempt, "exitReason": said.reason, "summary": f"Stored: {said.reason}.", "taskUid": owner}
+    async def _store(self, owner: str, attempt: int, said: Said, read: int | None) -> None:
+        found = {
+            "attempt": attempt,
+            "exitReason": said.reason,
+            "summary": f"Stored: {said.reason}.",
+            "taskUid": owner,
+            "messagesRead": read,
+        }
         if said.message and "questions" in said.message:
             found["questions"] = said.message["questions"]
         await self._database["task_results"].replace_one({"_id": owner}, found, upsert=True)
