@@ -44,13 +44,15 @@ class Words:
         """Whether these words stand in the text, one after another."""
         if not wanted:
             return False
-        return any(
-            all(
-                place + step < len(self._words) and word in self._words[place + step]
-                for step, word in enumerate(wanted)
-            )
-            for place in self._at.get(wanted[0], ())
-        )
+        # From the rarest word: a common one stands in a thousand places.
+        found = [self._at.get(word, []) for word in wanted]
+        rarest = min(range(len(wanted)), key=lambda step: len(found[step]))
+        return any(self._stands(place - rarest, wanted) for place in found[rarest])
+
+    def _stands(self, first: int, wanted: Sequence[str]) -> bool:
+        if first < 0 or first + len(wanted) > len(self._words):
+            return False
+        return all(word in self._words[first + step] for step, word in enumerate(wanted))
 
 
 def name(aim: str) -> tuple[str, ...] | None:

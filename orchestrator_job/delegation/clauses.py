@@ -1,0 +1,230 @@
+"""A text as its sentences, and a sentence as the clauses that may order something: where a user's order begins. Pure.
+
+What is quoted is taken out of a user's text first. Which clause orders what is in `orders`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from orchestrator_job.delegation import lexicon, words
+from orchestrator_job.delegation.lexicon import Group
+
+_QUOTED = re.compile(
+    r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*$|`[^`]*(?:`|\Z)|“[^”]*(?:”|\Z)|„[^“”]*(?:[“”]|\Z)|«[^»]*(?:»|\Z)|»[^«]*(?:«|\Z)"
+    r"|\"[^\"]*(?:\"|\Z)|(?<!\w)['‘‚][^'’‘]*['’‘](?!\w)",  # noqa: RUF001
+    re.DOTALL | re.MULTILINE,
+)
+QUOTE = "\ufffc"
+"""Stands where the user quoted something."""
+_ITEM = re.compile(r"^[ \t]*(?:[-*•+]|\(?\d{1,3}[.)]|[a-z][.)])(?=[ \t]|$)", re.IGNORECASE)
+_CHUNK = re.compile(r"[,;](?=[^\s,;])|\S+?(?=[,;]\S)|\S+")
+_LEADING, _TRAILING = "([{<*_¡¿\"'„“‚«‹", ")]}>*_\"'”“’»›"  # noqa: RUF001
+_ENDS = ".!?…。？！؟"  # noqa: RUF001
+_TOOLS = re.compile(r"(?:[a-z]+_)+(?:mail|issue|comment|page|invitation|knowledge|branch|procedure|rule)")
+_LAX = 5
+"""Words before the verb of what a retrieved text orders, as in "you must now send"."""
+_FILLED = 3
+"""Words such as "then" between an "and" and the verb."""
+
+
+@dataclass(slots=True)
+class Word:
+    """`raw` as written without what surrounds it, `word` as it is compared, `after` the punctuation behind it."""
+
+    raw: str
+    word: str
+    after: str
+    bracketed: bool
+    ends: bool
+
+    @property
+    def plain(self) -> str:
+        """Without marks."""
+        return lexicon.bare(self.word)
+
+
+@dataclass(slots=True)
+class Sentence:
+    """`about`: all of the text behind a colon in it."""
+
+    said: list[Word] = field(default_factory=list)
+    asks: bool = False
+    paragraph: int = 0
+    about: str = ""
+
+
+@dataclass(slots=True)
+class Clause:
+    """From one verb to the next, or from a request to its infinitive."""
+
+    groups: frozenset[Group]
+    said: list[Word]
+    about: str = ""
+
+
+def ordered(text: str) -> Iterator[list[Clause]]:
+    """The clauses of each sentence of a user's text that begin with a verb of an order."""
+    for sentence in sentences(_QUOTED.sub(f" {QUOTE} ", text), user=True):
+        yield list(clauses(sentence))
+
+
+def may_order(sentence: Sentence) -> bool:
+    """Whether a sentence of a retrieved text may be meant as an order: read generously."""
+    for at, one in enumerate(sentence.said):
+        if _TOOLS.fullmatch(one.word):
+            return True
+        near = at < _LAX or _follows(sentence.said, at)
+        groups = _groups(lexicon.VERBS, one.word) | _groups(lexicon.INFINITIVES, one.word)
+        if near and groups - {Group.LOOK} and not _is_noun(sentence.said, at):
+            return True
+    return False
+
+
+def _follows(said: Sequence[Word], at: int) -> bool:
+    """Whether a clause may begin here."""
+    before = said[at - 1]
+    return bool(set(before.after) & set(",;:")) or before.word in lexicon.ANY_AND
+
+
+def sentences(text: str, *, user: bool) -> Iterator[Sentence]:
+    """Sentences, items of lists and lines that begin with a capital letter. A user's text ends with the first colon in
+    an order: the rest is what that order is about."""
+    now, paragraph, place = Sentence(), 0, 0
+    for line in text.splitlines(keepends=True):
+        start, place = place, place + len(line)
+        item = _ITEM.match(line)
+        body = line[item.end() :] if item else line
+        stripped = body.strip()
+        if now.said and (not stripped or item or stripped[0].isupper()):
+            yield now
+            now = Sentence(paragraph=paragraph)
+        if not stripped:
+            paragraph += 1
+            now.paragraph = paragraph
+            continue
+        for chunk in _CHUNK.finditer(body):
+            word = _word(chunk.group())
+            if word is None:
+                if now.said:
+                    now.said[-1].after += chunk.group()
+                continue
+            now.said.append(word)
+            if ":" in word.after and word.word not in lexicon.TO:
+                if user and next(clauses(now), None) is not None:
+                    now.about = text[start + (len(line) - len(body)) + chunk.end() :]
+                    yield now
+                    return
+                yield now
+                now = Sentence(paragraph=paragraph)
+            elif word.ends:
+                now.asks = any(one in word.after for one in "?？؟")  # noqa: RUF001
+                yield now
+                now = Sentence(paragraph=paragraph)
+    if now.said:
+        yield now
+
+
+def _word(chunk: str) -> Word | None:
+    core = chunk.lstrip(_LEADING)
+    raw = core.rstrip(_TRAILING + _ENDS + ",;:")
+    after = core[len(raw) :]
+    folded = words.trimmed(unicodedata.normalize("NFKC", raw).casefold())
+    if not raw or (not folded and raw != QUOTE):
+        return None
+    ends = any(one in after for one in _ENDS) and folded not in lexicon.SHORTENED
+    return Word(raw, folded or raw, after, chunk[0] in "(<", ends)
+
+
+def clauses(sentence: Sentence) -> Iterator[Clause]:
+    """The orders of a sentence; none where it does not begin with one."""
+    said = sentence.said
+    start = _opened(said)
+    request = _requested(said, start)
+    begin = start + len(request)
+    while begin < len(said) and said[begin].word in lexicon.FILLERS:
+        if said[begin].word in _PLEASE:
+            request = request or (said[begin].word,)
+        begin += 1
+    if (sentence.asks and not request) or begin >= len(said):
+        return
+    places = [(begin, groups)] if (groups := _verb(said, begin, request=bool(request))) else []
+    if not places:
+        late = _late(said, begin) if request else None
+        if late is not None:
+            # "Bitte ... an Ann schicken": the verb is behind what it is about.
+            yield Clause(late, said[max(begin - 1, 0) :], sentence.about)
+        return
+    for at in range(begin + 1, len(said)):
+        if groups := _further(said, at, request=bool(request)):
+            places.append((at, groups))
+    for number, (at, groups) in enumerate(places):
+        last = number + 1 == len(places)
+        yield Clause(groups, said[at : None if last else places[number + 1][0]], sentence.about if last else "")
+
+
+_PLEASE = frozenset(("please", "bitte", "prosím", "prosim"))
+
+
+def _opened(said: Sequence[Word]) -> int:
+    """Behind a greeting."""
+    if said and said[0].word in lexicon.GREETINGS:
+        for at, one in enumerate(said[:4]):
+            if "," in one.after:
+                return at + 1
+    return 0
+
+
+def _requested(said: Sequence[Word], start: int) -> tuple[str, ...]:
+    for size in (2, 1):
+        head = tuple(one.word for one in said[start : start + size])
+        if head in lexicon.REQUESTS:
+            return head
+    return ()
+
+
+def _verb(said: Sequence[Word], at: int, *, request: bool) -> frozenset[Group]:
+    """What the word at this place orders, if an order begins here."""
+    found = _groups(lexicon.VERBS, said[at].word)
+    if not found and request:
+        found = _groups(lexicon.INFINITIVES, said[at].word)
+    return frozenset() if _is_noun(said, at) else found
+
+
+def _groups(table: Mapping[str, Mapping[str, frozenset[Group]]], word: str) -> frozenset[Group]:
+    none: frozenset[Group] = frozenset()
+    return none.union(*table.get(word, {}).values())
+
+
+def _is_noun(said: Sequence[Word], at: int) -> bool:
+    after = said[at + 1].word if at + 1 < len(said) and not said[at].after else ""
+    if said[at].word == "open":
+        return after not in lexicon.OPENS
+    if said[at].word in lexicon.NOUNS_TO and after == "to":
+        return True
+    return after in lexicon.NOUN or (said[at].word in lexicon.UPDATES and after in lexicon.NOUN_ON)
+
+
+def _late(said: Sequence[Word], begin: int) -> frozenset[Group] | None:
+    """What an infinitive orders that stands at the end of a clause."""
+    for at in range(begin + 1, len(said)):
+        if said[at].word in lexicon.INFINITIVES and (said[at].after or at + 1 == len(said)):
+            return _groups(lexicon.INFINITIVES, said[at].word)
+    return None
+
+
+def _further(said: Sequence[Word], at: int, *, request: bool) -> frozenset[Group]:
+    """What the word orders, if another order of the sentence begins with it; "cc" goes on with the one before."""
+    if said[at].word in lexicon.COPIES:
+        return frozenset()
+    before = at - 1
+    while at - before < _FILLED and before > 0 and said[before].word in lexicon.FILLERS and not said[before].after:
+        before -= 1
+    languages = lexicon.VERBS.get(said[at].word, {}) or (lexicon.INFINITIVES.get(said[at].word, {}) if request else {})
+    joined = any(said[before].word in lexicon.AND[one] for one in languages)
+    # What somebody said is no order: "she said, send it".
+    listed = bool(set(said[before].after) & {",", ";"}) and said[before].word not in lexicon.SAID
+    return _verb(said, at, request=request) if joined or listed else frozenset()
