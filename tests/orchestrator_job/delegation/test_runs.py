@@ -133,7 +133,7 @@ async def test_of_several_connections_the_agent_names_one(
     answers = script()
     answers[EMAIL].insert(1, calls(("send_mail", {**MAIL, "connection": "globex-sales"})))
     fake.set_script(answers)
-    store.remember(task.memory(content=f"{ORDER} Use globex-sales."))
+    store.remember(task.memory(content=ORDER.replace("by mail", "by mail through globex-sales")))
     ended = await delegating(task, outside).run()
     assert ended.message["exitReason"] == "Answered", ended
     assert "name the Connection, one of globex-mail, globex-sales" in str(fake.requests(tag=EMAIL)[1]["body"])
