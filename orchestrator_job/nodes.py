@@ -231,7 +231,7 @@ class Respond:
         for tries in range(1 + RETRIES):
             try:
                 text, calls = await self._ask(state["round"], talk)
-            except (errors.BudgetExhausted, router_client.Rejected) as error:
+            except (errors.BudgetExhausted, router_client.Rejected, router_client.Unavailable) as error:
                 if attempts.last is None or isinstance(error, router_client.Unauthorized):
                     raise
                 break

@@ -271,6 +271,9 @@ class Synthesize:
             raise
         except (errors.BudgetExhausted, router_client.Rejected) as error:
             _log.warning("the results are put together without a model", reason=error.message)
+        except router_client.Unavailable:
+            if attempts.last is None:
+                raise
         if attempts.last is not None:
             return attempts.last
         return plainly(merged, *lacking)

@@ -253,6 +253,14 @@ async def test_without_a_call_left_for_a_correction_the_answer_is_given(
     assert '"' not in ended.message["summary"]
 
 
+async def test_without_a_model_for_a_correction_the_answer_is_given(task: job.Job, fake: process.Fake) -> None:
+    gone = {"fault": {"status": {"code": 503}}}
+    fake.set_script({job.TAG: [job.reply(answer=INVENTED), *[gone] * 50]})
+    ended = await task.run(JERVIS_UNAVAILABLE_SECONDS="2")
+    assert ended.message["exitReason"] == "Answered", ended
+    assert ended.message["summary"].endswith("[unconfirmed].")
+
+
 async def test_a_message_that_comes_while_the_run_works_is_answered_by_it(
     task: job.Job, store: job.Store, fake: process.Fake
 ) -> None:
