@@ -20,10 +20,10 @@ SPEC = {
 def test_a_run_reads_all_messages_and_the_answers_that_its_claim_counted() -> None:
     """It says how many messages it has read, so one between the claim and the Job does not bring the task back."""
     claimed = build.routed(Phase.DISPATCHED_GPU, spec=SPEC, messagesSeen=1, answersSeen=1)
-    told = document.of_task(claimed, 1, build.NOW)
-    assert [one["id"] for one in told["messages"]] == ["m1", "m2"]
-    assert [one["id"] for one in told["answers"]] == ["q1"]
-    assert document.of_messages(claimed, build.NOW) == {"messages": told["messages"], "updatedAt": build.NOW}
+    memory = document.of_task(claimed, 1, build.NOW)
+    assert [one["id"] for one in memory["messages"]] == ["m1", "m2"]
+    assert [one["id"] for one in memory["answers"]] == ["q1"]
+    assert document.of_messages(claimed, build.NOW) == {"messages": memory["messages"], "updatedAt": build.NOW}
 
 
 def test_a_run_reads_the_decisions_that_were_accepted_and_not_what_stands_in_the_spec() -> None:
