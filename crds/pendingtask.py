@@ -166,15 +166,18 @@ class Approval(Model):
 
 class Budget(Model):
     """Upper bounds of the work on a task. maxTokens and maxLlmCalls count over a round, all of its runs together;
-    maxSteps counts in each run. Of maxLlmCalls and maxSteps and the settings of runs the smaller one holds."""
+    maxSteps counts over the task, all of its rounds and runs together. 0 allows none. At a bound the run ends with
+    BudgetExhausted, and what it has found is its result."""
 
-    max_tokens: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    max_tokens: Annotated[int, Field(ge=0, le=100_000_000)] | None = None
     """Tokens that models read and write in one round (until the task is answered or asks): those of a prompt are
-    estimated before the call and counted after it. At the bound the run ends with BudgetExhausted."""
-    max_llm_calls: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Calls of a language model in one round; at the bound the run ends with BudgetExhausted."""
-    max_steps: Annotated[int, Field(ge=1, le=500)] | None = None
-    """Steps of the graph in one run; at the bound the run ends with BudgetExhausted."""
+    estimated before the call and counted after it. 0: no model is asked."""
+    max_llm_calls: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    """Calls of a language model in one round; 0: none. A call that breaks in the middle counts. Of it and the setting
+    of runs the smaller one holds."""
+    max_steps: Annotated[int, Field(ge=0, le=500)] | None = None
+    """Steps of the graph, of the whole task; 0: none. A step that is repeated after a crash counts once, and so do
+    agents that work side by side."""
     max_delegations: Annotated[int, Field(ge=0, le=40)] | None = None
     """Delegations to agents in one round, those of agents to agents included; 0: none. At the bound the agents at work
     hand back what they have, and the answer says what is missing. Of it and the setting of runs the smaller one

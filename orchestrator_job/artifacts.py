@@ -52,7 +52,8 @@ class Artifacts:
             found = "missing" if document is None else "damaged"
             raise errors.CheckpointRefused(
                 f"The checkpoint refers to artifact {key[:12]}…, which is {found}.",
-                remedy="Delete the task's thread from orchestrator_checkpoints, so that the next run begins anew.",
+                remedy="Create the task anew, or delete its thread from orchestrator_checkpoints: the next run begins "
+                "from the start, unless the task has entries in orchestrator_ledger.",
             )
         value: JsonValue = json.loads(document["body"])
         return value

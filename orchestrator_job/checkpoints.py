@@ -3,6 +3,10 @@
 `orchestrator_checkpoints` and `orchestrator_checkpoint_writes`; thread id = task uid. This module and `graph` are the
 only ones that import LangGraph; they are imported while a run starts, never before.
 
+Checkpoints do not expire: an approval may be pending for longer than any period. A finished round keeps its last one,
+and all of them go with the rest of the task (`crds.leftovers`): when it is deleted, was archived long ago, or its scope
+is erased.
+
 An older process may still write a checkpoint before it notices that it is fenced (`Fence.keep`): the latest one is
 chosen by (epoch, id), so that it never outranks a newer process's. A node's result it does not write.
 """
@@ -24,6 +28,8 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.mongodb import MongoDBSaver
 from langgraph.checkpoint.mongodb.utils import dumps_metadata
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from pymongo.collection import Collection
+from pymongo.errors import OperationFailure
 
 from orchestrator_job import errors, fence, mongo
 
@@ -31,8 +37,7 @@ CHECKPOINTS = "orchestrator_checkpoints"
 WRITES = "orchestrator_checkpoint_writes"
 LIMIT = 256 * 1024
 """Bytes of one serialised value: a super-step of a 1 MB state costs twenty times one of a small state."""
-
-TTL_SECONDS = 30 * 24 * 3600
+_INDEX_NOT_FOUND = 27
 
 
 class Serializer(JsonPlusSerializer):
@@ -61,9 +66,10 @@ class Saver(MongoDBSaver):
             database.name,
             checkpoint_collection_name=CHECKPOINTS,
             writes_collection_name=WRITES,
-            ttl=TTL_SECONDS,
             serde=Serializer(),
         )
+        _keep(self.checkpoint_collection)
+        _keep(self.writes_collection)
         self._database = database
         self._guard = guard
 
@@ -89,7 +95,8 @@ class Saver(MongoDBSaver):
             # Raised by msgpack, for a missing field or an unknown serialisation: another program wrote the bytes.
             raise errors.CheckpointRefused(
                 f"The checkpoint of task {settings['thread_id']} cannot be read: {type(error).__name__}: {error}",
-                remedy=f"Delete the task's thread from {CHECKPOINTS}, so that the next run begins anew.",
+                remedy=f"Create the task anew, or delete its thread from {CHECKPOINTS}: the next run begins "
+                "from the start, unless the task has entries in orchestrator_ledger.",
             ) from error
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -154,6 +161,17 @@ class Saver(MongoDBSaver):
         await self._guard.check()
         await self._database.delete(WRITES, older)
         return await self._database.delete(CHECKPOINTS, older)
+
+
+def _keep(collection: Collection[dict[str, Any]]) -> None:
+    """Drop the index by which MongoDB deletes old documents: earlier versions made it."""
+    for name, about in collection.index_information().items():
+        if "expireAfterSeconds" in about:
+            try:
+                collection.drop_index(name)
+            except OperationFailure as error:
+                if error.code != _INDEX_NOT_FOUND:  # a run that starts beside this one drops it as well
+                    raise
 
 
 async def open_saver(database: mongo.Database, guard: fence.Fence) -> Saver:

@@ -109,6 +109,7 @@ class Consult:
         self._max_tokens = max_tokens
         self._context_chars = context_chars
         self._seen: dict[str, tuple[int, int]] = {}
+        self._reading = Read()
 
     async def __call__(self, state: State) -> State:
         """Writes pack, answer, model, left_out and trail; raises InvalidOutput, BudgetExhausted, Stuck, or what the
@@ -136,6 +137,10 @@ class Consult:
             "left_out": _left_out(asked),
             "trail": trail,
         }
+
+    def found(self) -> tuple[pack.Item, ...]:
+        """What the stream that this process read last has found so far."""
+        return items(self._reading, self._context_chars)
 
     async def _asked(self, number: int, query: str) -> Read:
         """The whole answer: of the stream that an earlier process began, or of a new one.
@@ -183,7 +188,7 @@ class Consult:
 
     async def _followed(self, number: int, opened: AbstractAsyncContextManager[AsyncIterator[api.AgentEvent]]) -> Read:
         """Read a stream to its end. It is ended where this run is stopped or may spend no more."""
-        read = Read()
+        read = self._reading = Read()
         try:
             async with opened as events:
                 async for event in events:

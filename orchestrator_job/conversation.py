@@ -15,6 +15,7 @@ Both expire thirty days after the last exchange; they go with their scope (`kb.e
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ import structlog
 
 import crds.errors
 from crds import leftovers, priority
-from orchestrator_job import excerpt, fence, ledger, memory, mongo, prompt
+from orchestrator_job import excerpt, fence, generation, ledger, memory, mongo, patience, prompt
 from router import client as router_client
 
 _log = structlog.get_logger("orchestrator_job.conversation")
@@ -58,8 +59,8 @@ Write the new summary, at most 600 words: what the user wants, decided, prefers 
 dates, numbers and sources as they were said; what was corrected later only as it is now. Write in the language of the
 conversation, and nothing but the summary."""
 
-Asks = Callable[[list[dict[str, str]]], Awaitable[router_client.Reply]]
-"""Sends messages to a model."""
+Asks = Callable[[list[dict[str, str]], int | None], Awaitable[router_client.Reply]]
+"""Sends messages to a model, whose answer has at most so many tokens; None: no bound of the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,19 +162,24 @@ class Conversation:
         }
         return Remember(self._database, guard, {**self._of, **body}, self._now())
 
-    async def summarize(self, guard: fence.Fence, round_number: int, limit: int, ask: Asks) -> bool:
+    async def summarize(
+        self, guard: fence.Fence, round_number: int, limit: int, ask: Asks, tokens: int | None = None
+    ) -> bool:
         """Replace the summary when much was said since; whether it was. `ask` gives the model's reply to messages,
-        `limit` is the most model calls of the round. A failure is logged: the next question tries again."""
+        `limit` and `tokens` are the most model calls and tokens of the round. A failure is logged: the next question
+        tries again."""
         if not self.there:
             return False
         try:
             async with asyncio.timeout(SECONDS):
-                return await self._summarized(guard, round_number, limit, ask)
+                return await self._summarized(guard, round_number, limit, ask, tokens)
         except (crds.errors.JervisError, TimeoutError) as error:
             _log.warning("the conversation has no new summary", reason=str(error) or type(error).__name__)
             return False
 
-    async def _summarized(self, guard: fence.Fence, round_number: int, limit: int, ask: Asks) -> bool:
+    async def _summarized(
+        self, guard: fence.Fence, round_number: int, limit: int, ask: Asks, tokens: int | None
+    ) -> bool:
         now = self._now()
         before = await self._database.find_one(leftovers.CHAT_SUMMARIES, {"_id": self._summary_id()})
         since: dict[str, Any] = {"at": {"$gt": before["until"]}} if before else {}
@@ -189,9 +195,14 @@ class Conversation:
             return False
         talk = messages(before["text"] if before else "", older)
         about = prompt.tokens(talk)
-        await guard.reserve_call(round_number, limit, about)
-        reply = await ask(talk)
-        await guard.settle_call(round_number, about, (reply.prompt_tokens or about) + reply.answer_tokens)
+        reply, _ = await generation.generate(
+            patience.Patience(0),
+            "summarize the conversation",
+            about,
+            reserve=lambda: guard.reserve_call(round_number, limit, about, tokens),
+            converse=lambda spent: ask(talk, None if tokens is None else tokens - spent.tokens),
+            settle=functools.partial(guard.settle_call, round_number, about),
+        )
         text = prompt.restore(reply.text).strip()
         if not text or reply.cut:
             _log.warning("the conversation has no new summary", reason="the model gave none that is whole")
@@ -274,7 +285,8 @@ def _older(exchanges: Sequence[Exchange]) -> list[Exchange]:
 def asker(router: router_client.Client, model: str, urgency: priority.Priority, num_ctx: int | None) -> Asks:
     """The `ask` of `Conversation.summarize`."""
 
-    def ask(talk: list[dict[str, str]]) -> Awaitable[router_client.Reply]:
-        return router.converse(model, talk, urgency, None, num_ctx, _ANSWER_TOKENS)
+    def ask(talk: list[dict[str, str]], left: int | None) -> Awaitable[router_client.Reply]:
+        most = _ANSWER_TOKENS if left is None else min(_ANSWER_TOKENS, left)
+        return router.converse(model, talk, urgency, None, num_ctx, most)
 
     return ask

@@ -80,7 +80,8 @@ class Account:
         """The document, without a rejected answer and its steps. `given` in place of the round's answer: that of a
         round which has none yet."""
         given = given if given is not None else await self.answer(state)
-        items = pack.load(await self._store.get(state["pack"]))
+        # A round that a budget ends may not have searched yet.
+        items = pack.load(await self._store.get(state["pack"])) if state.get("pack") else ()
         held = await self.rules(state)
         planned = plan.of_round(state.get("plan"), state["round"])
         rejected = reason is exits.ExitReason.REJECTED

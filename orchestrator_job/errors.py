@@ -15,7 +15,7 @@ crds.errors.Permanent
     |   +-- MayHaveHappened an effect was started, and whether it took place is unknown
     +-- Fenced              a newer run has the task; this one must not write any more
     |   +-- Forgotten       what is kept of the task was removed: it was deleted, or its scope erased
-    +-- CheckpointRefused   the stored state cannot be read by this program
+    +-- CheckpointRefused   the stored state is gone, or cannot be read by this program
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class InvalidOutput(Failure):
 
 
 class BudgetExhausted(Failure):
-    """The steps, model calls or tokens of this run are used up."""
+    """The steps, model calls or tokens of the task are used up."""
 
     reason = ExitReason.BUDGET_EXHAUSTED
 
@@ -111,4 +111,4 @@ class Forgotten(Fenced):
 
 
 class CheckpointRefused(Failure):
-    """The checkpoint is too large, unreadable, or of a form that this program does not know."""
+    """The checkpoint is too large, gone, unreadable, or of a form that this program does not know."""

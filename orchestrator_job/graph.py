@@ -11,7 +11,7 @@ LangGraph's exceptions are translated here: this module raises those of `errors`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -45,7 +45,9 @@ class Program:
     """The compiled graph on one thread. `nodes` are (name, node) in the order in which they run.
 
     `fans` says what follows a node in place of the next. A node to which it leads in no run stays known, so that a
-    thread which stopped there is resumed there. `at_once` bounds the branches that run side by side.
+    thread which stopped there is resumed there. `at_once` bounds the branches that run side by side. `counted` is
+    awaited before each node with the number of its step in the thread, the same for all branches of a step; what it
+    raises ends the run before the node begins. `max_steps` bounds those of one process.
     """
 
     def __init__(
@@ -56,11 +58,12 @@ class Program:
         max_steps: int,
         fans: Mapping[str, Fan],
         at_once: int,
+        counted: Callable[[int], Awaitable[None]] | None = None,
     ) -> None:
         builder = StateGraph(State)
         previous = START
         for name, node in nodes:
-            builder.add_node(name, _step(node))
+            builder.add_node(name, _step(node, counted))
             if previous in fans:
                 fan = fans[previous]
                 builder.add_conditional_edges(previous, _branches(fan), [fan.to, *fan.others])
@@ -99,9 +102,9 @@ class Program:
             raise drain.Drained(error.reason) from error
         except GraphRecursionError as error:
             raise errors.BudgetExhausted(
-                f"The run has used all of its {self._max_steps} steps.",
-                field="spec.budget.maxSteps",
-                remedy="Raise spec.budget.maxSteps and try again; the next run resumes from the checkpoint.",
+                f"The run has used all of the {self._max_steps} steps that one run may take.",
+                field="JERVIS_MAX_STEPS",
+                remedy="Try again: the next run resumes from the checkpoint. Or raise JERVIS_MAX_STEPS of the runs.",
             ) from error
         return dict(final)
 
@@ -114,10 +117,18 @@ def _branches(fan: Fan) -> Callable[[State], list[Send] | str]:
     return choose
 
 
-def _step(node: Node) -> Node:
+class _Step(Protocol):
+    """A node as LangGraph calls it."""
+
+    async def __call__(self, state: State, config: RunnableConfig) -> State: ...
+
+
+def _step(node: Node, counted: Callable[[int], Awaitable[None]] | None) -> _Step:
     """A plain coroutine function of the node: LangGraph asks a callable object for its name and source."""
 
-    async def step(state: State) -> State:
+    async def step(state: State, config: RunnableConfig) -> State:
+        if counted is not None:
+            await counted(int(config["metadata"]["langgraph_step"]))
         return await node(state)
 
     return step

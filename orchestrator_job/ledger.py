@@ -33,6 +33,8 @@ CHECK = "Check whether it took place. Approve it to have it done again, reject i
 Receipt = dict[str, Any]
 _ROUND = re.compile(r"r(\d+)\.d[\d.]+$")
 """The step of a delegation."""
+_ANY_ROUND = re.compile(r"r(\d+)\.")
+"""Any step."""
 
 
 def about(step: str, ordinal: int) -> str:
@@ -218,6 +220,18 @@ class Ledger:
         """Why the last decision was taken back; "" if it was not, or if there is another one since."""
         entry = await self._database.find_one(COLLECTION, {"_id": f"{self._guard.task_uid}/{about(step, ordinal)}"})
         return "" if entry is None or entry["state"] == "done" else str(entry.get("objection") or "")
+
+    async def reached(self) -> int:
+        """The latest round that the task's entries are of; 0: there are none."""
+        entries = await self._database.find(
+            # By the key, which has an index: each first run of a task asks.
+            COLLECTION,
+            {"_id": {"$gt": f"{self._guard.task_uid}/", "$lt": f"{self._guard.task_uid}0"}},
+            sort=[("_id", 1)],
+            fields=["step"],
+        )
+        found = (_ANY_ROUND.match(str(one["step"])) for one in entries)
+        return max((int(match[1]) for match in found if match is not None), default=0)
 
     async def decided(self, step: str, ordinal: int) -> pendingtask.Decided | None:
         """The decision that `decide` has found earlier; None while there is none."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 
 import structlog
@@ -24,6 +24,7 @@ from orchestrator_job import (
     errors,
     excerpt,
     fence,
+    generation,
     memory,
     pack,
     patience,
@@ -255,12 +256,18 @@ class Respond:
     async def _ask(self, round_number: int, talk: list[dict[str, str]]) -> tuple[str, int]:
         """The model's text, and the number of calls of the round. The answer gets at most the remaining tokens."""
         about = prompt.tokens(talk)
-        spent = await self._guard.reserve_call(round_number, self._max_llm_calls, about, self._max_tokens)
-        left = None if self._max_tokens is None else self._max_tokens - spent.tokens
-        ask = functools.partial(
-            self._router.converse, self._model, talk, self._urgency, answer.schema(), self._num_ctx, left
+        most = self._max_tokens
+
+        def converse(spent: fence.Booking) -> Awaitable[router_client.Reply]:
+            left = None if most is None else most - spent.tokens
+            return self._router.converse(self._model, talk, self._urgency, answer.schema(), self._num_ctx, left)
+
+        reply, spent = await generation.generate(
+            self._insistence,
+            "ask the model",
+            about,
+            reserve=lambda: self._guard.reserve_call(round_number, self._max_llm_calls, about, most),
+            converse=converse,
+            settle=functools.partial(self._guard.settle_call, round_number, about),
         )
-        reply = await self._insistence.insist("ask the model", ask)
-        # The backend does not count a prompt that it has cached: the estimate stays.
-        await self._guard.settle_call(round_number, about, (reply.prompt_tokens or about) + reply.answer_tokens)
         return reply.text, spent.calls

@@ -16,7 +16,8 @@ _UNAUTHORIZED = 401
 
 @dataclass(frozen=True)
 class Outcome:
-    """`summary` is for people. `has_result`: `task_results` has the whole result under the task's uid.
+    """`summary` is for people. `has_result`: `task_results` has the whole result under the task's uid, or what a run
+    that a budget ended hands back.
 
     `unavailable` names the service that was unavailable ("router", "kb" or "mongodb") and `retry_after` the seconds it
     asked for; `field` and `remedy` name the change that is needed, where known. `plan` is what became of the plan,
@@ -42,7 +43,7 @@ class Outcome:
         """0 finished (answered, or asks a person), 42 drained, 1 anything else."""
         if self.reason is exits.ExitReason.DRAINED:
             return exits.DRAINED
-        if self.has_result or self.reason in exits.ASKS:
+        if self.reason in exits.FINAL | exits.ASKS:
             return exits.FINISHED
         return exits.FAILED
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from importlib import resources
@@ -20,7 +20,20 @@ import structlog
 from crds import priority
 from kb import api
 from kb import client as kb_client
-from orchestrator_job import artifacts, errors, excerpt, fence, memory, pack, patience, plan, prompt, question, standing
+from orchestrator_job import (
+    artifacts,
+    errors,
+    excerpt,
+    fence,
+    generation,
+    memory,
+    pack,
+    patience,
+    plan,
+    prompt,
+    question,
+    standing,
+)
 from orchestrator_job.state import State
 from router import client as router_client
 
@@ -153,18 +166,20 @@ class MakePlan:
 
     async def _ask(self, round_number: int, talk: list[dict[str, str]], tools: tuple[str, ...]) -> str:
         about = prompt.tokens(talk)
-        spent = await self._guard.reserve_call(round_number, self._max_llm_calls, about, self._max_tokens)
-        left = _ANSWER_TOKENS if self._max_tokens is None else min(_ANSWER_TOKENS, self._max_tokens - spent.tokens)
-        ask = functools.partial(
-            self._router.converse, self._model, talk, self._urgency, plan.schema(tools), self._num_ctx, left
+        most = self._max_tokens
+
+        def converse(spent: fence.Booking) -> Awaitable[router_client.Reply]:
+            left = _ANSWER_TOKENS if most is None else min(_ANSWER_TOKENS, most - spent.tokens)
+            return self._router.converse(self._model, talk, self._urgency, plan.schema(tools), self._num_ctx, left)
+
+        reply, _ = await generation.generate(
+            self._insistence,
+            "ask the planner",
+            about,
+            reserve=lambda: self._guard.reserve_call(round_number, self._max_llm_calls, about, most),
+            converse=converse,
+            settle=functools.partial(self._guard.settle_call, round_number, about),
         )
-        try:
-            reply = await self._insistence.insist("ask the planner", ask)
-        except (router_client.Unavailable, router_client.Rejected):
-            # It counts as a call, but no model has read its prompt: those tokens are the answer's.
-            await self._guard.settle_call(round_number, about, 0)
-            raise
-        await self._guard.settle_call(round_number, about, (reply.prompt_tokens or about) + reply.answer_tokens)
         return reply.text
 
 

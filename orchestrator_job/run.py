@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import structlog
@@ -25,6 +25,7 @@ from orchestrator_job import (
     ending,
     errors,
     fence,
+    handback,
     language,
     ledger,
     logs,
@@ -110,10 +111,13 @@ class Run:
         self._ends = 0.0
         self._delegates = False
         self._messages_read: int | None = None
+        self._consult: consult.Consult | None = None
+        self._found: Callable[[errors.Failure], Awaitable[outcome.Outcome]] | None = None
+        """What there is of the round once a budget has ended the run; None before its thread was read."""
 
     async def to_end(self, request: drain.Request) -> outcome.Outcome:
         """The outcome, with the number of the user's messages that were read for it."""
-        return replace(await self._to_end(request), messages_read=self._messages_read)
+        return dataclasses.replace(await self._to_end(request), messages_read=self._messages_read)
 
     async def _to_end(self, request: drain.Request) -> outcome.Outcome:
         """Work until there is an outcome. After a stop request the running node has the grace period to end.
@@ -143,13 +147,15 @@ class Run:
                 raise
             return outcome.drained(f"{request.reason}, cancelled after the grace period")
         except TimeoutError:
-            return outcome.of_error(
+            return await self._handed_back(
                 errors.DeadlineExceeded(
                     f"The run has used the {self._settings.wall_clock_seconds:.0f} seconds that it may take.",
                     field="spec.activeDeadlineSeconds",
                     remedy="Raise spec.activeDeadlineSeconds and try again; the next run resumes from the checkpoint.",
                 )
             )
+        except errors.BudgetExhausted as error:
+            return await self._handed_back(error)
         except errors.Forgotten as error:
             # What noticed it first has had the others cancelled, in the middle of their writes too.
             await self._guard.written()
@@ -163,6 +169,41 @@ class Run:
                 # Answered, failed, drained, or waiting for a person: nothing of this process asks a model any more.
                 if self._gpu is not None:
                     await self._gpu.release()
+
+    async def _handed_back(self, error: errors.Failure) -> outcome.Outcome:
+        """The outcome of a run that a budget ended, after what it has found was stored. A failure of that does not
+        change the outcome."""
+        if self._found is None:
+            return outcome.of_error(error)
+        try:
+            async with asyncio.timeout(min(handback.SECONDS, self._settings.drain_grace_seconds / 2)):
+                # Of nodes that were cancelled in the middle of a write.
+                await self._guard.written()
+                return await self._found(error)
+        except errors.Fenced as fenced:
+            return outcome.of_error(fenced)
+        except (crds.errors.JervisError, TimeoutError) as failed:
+            _log.warning("nothing was handed back", reason=str(failed) or type(failed).__name__)
+            return outcome.of_error(error)
+
+    def _handing_back(
+        self, program: graph.Program, task: memory.TaskMemory, digest: str
+    ) -> Callable[[errors.Failure], Awaitable[outcome.Outcome]]:
+        book = ledger.Ledger(self._database, self._guard, self._now, task.approvals)
+        account_of = self._account(task, self._loader(task), book)
+        saving = handback.HandBack(account_of, self._store, self._database, self._guard, book)
+
+        async def found(error: errors.Failure) -> outcome.Outcome:
+            values = await program.found()
+            if not values or values["digest"] != digest:
+                return outcome.of_error(error)
+            if values.get("finished") == values["round"]:
+                return _finished(values)
+            items = self._consult.found() if self._consult is not None else ()
+            saved = await saving.save(cast("State", values), error, items)
+            return dataclasses.replace(outcome.of_error(error), has_result=saved)
+
+        return found
 
     async def _work(self, request: drain.Request) -> outcome.Outcome:
         # The slow import runs beside the first requests, and the loop stays free to receive a signal.
@@ -200,16 +241,20 @@ class Run:
         program = self._program(graph_module, saver, task, wanted)
         values: dict[str, Any] = await program.found()
         digest = task.digest()
-        step = rounds.plan(values, digest)
+        book = ledger.Ledger(self._database, self._guard, self._now)
+        step = rounds.plan(values, digest, 0 if values else await book.reached())
         begun = values.get("graph", state.LEGACY)
         if begun != wanted and not isinstance(step, rounds.Begin):
             # A round ends on the graph that it began on, whatever the settings are now.
             program = self._program(graph_module, saver, task, begun)
             values = await program.found()
         request.listen(program.request_drain)
+        self._found = self._handing_back(program, task, digest)
         _log.info("thread", step=type(step).__name__, found_round=values.get("round"), graph=begun)
         if isinstance(step, rounds.Begin):
-            begin = state.State(schema=state.SCHEMA, round=step.round, digest=digest)
+            # What is handed back of a round is its own: nothing stays of the one before.
+            fresh = state.State(question="", pack="", answer="")
+            begin = state.State(schema=state.SCHEMA, round=step.round, digest=digest, **fresh)
             values = await program.go(begin if begun == wanted == state.LEGACY else {**begin, "graph": wanted})
         elif isinstance(step, rounds.Resume):
             values = await program.go(None)
@@ -218,7 +263,7 @@ class Run:
     def _program(self, graph_module: Any, saver: Any, task: memory.TaskMemory, path: str) -> graph.Program:
         """The program of one of the two graphs, on the task's thread."""
         settings = self._settings
-        most = _smaller(settings.max_steps, task.budget, "max_steps")
+        own = task.budget.max_steps if task.budget is not None else None
         delegates = self._delegates = path == state.DELEGATION
         found = self._delegating(task) if delegates else self._legacy(task)
         observed = [(name, self._observed(name, node)) for name, node in found]
@@ -232,7 +277,13 @@ class Run:
             fans = {name: graph_module.Fan(to[0], to[1:], choose) for name, (to, choose) in follows.items()}
             fans |= self._consulting(graph_module, task)
         program: graph.Program = graph_module.Program(
-            observed, saver, task.task_uid, most, fans, settings.delegations_at_once
+            observed,
+            saver,
+            task.task_uid,
+            settings.max_steps,
+            fans,
+            settings.delegations_at_once,
+            lambda number: self._guard.reserve_step(number, own),
         )
         return program
 
@@ -337,7 +388,7 @@ class Run:
             router=self._router,
             insistence=self._insistence,
             account_of=self._account(task, loader, book),
-            late=lambda: loop.time() > late,
+            left=lambda: late - loop.time(),
             recorder=self._recorder,
             now=self._now,
         )
@@ -393,23 +444,21 @@ class Run:
         max_tokens = task.budget.max_tokens if task.budget is not None else None
         come_to = self._account(task, loader, book)
         room = question.Room.of(settings.context_chars, settings.num_ctx)
+        self._consult = consult.Consult(
+            task,
+            self._kb,
+            store,
+            guard,
+            self._insistence,
+            loader,
+            urgency=_beside(settings),
+            max_calls=max_calls,
+            max_tokens=max_tokens,
+            context_chars=settings.context_chars,
+        )
         return [
             ("intake", self._settling(task, book, loader)),
-            (
-                consult.NAME,
-                consult.Consult(
-                    task,
-                    self._kb,
-                    store,
-                    guard,
-                    self._insistence,
-                    loader,
-                    urgency=_beside(settings),
-                    max_calls=max_calls,
-                    max_tokens=max_tokens,
-                    context_chars=settings.context_chars,
-                ),
-            ),
+            (consult.NAME, self._consult),
             (
                 "evidence",
                 nodes.Evidence(
@@ -544,8 +593,10 @@ class Run:
         if settings.planner_model:
             model, window = settings.planner_model, settings.planner_num_ctx
         most = _smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
+        tokens = task.budget.max_tokens if task.budget is not None else None
         ask = conversation.asker(self._router, model, _beside(settings), window)
-        await conversation.Conversation(self._database, task, self._now).summarize(self._guard, round_number, most, ask)
+        talk = conversation.Conversation(self._database, task, self._now)
+        await talk.summarize(self._guard, round_number, most, ask, tokens)
 
 
 def _import_graph() -> tuple[Any, Any]:

@@ -90,7 +90,7 @@ class Settings(BaseSettings):
     release: str = ""
     """NAMESPACE/LEASE of the operator that started this run and counts its delegations; empty: none counts them."""
     max_steps: Annotated[int, Field(ge=1, le=500)] = 500
-    """Super-steps of the graph per process."""
+    """Super-steps of the graph per process; a task's own budget counts those of all of its processes."""
     max_llm_calls: Annotated[int, Field(ge=1)] = 60
     """Model calls per round, including those of killed processes."""
     max_delegations: Annotated[int, Field(ge=0, le=40)] = 40

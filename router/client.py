@@ -4,6 +4,7 @@ Every call carries its priority. Errors are sorted by retry meaning:
 
     Unavailable(Operational)   429, 5xx, timeouts, refused or broken connections, an answer that breaks off: come again
      |- Taken                  409: another owner has reserved what was to be reserved
+     |- Broken                 it broke off, or was silent, after the request was sent: a model may have worked on it
     Rejected(Permanent)        400, 404 (no backend serves the model), 413, other 4xx: it cannot succeed unchanged
      |- Unauthorized           401: the token is missing, wrong or expired
 
@@ -39,10 +40,15 @@ SILENCE = priority.SILENCE
 CONNECT = 5.0
 _JSON = {"Content-Type": "application/json"}
 _CLOSED = httpx.ByteStream(b"")
+_UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
 class Unavailable(errors.Operational):
     """The router or every backend behind it is busy or away; `retry_after` in seconds when it named a time."""
+
+
+class Broken(Unavailable):
+    """The request was sent, and its answer did not come to its end: a model may have read it, and written."""
 
 
 class Taken(Unavailable):
@@ -232,7 +238,7 @@ class Client:
                     yield Reply(text, *spent, calls, cut, name if isinstance(name, str) else "")
                     return
                 yield Reply(text, calls=calls)
-        raise Unavailable(f"The answer of model {model!r} broke off before its end.")
+        raise Broken(f"The answer of model {model!r} broke off before its end.")
 
     async def embed(self, model: str, texts: Sequence[str], priority: priority.Priority) -> list[list[float]]:
         """One vector per text, in the order of `texts`; no call is made for an empty list."""
@@ -327,9 +333,11 @@ class Client:
                 f"{url!r} is not an address of a router: {error}", field="routerUrl", remedy="Give an http(s) URL."
             ) from error
         except httpx.TimeoutException as error:
-            raise Unavailable(f"The router at {self._shown} did not answer in time: {error!r}.") from error
+            kind = Unavailable if isinstance(error, _UNSENT) else Broken
+            raise kind(f"The router at {self._shown} did not answer in time: {error!r}.") from error
         except httpx.HTTPError as error:
-            raise Unavailable(f"The connection to the router at {self._shown} failed: {error!r}.") from error
+            kind = Unavailable if isinstance(error, _UNSENT) else Broken
+            raise kind(f"The connection to the router at {self._shown} failed: {error!r}.") from error
 
 
 def _chat(
@@ -353,11 +361,11 @@ def _record(text: str | bytes, model: str) -> dict[str, Any]:
     try:
         record = json.loads(text)
     except ValueError as error:
-        raise Unavailable(f"Model {model!r} sent something that is not JSON.") from error
+        raise Broken(f"Model {model!r} sent something that is not JSON.") from error
     if not isinstance(record, dict):
-        raise Unavailable(f"Model {model!r} sent JSON that is not an object.")
+        raise Broken(f"Model {model!r} sent JSON that is not an object.")
     if "error" in record:
-        raise Unavailable(f"Model {model!r} failed while answering: {record['error']}")
+        raise Broken(f"Model {model!r} failed while answering: {record['error']}")
     return record
 
 

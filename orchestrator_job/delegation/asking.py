@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from crds.priority import Priority
-from orchestrator_job import patience
+from orchestrator_job import generation, patience
 from orchestrator_job.delegation import budget, progress
 from router import client as router_client
 
@@ -52,31 +52,26 @@ class Asking:
         """The model's reply. `final`: the call may use what is kept for the synthesis. `num_ctx` in place of the own
         one; `num_predict` bounds the answer, and so does what is left of the budget.
 
-        Raises BudgetExhausted before the call is made, Fenced, and what the router's client raises when the patience
-        ends.
+        Raises BudgetExhausted before a call is made, one that is made again included, and where the time of delegations
+        ends in it; Fenced, and what the router's client raises when the patience ends.
         """
         round_number = progress.round_of(delegation_id)
         about = tokens(messages, tools)
-        left = await self._pool.reserve(round_number, about, final=final)
-        bounds = [bound for bound in (left, num_predict) if bound is not None]
-        ask = functools.partial(
-            self._router.converse,
-            model,
-            messages,
-            priority,
-            schema,
-            num_ctx or self._num_ctx,
-            min(bounds) if bounds else None,
-            tools,
-        )
-        try:
-            reply = await self._insistence.insist("ask the model", ask)
-        except (router_client.Unavailable, router_client.Rejected):
-            # It counts as a call, but no model has read its prompt.
-            await self._pool.settle(round_number, about, 0)
-            raise
-        # The backend does not count a prompt that it has cached: the estimate stays.
-        await self._pool.settle(round_number, about, (reply.prompt_tokens or about) + reply.answer_tokens)
+
+        def converse(left: int | None) -> Awaitable[router_client.Reply]:
+            bounds = [bound for bound in (left, num_predict) if bound is not None]
+            most = min(bounds) if bounds else None
+            return self._router.converse(model, messages, priority, schema, num_ctx or self._num_ctx, most, tools)
+
+        async with self._pool.in_time(final=final):
+            reply, _ = await generation.generate(
+                self._insistence,
+                "ask the model",
+                about,
+                reserve=lambda: self._pool.reserve(round_number, about, final=final),
+                converse=converse,
+                settle=functools.partial(self._pool.settle, round_number, about),
+            )
         return reply
 
 

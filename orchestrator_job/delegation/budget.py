@@ -9,7 +9,10 @@ Source: the agents page of the design (budgets).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from orchestrator_job import errors, fence
@@ -32,12 +35,12 @@ class Limits:
 
 
 class Budget:
-    """The pool of the task whose fence it is. `late()`: no more time for delegations, only for the synthesis."""
+    """The pool of the task whose fence it is. `left()`: seconds that delegations have; the rest is the synthesis's."""
 
-    def __init__(self, guard: fence.Fence, limits: Limits, late: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, guard: fence.Fence, limits: Limits, left: Callable[[], float] = lambda: math.inf) -> None:
         self._guard = guard
         self._limits = limits
-        self._late = late
+        self._left = left
 
     async def reserve(self, round_number: int, tokens: int, *, final: bool = False) -> int | None:
         """Book one model call with a prompt of `tokens`; returns the most tokens that its answer may have, None: no
@@ -45,16 +48,25 @@ class Budget:
         limits = self._limits
         calls, most = limits.llm_calls, limits.tokens
         if not final:
-            if self._late():
-                raise errors.BudgetExhausted(
-                    "The time of this run is nearly over.",
-                    field="spec.activeDeadlineSeconds",
-                    remedy="Raise spec.activeDeadlineSeconds and try again, or narrow the task.",
-                )
+            if self._left() <= 0:
+                raise _over()
             calls = max(0, calls - SYNTHESIS_CALLS)
             most = None if most is None else most - int(most * SYNTHESIS_TOKENS)
         spent = await self._guard.reserve_call(round_number, calls, tokens, most)
         return None if most is None else most - spent.tokens
+
+    @asynccontextmanager
+    async def in_time(self, *, final: bool = False) -> AsyncIterator[None]:
+        """Around a call: it is cancelled where the time of delegations ends. Raises BudgetExhausted then."""
+        left = math.inf if final else self._left()
+        limit = asyncio.timeout(left if left < math.inf else None)
+        try:
+            async with limit:
+                yield
+        except TimeoutError:
+            if limit.expired():
+                raise _over() from None
+            raise
 
     async def settle(self, round_number: int, booked: int, used: int) -> None:
         """Count the tokens that a call has taken in place of those that were booked. Raises Fenced."""
@@ -69,3 +81,11 @@ class Budget:
                 remedy="Raise spec.budget.maxDepth and try again, or narrow the task.",
             )
         await self._guard.reserve_delegation(round_number, delegation_id, self._limits.delegations)
+
+
+def _over() -> errors.BudgetExhausted:
+    return errors.BudgetExhausted(
+        "The time of this run is nearly over.",
+        field="spec.activeDeadlineSeconds",
+        remedy="Raise spec.activeDeadlineSeconds and try again, or narrow the task.",
+    )

@@ -123,7 +123,7 @@ class Synthesize:
         means, number = self._means, state["round"]
         held = await means.loader.of(state)
         items = pack.load(await means.store.get(state["pack"]))
-        merged = await self._merged(state)
+        merged = await merged_of(means.store, state, means.missing)
         spoken = state.get("response_language") or language.DEFAULT
         checked = _Checked(await self._read(merged, items, held))
         given = direct(merged, checked.items, spoken, held)
@@ -159,24 +159,10 @@ class Synthesize:
             lesson = api.Use(client_id=client_id, id=str(how["procedure"]), succeeded=not merged.missing)
         elif how.get("way") == Way.MODEL and not merged.missing and client_id:
             document = str(await means.store.get(state["document"]))
-            lesson = procedures.learned(means.task, document, await self._plan(state), means.agents)
+            lesson = procedures.learned(means.task, document, await _plan(means.store, state), means.agents)
         else:
             return {}
         return await procedures.written(means.store, state["round"], lesson)
-
-    async def _plan(self, state: State) -> models.ExecutionPlan:
-        return models.ExecutionPlan.model_validate(await self._means.store.get(state["execution_plan"]["key"]))
-
-    async def _merged(self, state: State) -> Merged:
-        made = await self._plan(state)
-        keys = state.get("delegation_results") or {}
-        ids = [one for group in made.parallel_groups for one in group]
-        outputs = {
-            one: models.AgentOutput.model_validate(await self._means.store.get(keys[one])) for one in ids if one in keys
-        }
-        merged = merge(made, outputs, state.get("delegation_states") or {})
-        more = await self._means.missing(state) if self._means.missing is not None else ()
-        return replace(merged, missing=(*merged.missing, *more))
 
     async def _read(
         self, merged: Merged, items: tuple[pack.Item, ...], held: standing.Standing
@@ -280,6 +266,21 @@ class Synthesize:
 
 
 # --- merging --------------------------------------------------------------------------------------------------------
+
+
+async def merged_of(store: artifacts.Artifacts, state: State, missing: Missing | None = None) -> Merged:
+    """What the delegations of the state's plan have handed back so far; `missing` names what none was made for."""
+    made = await _plan(store, state)
+    keys = state.get("delegation_results") or {}
+    ids = [one for group in made.parallel_groups for one in group]
+    outputs = {one: models.AgentOutput.model_validate(await store.get(keys[one])) for one in ids if one in keys}
+    merged = merge(made, outputs, state.get("delegation_states") or {})
+    more = await missing(state) if missing is not None else ()
+    return replace(merged, missing=(*merged.missing, *more))
+
+
+async def _plan(store: artifacts.Artifacts, state: State) -> models.ExecutionPlan:
+    return models.ExecutionPlan.model_validate(await store.get(state["execution_plan"]["key"]))
 
 
 def merge(

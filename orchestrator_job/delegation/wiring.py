@@ -33,7 +33,7 @@ WINDOW = 16_384
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a run has. `late()`: its time is nearly over; `now` is in UTC."""
+    """What a run has. `left()`: the seconds that its delegations have; `now` is in UTC."""
 
     settings: Settings
     task: memory.TaskMemory
@@ -47,7 +47,7 @@ class Parts:
     insistence: patience.Patience
     account_of: ending.Account
     recorder: telemetry.Recorder
-    late: Callable[[], bool]
+    left: Callable[[], float]
     now: Callable[[], datetime]
 
     def limits(self) -> budget.Limits:
@@ -62,7 +62,7 @@ class Parts:
 
     def asks(self) -> asking.Asking:
         """The way in which this graph asks models."""
-        pool = budget.Budget(self.guard, self.limits(), self.late)
+        pool = budget.Budget(self.guard, self.limits(), self.left)
         return asking.Asking(self.router, pool, self.insistence, num_ctx=self.settings.num_ctx)
 
     def means(self) -> executor.Means:
@@ -71,7 +71,7 @@ class Parts:
             agents=registry.Registry.load(),
             tools={},
             asks=self.asks(),
-            pool=budget.Budget(self.guard, self.limits(), self.late),
+            pool=budget.Budget(self.guard, self.limits(), self.left),
             records=journal.Journal(self.database, self.guard, self.store, self.now),
             book=self.book,
             counts=metrics.Metrics(self.database, self.guard, self.task.scope, self.settings.release, self.now),

@@ -108,3 +108,18 @@ async def test_a_run_without_such_a_rule_reads_past_decisions_and_answers(
     fake.set_script({job.TAG: [job.reply()]})
     store.remember(task.memory(approvals=[decided(1, "Rejected")]))
     assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
+
+
+@pytest.mark.usefixtures("guarded")
+async def test_a_thread_that_is_gone_does_not_begin_anew(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+    """The answer that was approved is in no checkpoint any more: another one must not be given in its place."""
+    fake.set_script({job.TAG: [job.reply(), job.reply(answer="On Saturday [1].")]})
+    await task.run()
+    for name in ("orchestrator_checkpoints", "orchestrator_checkpoint_writes"):
+        store.database[name].delete_many({})
+    store.remember(task.memory(approvals=[decided(1, "Approved")]))
+    ended = await task.run(attempt=2)
+    assert (ended.status, ended.message["exitReason"]) == (1, "Error")
+    assert "its ledger has reached round 1" in ended.message["summary"]
+    assert "orchestrator_checkpoints" in ended.message["remedy"]
+    assert fake.count(path="/api/chat") == 1

@@ -81,3 +81,20 @@ async def test_an_unreadable_checkpoint_is_refused_with_its_remedy(store: job.St
     with pytest.raises(errors.CheckpointRefused) as refused:
         await saver.aget_tuple(CONFIG)
     assert refused.value.remedy is not None
+
+
+@pytest.mark.parametrize("name", ["orchestrator_checkpoints", "orchestrator_checkpoint_writes"])
+async def test_checkpoints_do_not_expire(store: job.Store, name: str) -> None:
+    """A pending approval may be decided after any time; earlier versions had the server delete old checkpoints."""
+    saver = await _saver(store, 1)
+    config = await saver.aput(CONFIG, _checkpoint(who="waits"), {"step": 0}, {})
+    await saver.aput_writes(config, [("answer", "a")], "task")
+    rows = store.database[name]
+    rows.create_index([("created_at", 1)], expireAfterSeconds=30 * 24 * 3600)
+    saver = await _saver(store, 2)
+    indexes = rows.index_information()
+    assert [one for one, about in indexes.items() if "expireAfterSeconds" in about] == []
+    assert len(indexes) == 2
+    found = await saver.aget_tuple(CONFIG)
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"who": "waits"}

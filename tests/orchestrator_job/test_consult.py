@@ -234,6 +234,15 @@ async def test_the_calls_of_the_budget_are_an_end(place: Place, fake: process.Fa
     assert place.fence()["spent"]["r1"]["llmCalls"] == 2
 
 
+async def test_the_end_of_the_time_hands_back_what_the_search_has_found(place: Place, fake: process.Fake) -> None:
+    fake.set_script({rig.DECIDE: [_SEARCH, _STALL]})
+    ended = await place.task.run(JERVIS_WALL_CLOCK_SECONDS="30")
+    assert (ended.status, ended.message["exitReason"]) == (1, "DeadlineExceeded"), ended
+    result = place.result()
+    assert _MANUAL in [one["content"] for one in result["evidence"]]
+    assert result["answer"].startswith("No answer was written. Found:")
+
+
 async def test_a_question_that_failed_is_tried_again_by_the_operator(place: Place, fake: process.Fake) -> None:
     """The calls that were booked for it are those of the next question: none of them was made."""
     place.asks(budget={"maxLlmCalls": 2})
@@ -254,7 +263,7 @@ async def test_an_answer_that_is_read_again_is_not_refused_for_what_it_has_cost(
     scripted(fake)
     assert (await place.task.run()).message["exitReason"] == "Answered"
     spent = place.fence()["spent"]["r1"]["tokens"]
-    for name in ("orchestrator_checkpoints", "orchestrator_checkpoint_writes", "task_results"):
+    for name in ("orchestrator_checkpoints", "orchestrator_checkpoint_writes", "orchestrator_ledger", "task_results"):
         place.store.database[name].delete_many({})
     place.asks(budget={"maxTokens": spent})
     ended = await place.task.run(attempt=2)

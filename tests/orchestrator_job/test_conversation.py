@@ -244,3 +244,15 @@ async def test_a_run_at_its_deadline_makes_no_summary(
     task.environment |= {"JERVIS_WALL_CLOCK_SECONDS": str(conversation.SECONDS + 9), "JERVIS_DRAIN_GRACE_SECONDS": "10"}
     await _asked(task, store, FIRST)
     assert (_prompts(fake, "job.summarize/v1"), store.all(leftovers.CHAT_SUMMARIES)) == ([], [])
+
+
+@pytest.mark.services
+async def test_a_summary_is_booked_within_the_tokens(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    _long(store, 12)
+    fake.set_script({job.TAG: [job.reply()] * 2, "job.summarize/v1": ["They asked much about vega."]})
+    await _asked(task, store, FIRST, budget={"maxTokens": 3000})
+    assert (_prompts(fake, "job.summarize/v1"), store.all(leftovers.CHAT_SUMMARIES)) == ([], [])
+    [fence] = store.all("orchestrator_fences")
+    assert fence["spent"]["r1"]["llmCalls"] == 1

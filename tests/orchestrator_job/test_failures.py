@@ -6,6 +6,7 @@ import pytest
 
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge, mongowire
+from tests.orchestrator_job.test_standing import rule
 
 pytestmark = pytest.mark.services
 
@@ -130,11 +131,110 @@ async def test_the_wall_clock(task: job.Job, store: job.Store, fake: process.Fak
     assert store.all("task_results") == []
 
 
+def _handed_back(store: job.Store, ended: job.Ended, reason: str, limit: str) -> None:
+    """The evidence, and which limit ended the run."""
+    assert (ended.status, ended.message["exitReason"]) == (1, reason), ended
+    assert "ref" in ended.message
+    [result] = store.all("task_results")
+    assert (result["exitReason"], result["round"], result["citations"]) == (reason, 1, [])
+    assert "The release of the router is on Friday." in [one["content"] for one in result["evidence"]]
+    assert result["answer"].startswith("No answer was written. Found:\n- ")
+    assert limit in result["answer"]
+    assert result["summary"] == ended.message["summary"]
+
+
 async def test_the_step_budget(task: job.Job, store: job.Store, fake: process.Fake) -> None:
     store.remember(task.memory(budget={"maxSteps": 2}))
     ended = await task.run()
     assert (ended.status, ended.message["exitReason"]) == (1, "BudgetExhausted")
     assert ended.message["field"] == "spec.budget.maxSteps"
+    assert fake.count(path="/api/chat") == 0
+    _handed_back(store, ended, "BudgetExhausted", "all of its 2 steps")
+
+
+async def test_no_model_call_is_left(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+    """What was found is handed back, and with a raised budget the run goes on from there."""
+    store.remember(task.memory(budget={"maxLlmCalls": 1}))
+    fake.set_script({job.TAG: ["no json"]})
+    _handed_back(store, await task.run(), "BudgetExhausted", "all of its 1 model calls")
+    store.remember(task.memory(budget={"maxLlmCalls": 2}))
+    fake.set_script({job.TAG: [job.reply()]})
+    assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
+    [result] = store.all("task_results")
+    assert (result["exitReason"], result["answer"]) == ("Answered", "On Friday [1].")
+
+
+async def test_no_token_is_left(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+    store.remember(task.memory(budget={"maxTokens": 1}))
+    _handed_back(store, await task.run(), "BudgetExhausted", "of its 1 tokens")
+
+
+async def test_the_time_ends_in_a_model_call(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+    fake.set_script({job.TAG: [{"fault": {"stall": {"afterBytes": 0}}}]})
+    ended = await task.run(JERVIS_WALL_CLOCK_SECONDS="20")
+    _handed_back(store, ended, "DeadlineExceeded", "the 20 seconds that it may take")
+
+
+async def test_nothing_of_an_earlier_round_is_handed_back(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+    """The evidence of round 1 is not what round 2 has found."""
+    fake.set_script({job.TAG: [job.reply()]})
+    await task.run()
+    store.remember(task.memory(messages=[{"id": "m1", "text": "And then?"}], budget={"maxSteps": 6}))
+    ended = await task.run(attempt=2, JERVIS_MAX_STEPS="1")
+    assert (ended.status, ended.message["exitReason"]) == (1, "BudgetExhausted")
+    [result] = store.all("task_results")
+    assert (result["round"], result["evidence"]) == (2, [])
+    assert result["answer"].startswith("No answer was written, and nothing was found yet.")
+
+
+async def test_a_rule_of_approval_holds_for_what_is_handed_back(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    known.rules = [rule("Jana reads what leaves the house.\nenforce: needs-approval")]
+    fake.set_script({job.TAG: [job.reply()]})
+    store.remember(task.memory(budget={"maxSteps": 3}))
+    ended = await task.run()
+    assert ended.message["exitReason"] == "BudgetExhausted"
+    [result] = store.all("task_results")
+    assert result["answer"] == "This task has used all of its 3 steps."
+
+
+async def test_steps_count_over_all_runs_of_a_task(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+    """A run that was ended by them gets no more of them by being run again, nor by a message."""
+    fake.set_script({job.TAG: [job.reply()] * 2})
+    store.remember(task.memory(budget={"maxSteps": 3}))
+    for attempt in (1, 2):
+        ended = await task.run(attempt=attempt)
+        assert (ended.message["exitReason"], ended.message["field"]) == ("BudgetExhausted", "spec.budget.maxSteps")
+    assert fake.count(path="/api/chat") == 1
+    store.remember(task.memory(budget={"maxSteps": 5}))
+    assert (await task.run(attempt=3)).message["exitReason"] == "Answered"
+    store.remember(task.memory(messages=[{"id": "m1", "text": "And then?"}], budget={"maxSteps": 5}))
+    assert (await task.run(attempt=4)).message["exitReason"] == "BudgetExhausted"
+    store.remember(task.memory(messages=[{"id": "m1", "text": "And then?"}], budget={"maxSteps": 10}))
+    assert (await task.run(attempt=5)).message["exitReason"] == "Answered"
+    [fence] = store.all("orchestrator_fences")
+    assert fence["spent"]["steps"]["count"] == 10
+
+
+async def test_a_step_that_is_repeated_counts_once(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+    store.remember(task.memory(budget={"maxSteps": 5}))
+    fake.set_script({job.TAG: [{"fault": {"stall": {"afterBytes": 0}}}, job.reply()]})
+    running = task.start()
+    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    running.process.kill()
+    await task.end(running)
+    assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
+    [fence] = store.all("orchestrator_fences")
+    assert fence["spent"]["steps"]["count"] == 5
+
+
+@pytest.mark.parametrize("name", ["maxSteps", "maxLlmCalls", "maxTokens"])
+async def test_a_budget_of_nothing(task: job.Job, store: job.Store, fake: process.Fake, name: str) -> None:
+    store.remember(task.memory(budget={name: 0}))
+    ended = await task.run()
+    assert (ended.status, ended.message["exitReason"]) == (1, "BudgetExhausted"), ended
+    assert ended.message["field"] == f"spec.budget.{name}"
     assert fake.count(path="/api/chat") == 0
 
 
@@ -147,3 +247,41 @@ async def test_a_message_that_cannot_be_written_does_not_change_the_outcome(
     await job.until(lambda: running.process.poll() is not None)
     assert running.process.returncode == 0
     assert len(store.all("task_results")) == 1
+
+
+_BREAKS = {"fault": {"reset": {"afterBytes": 40}}}
+
+
+async def test_a_call_that_breaks_in_the_middle_counts(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+    """Each try that may have reached a model is a call of its own, with the tokens of its prompt."""
+    store.remember(task.memory(budget={"maxLlmCalls": 3}))
+    fake.set_script({job.TAG: [_BREAKS, _BREAKS, job.reply()]})
+    ended = await task.run()
+    assert ended.message["exitReason"] == "Answered"
+    assert fake.count(path="/api/chat") == 3
+    [fence] = store.all("orchestrator_fences")
+    spent = fence["spent"]["r1"]
+    assert spent["llmCalls"] == 3
+    [asked] = {len(one["body"]["messages"][1]["content"]) for one in fake.requests(path="/api/chat")}
+    assert spent["tokens"] > 3 * asked / 8
+
+
+async def test_a_budget_bounds_the_calls_that_break(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+    store.remember(task.memory(budget={"maxLlmCalls": 2}))
+    fake.set_script({job.TAG: [_BREAKS, _BREAKS, job.reply()]})
+    ended = await task.run()
+    assert (ended.status, ended.message["exitReason"]) == (1, "BudgetExhausted")
+    assert ended.message["field"] == "spec.budget.maxLlmCalls"
+    assert fake.count(path="/api/chat") == 2
+
+
+async def test_a_call_that_is_refused_is_the_same_when_it_is_made_again(
+    task: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    store.remember(task.memory(budget={"maxLlmCalls": 1}))
+    fake.set_script({job.TAG: [job.reply()]})
+    fake.set_faults([{"match": {"path": "/api/chat"}, "times": 2, "status": {"code": 503, "retryAfter": 0}}])
+    ended = await task.run()
+    assert ended.message["exitReason"] == "Answered"
+    [fence] = store.all("orchestrator_fences")
+    assert fence["spent"]["r1"]["llmCalls"] == 1

@@ -107,6 +107,9 @@ def test_rounds() -> None:
     assert rounds.plan({**begun, "finished": 1, "exit_reason": "NeedsInput"}, "d") == rounds.Resume()
     assert rounds.plan({**begun, "finished": 2}, "d") == rounds.Report()
     assert rounds.plan({**begun, "finished": 2}, "other") == rounds.Begin(3)
+    assert rounds.plan(begun, "d", 2) == rounds.Resume()
+    with pytest.raises(errors.CheckpointRefused, match="round 3"):
+        rounds.plan({}, "d", 3)
     for wrong in ({"schema": 0}, {"schema": None}, {"round": None}):
         with pytest.raises(errors.CheckpointRefused):
             rounds.plan({**begun, **wrong}, "d")

@@ -232,7 +232,7 @@ async def test_no_delegation_at_all_is_handed_back_as_that(
 async def test_late_in_the_run_no_call_is_begun(
     store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
 ) -> None:
-    output = ended(await workbench.Bench(store, router, workbench.task(uid), late=lambda: True).work(message()))
+    output = ended(await workbench.Bench(store, router, workbench.task(uid), left=lambda: 0.0).work(message()))
     assert output.structured_data["stopped"] == "BudgetExhausted"
     assert fake.count(path="/api/chat") == 0
 

@@ -525,3 +525,93 @@ async def test_a_procedure_whose_effect_was_rejected_has_not_led_to_success(
     store.remember(task.memory(content=ORDER, approvals=[decided(1, "Rejected")]))
     assert (await run.run(attempt=2)).message["exitReason"] == "Answered"
     assert known.used == [{"clientId": "acme", "id": "contract", "succeeded": False}]
+
+
+async def test_a_second_round_whose_thread_is_gone_does_not_replay_the_first(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    """It would go through the journal and the ledger of round 1, and say of its mail that the approved one was sent."""
+    fake.set_script(script())
+    store.remember(task.memory(content=ORDER))
+    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
+    said = {"content": ORDER, "messages": [{"id": "m1", "text": "And tell the others."}]}
+    fake.set_script(script({**MAIL, "to": ["x@evil.example"], "subject": "Second"}))
+    store.remember(task.memory(**said))
+    assert (await task.run(attempt=2)).message["exitReason"] == "NeedsApproval"
+    for name in ("orchestrator_checkpoints", "orchestrator_checkpoint_writes"):
+        store.database[name].delete_many({})
+    store.remember(task.memory(**said, approvals=[decided(2, "Approved")]))
+    ended = await task.run(attempt=3)
+    assert (ended.status, ended.message["exitReason"]) == (1, "Error")
+    assert "its ledger has reached round 2" in ended.message["summary"]
+    assert list(outside.effects.values()) == [1]
+
+
+async def test_calls_of_agents_that_break_in_the_middle_count(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    breaks = {"fault": {"reset": {"afterBytes": 40}}}
+    said = script()
+    fake.set_script({**said, LEGAL: [breaks, breaks, *said[LEGAL]]})
+    store.remember(task.memory(content=ORDER))
+    ended = await delegating(task, outside).run()
+    assert ended.message["exitReason"] == "Answered"
+    [fence] = store.all("orchestrator_fences", _id=task.uid)
+    assert fence["spent"]["r1"]["llmCalls"] == fake.count(path="/api/chat") == 9
+
+
+async def test_a_budget_of_steps_hands_back_what_agents_have_found(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script())
+    # intake, evidence, the plan, and the two agents side by side.
+    store.remember(task.memory(content=ORDER, budget={"maxSteps": 4}))
+    ended = await delegating(task, outside).run()
+    assert (ended.status, ended.message["exitReason"]) == (1, "BudgetExhausted")
+    [result] = store.all("task_results", _id=task.uid)
+    assert "Research:\nIt is on Friday." in result["answer"]
+    assert "Legal:\nThe contract allows it." in result["answer"]
+    assert "- Email did not report: Send it." in result["answer"]
+    assert "steps" in result["answer"].splitlines()[-1]
+    assert [one["delegationId"] for one in result["delegations"]] == ["r1.d1", "r1.d2"]
+    store.remember(task.memory(content=ORDER, budget={"maxSteps": 20}))
+    assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
+    assert list(outside.effects.values()) == [1]
+
+
+async def test_a_call_in_flight_is_ended_where_the_time_of_agents_ends(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    """The rest of the time is the answer's, which says what is missing."""
+    fake.set_script({**script(), LEGAL: [{"fault": {"stall": {"afterBytes": 0}}}]})
+    store.remember(task.memory(content=ORDER))
+    ended = await delegating(task, outside, JERVIS_WALL_CLOCK_SECONDS="40").run()
+    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    shown = fake.requests(tag=SYNTHESIS)[0]["body"]["messages"][1]["content"]
+    assert "It is on Friday." in shown
+    assert "The time of this run is nearly over." in shown
+
+
+async def test_the_end_of_the_time_hands_back_what_agents_have_found(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    """The model stalls in the synthesis too."""
+    fake.set_script({**script(), SYNTHESIS: [{"fault": {"stall": {"afterBytes": 0}}}]})
+    store.remember(task.memory(content=ORDER))
+    ended = await delegating(task, outside, JERVIS_WALL_CLOCK_SECONDS="40").run()
+    assert (ended.status, ended.message["exitReason"]) == (1, "DeadlineExceeded"), ended
+    [result] = store.all("task_results", _id=task.uid)
+    assert "Research:\nIt is on Friday." in result["answer"]
+    assert "Done outside:\n- sendMail" in result["answer"]
+    assert "the 40 seconds" in result["answer"]
+
+
+async def test_agents_side_by_side_are_one_step(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script())
+    store.remember(task.memory(content=ORDER))
+    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
+    [fence] = store.all("orchestrator_fences", _id=task.uid)
+    # intake, evidence, the plan, two agents, consent, one agent, consent, the answer, approve and finalize.
+    assert fence["spent"]["steps"]["count"] == 10

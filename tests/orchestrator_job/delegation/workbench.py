@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
@@ -221,7 +222,7 @@ class Bench:
         attempt: int = 1,
         limits: budget.Limits | None = None,
         specialists: bool = True,
-        late: Callable[[], bool] = lambda: False,
+        left: Callable[[], float] = lambda: math.inf,
     ) -> None:
         limits = limits or budget.Limits(llm_calls=60)
         self.task = task
@@ -229,7 +230,7 @@ class Bench:
         self.guard = fence.Fence(self.database, task.task_uid, attempt, "bench")
         insistence = _hurried()
         self.store = artifacts.Artifacts(self.database, self.guard, lambda: NOW)
-        self.pool = budget.Budget(self.guard, limits, late)
+        self.pool = budget.Budget(self.guard, limits, left)
         self.book = ledger.Ledger(self.database, self.guard, lambda: NOW, task.approvals)
         self.means = executor.Means(
             agents=registry.Registry.load(),

@@ -327,6 +327,23 @@ async def test_a_spent_budget_ends_in_what_was_done(worked: job.Job, store: job.
     assert [one["state"] for one in result["goals"]] == ["failed", "open"]
 
 
+async def test_a_budget_of_steps_hands_back_what_was_done(
+    worked: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    fake.set_script(epic())
+    # intake, evidence, the goals, the first one, its steps, and the first of these with its verdict.
+    store.remember(worked.memory(content=EPIC, budget={"maxSteps": 7}))
+    ended = await worked.run()
+    assert (ended.status, ended.message["exitReason"]) == (1, "BudgetExhausted"), ended
+    [result] = store.all("task_results", _id=worked.uid)
+    assert "It is on Friday." in result["answer"]
+    assert "- LegacyAgent did not report: Check the date." in result["answer"]
+    assert "- Goal 2 was not begun: Mail" in result["answer"]
+    assert "steps" in result["answer"].splitlines()[-1]
+    store.remember(worked.memory(content=EPIC, budget={"maxSteps": 100}))
+    assert (await worked.run(attempt=2)).message["summary"] == ANSWER
+
+
 @pytest.mark.parametrize("budget", [{"maxDelegations": 0}, {"maxDepth": 0}], ids=lambda one: str(*one))
 @pytest.mark.parametrize(
     "content", [EPIC, NEW, "Create an issue about the backup in the repository o/r."], ids=["epic", "new", "order"]
