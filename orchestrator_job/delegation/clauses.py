@@ -79,7 +79,7 @@ def may_order(sentence: Sentence) -> bool:
             return True
         near = at < _LAX or _follows(sentence.said, at)
         groups = _groups(lexicon.VERBS, one.word) | _groups(lexicon.INFINITIVES, one.word)
-        if near and groups - {Group.LOOK} and not _is_noun(sentence.said, at):
+        if near and groups - {Group.LOOK, Group.USE} and not _is_noun(sentence.said, at):
             return True
     return False
 

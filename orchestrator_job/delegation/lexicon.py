@@ -17,7 +17,8 @@ from orchestrator_job.delegation import category
 
 
 class Group(StrEnum):
-    """What a verb orders; some need an object, as in "write a comment". LOOK: nothing outside changes."""
+    """What a verb orders; some need an object, as in "write a comment". LOOK: nothing outside changes. USE: where the
+    other orders are done."""
 
     SEND = "send"
     ANSWER = "answer"
@@ -33,6 +34,7 @@ class Group(StrEnum):
     ADD = "add"
     REPLACE = "replace"
     REMEMBER = "remember"
+    USE = "use"
     LOOK = "look"
 
 
@@ -53,7 +55,8 @@ _VERBS: Mapping[str, Mapping[Group, str]] = {
         _G.ADD: "add append write put insert enter record note document extend update edit change correct",
         _G.REPLACE: "replace overwrite rewrite",
         _G.REMEMBER: "remember keep store save memorise memorize note",
-        _G.LOOK: "look read search show tell say explain describe quote fill get take use go give summarise",
+        _G.USE: "use take",
+        _G.LOOK: "look read search show tell say explain describe quote fill get go give summarise",
     },
     "de": {
         _G.SEND: "sende sendet schicke schick schickt schreibe schreib schreibt maile leite informiere benachrichtige",
@@ -69,6 +72,7 @@ _VERBS: Mapping[str, Mapping[Group, str]] = {
         _G.ADD: "füge ergänze schreibe schreib trage hänge aktualisiere ändere korrigiere bearbeite",
         _G.REPLACE: "ersetze überschreibe",
         _G.REMEMBER: "merke speichere",
+        _G.USE: "benutze nutze verwende nimm",
         _G.LOOK: "lies zeige suche finde erkläre nenne sage",
     },
     "cs": {
@@ -87,6 +91,7 @@ _VERBS: Mapping[str, Mapping[Group, str]] = {
         _G.ADD: "přidej přidejte doplň doplňte připiš dopiš zapiš zapište napiš vlož uprav aktualizuj pridaj pripíš",
         _G.REPLACE: "nahraď nahraďte přepiš přepište prepíš",
         _G.REMEMBER: "zapamatuj zapamatujte ulož uložte zapamätaj",
+        _G.USE: "použij použijte použi použite",
         _G.LOOK: "zjisti zjistěte najdi najděte ukaž přečti řekni zisti nájdi",
     },
 }

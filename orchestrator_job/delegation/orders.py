@@ -36,7 +36,8 @@ _FAR = 40
 @dataclass(frozen=True, slots=True)
 class Order:
     """One order. `text`: its words; `about`: what follows a colon. `dictates`: it says itself what is to be written.
-    `answers`: it is an answer to something, which has its own subject. Names are canonical words."""
+    `answers`: it is an answer to something, which has its own subject. `uses`: it says where others are done. Names are
+    canonical words."""
 
     deeds: frozenset[Deed]
     recipients: frozenset[str]
@@ -46,6 +47,7 @@ class Order:
     places: bool
     dictates: bool
     answers: bool
+    uses: bool
 
     def names(self, kind: str, aim: Sequence[str]) -> bool:
         """Whether it names this aim of that kind (`recipient`, `issue`, `page`; else any word)."""
@@ -107,6 +109,7 @@ def _order(clause: clauses.Clause, before: Order | None) -> Order:
         places=any("/" in one.raw for one in said),
         dictates=bool(clause.about) or any(one.word == clauses.QUOTE for one in said) or _says_that(said),
         answers=Group.ANSWER in clause.groups,
+        uses=Group.USE in clause.groups and not refused,
     )
 
 

@@ -162,7 +162,7 @@ def _at(order: orders.Order, aims: Mapping[str, str], ordered: Sequence[orders.O
         if order.names(_KINDS.get(stem, ""), plain):
             continue
         elsewhere = stem in _PLACES and not order.places
-        if not elsewhere or not any(one.deeds and one.names("", plain) for one in ordered):
+        if not elsewhere or not any((one.deeds or one.uses) and one.names("", plain) for one in ordered):
             return False
     return True
 
