@@ -282,10 +282,10 @@ async def follow(
 ) -> None:
     """Know which index serves before the first request comes, if MongoDB answers, and follow the reindex."""
     await view.glance()
-    await tended("phase", lambda: view.run(interval=config.erasure_interval), meters, config, stack)
+    tended("phase", lambda: view.run(interval=config.erasure_interval), meters, config, stack)
 
 
-async def tended(
+def tended(
     name: str,
     run: Callable[[], Awaitable[None]],
     meters: metrics.Metrics,
@@ -293,8 +293,14 @@ async def tended(
     stack: contextlib.AsyncExitStack,
 ) -> None:
     """Run a loop until the stack closes; after an error that it does not foresee it begins again."""
-    group = await stack.enter_async_context(asyncio.TaskGroup())
-    stack.callback(group.create_task(loops.keep(name, run, meters, pause=config.recovery_interval)).cancel)
+    # Of no group: what else fails at the start is shown as it is.
+    task = asyncio.create_task(loops.keep(name, run, meters, pause=config.recovery_interval), name=name)
+
+    async def end() -> None:
+        task.cancel()
+        await asyncio.wait({task})
+
+    stack.push_async_callback(end)
 
 
 def working(kept: records.Records) -> check.Working:
@@ -318,7 +324,7 @@ async def watch_erasures(
     """For a process that writes rules, memories and contents, but no documents: it closes scopes as the others do."""
     watching = watch.Watch(erasures.Book(database, clock), shut, kept.places, (), meters, time.monotonic)
     await _first_look(watching, kept.places, meters, stack)
-    await tended("erasures", lambda: watching.run(interval=config.erasure_interval), meters, config, stack)
+    tended("erasures", lambda: watching.run(interval=config.erasure_interval), meters, config, stack)
 
 
 async def _first_look(

@@ -235,7 +235,7 @@ async def _built(
         ]
         questions = _agent(config, router, own, looks, graph_store, database, shut, meters)
         stack.push_async_callback(questions.close)
-        await assembly.tended("questions", questions.run, meters, config, stack)
+        assembly.tended("questions", questions.run, meters, config, stack)
         more += agentic.Agentic(questions).routes()
         more += atomic.Searching(looking, rules_mongo.Rules(database, _now), meters).routes()
         if config.mode == "read":

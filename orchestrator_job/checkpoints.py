@@ -28,8 +28,6 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.mongodb import MongoDBSaver
 from langgraph.checkpoint.mongodb.utils import dumps_metadata
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from pymongo.collection import Collection
-from pymongo.errors import OperationFailure
 
 from orchestrator_job import errors, fence, mongo
 
@@ -163,13 +161,13 @@ class Saver(MongoDBSaver):
         return await self._database.delete(CHECKPOINTS, older)
 
 
-def _keep(collection: Collection[dict[str, Any]]) -> None:
+def _keep(collection: Any) -> None:
     """Drop the index by which MongoDB deletes old documents: earlier versions made it."""
     for name, about in collection.index_information().items():
         if "expireAfterSeconds" in about:
             try:
                 collection.drop_index(name)
-            except OperationFailure as error:
+            except mongo.OperationFailure as error:
                 if error.code != _INDEX_NOT_FOUND:  # a run that starts beside this one drops it as well
                     raise
 

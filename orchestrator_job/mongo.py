@@ -18,6 +18,7 @@ import pymongo.errors
 
 from orchestrator_job import errors, patience
 
+OperationFailure = pymongo.errors.OperationFailure
 T = TypeVar("T")
 Document = dict[str, Any]
 

@@ -193,7 +193,7 @@ MATTERS: dict[str, Mapping[Phase, str]] = {
     ),
     "spec.queuePosition changes": row(),
     "spec.mode becomes Foreground": row(READY_FOR_GPU="conditions Gpu"),
-    "a message arrives": row(USER_TASK="ReadyForGpu"),
+    "a message arrives": row(USER_TASK="ReadyForGpu", ORCHESTRATING="Remember look"),
     "an answer arrives": row(USER_TASK="ReadyForGpu"),
     "it is approved": row(),
     "it is rejected": row(),
