@@ -141,7 +141,8 @@ class Shape:
         for one in self.all():
             tag = f"job.agent.{one.agent}/v1"
             for number, says in reversed(list(enumerate(_turns(one)))):
-                said[tag].append({"when": mark(one.name, number), "answer": says})
+                # A prompt lists what other agents have done, which has their marks: its task says whose it is.
+                said[tag].append({"when": [mark(one.name, 0), mark(one.name, number)], "answer": says})
             if one.gives_up:
                 legacy = f"job.agent.{LEGACY}/v1"
                 said[legacy].append({"when": mark(one.name, 0), "answer": _reported(f"{one.report} After all.")})

@@ -119,8 +119,12 @@ async def test_an_answer_to_every_prompt_that_contains_a_text(http: httpx.AsyncC
     scanned = [(await post(http, prompt="Title: Scan 7", **tagged)).json()["response"] for _ in range(2)]
     assert scanned == ['{"a": 1}', '{"a": 1}']
     assert (await post(http, prompt="Title: Mail", **tagged)).json()["response"] != '{"a": 1}'
-    with pytest.raises(ValueError, match="`when` must be a text"):
-        fake.set_script({"kb.hints/v2": [{"when": "", "answer": "x"}]})
+    fake.set_script({"kb.hints/v2": [{"when": ["Title: Scan", "page 2"], "answer": {"a": 1}}]})
+    assert (await post(http, prompt="Title: Scan 7, page 2", **tagged)).json()["response"] == '{"a": 1}'
+    assert (await post(http, prompt="Title: Scan 7", **tagged)).json()["response"] != '{"a": 1}'
+    for wrong in ("", [], ["x", ""]):
+        with pytest.raises(ValueError, match="`when` must be a text"):
+            fake.set_script({"kb.hints/v2": [{"when": wrong, "answer": "x"}]})
 
 
 async def test_a_wrong_plan_is_refused_and_changes_nothing(http: httpx.AsyncClient, fake: process.Fake) -> None:

@@ -19,8 +19,8 @@ An object is sent as JSON, a string as it is, `{fault: ...}` is a fault without 
 name is answered by the rules; the tag `*` catches all the others. When a tag's list is used up, the next request
 fails: a test that asks once more than it said must not get an answer.
 
-An entry with `when` is not used up: it answers each request of its tag whose messages contain that text. A tag that has
-such entries only leaves all other requests to the rules.
+An entry with `when` is not used up: it answers each request of its tag whose messages contain that text, or all of a
+list of texts. A tag that has such entries only leaves all other requests to the rules.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ _Said = str | faults.Fault | Calls
 
 @dataclass(frozen=True)
 class Standing:
-    """An answer to every prompt that contains `when`."""
+    """An answer to every prompt that contains all of `when`."""
 
-    when: str
+    when: tuple[str, ...]
     answer: _Said
 
 
@@ -90,7 +90,7 @@ class Script:
         Raises Exhausted.
         """
         for standing in self._standing.get(tag or "", ()):
-            if standing.when in text:
+            if all(one in text for one in standing.when):
                 return _filled(standing.answer, text)
         key = tag if tag in self._left else "*"
         if key not in self._left or key is None:
@@ -121,9 +121,10 @@ def _filled(said: _Said, text: str) -> _Said:
 def _entry(tag: str, entry: Any) -> _Entry:
     if isinstance(entry, dict) and set(entry) == {"when", "answer"}:
         answer = _entry(tag, entry["answer"])
-        if not isinstance(entry["when"], str) or not entry["when"] or isinstance(answer, Standing):
-            raise ValueError(f"script: {tag!r}: `when` must be a text that prompts contain")
-        return Standing(entry["when"], answer)
+        when = entry["when"] if isinstance(entry["when"], list) else [entry["when"]]
+        if not when or not all(isinstance(one, str) and one for one in when) or isinstance(answer, Standing):
+            raise ValueError(f"script: {tag!r}: `when` must be a text that prompts contain, or a list of them")
+        return Standing(tuple(when), answer)
     if isinstance(entry, str):
         return entry
     if isinstance(entry, dict) and {"toolCalls"} <= set(entry) <= {"toolCalls", "fill"}:
