@@ -94,7 +94,7 @@ def fit(
         item = Item(
             id=0,
             source=place.source_urn,
-            title=place.title,
+            title=f"{place.title}, {place.paged}" if place.title and place.paged else place.title,
             content=hit.content,
             origin=hit.source,
             confidence=hit.confidence,

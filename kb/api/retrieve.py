@@ -102,6 +102,14 @@ class Provenance(message.Reply):
     retired_at: AwareDatetime | None = None
     superseded_by: str | None = None
 
+    @property
+    def paged(self) -> str:
+        """The pages that it stands on, as "page 2" or "pages 2-3"; "" where it stands on none."""
+        numbers = sorted({one.page for one in self.pages if one.page})
+        if len(numbers) < 2:
+            return f"page {numbers[0]}" if numbers else ""
+        return f"pages {numbers[0]}-{numbers[-1]}"
+
 
 class Crossed(message.Reply):
     """The hop that led to a chunk: over the node that `sentence` of the chunk `chunkId` names.

@@ -103,7 +103,7 @@ async def _ask(asked: Ask, call: Call) -> Answer:
         _passage(
             number,
             one.content,
-            (one.provenance.title, one.provenance.source_urn, _day(one.provenance.observed_at)),
+            (one.provenance.title, one.provenance.source_urn, one.provenance.paged, _day(one.provenance.observed_at)),
             f"confidence {one.confidence:.2f}, chunk {one.provenance.chunk_id}",
             _ended(one.provenance),
         )

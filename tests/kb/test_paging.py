@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb import hidden, paging
+from kb import api, hidden, paging
 from kb.hidden import placing
 
 PAGES = st.lists(st.text(alphabet="ab \n", max_size=12), min_size=1, max_size=6)
@@ -51,3 +52,12 @@ def test_pages_beyond_the_bound_have_no_number() -> None:
     assert paging.of([]) == paging.of([(3, 0)]) == paging.within((), 0, 9) == ()
     assert paging.of([(0, 1), (4, 2), (4, 3), (9, 3)]) == ((0, 1), (4, 3)), "a page without text has no place"
     assert paging.carried("a", (), str.upper) == ("A", ())
+
+
+@pytest.mark.parametrize(
+    ("pages", "said"), [([], ""), ([None], ""), ([4], "page 4"), ([2, None, 3], "pages 2-3"), ([7, 7], "page 7")]
+)
+def test_the_pages_of_a_passage_in_words(pages: list[int | None], said: str) -> None:
+    starts = [api.PageStart(offset=10 * number, page=page) for number, page in enumerate(pages)]
+    of = api.Provenance(source_urn="file::f", kind="", title="", chunk_id="c", pages=starts)
+    assert of.paged == said

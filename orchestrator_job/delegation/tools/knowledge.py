@@ -158,7 +158,8 @@ def _passage(number: int, item: api.EvidenceItem) -> str:
     of = item.provenance
     when = f", {of.observed_at:%Y-%m-%d}" if of.observed_at is not None else ""
     past = f", replaced {of.valid_until:%Y-%m-%d}" if of.valid_until is not None else ""
-    return f"[{number}] {of.title} ({of.kind or 'document'}{when}{past})\nsource: {of.source_urn}\n{item.content}"
+    page = f", {of.paged}" if of.paged else ""
+    return f"[{number}] {of.title} ({of.kind or 'document'}{page}{when}{past})\nsource: {of.source_urn}\n{item.content}"
 
 
 class Read(_Reading):
