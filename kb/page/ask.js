@@ -278,8 +278,8 @@ async function open(turn, object, from) {
       text = (await call(`chunks/${encodeURIComponent(one.chunkId)}?${new URLSearchParams(turn.where)}`)).chunk.text;
       if (opener === from) marked(byId("text"), text, quotes);
     }
-    const hit = one.chunkId ? await page(turn, one, quotes[0] || text.slice(0, 300)) : one;
-    if (!hit || !hit.pageId) return;
+    const hit = one.chunkId && !one.place ? (await page(turn, one, quotes[0] || text.slice(0, 300))) || one : one;
+    if (!hit.pageId) return;
     const drawn = await picture(turn.where, hit);
     if (opener === from) byId("pictures").replaceChildren(drawn);
   });

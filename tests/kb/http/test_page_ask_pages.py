@@ -156,13 +156,21 @@ async def test_the_places_of_words_are_marked_on_the_page(tmp_path: Path, servic
         assert await text(tab, "#text") == SEEN
         assert await tab.evaluate(RECTANGLES.format("")) == boxes
 
-        # The page that a passage of the text stands on is looked for.
+        # The citation of a passage of the text says where its quotation is.
         found = rig.decided("fast_vector_search", query="pressure valve")
         await answered(tab, fake, 'It says "The pressure valve opens" [1].', tools=[found])
         await opened(tab, "article:nth-of-type(1) .cite")
         assert await text(tab, "blockquote") == "The pressure valve opens"
         assert await text(tab, "#text mark") == "The pressure valve opens"
-        assert await text(tab, "figcaption") == "Page 2, marked: pressure valve opens"
+        assert await text(tab, "figcaption") == "Page 2, marked: The pressure valve opens"
+        looked_for = f"{ASKED.format('search/pages')}.filter(one => one.endsWith('/search/pages')).length"
+        assert await tab.evaluate(looked_for) == 0
+
+        # Where nothing is quoted, the place of the passage on its page is looked for.
+        await answered(tab, fake, "It opens at nine bar [1].", tools=[found])
+        await opened(tab, "article:nth-of-type(1) .cite")
+        assert (await text(tab, "figcaption")).startswith("Page 2, marked: ")
+        assert await tab.evaluate(looked_for) == 1
         assert await tab.evaluate(ASKED.format("content/")) == []
 
 
