@@ -1,8 +1,7 @@
 """One writer per task: every process that takes a task draws the next epoch, and an older epoch must not write.
 
 `orchestrator_fences`: {_id: task uid, attempt, epoch, holder, claimedAt, spent: {"r<round>": {llmCalls, tokens,
-delegations: [id], givenBack: [which, of tokens]}, steps: {count, last}}, consulted: {"r<round>": {stream, calls,
-tokens}}}. `spent.steps` are the steps of the whole task, `last` is the number of the latest one.
+delegations: [id], givenBack: [which, of tokens]}}, consulted: {"r<round>": {stream, calls, tokens}}}.
 The attempt comes from the Job and only rises; the epoch also distinguishes two pods of one attempt (a Job that was
 suspended and resumed keeps its attempt).
 
@@ -153,30 +152,6 @@ class Fence:
                     field="spec.budget.maxTokens",
                     remedy="Raise spec.budget.maxTokens and try again, or add a message that narrows the task.",
                 )
-
-    async def reserve_step(self, number: int, limit: int | None) -> None:
-        """Count a step of the task, over all of its rounds and runs, before it begins. `number` is its place in the
-        thread: one that another branch or an earlier process has counted costs nothing more. `limit` None: no bound.
-
-        Raises Fenced, Forgotten or BudgetExhausted.
-        """
-        free: dict[str, Any] = {"spent.steps.last": {"$not": {"$gte": number}}}
-        if limit is not None:
-            free["spent.steps.count"] = {"$not": {"$gte": limit}}
-        if limit is None or limit > 0:
-            own = {"_id": self.task_uid, "epoch": self.epoch, **free}
-            change = {"$set": {"spent.steps.last": number}, "$inc": {"spent.steps.count": 1}}
-            if await self._database.update(COLLECTION, own, change) is not None:
-                return
-        await self.check()
-        found = await self._database.find_one(COLLECTION, {"_id": self.task_uid}) or {}
-        if found.get("spent", {}).get("steps", {}).get("last", -1) >= number:
-            return
-        raise errors.BudgetExhausted(
-            f"This task has used all of its {limit} steps.",
-            field="spec.budget.maxSteps",
-            remedy="Raise spec.budget.maxSteps and try again; the next run resumes from the checkpoint.",
-        )
 
     async def settle_call(self, round_number: int, booked: int, used: int) -> None:
         """Count the tokens that a call has really taken in place of those that were booked for it. Raises Fenced."""

@@ -11,7 +11,7 @@ LangGraph's exceptions are translated here: this module raises those of `errors`
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -45,9 +45,8 @@ class Program:
     """The compiled graph on one thread. `nodes` are (name, node) in the order in which they run.
 
     `fans` says what follows a node in place of the next. A node to which it leads in no run stays known, so that a
-    thread which stopped there is resumed there. `at_once` bounds the branches that run side by side. `counted` is
-    awaited before each node with the number of its step in the thread, the same for all branches of a step; what it
-    raises ends the run before the node begins. `max_steps` bounds those of one process.
+    thread which stopped there is resumed there. `at_once` bounds the branches that run side by side. `max_steps` bounds
+    the steps of one process, `task_steps` those of the task (`State.steps`); None: they are counted only.
     """
 
     def __init__(
@@ -58,12 +57,12 @@ class Program:
         max_steps: int,
         fans: Mapping[str, Fan],
         at_once: int,
-        counted: Callable[[int], Awaitable[None]] | None = None,
+        task_steps: int | None = None,
     ) -> None:
         builder = StateGraph(State)
         previous = START
         for name, node in nodes:
-            builder.add_node(name, _step(node, counted))
+            builder.add_node(name, _step(node, task_steps))
             if previous in fans:
                 fan = fans[previous]
                 builder.add_conditional_edges(previous, _branches(fan), [fan.to, *fan.others])
@@ -112,23 +111,29 @@ class Program:
 def _branches(fan: Fan) -> Callable[[State], list[Send] | str]:
     def choose(state: State) -> list[Send] | str:
         found = fan.next(state)
-        return found if isinstance(found, str) else [Send(fan.to, branch) for branch in found]
+        # A branch sees the state that it is given and no other.
+        return (
+            found if isinstance(found, str) else [Send(fan.to, {**branch, "steps": state["steps"]}) for branch in found]
+        )
 
     return choose
 
 
-class _Step(Protocol):
-    """A node as LangGraph calls it."""
+def _step(node: Node, limit: int | None) -> Node:
+    """A plain coroutine function of the node, which counts: LangGraph asks a callable object for its name and source.
 
-    async def __call__(self, state: State, config: RunnableConfig) -> State: ...
+    The count is part of the checkpoint. So a step that is repeated counts once, and so do branches side by side.
+    """
 
-
-def _step(node: Node, counted: Callable[[int], Awaitable[None]] | None) -> _Step:
-    """A plain coroutine function of the node: LangGraph asks a callable object for its name and source."""
-
-    async def step(state: State, config: RunnableConfig) -> State:
-        if counted is not None:
-            await counted(int(config["metadata"]["langgraph_step"]))
-        return await node(state)
+    async def step(state: State) -> State:
+        taken = state.get("steps", 0)
+        if limit is not None and taken >= limit:
+            raise errors.BudgetExhausted(
+                f"This task has used all of its {limit} steps.",
+                field="spec.budget.maxSteps",
+                remedy="Raise spec.budget.maxSteps and try again; the next run resumes from the checkpoint.",
+            )
+        made: State = {**await node(state), "steps": taken + 1}
+        return made
 
     return step

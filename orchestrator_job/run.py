@@ -263,7 +263,6 @@ class Run:
     def _program(self, graph_module: Any, saver: Any, task: memory.TaskMemory, path: str) -> graph.Program:
         """The program of one of the two graphs, on the task's thread."""
         settings = self._settings
-        own = task.budget.max_steps if task.budget is not None else None
         delegates = self._delegates = path == state.DELEGATION
         found = self._delegating(task) if delegates else self._legacy(task)
         observed = [(name, self._observed(name, node)) for name, node in found]
@@ -283,7 +282,7 @@ class Run:
             settings.max_steps,
             fans,
             settings.delegations_at_once,
-            lambda number: self._guard.reserve_step(number, own),
+            task.budget.max_steps if task.budget is not None else None,
         )
         return program
 

@@ -15,14 +15,20 @@ LEGACY, DELEGATION = "legacy", "delegation"
 """The two graphs."""
 
 
-BRANCHED = frozenset({"delegation_states", "completed_delegations", "delegation_results"})
+BRANCHED = frozenset({"steps", "delegation_states", "completed_delegations", "delegation_results"})
 """Keys that several branches of one step write."""
+
+
+def _most(left: int, right: int) -> int:
+    """`max`, which has no signature by which LangGraph would know it as a reducer."""
+    return max(left, right)
 
 
 class State(TypedDict, total=False):
     """A key exists once its node has written it.
 
     schema, round, digest    the round and the digest of its input (`memory.digest`)
+    steps                    that the task has taken in all of its rounds; `graph` counts them
     document, pack, answer   artifact keys: the task's text, the evidence, the model's validated answer
     standing                 artifact key: rules in force and user context; absent in older threads
     question, query          for the model and for the knowledge base; what of a long question fits into 4000 bytes
@@ -58,6 +64,7 @@ class State(TypedDict, total=False):
     schema: int
     round: int
     digest: str
+    steps: Annotated[int, _most]
     document: str
     standing: str
     question: str

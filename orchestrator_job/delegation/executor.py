@@ -416,17 +416,19 @@ class _Loop:
             language=self._message.response_language,
         )
         means = self._means
-        done = await acting.call(
-            tool,
-            given,
-            place,
-            agent=self._agent.capability.name,
-            known=self._known,
-            held=self._held.provisions,
-            book=means.book,
-            insistence=means.insistence,
-            taken_over=self._executor.taken_over(self._message),
-        )
+        # What only reads ends with the time of delegations; an effect that was begun is carried to its end.
+        async with means.pool.in_time(final=isinstance(tool, port.Acting)):
+            done = await acting.call(
+                tool,
+                given,
+                place,
+                agent=self._agent.capability.name,
+                known=self._known,
+                held=self._held.provisions,
+                book=means.book,
+                insistence=means.insistence,
+                taken_over=self._executor.taken_over(self._message),
+            )
         if isinstance(done, acting.Request):
             raise _Held(Waiting((done,)))
         return done

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from orchestrator_job import errors, standing
@@ -102,6 +104,23 @@ async def test_a_host_that_stays_away_ends_the_call_and_not_the_run(
     # The failed call is in the journal as any other one.
     again = ended(await workbench.Bench(store, router, workbench.task(uid), spared, attempt=3).work(message()))
     assert (again, len(spared.asked)) == (output, len(spared.asked))
+
+
+async def test_a_tool_that_reads_is_ended_where_the_time_of_agents_ends(
+    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
+) -> None:
+    """What was found before is handed back; the rest of the time is the answer's."""
+    asks = [calls(("search_knowledge", {"query": one})) for one in ("release", "tester")]
+    fake.set_script({RESEARCH: [*asks, report()]})
+    lookup = workbench.Slow(texts={"release": "It is on Friday."})
+
+    def left() -> float:
+        return 0.2 if fake.count(path="/api/chat") == len(asks) else math.inf
+
+    output = ended(await workbench.Bench(store, router, workbench.task(uid), lookup, left=left).work(message()))
+    assert (output.success, output.structured_data["stopped"]) == (False, "BudgetExhausted")
+    assert "It is on Friday." in output.result
+    assert "The time of this run is nearly over." in str(output.structured_data["issues"])
 
 
 async def test_repeating_a_call_ends_the_loop_with_what_it_has(

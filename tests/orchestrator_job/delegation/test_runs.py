@@ -610,8 +610,8 @@ async def test_agents_side_by_side_are_one_step(
     task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
 ) -> None:
     fake.set_script(script())
-    store.remember(task.memory(content=ORDER))
-    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
-    [fence] = store.all("orchestrator_fences", _id=task.uid)
     # intake, evidence, the plan, two agents, consent, one agent, consent, the answer, approve and finalize.
-    assert fence["spent"]["steps"]["count"] == 10
+    store.remember(task.memory(content=ORDER, budget={"maxSteps": 9}))
+    assert (await delegating(task, outside).run()).message["exitReason"] == "BudgetExhausted"
+    store.remember(task.memory(content=ORDER, budget={"maxSteps": 10}))
+    assert (await task.run(attempt=2)).message["exitReason"] == "Answered"

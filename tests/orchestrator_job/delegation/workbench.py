@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 from collections import Counter
@@ -64,6 +65,16 @@ class Lookup:
         self.asked.append(given.query)
         text = self.texts.get(given.query, f"About {given.query}: nothing special.")
         return port.Result(text, sources=(f"doc::{given.query}",))
+
+
+class Slow(Lookup):
+    """One that never answers what `texts` does not have."""
+
+    async def read(self, given: Query, place: port.Place) -> port.Result:
+        """What was found."""
+        if given.query not in self.texts:
+            await asyncio.Event().wait()
+        return await super().read(given, place)
 
 
 class Edit(Lookup):
