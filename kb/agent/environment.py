@@ -101,13 +101,15 @@ class Evidence:
 class Environment:
     """`environment[tool_name][result_name]` is a list of `{"objects", "metadata", "message"}`, the latest last.
 
-    `hidden_environment` is state that no model sees.
+    `hidden_environment` is state that no model sees. `given[tool_name]` has the numbers of what a tool has given, by
+    their keys, also of what a summary has taken the place of.
     """
 
     def __init__(self) -> None:
         self.environment: dict[str, dict[str, list[dict[str, Any]]]] = {}
         self.hidden_environment: dict[str, Any] = {}
         self.evidence: dict[int, Evidence] = {}
+        self.given: dict[str, dict[str, int]] = {}
         self._numbers: dict[str, int] = {}
         self._seen: set[str] = set()
 
@@ -118,6 +120,7 @@ class Environment:
             key = str(one.get("chunkId") or one.get("key") or "")
             if key:
                 one["ref"] = self._number(key, one)
+                self.given.setdefault(tool_name, {})[key] = one["ref"]
             written = json.dumps(one, sort_keys=True, ensure_ascii=False, default=str)
             if written not in self._seen:
                 self._seen.add(written)

@@ -55,7 +55,8 @@ class Query(_Inputs):
 
 
 class FastVectorSearchTool(Chosen):
-    """Passages by vectors, keywords and hops of the graph: `limit` of them that it has not given yet.
+    """Passages by vectors, keywords and hops of the graph: `limit` of them that it has not given yet, also before a
+    summary.
 
     A further search finds mostly what the first one has found, and would add nothing to it. What is not there yet comes
     in turns from its own query and from the asker's question, so that a query that leads nowhere costs half of a round.
@@ -79,11 +80,7 @@ class FastVectorSearchTool(Chosen):
 
     async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
         query = str(inputs["query"])
-        given = {
-            one["chunkId"]: one["ref"]
-            for entry in tree_data.environment.find(self.name, _PASSAGES) or ()
-            for one in entry["objects"]
-        }
+        given = tree_data.environment.given.get(self.name, {})
         coverage, ranked = await self._ranked(tree_data, query, self._limit + len(given))
         before = [given[one.provenance.chunk_id] for one in ranked[: self._limit] if one.provenance.chunk_id in given]
         rankings = [ranked]

@@ -18,7 +18,7 @@ import structlog
 from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, metrics
-from kb.agent import orchestrator, retrieving, store
+from kb.agent import grounds, orchestrator, retrieving, store
 from kb.agent.environment import tokens
 from kb.agent.tree import TreeData, Turn
 from kb.rules import enforce
@@ -35,8 +35,6 @@ _READERS = 2
 _RULES_PART = 2
 """Characters of rules for each token of the answer's context: half of it."""
 _HISTORY_TOKENS = 2000
-_HISTORY_EVIDENCE = 500
-"""Passages and pages on which the turns of a prompt rest: each of them is looked up for the next question."""
 _TIDY = 60.0
 """Seconds between two looks for what is over."""
 
@@ -234,11 +232,10 @@ class Questions:
 
     async def _visible(self, viewer: scope.Scope, turns: Sequence[Turn]) -> list[Turn]:
         """The turns that rest on nothing that was deleted, changed or taken from the viewer since."""
-        chunks = {chunk for one in turns for chunk in one.chunks}
-        left = await self._committed(viewer, chunks) if chunks else set()
-        pages = {page for one in turns for page in one.pages}
-        seen = await self._pages(viewer, pages) if pages and self._pages is not None else set()
-        return [one for one in turns if left.issuperset(one.chunks) and seen.issuperset(one.pages)]
+        asked = grounds.of(turns, [one for one in turns if one.answer])
+        chunks = await self._committed(viewer, asked.chunks) if asked.chunks else set()
+        pages = await self._pages(viewer, asked.pages) if asked.pages and self._pages is not None else set()
+        return grounds.standing(turns, grounds.Grounds(frozenset(chunks), frozenset(pages)))
 
     def _over(self, running: Running) -> None:
         running.end()
@@ -307,13 +304,11 @@ class Questions:
         if talk is None or not tree.answer:
             return
         found = tree.environment.evidence.values()
-        before = tree.conversation_history
+        chunks = tuple(one.chunk_id for one in found if one.chunk_id)
+        pages = tuple(one.page_id for one in found if one.page_id)
+        turn = Turn(tree.user_prompt, tree.answer, chunks, pages)
         # The answer may repeat an earlier one: it rests on what that rests on.
-        chunks = dict.fromkeys(one.chunk_id for one in found if one.chunk_id)
-        chunks |= dict.fromkeys(chunk for one in before for chunk in one.chunks)
-        pages = dict.fromkeys(one.page_id for one in found if one.page_id)
-        pages |= dict.fromkeys(page for one in before for page in one.pages)
-        turn = Turn(tree.user_prompt, tree.answer, tuple(chunks), tuple(pages))
+        turn = grounds.added(turn, talk.turns, tree.conversation_history)
         try:
             kept = await self._conversations.add(tree.viewer, talk, turn)
         except root.Operational as error:
@@ -374,11 +369,10 @@ class Questions:
 def _latest(turns: Sequence[Turn]) -> list[Turn]:
     """The latest turns that have room, the oldest first."""
     kept: list[Turn] = []
-    left, rests_on = _HISTORY_TOKENS, set[str]()
+    left = _HISTORY_TOKENS
     for one in reversed(turns):
         left -= tokens(one.question) + tokens(one.answer)
-        rests_on.update(one.chunks, one.pages)
-        if left < 0 or len(rests_on) > _HISTORY_EVIDENCE:
+        if left < 0 or not one.answer:
             break
         kept.append(one)
     return kept[::-1]

@@ -1,8 +1,9 @@
 """Events of questions and conversations in MongoDB, so that any process can go on with either.
 
     agent_streams         one row a stream: whose it is, whether it is done, when it was last written and read
-    agent_events          its events in batches; the oldest go where they are too many
-    agent_conversations   one row a conversation, and one for each turn of it
+    agent_events          its events in batches, which last as long as its row; the oldest go where they are too many
+    agent_conversations   one row a conversation, and one for each turn of it; older turns lose their words and stay for
+                          what later ones rest on (`kb.agent.grounds`)
 
 What is over is never shown, and `tidy` deletes it, so nothing rests on a TTL index. A row that an erasure took away
 is not made again by a question that began before: every write of a stream or a turn needs the row that it belongs to.
@@ -11,6 +12,7 @@ is not made again by a question that began before: every write of a stream or a 
 from __future__ import annotations
 
 import enum
+import itertools
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -27,6 +29,10 @@ STREAMS, EVENTS, CONVERSATIONS = "agent_streams", "agent_events", "agent_convers
 MOST_BYTES = 4 << 20
 """Of the events of one stream that are kept, the latest ones."""
 MOST_TURNS = 20
+"""Of a conversation, with their words."""
+MOST_GROUNDS, MOST_ROWS = 10_000, 500
+"""Passages and pages on which the turns of a conversation rest, which are looked up for each question, and turns that
+are kept for them, older ones without words. A turn that rests on one before them is left out."""
 MOST_NAMES = 200
 """Conversations of one owner; a further one takes the place of that which was idle for longest."""
 TURN_CHARS = 4000
@@ -34,6 +40,8 @@ SILENT = timedelta(seconds=30)
 """After which a process that wrote nothing of a stream is taken to have ended."""
 _READ_AGAIN = timedelta(seconds=0.5)
 """How old the time of a reader is before it is written again."""
+_AT_ONCE = 500
+"""Streams that are deleted with one command."""
 
 
 class _Rows:
@@ -93,6 +101,23 @@ class Streams(_Rows):
         super().__init__(database, clock, shut, (STREAMS, EVENTS), life)
         self._streams, self._events = self._tables
 
+    async def tidy(self) -> None:
+        """Delete the streams that are over, with all of their events. Raises `kb.errors.Away`.
+
+        Events never end before their stream's row does (`append`). A process that dies between the two leaves events
+        without a stream, which go at their own time.
+        """
+        over = {"expiresAt": {"$lte": self._clock()}}
+        with mongo.translated():
+            await self._index()
+            while ids := [row["_id"] async for row in self._streams.find(over, {"_id": 1}).limit(_AT_ONCE)]:
+                # The rows first: no reader finds a stream whose events are being deleted. One that was written
+                # meanwhile stays, with its events.
+                await self._streams.delete_many({"_id": {"$in": ids}, **over})
+                kept = {row["_id"] async for row in self._streams.find({"_id": {"$in": ids}}, {"_id": 1})}
+                await self._events.delete_many({"of": {"$in": [one for one in ids if one not in kept]}})
+            await self._events.delete_many(over)
+
     async def open(self, stream: str, owner: scope.Scope) -> Recorder:
         """A new stream. Raises `kb.errors.Erasing` where the scope takes no writes."""
         now = self._clock()
@@ -116,22 +141,33 @@ class Streams(_Rows):
         now = self._clock()
         expires = now + self._life
         with self._shut.entered(owner), mongo.translated():
+            known = await self._streams.find_one({"_id": stream}, {"eventsExpireAt": 1})
+            if known is None:
+                return Kept.GONE
+            # Before the row lasts longer, all events do: for twice as long, so that this is written once in a life.
+            lasting = known.get("eventsExpireAt")
+            if lasting is None or lasting < expires:
+                lasting = expires + self._life
+                await self._events.update_many({"of": stream}, {"$set": {"expiresAt": lasting}})
             if events:
-                known = await self._streams.find_one({"_id": stream}, {"_id": 1})
-                if known is None:
-                    return Kept.GONE
                 batch = {
                     "_id": f"{stream}:{events[0].id}",
                     "of": stream,
                     "number": events[-1].id,
                     **_whose(owner),
                     "lines": [line(one) for one in events],
-                    "expiresAt": expires,
+                    "expiresAt": lasting,
                 }
                 # A write whose answer was lost is repeated, with more events behind it.
                 await self._events.replace_one({"_id": batch["_id"]}, batch, upsert=True)
             # Last: a reader that sees `done` finds all events.
-            alive: dict[str, Any] = {"done": done, "first": first, "aliveAt": now, "expiresAt": expires}
+            alive: dict[str, Any] = {
+                "done": done,
+                "first": first,
+                "aliveAt": now,
+                "expiresAt": expires,
+                "eventsExpireAt": lasting,
+            }
             if events:
                 alive["last"] = events[-1].id
             row = await self._streams.find_one_and_update({"_id": stream}, {"$set": alive}, {"stopped": 1})
@@ -151,7 +187,7 @@ class Streams(_Rows):
     async def read(self, viewer: scope.Scope, stream: str, after: int) -> Page:
         """What comes after the event of that id, as far as it is there; the time of the reader is noted.
 
-        Raises `kb.errors.NotFound` for a stream that is not the viewer's, `Conflict` where events in between are gone.
+        Raises `kb.errors.NotFound` for a stream that is not the viewer's, `Conflict` where the next event is gone.
         """
         now = self._clock()
         with mongo.translated():
@@ -159,19 +195,28 @@ class Streams(_Rows):
             if row is None or {name: row[name] for name in _whose(viewer)} != _whose(viewer):
                 raise _unknown()
             if after + 1 < row["first"]:
-                raise errors.Conflict(
-                    f"the events before {row['first']} are not kept any more",
-                    field="after",
-                    remedy=f"Read on after {row['first'] - 1}, or ask again.",
-                )
+                raise _gone(row["first"])
             if now - row["readAt"] >= _READ_AGAIN:
                 await self._streams.update_one({"_id": stream}, {"$set": {"readAt": now}})
+            silent = not row["done"] and now - row["aliveAt"] > SILENT
             if row["last"] <= after:
-                return Page((), row["done"], not row["done"] and now - row["aliveAt"] > SILENT)
+                return Page((), row["done"], silent)
             cursor = self._events.find({"of": stream, "number": {"$gt": after}}).sort("number", 1)
             lines = [text async for batch in cursor for text in batch["lines"]]
-        found = [one for text in lines if (one := api.AgentEvent.model_validate_json(text)).id > after]
-        return Page(tuple(found), row["done"], not row["done"] and now - row["aliveAt"] > SILENT)
+        found: list[api.AgentEvent] = []
+        last = after
+        for one in map(api.AgentEvent.model_validate_json, lines):
+            if one.id > last + 1:
+                # Those in between went since the row was read, or were lost.
+                if not found:
+                    raise _gone(one.id)
+                break
+            if one.id == last + 1:
+                found.append(one)
+                last = one.id
+        if not found:
+            raise _gone(row["last"] + 1)
+        return Page(tuple(found), row["done"] and last >= row["last"], silent)
 
     async def read_at(self, stream: str) -> datetime | None:
         """When a reader was last there; None where it is no more."""
@@ -214,7 +259,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Talk:
-    """A conversation as it was when a question began."""
+    """A conversation as it was when a question began; the oldest of its turns have no words."""
 
     id: str
     born: str
@@ -238,7 +283,8 @@ class Conversations(_Rows):
         self._fresh_id = fresh_id
 
     async def open(self, owner: scope.Scope, name: str) -> Talk:
-        """The conversation, with its turns that are not over, the oldest first; it is new where there is none.
+        """The conversation, with its turns that are not over, the oldest first; it is new where there is none. Turns
+        before the latest `MOST_TURNS` have no words.
 
         Raises `kb.errors.Erasing` where the scope takes no writes.
         """
@@ -260,10 +306,9 @@ class Conversations(_Rows):
                     await self._rows.delete_many({"_id": {"$in": gone}})
                     await self._rows.delete_many({"of": {"$in": gone}})
             cursor = self._rows.find({"of": key, "born": row["born"], "expiresAt": {"$gt": now}}).sort("number", -1)
-            turns = [
-                Turn(one["question"], one["answer"], tuple(one["chunks"]), tuple(one.get("pages", ())))
-                async for one in cursor.limit(MOST_TURNS)
-            ]
+            turns: list[Turn] = []
+            async for one in cursor.limit(MOST_ROWS):
+                turns.append(_turn(one, worded=len(turns) < MOST_TURNS))
         return Talk(key, row["born"], tuple(reversed(turns)))
 
     async def add(self, owner: scope.Scope, talk: Talk, turn: Turn) -> bool:
@@ -276,6 +321,8 @@ class Conversations(_Rows):
             "answer": turn.answer[:TURN_CHARS],
             "chunks": list(turn.chunks),
             "pages": list(turn.pages),
+            "restsOn": list(turn.rests_on),
+            "grounds": len(turn.chunks) + len(turn.pages),
         }
         row = {"of": talk.id, "born": talk.born, "number": number, **_whose(owner), **said, **expires}
         try:
@@ -285,11 +332,21 @@ class Conversations(_Rows):
                     return False
                 await self._rows.insert_one({"_id": f"{talk.id}:{self._fresh_id()}", **row})
                 await self._rows.update_many({"of": talk.id, "born": talk.born}, {"$set": expires})
-                over = self._rows.find({"of": talk.id}, {"_id": 1}).sort("number", -1).skip(MOST_TURNS)
-                await self._rows.delete_many({"_id": {"$in": [one["_id"] async for one in over]}})
+                await self._shorten(talk)
         except errors.Erasing:
             return False
         return True
+
+    async def _shorten(self, talk: Talk) -> None:
+        """Take the words from older turns, of which only that stays on which later ones rest, and delete the oldest."""
+        rows = [one async for one in self._rows.find({"of": talk.id}, {"grounds": 1}).sort("number", -1)]
+        # A turn of an earlier release does not say how many it has; there are few of them.
+        sizes = itertools.accumulate(one.get("grounds", 0) for one in rows)
+        kept = sum(number == 0 or (number < MOST_ROWS and size <= MOST_GROUNDS) for number, size in enumerate(sizes))
+        ids = [one["_id"] for one in rows]
+        worded = {"_id": {"$in": ids[MOST_TURNS:kept]}, "answer": {"$ne": ""}}
+        await self._rows.update_many(worded, {"$set": {"question": "", "answer": ""}})
+        await self._rows.delete_many({"_id": {"$in": ids[kept:]}})
 
 
 def line(event: api.AgentEvent) -> str:
@@ -297,11 +354,32 @@ def line(event: api.AgentEvent) -> str:
     return event.model_dump_json(by_alias=True, exclude_none=True)
 
 
+def _turn(row: dict[str, Any], *, worded: bool) -> Turn:
+    """One of an earlier release has all on which it rests itself."""
+    return Turn(
+        row["question"] if worded else "",
+        row["answer"] if worded else "",
+        tuple(row["chunks"]),
+        tuple(row.get("pages", ())),
+        tuple(row.get("restsOn", ())),
+        row["_id"],
+    )
+
+
 def _unknown() -> errors.NotFound:
     return errors.NotFound(
         "there is no such stream in this scope",
         field="stream",
         remedy="Ask again. A stream is kept where its question gave resumeSeconds, and for some minutes.",
+    )
+
+
+def _gone(first: int) -> errors.Conflict:
+    """Where a reader asks for what comes before the first event that is kept."""
+    return errors.Conflict(
+        f"the events before {first} are not kept any more",
+        field="after",
+        remedy=f"Read on after {first - 1}, or ask again.",
     )
 
 

@@ -21,13 +21,16 @@ MOST_ERRORS = 5
 
 @dataclass(frozen=True)
 class Turn:
-    """A question of a conversation and its answer. `chunks`, `pages`: ids of the passages, and of the pages as they are
-    seen, that were found for it."""
+    """A question of a conversation and its answer, both "" where they are not kept any more. `chunks`, `pages`: ids of
+    the passages, and of the pages as they are seen, that were found for it. `rests_on`: the `id`s of turns that were in
+    its prompt (`kb.agent.grounds`)."""
 
     question: str
     answer: str
     chunks: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
+    rests_on: tuple[str, ...] = ()
+    id: str = ""
 
 
 @dataclass

@@ -215,7 +215,7 @@ class Book:
             return [_stored(row) async for row in rows]
 
     async def stored(self, page_ids: Collection[str]) -> dict[str, model.Stored]:
-        """Those of the given pages that are stored, of any owner: for repairs."""
+        """Those of the given pages that are stored, of any owner, without their layouts."""
         with mongo.translated():
             rows = self._pages.find({"_id": {"$in": list(page_ids)}}, _STORED)
             return {row["_id"]: _stored(row) async for row in rows}

@@ -158,14 +158,15 @@ class Search:
 
     async def visible(self, viewer: scope.Scope, page_ids: Collection[str]) -> set[str]:
         """Those of the pages that the viewer sees now."""
-        pages = await self._book.pages(viewer, page_ids)
-        works = await self._book.works({one.source.document_id for one in pages.values()})
+        stored = await self._book.stored(page_ids)
+        pages = [one for one in stored.values() if visibility.sees(viewer, one.owner)]
+        works = await self._book.works({one.document_id for one in pages})
         present = {
             document_id: work.source.id
             for document_id, work in works.items()
             if await self._kind_shown(viewer, work) is not None
         }
-        return {one for one, page in pages.items() if present.get(page.source.document_id) == page.source.id}
+        return {one.page_id for one in pages if present.get(one.document_id) == one.work_id}
 
     async def locate(self, viewer: scope.Scope, cited: Sequence[api.Citation]) -> list[api.Citation]:
         """The citations; those of passages whose page is kept with `pageId`, `image`, and where the quotations stand on

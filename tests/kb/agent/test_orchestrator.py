@@ -521,6 +521,32 @@ async def test_a_further_search_gives_what_is_not_there_yet_of_its_query_and_of_
     assert found.message.startswith("Found 2 further text chunks matching 'the painted door', beside [")
 
 
+async def test_a_search_after_a_summary_gives_what_was_not_given_before_it(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake
+) -> None:
+    for number in range(7):
+        text = f"The operating voltage of the pump P-{number} in the hall is 230 volts, as that of all pumps."
+        await kb.ingest(world.request(text, urn=f"note::{number}", kind="note", title="Note"))
+    fake.set_script({rig.SUMMARY: ["Pumps have 230 volts [1][2].", "All pumps have 230 volts."]})
+    tool = retrieving.FastVectorSearchTool(kb.finder(search.Breadth()), limit=2)
+    summarize = answering.SummarizeTool(rig.voiced(router))
+    data = rig.asked("operating voltage of the pump")
+    given: list[str] = []
+    for query in ("operating voltage", "the pump in the hall", "", "voltage of all pumps", "", "pumps"):
+        used: tree.Tool = tool if query else summarize
+        found = [one async for one in used(data, {"query": query} if query else {})][-1]
+        assert isinstance(found, environment.Result)
+        assert data.environment.add(used.name, found) == len(found.objects)
+        given += [one["chunkId"] for one in found.objects if query]
+    assert len(set(given)) == len(given) == 8
+    assert isinstance(found, environment.Result)
+    assert " further text chunks matching 'pumps', beside [" in found.message
+    [none] = [one async for one in tool(data, {"query": "pumps of the hall"})]
+    assert none == environment.Error(
+        "No further text results for: pumps of the hall", True, "Try broader search terms or another tool."
+    )
+
+
 async def test_a_search_that_finds_nothing_further_says_so(kb: world.ObservedState) -> None:
     tool = retrieving.FastVectorSearchTool(kb.finder(search.Breadth()))
     data = rig.asked("operating voltage")

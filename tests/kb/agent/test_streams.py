@@ -275,3 +275,99 @@ async def test_a_process_that_ended_is_said_to_who_comes_back(
         found = [one async for one in events]
     assert [(one.id, one.type) for one in found] == [(1, "status"), (2, "error"), (3, "complete")]
     assert found[-1].outcome == "failed"
+
+
+async def _left(database: mongo.Database) -> list[int]:
+    return [await database[name].count_documents({}) for name in (store.STREAMS, store.EVENTS)]
+
+
+async def _written(streams: store.Streams, stream: str, clock: clocks.Clock, last: int) -> None:
+    """Writes one event each half minute, as the loop deletes what is over."""
+    recorder = await streams.open(stream, scopes.SHOP)
+    for number in range(1, last + 1):
+        clock.advance(seconds=30)
+        event = api.AgentEvent(id=number, type="token", content="x")
+        assert await recorder.write([event], done=number == last) is store.Kept.OPEN
+        await streams.tidy()
+
+
+async def test_events_last_as_long_as_their_stream_and_go_with_it(
+    database: mongo.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_AT_ONCE", 1)
+    clock = clocks.Clock()
+    for life, last in ((600, 18), (60, 10)):
+        streams = store.Streams(database, clock, closed.Closed(), life=timedelta(seconds=life))
+        for stream in ("1" * 32, "2" * 32):
+            await _written(streams, stream, clock, last)
+        clock.advance(seconds=life / 2)
+        await streams.tidy()
+        page = await streams.read(scopes.SHOP, "2" * 32, 0)
+        assert ([one.id for one in page.events], page.done) == (list(range(1, last + 1)), True)
+        clock.advance(seconds=life / 2)
+        with pytest.raises(errors.NotFound):
+            await streams.read(scopes.SHOP, "2" * 32, 0)
+        await streams.tidy()
+        assert await _left(database) == [0, 0]
+
+
+async def test_events_that_a_process_has_left_behind_go(database: mongo.Database) -> None:
+    clock = clocks.Clock()
+    streams = store.Streams(database, clock, closed.Closed(), life=timedelta(minutes=10))
+    await _written(streams, "3" * 32, clock, 30)
+    # The process that deleted the stream has died before it deleted the events.
+    await database[store.STREAMS].delete_one({"_id": "3" * 32})
+    await streams.tidy()
+    assert await _left(database) == [0, 30]
+    clock.advance(minutes=20)
+    await streams.tidy()
+    assert await _left(database) == [0, 0]
+
+
+@pytest.mark.parametrize(("lost", "first"), [([1], 2), ([1, 2, 3], 4), ([1, 2, 3, 4], 5), ([3], None)])
+async def test_a_reader_never_gets_a_later_part_in_silence(
+    site: Site, database: mongo.Database, lost: list[int], first: int | None
+) -> None:
+    recorder = await site.streams.open("4" * 32, scopes.SHOP)
+    for number in range(1, 5):
+        await recorder.write([api.AgentEvent(id=number, type="token", content="x")], done=number == 4)
+    await database[store.EVENTS].delete_many({"number": {"$in": lost}})
+    after = 0
+    if first is None:
+        page = await site.streams.read(scopes.SHOP, "4" * 32, 0)
+        assert ([one.id for one in page.events], page.done) == ([1, 2], False)
+        after, first = 2, 4
+    with pytest.raises(errors.Conflict, match=f"before {first} are not kept any more"):
+        await site.streams.read(scopes.SHOP, "4" * 32, after)
+
+
+async def test_a_stream_that_goes_on_after_a_long_outage_is_whole(database: mongo.Database) -> None:
+    clock = clocks.Clock()
+    streams = store.Streams(database, clock, closed.Closed(), life=timedelta(minutes=1))
+    recorder = await streams.open("6" * 32, scopes.SHOP)
+    for number, seconds in ((1, 0), (2, 70), (3, 200)):
+        clock.advance(seconds=seconds)
+        await recorder.write([api.AgentEvent(id=number, type="token", content="x")], done=False)
+        await streams.tidy()
+        page = await streams.read(scopes.SHOP, "6" * 32, 0)
+        assert [one.id for one in page.events] == list(range(1, number + 1))
+    clock.advance(seconds=61)
+    await streams.tidy()
+    late = [api.AgentEvent(id=4, type="token", content="x")]
+    assert await recorder.write(late, done=False) is store.Kept.GONE
+    assert await _left(database) == [0, 0]
+
+
+async def test_a_stream_of_an_earlier_release_goes_on(database: mongo.Database) -> None:
+    clock = clocks.Clock()
+    streams = store.Streams(database, clock, closed.Closed(), life=timedelta(minutes=1))
+    recorder = await streams.open("5" * 32, scopes.SHOP)
+    assert await recorder.write([api.AgentEvent(id=1, type="token", content="x")], done=False) is store.Kept.OPEN
+    ends = {"expiresAt": clock() + timedelta(minutes=1)}
+    await database[store.STREAMS].update_many({}, {"$set": ends, "$unset": {"eventsExpireAt": ""}})
+    await database[store.EVENTS].update_many({}, {"$set": ends})
+    clock.advance(seconds=50)
+    assert await recorder.write([api.AgentEvent(id=2, type="token", content="x")], done=True) is store.Kept.OPEN
+    clock.advance(seconds=50)
+    await streams.tidy()
+    assert [one.id for one in (await streams.read(scopes.SHOP, "5" * 32, 0)).events] == [1, 2]
