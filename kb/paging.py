@@ -1,8 +1,8 @@
 """Which page of its file a passage stands on. Pure.
 
 `Starts` are pairs (offset, page) in the order of their offsets: from `offset` on, counted in characters, a text stands
-on that page, until the next pair. Page 0 is none: what follows is no text of a page. Before the first pair, and where
-there are no pairs, no page is known.
+on that page, until the next pair. Page 0 is none: what follows is no text of a page. Where there are no pairs, no
+page is known.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ _BREAK = "\f"
 
 
 def of(pairs: Iterable[Sequence[int]]) -> Starts:
-    """The pairs in order: the last one of each offset, and none that says what the one before it says."""
-    found = sorted({int(offset): int(page) for offset, page in pairs}.items())
-    kept: list[tuple[int, int]] = []
-    for offset, page in found:
-        if (kept[-1][1] if kept else 0) != page:
+    """The pairs in order: the last one of each offset, and none that says what the one before it says. A text that
+    begins on no page has the pair (0, 0) where a page follows."""
+    found = sorted(({0: 0} | {int(offset): int(page) for offset, page in pairs}).items())
+    kept = found[:1]
+    for offset, page in found[1:]:
+        if kept[-1][1] != page:
             kept.append((offset, page))
+    if kept == [(0, 0)]:
+        return ()
     return (*kept[:MOST], (kept[MOST][0], 0)) if len(kept) > MOST else tuple(kept)
 
 

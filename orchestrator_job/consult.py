@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -252,20 +252,19 @@ class Consult:
 def items(read: Read, most: int) -> tuple[pack.Item, ...]:
     """What was found, by the numbers that the answer cites, in `most` characters; the cited passages first where not
     all have room."""
-    cited = {one.ref for one in (read.end.citations if read.end is not None else None) or ()}
+    cited = {one.ref: one for one in (read.end.citations if read.end is not None else None) or ()}
     found: list[pack.Item] = []
     for ref, one in sorted(read.found.items(), key=lambda pair: (pair[0] not in cited, pair[0])):
         content = next((str(one[name]) for name in _TEXTS if one.get(name)), "").strip()[:most]
         if not content:
             continue
         most -= len(content)
-        title = str(one.get("title") or "")
-        page = one.get("page") or one.get("pageNumber")
+        title, where = str(one.get("title") or ""), _pages(one, cited.get(ref))
         found.append(
             pack.Item(
                 id=ref,
                 source=str(one.get("sourceUrn") or one.get("key") or ""),
-                title=f"{title}, page {page}" if page else title,
+                title=f"{title}, {where}" if where else title,
                 content=content,
                 origin="Graph" if one.get("target") else "RAG",
                 confidence=float(one.get("confidence", _UNRATED)),
@@ -273,6 +272,16 @@ def items(read: Read, most: int) -> tuple[pack.Item, ...]:
             )
         )
     return tuple(sorted(found, key=lambda item: item.id))
+
+
+def _pages(one: Mapping[str, Any], cited: api.Citation | None) -> str:
+    """Where evidence stands, as "page 2" or "pages 2-3", or "": of what is cited the page of what is quoted, which may
+    be none of those that the search meant."""
+    if cited is not None:
+        return f"page {cited.page}" if cited.page else ""
+    numbers = {page for _, page in one.get("pageStarts") or () if page} or {one.get("page") or one.get("pageNumber")}
+    first, last = min(numbers, default=None), max(numbers, default=None)
+    return "" if not first else f"page {first}" if first == last else f"pages {first}-{last}"
 
 
 def _query(asked: excerpt.Parts, conversation: str) -> str:

@@ -213,7 +213,7 @@ async def _asked(
     # Of the model only its name is asked for: vectors of another one are not compared.
     named: Any = types.SimpleNamespace(name=name)
     bounds = search.Bounds(candidates=candidates, budget=budget << 20)
-    finder = search.Search(records or nothing, index, nothing, nothing, named, meters, bounds)
+    finder = search.Search(records or nothing, index, nothing, nothing, nothing, named, meters, bounds)
     plain: list[float] = []
     whole: list[float] = []
     right, right_ordered, reached = 0, 0, 0

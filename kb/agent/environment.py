@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,7 +74,7 @@ class Error:
 class Evidence:
     """A numbered passage: where it is from, and its texts as `crds.quotations.plain` gives them. `look`: of a page as
     it is seen, where on it the evidence is; `interpreted`: a vision model said it. `page` is the page that the search
-    meant; `starts`: where in `passage` others begin."""
+    meant; `paged`: those of the texts whose pages are known, as they were given, with where in them pages begin."""
 
     number: int
     source_urn: str = ""
@@ -84,13 +84,15 @@ class Evidence:
     texts: set[str] = field(default_factory=set)
     look: dict[str, Any] = field(default_factory=dict)
     interpreted: bool = False
-    passage: str = ""
-    starts: paging.Starts = ()
+    paged: dict[str, paging.Starts] = field(default_factory=dict)
 
-    def page_of(self, quoted: Iterable[str]) -> int | None:
-        """The page on which the first of the quotations begins that it has."""
-        found = (places.of_quotation(self.passage, self.starts, one) for one in quoted) if self.starts else ()
-        return next((one for one in found if one is not None), self.page)
+    def page_of(self, quoted: Sequence[str]) -> int | None:
+        """The page on which the first of the quotations begins that stands on one; without quotations that of the
+        search. None where there is none."""
+        if not quoted:
+            return self.page
+        found = (places.of_quotation(text, starts, one) for one in quoted for text, starts in self.paged.items())
+        return next((one for one in found if one is not None), None)
 
     @property
     def page_id(self) -> str:
@@ -213,8 +215,8 @@ class Environment:
         known.chunk_id = known.chunk_id or str(one.get("chunkId", ""))
         page = one.get("page")
         known.page = page if isinstance(page, int) else known.page
-        if one.get("pageStarts"):
-            known.passage, known.starts = _text(one), paging.of(one["pageStarts"])
+        if starts := paging.of(one.get("pageStarts") or ([(0, page)] if isinstance(page, int) else ())):
+            known.paged[_text(one)] = starts
         known.look |= {name: one[name] for name in _LOOK if one.get(name)}
         known.interpreted = known.interpreted or "interpretation" in one
         known.texts.add(quotations.plain(_text(one)))

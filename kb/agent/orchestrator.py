@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from crds import errors as root
 from crds import provisions, quotations, scope
-from kb import api, metrics
+from kb import api, metrics, paging
 from kb.agent import decision, voice
 from kb.agent.environment import Error, Result
 from kb.agent.tree import Dropped, Given, Status, Token, Tool, TreeData
@@ -108,9 +108,12 @@ class Source(Protocol):
 class Pages(Protocol):
     """Knows what pages look like (`kb.visual.search.Search`)."""
 
-    async def locate(self, viewer: scope.Scope, cited: Sequence[api.Citation]) -> list[api.Citation]:
+    async def locate(
+        self, viewer: scope.Scope, cited: Sequence[api.Citation], known: Mapping[str, Mapping[str, paging.Starts]]
+    ) -> list[api.Citation]:
         """The citations, those of passages with the image of their page and the places of their quotations on it where
-        the viewer sees it. Raises `kb.errors.Away`."""
+        the viewer sees it and the passage stands there still. `known`: by chunk the texts of it that were found, with
+        where in them pages began. Raises `kb.errors.Away`."""
         ...
 
 
@@ -327,8 +330,9 @@ class AgentOrchestrator:
             return
         cited = citations(tree)
         if self._pages is not None and any(one.page and not one.page_id for one in cited):
+            known = {one.chunk_id: one.paged for one in tree.environment.evidence.values()}
             try:
-                cited = await self._pages.locate(tree.viewer, cited)
+                cited = await self._pages.locate(tree.viewer, cited, known)
             except root.Operational as error:
                 # The answer stands without the places of its quotations.
                 tree.errors.append(f"places on pages: {error.message}")

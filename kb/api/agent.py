@@ -39,8 +39,12 @@ class AgenticSearch(message.Request):
 class Citation(message.Reply):
     """A passage that the answer names by [`ref`]; `quotes` are the texts of it that the answer has verbatim.
 
-    Of a page as it is seen: `pageId` with `place`, by which `/search/pages/{pageId}/image` gives the piece of its image
-    that shows the evidence, `image` as a whole, `rectangles` and `patches` as of a page that was searched for.
+    `page`: of a passage of a PDF with text the page on which the first of `quotes` begins that stands on one, and
+    without `quotes` the one that the search meant; of a page that was found its number. `pageId` and `image`: this page
+    as a whole, of a passage where pages are kept and the caller sees this one. `rectangles`: places on it of what is
+    quoted, of a page that was found those of the question's words; `place`: the region with most of the evidence, by
+    whose sides `/search/pages/{pageId}/image` gives that piece of the image. `patches`: of a page that was found, what
+    looks like the question's words.
     `interpreted`: the passage is not the document's own text, but what a vision model said of the page.
     """
 

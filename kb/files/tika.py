@@ -176,16 +176,31 @@ def _text(one: dict[str, Any], *, paged: bool) -> tuple[str, paging.Starts]:
     content = _first(one.get("X-TIKA:content"))
     if not paged or not content:
         return squeezed(content), ()
-    raw, begun = _characters(content)
+    raw, spans = _characters(content)
     text = squeezed(raw)
-    # What stands before the first page is its title.
-    places = [0, *_moved(raw, begun[1:])] if begun else []
-    return text, paging.of((min(at, len(text)), number) for number, at in enumerate(places, start=1))
+    cuts = _cuts(raw, spans)
+    places = _moved(raw, [at for at, _ in cuts])
+    return text, paging.of((min(at, len(text)), page) for at, (_, page) in zip(places, cuts, strict=True))
 
 
-def _characters(xhtml: str) -> tuple[str, list[int]]:
-    """The characters of Tika's XHTML, and how many of them stand before each of its pages. Raises `_UnfitError`."""
+def _cuts(raw: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Where in `raw` its pages begin, whose text is at `spans`, and where behind one of them stands what is no text of
+    a page, such as bookmarks and the fields of a form: that as page 0."""
+    found: list[tuple[int, int]] = []
+    nexts = [begin for begin, _ in spans[1:]] + [len(raw)]
+    for number, ((begin, end), following) in enumerate(zip(spans, nexts, strict=True), start=1):
+        # What stands before the first page is its title.
+        found.append((begin if number > 1 else 0, number))
+        if raw[end:following].strip():
+            found.append((end, 0))
+    return found
+
+
+def _characters(xhtml: str) -> tuple[str, list[tuple[int, int]]]:
+    """The characters of Tika's XHTML, and how many of them stand before the beginning and the end of each of its pages.
+    Raises `_UnfitError`."""
     said: list[str] = []
+    spans: list[tuple[int, int]] = []
     begun: list[int] = []
     count = left_out = 0
 
@@ -198,12 +213,17 @@ def _characters(xhtml: str) -> tuple[str, list[int]]:
     def start(name: str, attributes: dict[str, str]) -> None:
         nonlocal left_out
         left_out += name in _UNSAID
-        if name == "div" and attributes.get("class") == "page":
+        if name == "div" and (begun or attributes.get("class") == "page"):
+            # A page has further ones within it.
             begun.append(count)
 
     def end(name: str) -> None:
         nonlocal left_out
         left_out -= name in _UNSAID
+        if name == "div" and begun:
+            begin = begun.pop()
+            if not begun:
+                spans.append((begin, count))
 
     parser = xml.parsers.expat.ParserCreate()
     # Many characters at once, and before the next element begins.
@@ -214,7 +234,7 @@ def _characters(xhtml: str) -> tuple[str, list[int]]:
         parser.Parse(xhtml.replace("\r", "&#13;"), True)
     except (xml.parsers.expat.ExpatError, ValueError) as error:
         raise _UnfitError from error
-    return "".join(said), begun
+    return "".join(said), spans
 
 
 def _moved(raw: str, places: Sequence[int]) -> list[int]:

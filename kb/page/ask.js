@@ -237,8 +237,8 @@ function complete(turn, event) {
     make("h3", "Evidence", turn.after);
     const list = make("ul", "", turn.after, { class: "cited" });
     for (const one of cited) {
-      // The page of a citation is that of what it quotes; a search has named the page of what was asked for.
-      turn.known.set(one.ref, { ...one, ...turn.known.get(one.ref), ...(one.page && { page: one.page }) });
+      // The page of a citation is that of what it quotes, or none; a search has named the page of what was asked for.
+      turn.known.set(one.ref, { ...one, ...turn.known.get(one.ref), page: one.page });
       turn.quotes.set(one.ref, one.quotes || []);
       const entry = make("li", "", list);
       link(`[${one.ref}] ${named(one)}`, entry, (click) => open(turn, { ref: one.ref }, click.currentTarget),
@@ -256,7 +256,7 @@ function complete(turn, event) {
 
 async function open(turn, object, from) {
   const known = turn.known.get(object.ref) || {};
-  const one = { ...known, ...object, ...(known.pageId && !object.pageId && { page: known.page }) };
+  const one = { ...known, ...object, ...(turn.quotes.has(object.ref) && !object.pageId && { page: known.page }) };
   const quotes = [...(turn.quotes.get(one.ref) || [])];
   if (!quotes.length && one.sentence) quotes.push(one.sentence);
   opener = from;
@@ -309,9 +309,10 @@ function sources(turn, one) {
   }
 }
 
-// The page that a passage stands on, where there is an image of it, with the places of its words.
+// The page that a passage stands on, where there is an image of it, with the places of its words. What stands on no page
+// of a passage whose pages are known is not looked for on others.
 async function page(turn, one, words) {
-  if (!words) return null;
+  if (!words || (!one.page && one.pageStarts)) return null;
   const asked = { scope: turn.where, query: words, sources: [one.sourceUrn], topK: one.page ? 20 : 1, ways: "Words", crop: false };
   const hits = (await call("search/pages", asked)).pages.filter((hit) => hit.sourceUrn === one.sourceUrn && hit.words >= 0.5);
   return hits.find((found) => !one.page || found.pageNumber === one.page);

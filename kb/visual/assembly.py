@@ -15,6 +15,7 @@ from kb.erasure import closed
 from kb.files import pages as drawing
 from kb.graph import store as graph
 from kb.upkeep import check
+from kb.vectors import store as vectors
 from kb.visual import book, choice, embedder, index, keeper, local, making, pages, search, served
 from kb.visual.weaviate import schema, store
 
@@ -65,9 +66,11 @@ def ground(
     )
 
 
-def reading(on: Ground, kept: content.Store, graph_store: graph.Store, meters: metrics.Metrics) -> search.Search:
+def reading(
+    on: Ground, kept: content.Store, graph_store: graph.Store, passages: vectors.Store, meters: metrics.Metrics
+) -> search.Search:
     """The search of a process that reads."""
-    return search.Search(on.book, on.index, kept, graph_store, on.embedder, meters, on.bounds)
+    return search.Search(on.book, on.index, kept, graph_store, passages, on.embedder, meters, on.bounds)
 
 
 def writing(

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crds import errors as root
 from crds import scope
-from kb import api, errors, metrics, visibility
+from kb import api, errors, metrics, paging, visibility
 from kb.content import store as content
 from kb.graph import store as graph
 from kb.retrieve import sufficiency
+from kb.vectors import model as passage
+from kb.vectors import store as vectors
 from kb.visual import book, embedder, evidence, index, maxsim, model, picture
 
 _RRF = 60
@@ -79,6 +81,7 @@ class Search:
         found_by: index.Index,
         kept: content.Store,
         graph_store: graph.Store,
+        passages: vectors.Store,
         embedding: embedder.Port | None,
         meters: metrics.Metrics,
         bounds: Bounds = Bounds(),
@@ -87,6 +90,7 @@ class Search:
         self._index = found_by
         self._content = kept
         self._graph = graph_store
+        self._passages = passages
         self._embedder = embedding
         self._name = embedding.name if embedding is not None else ""
         self._meters = meters
@@ -168,14 +172,16 @@ class Search:
         }
         return {one.page_id for one in pages if present.get(one.document_id) == one.work_id}
 
-    async def locate(self, viewer: scope.Scope, cited: Sequence[api.Citation]) -> list[api.Citation]:
+    async def locate(
+        self, viewer: scope.Scope, cited: Sequence[api.Citation], known: Mapping[str, Mapping[str, paging.Starts]]
+    ) -> list[api.Citation]:
         """The citations; those of passages whose page is kept with `pageId`, `image`, and where the quotations stand on
-        it. Pages that the viewer does not see now are left out. Raises `kb.errors.Away`."""
+        it. `known`: by chunk the texts of it that were found, with where in them pages began. Pages that the viewer
+        does not see now are left out, and those of passages that have gone since, or stand elsewhere in a newer version
+        of their document. Raises `kb.errors.Away`."""
         wanted = {one.chunk_id: one for one in cited if one.chunk_id and one.page and not one.page_id}
-        documents: dict[str, str] = {}
-        for client_id in visibility.clients(viewer) if wanted else ():
-            held = await self._graph.held(client_id, wanted.keys())
-            documents |= {chunk_id: one.document.id for chunk_id, one in held.items()}
+        chunks = await self._passages.chunks(viewer, wanted.keys()) if wanted else {}
+        documents = {one.id: one.document_id for one in chunks.values() if _stands(one, known.get(one.id, {}))}
         works = {
             document_id: work
             for document_id, work in (await self._book.works(set(documents.values()))).items()
@@ -356,6 +362,12 @@ def by_words(place: int, share: float, enough: float) -> float:
 def by_image(place: int) -> float:
     """The same as the `place`-th by images."""
     return 1 / (_RRF + place + 0.5)
+
+
+def _stands(chunk: passage.Chunk, known: Mapping[str, paging.Starts]) -> bool:
+    """Whether texts of a chunk that were found before stand on the same pages now."""
+    pages, places = chunk.pages(), {text: chunk.text.find(text) for text in known}
+    return all(at >= 0 and paging.within(pages, at, at + len(text)) == known[text] for text, at in places.items())
 
 
 def _located(cited: api.Citation, page: model.Page) -> api.Citation:

@@ -54,6 +54,13 @@ def test_pages_beyond_the_bound_have_no_number() -> None:
     assert paging.carried("a", (), str.upper) == ("A", ())
 
 
+def test_a_passage_that_begins_on_no_page_says_so() -> None:
+    starts = paging.of([(0, 1), (50, 0), (100, 9)])
+    assert paging.within(starts, 60, 150) == paging.of([(40, 9)]) == ((0, 0), (40, 9))
+    assert paging.of(paging.of([(40, 9)])) == ((0, 0), (40, 9)), "what is stored without it gets it when it is read"
+    assert paging.within(starts, 60, 90) == ()
+
+
 @pytest.mark.parametrize(
     ("pages", "said"), [([], ""), ([None], ""), ([4], "page 4"), ([2, None, 3], "pages 2-3"), ([7, 7], "page 7")]
 )

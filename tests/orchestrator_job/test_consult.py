@@ -152,6 +152,25 @@ def test_what_is_not_rated_is_not_taken_for_certain() -> None:
     ]  # fmt: skip
 
 
+def test_the_page_of_what_is_cited_is_that_of_the_citation() -> None:
+    starts, text = [[0, 2], [15, 3], [43, 0]], "Page two text. The valve opens at nine bar. An annex."
+    read = consult.Read()
+    for ref in (1, 2, 3):
+        read.note(
+            [{"ref": ref, "chunkId": f"c{ref}", "title": "Manual", "text": text, "page": 2, "pageStarts": starts}]
+        )
+    read.note([{"ref": 4, "key": "page:p", "title": "Manual", "text": "a drawing", "pageNumber": 5}])
+    read.note([{"ref": 5, "chunkId": "c5", "title": "Manual", "text": "one page", "page": 6}])
+    cited = [
+        api.Citation(ref=1, source_urn="m::1", page=3, quotes=["The valve opens at nine bar"]),
+        api.Citation(ref=2, source_urn="m::1", page=None, quotes=["An annex"]),
+    ]
+    read.end = api.AgentEvent(type="complete", outcome="answered", citations=cited)
+    assert [one.title for one in consult.items(read, 1000)] == [
+        "Manual, page 3", "Manual", "Manual, pages 2-3", "Manual, page 5", "Manual, page 6",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("state", "kind", "wanted", "consulted"),
     [

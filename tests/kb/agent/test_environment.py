@@ -44,6 +44,24 @@ def test_results_are_kept_by_tool_and_name_and_a_passage_has_one_number() -> Non
     assert (found.is_empty(), found.quotable()[1]) == (True, {"one"})
 
 
+def test_the_page_of_what_is_quoted_is_never_that_of_the_search() -> None:
+    text = "It is in the annex.\n\nAttachment: a.txt\n\nThe invoice is due in May.\n\nThe valve opens at nine bar."
+    starts = [(0, 3), (text.index("Attachment"), 0), (text.index("The valve"), 4)]
+    found = environment.Environment()
+    found.add("fast_vector_search", environment.Result([passage("a", text, page=3, pageStarts=starts)]))
+    found.add("graph_explore", environment.Result([passage("a", "The valve opens at nine bar.", page=4)]))
+    found.add("fast_vector_search", environment.Result([passage("b", "All of it on one page.", page=7)]))
+    found.add("fast_vector_search", environment.Result([passage("c", "It has no pages at all.")]))
+    pages = found.evidence
+    assert pages[1].page_of(["The invoice is due in May"]) is None, "a file within the PDF"
+    assert pages[1].page_of(["It is in the annex"]) == 3
+    assert pages[1].page_of(["The valve opens at nine bar"]) == 4
+    assert pages[1].page_of(["The invoice is due in May", "The valve opens at nine bar"]) == 4
+    assert pages[1].page_of(["It stands nowhere here"]) is None
+    assert (pages[2].page_of([]), pages[2].page_of(["of it on one page"])) == (7, 7)
+    assert (pages[3].page_of([]), pages[3].page_of(["has no pages at all"])) == (None, None)
+
+
 def test_the_context_has_the_best_of_each_result_within_its_bound() -> None:
     found = environment.Environment()
     older = [passage(f"o{number}", f"older {number} " * 40) for number in range(5)]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from crds import scope
 from crds.priority import Priority
-from kb import api, metrics
-from kb.agent import answering, environment, retrieving, tree
+from kb import api, errors, metrics
+from kb.agent import answering, environment, proofs, retrieving, tree
 from kb.queue import job
 from kb.retrieve import search
 from router import client as router_client
 from tests.fakes.ollama import process
-from tests.kb import scopes
+from tests.kb import memory, scopes
 from tests.kb.agent import rig
 from tests.kb.agent.test_orchestrator import WRITE
 from tests.kb.files import making as files
@@ -25,11 +26,12 @@ pytestmark = pytest.mark.services
 URN = "file::plant"
 QUESTION = "At how many bar does the pressure valve open?"
 FILLER = [f"This line number {n} says nothing about any of it and fills the page with words." for n in range(12)]
-PLANT = files.pages(
+PAGES = (
     places.lines("The lease of the office ends in May", *FILLER),
     places.lines("Nothing here", *FILLER),
     places.lines("The pressure valve opens at nine bar", *FILLER),
 )
+PLANT = files.pages(*PAGES)
 FIND = rig.decided("fast_vector_search", "It may be in the manual", query="pressure valve opens")
 Ask = Callable[..., Awaitable[list[api.Citation]]]
 
@@ -115,6 +117,35 @@ async def test_who_sees_no_page_gets_its_number_alone(place: places.Place, ask: 
     assert (cited.page, cited.page_id, cited.rectangles) == (2, "", [])
 
 
+async def test_a_passage_that_stands_elsewhere_since_it_was_found_has_no_image(place: places.Place) -> None:
+    async def stored(raw: bytes) -> str:
+        reply = await place.client.learning.file(scopes.SHOP, raw, filename="plant.pdf", source_urn=URN)
+        await place.make()
+        return reply.chunk_ids[0]
+
+    async def located() -> list[bool]:
+        found = await place.search.locate(scopes.SHOP, cited, {chunk_id: evidence.paged})
+        return [bool(one.page_id) for one in found]
+
+    await place.choose(scopes.ACME, "All")
+    chunk_id = await stored(PLANT)
+    shown = environment.Environment()
+    shown.add("fast_vector_search", await searched(place, "pressure valve opens"))
+    evidence, quoted = shown.evidence[1], "The pressure valve opens at nine bar"
+    page = evidence.page_of([quoted])
+    cited = [
+        api.Citation(ref=1, source_urn=URN, chunk_id=chunk_id, page=page, quotes=quotes) for quotes in ([quoted], [])
+    ]
+    assert (page, await located()) == (3, [True, True])
+    # The same text, and so the same passage, one page later.
+    assert await stored(files.pages("", *PAGES)) == chunk_id
+    assert await located() == [False, False]
+    assert await stored(files.pages(*PAGES)) == chunk_id
+    assert await located() == [True, True]
+    assert await stored(files.pages(*PAGES, places.lines("One more page"))) != chunk_id
+    assert await located() == [False, False]
+
+
 async def test_an_attachment_and_another_language(place: places.Place) -> None:
     said = "Das Überdruckventil öffnet bei neun bar"
     escaped = "".join(one if one.isascii() else f"\\{ord(one):03o}" for one in said)
@@ -130,6 +161,42 @@ async def test_an_attachment_and_another_language(place: places.Place) -> None:
     found = await searched(place, "Wann öffnet das Überdruckventil?")
     assert [one["page"] for one in found.objects] == [3], "a page without text counts"
     assert said in found.objects[0]["text"]
+
+
+async def test_a_sentence_that_proves_a_relationship_names_its_page(
+    place: places.Place, router: router_client.Client, meters: metrics.Metrics, fake: process.Fake
+) -> None:
+    said = "jira:JERV-123|AFFECTS|file:UserService.kt"
+    raw = files.pages(places.lines("A cover", *FILLER), places.lines(said, *FILLER), places.lines("The end", *FILLER))
+    await place.choose(scopes.ACME, "All")
+    await place.client.learning.file(scopes.SHOP, raw, filename="plant.pdf", source_urn=URN)
+    await place.client.learning.file(scopes.SHOP, files.docx(said.replace("123", "124")), filename="a.docx")
+    await place.make()
+    tool = proofs.PagedGraphTool(place.kb.graph, place.kb.vectors, place.kb.aliases)
+    for node, page in (("jira:JERV-123", 2), ("jira:JERV-124", None)):
+        [found] = [one async for one in tool(rig.asked("?"), {"node": node}) if isinstance(one, environment.Result)]
+        assert {one.get("page") for one in found.objects if "AFFECTS" in one["text"]} == {page}
+
+    explore = rig.decided("graph_explore", "It names an issue", node="jira:JERV-123")
+    fake.set_script({rig.DECIDE: [explore, WRITE], rig.ANSWER: [f'It says "{said}" [1].']})
+    agent = rig.agent([tool, answering.TextResponseTool(rig.voiced(router))], router, meters, pages=place.search)
+    ended = (await rig.events(agent, rig.asked("What does JERV-123 affect?")))[-1]
+    assert ended.citations is not None
+    [cited] = ended.citations
+    assert (cited.page, cited.quotes, [one.text for one in cited.rectangles]) == (2, [said], [said])
+
+
+async def test_relationships_are_given_where_their_pages_are_away(place: places.Place) -> None:
+    class Away(memory.Vectors):
+        async def chunks(self, *given: Any, **more: Any) -> Any:
+            raise errors.Away("weaviate", "it does not answer")
+
+    await place.client.learning.file(scopes.SHOP, files.docx("jira:JERV-123|AFFECTS|file:UserService.kt"))
+    tool = proofs.PagedGraphTool(place.kb.graph, Away(), place.kb.aliases)
+    status, found = [one async for one in tool(rig.asked("?"), {"node": "jira:JERV-123"})]
+    assert isinstance(status, tree.Status)
+    assert status.message.startswith("The pages of these sentences are not known: ")
+    assert isinstance(found, environment.Result)
 
 
 async def test_what_has_no_pages_has_no_page(place: places.Place) -> None:

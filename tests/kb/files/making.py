@@ -108,13 +108,23 @@ BAR = "0.2 g 72 600 400 90 re f"
 
 
 def pages(
-    *contents: str | bytes, width: float = 612, height: float = 792, filters: str = "", more: str = "", font: str = ""
+    *contents: str | bytes,
+    width: float = 612,
+    height: float = 792,
+    filters: str = "",
+    more: str = "",
+    font: str = "",
+    bookmark: str = "",
+    field: tuple[str, str] = ("", ""),
 ) -> bytes:
     """A PDF with one page for each content stream (ISO 32000-1, 7.5); `filters` as in the dictionary of each, `more` in
-    the trailer, `font` in the dictionary of the font."""
+    the trailer, `font` in the dictionary of the font; with a bookmark, and a form's field with its name and value."""
     kids = " ".join(f"{3 + 2 * number} 0 R" for number in range(len(contents)))
+    last = 4 + 2 * len(contents)
+    outline = f"/Outlines {last} 0 R" if bookmark else ""
+    form = f"/AcroForm << /Fields [{last + 2} 0 R] >>" if field[0] else ""
     objects = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Catalog /Pages 2 0 R {outline} {form} >>".encode(),
         f"<< /Type /Pages /Kids [{kids}] /Count {len(contents)} >>".encode(),
     ]
     face = 3 + 2 * len(contents)
@@ -126,6 +136,12 @@ def pages(
             f"<< /Length {len(stream)} {filters} >>\nstream\n".encode() + stream + b"\nendstream",
         ]
     objects.append(f"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica {font} >>".encode())
+    if bookmark or field[0]:
+        objects += [
+            f"<< /Type /Outlines /First {last + 1} 0 R /Last {last + 1} 0 R /Count 1 >>".encode(),
+            f"<< /Title ({bookmark}) /Parent {last} 0 R /Dest [3 0 R /Fit] >>".encode(),
+            f"<< /FT /Tx /T ({field[0]}) /V ({field[1]}) >>".encode(),
+        ]
     made = bytearray(b"%PDF-1.4\n")
     places = []
     for number, written in enumerate(objects, start=1):

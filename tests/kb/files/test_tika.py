@@ -117,6 +117,35 @@ async def test_where_the_pages_of_a_pdf_begin(reader: tika.Tika) -> None:
     assert (await reader.extract(making.docx(LINE), sniff.Type.DOCX)).starts == ()
 
 
+@pytest.mark.services
+async def test_bookmarks_and_fields_of_a_form_stand_on_no_page(reader: tika.Tika) -> None:
+    raw = making.pages(
+        *(f"BT /F1 12 Tf 72 720 Td ({said}) Tj ET" for said in ("Cover", "The end")),
+        bookmark="How the valve opens",
+        field=("Engineer", "Jana Novak"),
+    )
+    found = await reader.extract(raw, sniff.Type.PDF)
+    assert [page for _, page in found.starts] == [1, 2, 0]
+    (_, second, behind) = (offset for offset, _ in found.starts)
+    assert (found.text[:second].strip(), found.text[second:behind].strip()) == ("Cover", "The end")
+    assert "How the valve opens" in found.text[behind:]
+    assert "Engineer: Jana Novak" in found.text[behind:]
+
+
+def test_only_what_has_text_stands_between_pages() -> None:
+    page = '<div class="page"><p>{0}</p>\n<div class="annotation">{0} note</div></div>\n\n'
+    said = f"<html><head><title>T</title></head><body>{page.format('a')}between\n{page.format('b')}</body></html>"
+    text, starts = tika._text({"X-TIKA:content": said}, paged=True)
+    pieces = [
+        text[one:other].strip() for (one, _), (other, _) in zip(starts, [*starts[1:], (len(text), 0)], strict=True)
+    ]
+    assert [(page, " ".join(piece.split())) for (_, page), piece in zip(starts, pieces, strict=True)] == [
+        (1, "Ta a note"),
+        (0, "between"),
+        (2, "b b note"),
+    ]
+
+
 @given(st.text(alphabet="a \n\t\u00a0"), st.data())
 def test_a_place_stays_before_its_word_when_blank_lines_go(raw: str, data: st.DataObject) -> None:
     places = sorted(data.draw(st.lists(st.integers(0, len(raw)))))

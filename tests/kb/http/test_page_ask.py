@@ -325,3 +325,32 @@ async def test_the_page_of_a_passage_is_shown_with_the_places_on_it(
         assert "Page 2" in await text(tab, "figcaption")
         assert await text(tab, "blockquote") == "The pressure valve opens"
         assert await text(tab, "#text mark") == "The pressure valve opens"
+
+
+async def test_what_is_quoted_of_no_page_is_shown_without_one(
+    tmp_path: Path, url: str, http: httpx.AsyncClient, fake: process.Fake
+) -> None:
+    """A bookmark has words of a page, and is no text of it."""
+    kb, chapter = client.Client(url, http), "When the pressure valve opens safely"
+    lines = (places.lines("The lease of the office"), places.lines("The pressure valve opens at nine bar"))
+    await kb.pages.choose(api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
+    raw = files.pages(*lines, bookmark=chapter)
+    await kb.learning.file(scopes.SHOP, raw, filename="valve.pdf", source_urn="file::valve")
+
+    async def done() -> bool:
+        return (await kb.pages.state(scopes.SHOP, "file::valve")).state == "Done"
+
+    await waiting.until(done, pause=0.2)
+    search = rig.decided("fast_vector_search", query="nine bar")
+    fake.set_script({rig.DECIDE: [search, WRITE], rig.ANSWER: [f'It is the chapter "{chapter}" [1].']})
+    async with shown(tmp_path, url) as tab:
+        await ask(tab, "When does it open?")
+        await tab.until(ended("answered"))
+        assert "page 2" in await text(tab, ".tree"), "the search has named the page of its words"
+        for selector in (".cite", ".tree [data-ref]"):
+            await tab.evaluate(f"document.querySelector('{selector}').click()")
+            await tab.until(f"document.querySelector('#text mark')?.textContent === '{chapter}'")
+            assert "page" not in await text(tab, "#where")
+        await tab.evaluate("new Promise(done => setTimeout(done, 500))")
+        asked = "performance.getEntriesByType('resource').filter(one => one.name.includes('/search/pages')).length"
+        assert await tab.evaluate(asked) == 0

@@ -109,7 +109,7 @@ async def opened(
             keeping = keeper.Keeper(
                 records, index, kept, choices, kb.graph, mine, maker, world.idle, meters, clock, limits
             )
-            finder = search.Search(records, index, kept, kb.graph, embedding, meters)
+            finder = search.Search(records, index, kept, kb.graph, kb.vectors, embedding, meters)
             more = [*routes.Searching(finder).routes(), *routes.Choosing(choices, records).routes()]
             parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), web)
             async with whole.over(
