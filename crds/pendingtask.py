@@ -26,6 +26,8 @@ MOST_ATTACHMENTS = 32
 # because the schema's "too long" cannot name a remedy.
 _REQUEST_BYTES = 1_572_864
 SUMMARY_BYTES = 2048
+MOST_STEPS = 500
+"""Steps of the graph that one task may take, whatever bounds it further."""
 APPROVALS = 8
 """Maximum of decisions on approvals in a status."""
 ABOUT_CHARS = 253
@@ -175,9 +177,9 @@ class Budget(Model):
     max_llm_calls: Annotated[int, Field(ge=0, le=10_000)] | None = None
     """Calls of a language model in one round; 0: none. A call that breaks in the middle counts. Of it and the setting
     of runs the smaller one holds."""
-    max_steps: Annotated[int, Field(ge=0, le=500)] | None = None
+    max_steps: Annotated[int, Field(ge=0, le=MOST_STEPS)] | None = None
     """Steps of the graph, of the whole task; 0: none. A step that is repeated after a crash counts once, and so do
-    agents that work side by side."""
+    agents that work side by side. Of it and the setting of runs the smaller one holds."""
     max_delegations: Annotated[int, Field(ge=0, le=40)] | None = None
     """Delegations to agents in one round, those of agents to agents included; 0: none. At the bound the agents at work
     hand back what they have, and the answer says what is missing. Of it and the setting of runs the smaller one

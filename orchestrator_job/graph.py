@@ -17,13 +17,16 @@ from typing import Any, Protocol
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.errors import GraphDrained, GraphRecursionError
+from langgraph.errors import GraphDrained
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import RunControl
 from langgraph.types import Send
 
+from crds import pendingtask
 from orchestrator_job import drain, errors
 from orchestrator_job.state import BRANCHED, State
+
+_OWN, _SETTING = "spec.budget.maxSteps", "JERVIS_MAX_STEPS"
 
 
 class Node(Protocol):
@@ -41,12 +44,39 @@ class Fan:
     next: Callable[[State], list[State] | str]
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The most steps that a task may take, all of its rounds and runs together (`State.steps`). `field` names what sets
+    it, `remedy` says how the task gets on."""
+
+    most: int
+    field: str
+    remedy: str
+
+    @classmethod
+    def of(cls, setting: int, own: int | None) -> Bound:
+        """The smaller one of the setting of runs and the task's own `spec.budget.maxSteps`; None: it has none."""
+        most = setting if own is None else min(setting, own)
+        names = ([_OWN] if own == most else []) + ([_SETTING] if setting == most else [])
+        if most == pendingtask.MOST_STEPS:
+            return cls(most, names[-1], f"Create a new task for what is left: no task may take more than {most} steps.")
+        raised = " and ".join(f"{one} of the runs (job.environment)" if one == _SETTING else one for one in names)
+        remedy = f"Raise {raised} and try again; the next run resumes from the checkpoint. Or create a new task."
+        return cls(most, names[0], remedy)
+
+    def check(self, taken: int) -> None:
+        """Raises BudgetExhausted where no step is left after `taken` ones."""
+        if taken >= self.most:
+            raise errors.BudgetExhausted(
+                f"This task has used all of its {self.most} steps.", field=self.field, remedy=self.remedy
+            )
+
+
 class Program:
     """The compiled graph on one thread. `nodes` are (name, node) in the order in which they run.
 
     `fans` says what follows a node in place of the next. A node to which it leads in no run stays known, so that a
-    thread which stopped there is resumed there. `at_once` bounds the branches that run side by side. `max_steps` bounds
-    the steps of one process, `task_steps` those of the task (`State.steps`); None: they are counted only.
+    thread which stopped there is resumed there. `at_once` bounds the branches that run side by side.
     """
 
     def __init__(
@@ -54,15 +84,14 @@ class Program:
         nodes: Sequence[tuple[str, Node]],
         saver: BaseCheckpointSaver[int],
         thread_id: str,
-        max_steps: int,
+        bound: Bound,
         fans: Mapping[str, Fan],
         at_once: int,
-        task_steps: int | None = None,
     ) -> None:
         builder = StateGraph(State)
         previous = START
         for name, node in nodes:
-            builder.add_node(name, _step(node, task_steps))
+            builder.add_node(name, _step(node, bound))
             if previous in fans:
                 fan = fans[previous]
                 builder.add_conditional_edges(previous, _branches(fan), [fan.to, *fan.others])
@@ -73,10 +102,10 @@ class Program:
         self._compiled = builder.compile(checkpointer=saver)
         self._config: RunnableConfig = {
             "configurable": {"thread_id": thread_id},
-            "recursion_limit": max_steps,
+            # LangGraph's own count is of one process. The step too many has to begin, so that `Bound` refuses it.
+            "recursion_limit": bound.most + 1,
             "max_concurrency": at_once,
         }
-        self._max_steps = max_steps
         self._control = RunControl()
 
     def request_drain(self, reason: str) -> None:
@@ -93,18 +122,12 @@ class Program:
         """Run from the start with `begin`, or resume after the last finished node with None; the final state.
 
         Every super-step is durable before the next one starts. Raises drain.Drained after `request_drain`,
-        BudgetExhausted after `max_steps`, and the errors of the nodes.
+        BudgetExhausted where the task has no step left, and the errors of the nodes.
         """
         try:
             final = await self._compiled.ainvoke(begin, self._config, durability="sync", control=self._control)
         except GraphDrained as error:
             raise drain.Drained(error.reason) from error
-        except GraphRecursionError as error:
-            raise errors.BudgetExhausted(
-                f"The run has used all of the {self._max_steps} steps that one run may take.",
-                field="JERVIS_MAX_STEPS",
-                remedy="Try again: the next run resumes from the checkpoint. Or raise JERVIS_MAX_STEPS of the runs.",
-            ) from error
         return dict(final)
 
 
@@ -119,7 +142,7 @@ def _branches(fan: Fan) -> Callable[[State], list[Send] | str]:
     return choose
 
 
-def _step(node: Node, limit: int | None) -> Node:
+def _step(node: Node, bound: Bound) -> Node:
     """A plain coroutine function of the node, which counts: LangGraph asks a callable object for its name and source.
 
     The count is part of the checkpoint. So a step that is repeated counts once, and so do branches side by side.
@@ -127,12 +150,7 @@ def _step(node: Node, limit: int | None) -> Node:
 
     async def step(state: State) -> State:
         taken = state.get("steps", 0)
-        if limit is not None and taken >= limit:
-            raise errors.BudgetExhausted(
-                f"This task has used all of its {limit} steps.",
-                field="spec.budget.maxSteps",
-                remedy="Raise spec.budget.maxSteps and try again; the next run resumes from the checkpoint.",
-            )
+        bound.check(taken)
         made: State = {**await node(state), "steps": taken + 1}
         return made
 

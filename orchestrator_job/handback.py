@@ -8,6 +8,7 @@ and writes its own result over this one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from crds import pendingtask
 from orchestrator_job import (
@@ -33,6 +34,8 @@ _TITLES = 20
 _TITLE_CHARS = 200
 _OTHERS = ("RAG", "Graph")
 """Origins of evidence that was retrieved; the other origins are the task's own texts."""
+_MADE = ("answer", "plan", "work", "execution_plan", "completed_delegations")
+"""Keys of the state that lead to what models have written: answer, plan, goals, reports, and changed files."""
 
 
 class HandBack:
@@ -60,8 +63,13 @@ class HandBack:
         number = state["round"]
         if found and not state.get("pack"):
             state = {**state, "pack": await self._store.put(pack.dump(found), number)}
+        if (await self._account.rules(state)).provisions.needs_approval:
+            # The rule holds for a part of an answer too, and for what it would have been written from.
+            state, text = _retrieved(state), ""
+        else:
+            text = await self._text(state)
         given = answer.Answer(
-            answer="\n\n".join([await self._text(state), error.message]).strip(),
+            answer="\n\n".join([text, error.message]).strip(),
             citations=[], confidence=0, needs_input=False, questions=[],
         )  # fmt: skip
         summary = termination.shorten(outcome.of_error(error).summary, pendingtask.SUMMARY_BYTES)
@@ -72,10 +80,6 @@ class HandBack:
         return True
 
     async def _text(self, state: State) -> str:
-        held = await self._account.rules(state)
-        if held.provisions.needs_approval:
-            # The rule holds for a part of an answer too.
-            return ""
         if state.get("answer"):
             return (await self._account.answer(state)).answer
         if _planned(state):
@@ -101,6 +105,11 @@ class HandBack:
         unreached = steps.unreached(self._store) if paths.work(state).count else None
         merged = await synthesis.merged_of(self._store, state, unreached)
         return f"{synthesis.plainly(merged, ()).answer}{effects}"
+
+
+def _retrieved(state: State) -> State:
+    """The state without what models have made in it: what is left to hand back is the evidence."""
+    return cast("State", {key: value for key, value in state.items() if key not in _MADE})
 
 
 def _planned(state: State) -> bool:

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from crds.pendingtask import Mode
+from crds.pendingtask import MOST_STEPS, Mode
 from crds.priority import Priority
 
 _Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+")]
@@ -89,8 +89,8 @@ class Settings(BaseSettings):
     database: Annotated[str, Field(min_length=1)] = "jervis"
     release: str = ""
     """NAMESPACE/LEASE of the operator that started this run and counts its delegations; empty: none counts them."""
-    max_steps: Annotated[int, Field(ge=1, le=500)] = 500
-    """Super-steps of the graph per process; a task's own budget counts those of all of its processes."""
+    max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] = MOST_STEPS
+    """Super-steps of the graph per task, all of its rounds and runs together."""
     max_llm_calls: Annotated[int, Field(ge=1)] = 60
     """Model calls per round, including those of killed processes."""
     max_delegations: Annotated[int, Field(ge=0, le=40)] = 40

@@ -65,7 +65,7 @@ async def ours(database: mongo.Database, *, read: bool) -> Moments:
 
     saver = await checkpoints.open_saver(database, guard)
     nodes = [(f"step{number}", node) for number in range(STEPS)]
-    await graph.Program(nodes, saver, uid, 500, {}, 4).go({"round": 1, "pack": key})
+    await graph.Program(nodes, saver, uid, graph.Bound.of(500, None), {}, 4).go({"round": 1, "pack": key})
     return moments
 
 

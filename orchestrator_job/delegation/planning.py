@@ -134,7 +134,8 @@ class PlanDelegations:
         held = await means.loader.of(state)
         items = pack.load(await means.store.get(state["pack"]))
         document = str(await means.store.get(state["document"]))
-        spoken = state.get("response_language") or spoken_language(means.task, document)
+        # Not that of the state, which an earlier round has written.
+        spoken = spoken_language(means.task, document)
         session = await self._session(state)
         agents = means.agents.visible(held.provisions)
         asked = await question.load(state, means.store)
@@ -201,10 +202,17 @@ class PlanDelegations:
             return _followed(found.own, agents, short)
         asked_before = state.get("asked_procedure")
         given = teaching.answered(state, means.task) if self._by_procedure else None
-        if given is not None and (taught := await self._taught(state, *given, agents)) is not None:
-            return _followed(taught, agents, short)
-        if not asked_before and (pattern := self._missing(found, held, document, spoken, session)) is not None:
-            return _Missing(pattern)
+        declined = False
+        if given is not None:
+            pattern, said = given
+            steps = teaching.lines(said, agents)
+            verdict = await self._verdict(state, steps, agents)
+            if verdict is not None and verdict.procedure:
+                return _followed(await self._taught(state, pattern, steps, verdict.agents), agents, short)
+            # Without a verdict it may have been a procedure: a later task of this kind may ask again.
+            declined = verdict is not None
+        if not asked_before and (missing := self._missing(found, held, document, spoken, session)) is not None:
+            return _Missing(missing)
         kind = category.of(means.task, document, spoken)
         wanted = briefs.Asked(
             question=asked,
@@ -216,7 +224,7 @@ class PlanDelegations:
             learned=found.learned,
             agents=agents.specialists if self._specialists else (agents.legacy,),
         )
-        return replace(await self._by_model(state, wanted, agents), declined=given is not None)
+        return replace(await self._by_model(state, wanted, agents), declined=declined)
 
     def _missing(
         self,
@@ -236,14 +244,12 @@ class PlanDelegations:
             return None
         return pattern
 
-    async def _taught(self, state: State, pattern: str, given: str, agents: registry.Registry) -> api.Procedure | None:
-        """The procedure that the user's answer defines, saved; None where the answer defines none. Where it cannot be
-        saved, this task is done by it all the same."""
+    async def _taught(
+        self, state: State, pattern: str, steps: Sequence[teaching.Line], names: Sequence[str]
+    ) -> api.Procedure:
+        """The procedure that the user's answer defines, saved. Where it cannot be saved, this task is done by it all
+        the same."""
         means = self._means
-        steps = teaching.lines(given, agents)
-        names = await self._chosen(state, steps, agents) if steps else None
-        if names is None:
-            return None
         draft = teaching.draft(means.task.scope.client_id, pattern, steps, names)
         saved: dict[str, Any] = {}
         try:
@@ -262,30 +268,37 @@ class PlanDelegations:
             score=0,
         )
 
-    async def _chosen(
+    async def _verdict(
         self, state: State, steps: Sequence[teaching.Line], agents: registry.Registry
-    ) -> Sequence[str] | None:
-        """The agent of each step; None: the lines are no steps. The LegacyAgent does them where no model can say."""
+    ) -> teaching.Chosen | None:
+        """Whether the lines of the user's answer are steps, and the agent of each; None: no model could say. A line
+        that names its agent is one."""
         means, listed = self._means, (*agents.specialists, agents.legacy)
         if all(one.agent for one in steps):
-            return [one.agent for one in steps]
+            return teaching.Chosen(procedure=bool(steps), agents=tuple(one.agent for one in steps))
         try:
-            reply = await means.asks.ask(
-                f"r{state['round']}.plan",
-                teaching.messages(steps, listed),
-                schema=teaching.schema(steps, listed),
-                priority=means.urgency,
-                model=means.model,
-                num_ctx=means.num_ctx,
-                num_predict=briefs.ANSWER_TOKENS,
-            )
-            chosen = teaching.parse(reply.text, steps, listed)
+            talk = teaching.messages(steps, listed)
+            for tries in range(1 + RETRIES):
+                reply = await means.asks.ask(
+                    f"r{state['round']}.plan",
+                    talk,
+                    schema=teaching.schema(steps, listed),
+                    priority=means.urgency,
+                    model=means.model,
+                    num_ctx=means.num_ctx,
+                    num_predict=briefs.ANSWER_TOKENS,
+                )
+                try:
+                    return teaching.parse(reply.text, steps, listed)
+                except plans.Unusable as error:
+                    problem = briefs.CUT if reply.cut else error.message
+                    _log.warning("steps.unusable", tries=tries + 1, problem=problem)
+                    talk = [*talk, {"role": "assistant", "content": reply.text}, prompt.correction(problem)]
         except router_client.Unauthorized:
             raise
-        except (errors.BudgetExhausted, plans.Unusable, router_client.Rejected) as error:
-            _log.warning("no agents were chosen for the user's steps", reason=error.message)
-            return [agents.legacy.name] * len(steps)
-        return chosen.agents if chosen.procedure else None
+        except (errors.BudgetExhausted, router_client.Rejected) as error:
+            _log.warning("whether the user's answer is a procedure is not known", reason=error.message)
+        return None
 
     async def _by_model(self, state: State, asked: briefs.Asked, agents: registry.Registry) -> _Planned:
         means = self._means

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from orchestrator_job import errors, graph
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge, mongowire
 from tests.orchestrator_job.test_standing import rule
@@ -180,7 +181,7 @@ async def test_nothing_of_an_earlier_round_is_handed_back(task: job.Job, store: 
     fake.set_script({job.TAG: [job.reply()]})
     await task.run()
     store.remember(task.memory(messages=[{"id": "m1", "text": "And then?"}], budget={"maxSteps": 6}))
-    ended = await task.run(attempt=2, JERVIS_MAX_STEPS="1")
+    ended = await task.run(attempt=2)
     assert (ended.status, ended.message["exitReason"]) == (1, "BudgetExhausted")
     [result] = store.all("task_results")
     assert (result["round"], result["evidence"]) == (2, [])
@@ -216,6 +217,48 @@ async def test_steps_count_over_all_runs_of_a_task(task: job.Job, store: job.Sto
     more = [{"id": "m1", "text": "And then?"}, {"id": "m2", "text": "And after that?"}]
     store.remember(task.memory(messages=more, budget={"maxSteps": 10}))
     assert (await task.run(attempt=6)).message["exitReason"] == "BudgetExhausted"
+
+
+async def test_the_steps_of_a_task_are_bounded_without_a_budget_of_its_own(
+    task: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    """By the setting of runs, which counts over all rounds and runs as well."""
+    fake.set_script({job.TAG: [job.reply()] * 2})
+    assert (await task.run(JERVIS_MAX_STEPS="6")).message["exitReason"] == "Answered"
+    store.remember(task.memory(messages=[{"id": "m1", "text": "And then?"}]))
+    for attempt in (2, 3):
+        ended = await task.run(attempt=attempt, JERVIS_MAX_STEPS="6")
+        assert (ended.message["exitReason"], ended.message["field"]) == ("BudgetExhausted", "JERVIS_MAX_STEPS"), ended
+        assert "all of its 6 steps" in ended.message["summary"]
+        assert "job.environment" in ended.message["remedy"]
+    assert (await task.run(attempt=4, JERVIS_MAX_STEPS="10")).message["exitReason"] == "Answered"
+
+
+@pytest.mark.parametrize(
+    ("own", "setting", "field", "remedy"),
+    [
+        (2, "3", "spec.budget.maxSteps", "Raise spec.budget.maxSteps and"),
+        (2, "2", "spec.budget.maxSteps", "Raise spec.budget.maxSteps and JERVIS_MAX_STEPS "),
+        (3, "2", "JERVIS_MAX_STEPS", "Raise JERVIS_MAX_STEPS "),
+    ],
+)
+async def test_the_smaller_bound_of_steps_holds(
+    task: job.Job, store: job.Store, own: int, setting: str, field: str, remedy: str
+) -> None:
+    store.remember(task.memory(budget={"maxSteps": own}))
+    ended = await task.run(JERVIS_MAX_STEPS=setting)
+    assert (ended.message["exitReason"], ended.message["field"]) == ("BudgetExhausted", field), ended
+    assert "all of its 2 steps" in ended.message["summary"]
+    assert ended.message["remedy"].startswith(remedy)
+
+
+@pytest.mark.parametrize("own", [None, 500])
+def test_beyond_the_most_steps_of_a_task_there_is_only_a_new_one(own: int | None) -> None:
+    bound = graph.Bound.of(500, own)
+    with pytest.raises(errors.BudgetExhausted) as raised:
+        bound.check(500)
+    assert raised.value.remedy == "Create a new task for what is left: no task may take more than 500 steps."
+    bound.check(499)
 
 
 async def test_a_step_that_is_repeated_counts_once(task: job.Job, store: job.Store, fake: process.Fake) -> None:

@@ -579,6 +579,37 @@ async def test_a_budget_of_steps_hands_back_what_agents_have_found(
     assert list(outside.effects.values()) == [1]
 
 
+async def test_what_is_handed_back_has_nothing_of_agents_where_a_rule_requires_approval(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, outside: sources.Sources
+) -> None:
+    known.rules = [rule("Jana reads what leaves the house.\nenforce: needs-approval")]
+    fake.set_script(script())
+    store.remember(task.memory(content=ORDER, budget={"maxSteps": 4}))
+    assert (await delegating(task, outside).run()).message["exitReason"] == "BudgetExhausted"
+    [result] = store.all("task_results", _id=task.uid)
+    assert result["answer"] == "This task has used all of its 4 steps."
+    assert result["evidence"]
+    assert (result["stepResults"], result["changes"], result["citations"]) == ([], [], [])
+    assert not {"delegations", "artifacts", "changedFiles"} & result.keys()
+    assert not any(said in str(result) for said in ("The contract allows it.", "It is on Friday."))
+    store.remember(task.memory(content=ORDER, budget={"maxSteps": 20}))
+    held = await task.run(attempt=2)
+    assert held.message["action"]["tool"] == "send_mail", held
+
+
+async def test_another_round_is_in_the_language_of_its_message(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(script())
+    store.remember(task.memory(content=ORDER))
+    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
+    fake.set_script({PLAN: [planned(("Legal", "Look.", []))], **LATER})
+    said = "Bitte prüfe noch einmal den Vertrag und sage mir auf Deutsch, was darin über die Kündigung steht."
+    store.remember(task.memory(content=ORDER, messages=[{"id": "m1", "text": said}]))
+    assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
+    assert 'language with the code "de"' in str(fake.requests(tag=LEGAL)[-1]["body"]["messages"])
+
+
 async def test_a_call_in_flight_is_ended_where_the_time_of_agents_ends(
     task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
 ) -> None:

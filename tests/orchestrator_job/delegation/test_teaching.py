@@ -97,6 +97,64 @@ async def test_a_no_is_done_without_one_and_asked_once(
 
 
 @pytest.mark.services
+@pytest.mark.parametrize("how", ["no json", "one call", "other model", "verdict"])
+async def test_without_a_verdict_that_it_is_a_procedure_an_answer_is_context_and_not_kept(
+    task: job.Job,
+    store: job.Store,
+    fake: process.Fake,
+    known: knowledge.Knowledge,
+    outside: sources.Sources,
+    how: str,
+) -> None:
+    run = delegating(task, outside, JERVIS_USE_PROCEDURAL_MEMORY="true")
+    store.remember(task.memory(type="UserTask", content=ORDER))
+    assert (await run.run()).message["exitReason"] == "NeedsInput"
+    no_steps = {"procedure": False, "agents": ["Research"]}
+    fake.set_script(
+        {
+            STEPS: [no_steps] if how == "verdict" else ["no json"] * 3,
+            PLAN: [planned(("Research", "Look.", []))],
+            RESEARCH: [report("It is not known.")],
+            SYNTHESIS: [job.reply()],
+        }
+    )
+    budget = {"maxLlmCalls": 3} if how == "one call" else {}
+    if how == "other model":
+        run.environment["JERVIS_PLANNER_MODEL"] = "none-has-it:1b"
+    said = "I do not know, ask Bob about that."
+    store.remember(task.memory(type="UserTask", content=ORDER, answers=[answer(said)], budget=budget))
+    ended = await run.run(attempt=2)
+    assert ended.message["exitReason"] == "Answered", ended
+    assert [one for one in known.saved if one["source"] == "user_defined"] == []
+    entries = [one for one in store.all("session_memory", taskId=task.uid) if one["details"]]
+    # Only a verdict is the user's no: else such a task may ask again.
+    assert [one["details"].get(teaching.DECLINED, False) for one in entries] == [how == "verdict"]
+    if how in ("no json", "verdict"):
+        assert said in fake.requests(tag=PLAN)[0]["body"]["messages"][1]["content"]
+    assert len(fake.requests(tag=STEPS)) == {"no json": 3, "one call": 0}.get(how, 1)
+
+
+@pytest.mark.services
+async def test_a_reply_that_is_no_verdict_is_corrected(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, outside: sources.Sources
+) -> None:
+    run = delegating(task, outside, JERVIS_USE_PROCEDURAL_MEMORY="true")
+    store.remember(task.memory(type="UserTask", content=ORDER))
+    assert (await run.run()).message["exitReason"] == "NeedsInput"
+    fake.set_script(
+        {
+            STEPS: ["no json", {"procedure": True, "agents": ["Research"]}],
+            RESEARCH: [report("It is invoice 7.")],
+            SYNTHESIS: [job.reply()],
+        }
+    )
+    store.remember(task.memory(type="UserTask", content=ORDER, answers=[answer("Find the invoice and its order.")]))
+    assert (await run.run(attempt=2)).message["exitReason"] == "Answered"
+    [saved] = known.saved
+    assert [one["agent"] for one in saved["procedureSteps"]] == ["Research"]
+
+
+@pytest.mark.services
 @pytest.mark.parametrize("how", ["flag", "rule", "restricted"])
 async def test_nothing_is_asked_where_it_could_not_be_kept_or_must_not_be(
     task: job.Job,

@@ -19,6 +19,7 @@ from tests.orchestrator_job import job, knowledge, recording
 from tests.orchestrator_job.delegation import sources
 from tests.orchestrator_job.delegation.test_runs import MAIL, SYNTHESIS, decided, planned
 from tests.orchestrator_job.delegation.workbench import calls, report
+from tests.orchestrator_job.test_standing import rule
 
 pytestmark = pytest.mark.services
 
@@ -342,6 +343,19 @@ async def test_a_budget_of_steps_hands_back_what_was_done(
     assert "steps" in result["answer"].splitlines()[-1]
     store.remember(worked.memory(content=EPIC, budget={"maxSteps": 100}))
     assert (await worked.run(attempt=2)).message["summary"] == ANSWER
+
+
+async def test_what_is_handed_back_has_nothing_of_steps_where_a_rule_requires_approval(
+    worked: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    known.rules = [rule("Jana reads what leaves the house.\nenforce: needs-approval")]
+    fake.set_script(epic())
+    # To the verdict on the second step, with which the first goal has ended.
+    store.remember(worked.memory(content=EPIC, budget={"maxSteps": 9}))
+    assert (await worked.run()).message["exitReason"] == "BudgetExhausted"
+    [result] = store.all("task_results", _id=worked.uid)
+    assert result["answer"] == "This task has used all of its 9 steps."
+    assert (result["stepResults"], "goals" in result, "delegations" in result) == ([], False, False)
 
 
 @pytest.mark.parametrize("budget", [{"maxDelegations": 0}, {"maxDepth": 0}], ids=lambda one: str(*one))
