@@ -8,64 +8,50 @@ it, or else elsewhere in its sentence, says which piece of evidence it is from.
     Stitched        the evidence has its parts, and not as one text
     Absent          the evidence does not have it, or it has no end
 
-The opening sign decides which sign closes a quotation: “ begins an English one and ends a German one. An apostrophe
-between letters, and a sign for inches, is no quotation mark. `Scanner` reads a text once, in whatever pieces it comes.
+The opening sign decides which sign closes a quotation: “ begins an English one and ends a German one. Which signs are
+none, such as apostrophes, is decided in `crds.quotemarks`. `Scanner` reads a text in whatever pieces it comes.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from crds import quotemarks
+
 LEAST_WORDS = 4
 _LEAST_PART = 3
 """Words of each part of a stitched quotation."""
 _MOST_PARTS = 6
-_DOUBLE = {
-    '"': '"',
-    "“": "”",
-    "”": "”",
-    "„": '“”"',
-    "«": "»",
-    "»": "«»",
-    "‹": "›",  # noqa: RUF001
-    "›": "‹›",  # noqa: RUF001
-    "‘": "’",  # noqa: RUF001
-    "‚": "‘’",  # noqa: RUF001
-    "「": "」",
-    "『": "』",
-    "《": "》",
-}
-"""Sign that opens a quotation -> signs that close it."""
-_SINGLE = {"'": "'"}
 _STOPS, _WIDE_STOPS = ".!?。！？", "。！？"  # noqa: RUF001
-_OPENS_ALWAYS = "“„«‹‚「『《"  # noqa: RUF001
-_APOSTROPHES = "'’‘"  # noqa: RUF001
 _WORD = re.compile(r"[^\W_]+")
-_UNSPACED = re.compile("[\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u9fff\uf900-\ufaff\uff66-\uff9f]")
-"""Letters of scripts that put no blanks between words; two of them count as a word."""
 MARK = re.compile(r"[\[【](\d{1,4}(?:\s{0,2},\s{0,2}\d{1,4}){0,9})(?:†[^\]】\n]{0,30})?[\]】]")
-_SIGN = re.compile(f"[\\n{_STOPS}{''.join({*_DOUBLE, *_SINGLE, *''.join(_DOUBLE.values())})}]")
+_SIGN = re.compile(
+    f"[\\n{_STOPS}{''.join({*quotemarks.DOUBLE, *quotemarks.SINGLE, *''.join(quotemarks.DOUBLE.values())})}]"
+)
 """Where a part or a quotation may begin or end."""
 _MARK_CHARS = 120
 """More than a mark can have."""
 _MOST_CHARS = 4000
 _MOST_PLACES = 100
 """Of a source that are looked at, where a quotation stands with something cut."""
-_IN_NUMBERS = ".,:'\u00a0"
+_GROUP = "\u00a0"
+_IN_NUMBERS = f".,:'{_GROUP}"
 """Between digits they are part of a number."""
 _OMISSION = re.compile(r"\s*(?:\[\s*(?:\.{3}|…)\s*\]|\.{3,}|…)\s*")
-_BLANKS = " \t\n\u00a0\u202f\u3000"
+_GROUPED = re.compile("(?<=[0-9])[\u00a0\u2007\u2008\u2009\u202f](?=[0-9])")
+"""Blanks in a number."""
 _LAST_WORD = re.compile(r"(\d[ \u00a0]?)?([^\W\d_]+)\Z")
 _ABBREVIATIONS = (
     " str nr no pp fig vgl bzw ca cca čl odst např tzv resp tj mr mrs dr prof st vs cf abb kap art sec vol ed al"
     " approx max min incl inkl evtl ggf usw etc sog tab obr kpt viz "
 )
-_SAME = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "„": '"'})  # noqa: RUF001
+_SAME = str.maketrans(
+    {"’": "'", "‘": "'", "ʼ": "'", "′": "'", "“": '"', "”": '"', "„": '"', "＂": '"', "″": '"'}  # noqa: RUF001
+)
 
 
 class Verdict(StrEnum):
@@ -186,9 +172,11 @@ def _numbers(text: str, where: Iterable[tuple[int, int]]) -> tuple[int, ...]:
 
 
 def plain(text: str) -> str:
-    """A text as quotations are compared: one blank between words, no case, one form of letters and of apostrophes."""
+    """A text as quotations are compared: one blank between words, no case, one form of letters and of apostrophes. A
+    blank that holds the digits of a number together is U+00A0."""
     folded = unicodedata.normalize("NFC", text).translate(_SAME).casefold()
-    return " ".join(unicodedata.normalize("NFC", folded).split())
+    pieces = _GROUPED.split(unicodedata.normalize("NFC", folded))
+    return _GROUP.join(" ".join(one.split()) for one in pieces)
 
 
 def within(quotation: str, sources: Iterable[str]) -> bool:
@@ -203,20 +191,22 @@ def place(quotation: str, source: str) -> int:
 
 
 def _place(wanted: str, source: str) -> int:
-    at = source.find(wanted)
+    # Blanks in numbers are blanks for who quotes them.
+    wanted, spaced = wanted.replace(_GROUP, " "), source.replace(_GROUP, " ")
+    at = spaced.find(wanted)
     for _ in range(_MOST_PLACES):
-        if at < 0 or not (_cuts(source, at) or _cuts(source, at + len(wanted))):
+        if at < 0 or not (cuts(source, at) or cuts(source, at + len(wanted))):
             return at
-        at = source.find(wanted, at + 1)
+        at = spaced.find(wanted, at + 1)
     return -1
 
 
-def _cuts(text: str, at: int) -> bool:
-    """Whether a word or a number goes on across this place."""
+def cuts(text: str, at: int) -> bool:
+    """Whether a word or a number of a text, as `plain` gives it, goes on across this place."""
     if not 0 < at < len(text):
         return False
     before, after = text[at - 1], text[at]
-    if _letter(before) and _letter(after):
+    if quotemarks.letter(before) and quotemarks.letter(after):
         return True
     if after.isdigit() and before in "-\u2212":
         # A sign of the number, not a hyphen.
@@ -246,8 +236,8 @@ def bare(quotation: str) -> str:
 
 
 def _long(text: str) -> bool:
-    unspaced = len(_UNSPACED.findall(text))
-    return len(_WORD.findall(_UNSPACED.sub(" ", text))) + unspaced // 2 >= LEAST_WORDS
+    unspaced = len(quotemarks.UNSPACED.findall(text))
+    return len(_WORD.findall(quotemarks.UNSPACED.sub(" ", text))) + unspaced // 2 >= LEAST_WORDS
 
 
 def _stitched(text: str, sources: Collection[str]) -> bool:
@@ -279,16 +269,22 @@ class Scanner:
     """Cuts a text into parts while it comes.
 
     A part ends behind a full stop, its quotation marks and its marks, or at the end of a line. It does not end inside
-    a quotation, unless at an empty line or after 4,000 characters. Each character is read once, when the next one is
-    known, so the parts do not depend on the pieces.
+    a quotation, unless at an empty line or after 4,000 characters. Where it is open whether it would end inside one,
+    the text behind it is read first, and then once more. What a sign is depends on the next `quotemarks.AHEAD`
+    characters, so the parts do not depend on the pieces.
     """
 
     def __init__(self) -> None:
         self._text = ""
         self._start = self._at = 0
+        self._held: int | None = None
+        """Where the part ends if no quotation goes on there."""
         self._stop = ""
         """The sign that ends a sentence, if only blanks and marks came after it; " " behind an abbreviation."""
-        self._double, self._single = _Track(_DOUBLE), _Track(_SINGLE)
+        self._double = quotemarks.Track(quotemarks.DOUBLE, sure=True, unsure=False)
+        self._single = quotemarks.Track(quotemarks.SINGLE, sure=True, unsure=True)
+        self._unsure = quotemarks.Track(quotemarks.DOUBLE, sure=False, unsure=True)
+        self._tracks = (self._double, self._single, self._unsure)
 
     def feed(self, piece: str) -> Iterator[Part]:
         """A further piece; the parts that are complete now."""
@@ -296,8 +292,9 @@ class Scanner:
             # Only behind a part: each quotation is moved once.
             self._text = self._text[self._start :]
             self._at -= self._start
-            self._double.move(self._start)
-            self._single.move(self._start)
+            self._held = None if self._held is None else self._held - self._start
+            for track in self._tracks:
+                track.move(self._start)
             self._start = 0
         self._text += piece
         yield from self._scanned(final=False)
@@ -305,35 +302,54 @@ class Scanner:
     def end(self) -> Iterator[Part]:
         """The rest."""
         yield from self._scanned(final=True)
-        if self._start < len(self._text):
+        while self._start < len(self._text):
             yield self._part(len(self._text))
+            yield from self._scanned(final=True)
 
     def _scanned(self, *, final: bool) -> Iterator[Part]:
-        text = self._text
-        while self._at + (not final) < len(text):
+        text, ahead = self._text, 0 if final else quotemarks.AHEAD
+        while self._at + ahead < len(text):
             at = self._at
             if not self._stop:
                 found = _SIGN.search(text, at)
                 at = self._at = min(found.start() if found else len(text), self._start + _MOST_CHARS)
-                if at + (not final) >= len(text):
+                if at + ahead >= len(text):
                     return
             sign = text[at]
             if at - self._start >= _MOST_CHARS:
                 yield self._part(at)
                 continue
-            near = (at, sign, text[at - 1] if at > self._start else " ", text[at + 1] if at + 1 < len(text) else " ")
+            near = self._near(at)
             if sign == "\n":
                 self._at += 1
-                if self._double.open is None or near[3] == "\n":
+                if self._double.open is not None and near.after != "\n":
+                    continue
+                self._single.breaks()
+                if near.after == "\n" or not (self._double.goes_on() or self._unsure.goes_on()):
                     yield self._part(at + 1)
+                else:
+                    self._hold(at + 1)
+                    if not self._held_open():
+                        yield self._part(at + 1)
                 continue
-            # Both look at each sign.
-            closed = [self._double.closes(*near), self._single.closes(*near)]
-            if any(closed) or sign in _BLANKS:
-                if any(closed) and self._stop in _WIDE_STOPS:
-                    # What was quoted has ended, and the sentence goes on without a blank.
-                    self._stop = ""
+            # Each looks at each sign.
+            apart = self._held is not None
+            # What is open is closed before what was closed is closed once more.
+            first, second = self._double, self._unsure
+            if first.open is None and second.open is not None:
+                first, second = second, first
+            closed = first.closes(near, apart) or second.closes(near, apart)
+            closed = self._single.closes(near, apart) or closed
+            if closed or sign in quotemarks.BLANKS:
+                if closed:
+                    if self._stop in _WIDE_STOPS:
+                        # What was quoted has ended, and the sentence goes on without a blank.
+                        self._stop = ""
+                    if self._held is not None and any(track.covers(self._held) for track in self._tracks):
+                        self._held = None
                 self._at += 1
+                if not self._held_open():
+                    yield self._part(at)
                 continue
             if self._stop and sign in "[【":
                 size = self._mark(final)
@@ -342,19 +358,42 @@ class Scanner:
                 if size:
                     self._at += size
                     continue
-            if self._ends(sign, near[2]):
-                yield self._part(at)
-                continue
+            if self._ends(sign, near.before):
+                if not any(track.goes_on() for track in self._tracks):
+                    yield self._part(at)
+                    continue
+                self._hold(at)
             self._stop = self._stopped(at, sign) if sign in _STOPS else ""
-            self._double.opens(*near)
-            self._single.opens(*near)
+            idle = self._double.open is None
+            self._double.opens(near, apart)
+            self._single.opens(near, apart)
+            if idle:
+                self._unsure.opens(near, apart)
             self._at += 1
+            if not self._held_open():
+                yield self._part(at)
+
+    def _near(self, at: int) -> quotemarks.Sign:
+        before = self._text[max(self._start, at - 2) : at]
+        return quotemarks.Sign(
+            at, self._text[at], f"  {before}"[-2:], self._text[at + 1 : at + 1 + quotemarks.AHEAD] or " "
+        )
+
+    def _hold(self, at: int) -> None:
+        self._stop = ""
+        if self._held is None:
+            self._held = at
+
+    def _held_open(self) -> bool:
+        """False where the part ends at the place that is held: nothing that was open there can go on."""
+        held = self._held
+        return held is None or any(track.goes_on(held) for track in self._tracks)
 
     def _ends(self, sign: str, before: str) -> bool:
         """Whether a part ends before this sign."""
-        if not self._stop or sign in _STOPS or self._double.open is not None or self._single.open is not None:
+        if not self._stop or sign in _STOPS or self._double.is_open() or self._single.is_open():
             return False
-        return self._stop in _WIDE_STOPS or (self._stop != " " and before in _BLANKS and not sign.islower())
+        return self._stop in _WIDE_STOPS or (self._stop != " " and before in quotemarks.BLANKS and not sign.islower())
 
     def _stopped(self, at: int, sign: str) -> str:
         word = _LAST_WORD.search(self._text[max(self._start, at - 10) : at]) if sign == "." else None
@@ -368,17 +407,18 @@ class Scanner:
         """The length of the mark that begins here, 0 where none does; None where more of the text decides it."""
         found = MARK.match(self._text, self._at)
         if found is not None:
-            return len(found[0])
+            return 0 if "\n" in found[0] else len(found[0])
         rest = self._text[self._at : self._at + _MARK_CHARS]
         undecided = not final and len(rest) < _MARK_CHARS and not set(rest) & set("]】\n")
         return None if undecided else 0
 
     def _part(self, end: int) -> Part:
+        """The part that ends at the place that is held, or else here. What is behind its end is read again."""
+        end = end if self._held is None else self._held
         start, self._start = self._start, end
-        self._at = max(self._at, end)
-        self._stop = ""
+        self._at, self._held, self._stop = end, None, ""
         text = self._text[start:end]
-        taken = [*self._double.taken(whole_only=False), *self._single.taken(whole_only=True)]
+        taken = [one for track in self._tracks for one in track.taken(end)]
         spans: list[Span] = []
         for opened, closes, whole in sorted(taken):
             closed = min(closes, end)
@@ -387,74 +427,3 @@ class Scanner:
             if _long(inner) and (not spans or opened - start >= spans[-1].end):
                 spans.append(Span(opened - start, closed - start, inner, whole))
         return Part(text, tuple(spans))
-
-
-class _Track:
-    """The quotations that begin with some signs. At most one is open."""
-
-    def __init__(self, pairs: Mapping[str, str]) -> None:
-        self._pairs = pairs
-        self.open: tuple[int, str] | None = None
-        """Where it began, and with which sign."""
-        self._found: list[tuple[int, int, bool]] = []
-        self._last = ""
-        """The sign that may close the latest one once more: what closed it may have been an apostrophe or inches."""
-
-    def closes(self, at: int, sign: str, before: str, after: str) -> bool:
-        """Whether the sign closes a quotation."""
-        if self.open is None:
-            if sign == self._last and before not in _BLANKS and not _letter(after):
-                self._found[-1] = (self._found[-1][0], at + 1, True)
-                return True
-            return False
-        start, opening = self.open
-        if sign not in self._pairs[opening] or self._begins(sign, before, after):
-            return False
-        if sign in _APOSTROPHES and _letter(after):
-            return False
-        self._found.append((start, at + 1, True))
-        self.open = None
-        doubtful = (sign in _APOSTROPHES and before in "sSxXzZ") or (sign == '"' and before.isdigit())
-        self._last = sign if doubtful else ""
-        return True
-
-    def opens(self, at: int, sign: str, before: str, after: str) -> None:
-        """Open a quotation where the sign does; one of the same kind that is open has no end."""
-        if sign not in self._pairs or (self.open is not None and sign != self.open[1]):
-            return
-        always = sign in _OPENS_ALWAYS and (after not in _BLANKS or sign in "«‹")  # noqa: RUF001
-        if not always and not self._begins(sign, before, after):
-            return
-        if self.open is not None:
-            self._found.append((self.open[0], at, False))
-        self.open, self._last = (at, sign), ""
-
-    def _begins(self, sign: str, before: str, after: str) -> bool:
-        """Whether the sign stands as one does that opens a quotation."""
-        if after in _BLANKS or (sign in _APOSTROPHES and after.isdigit()):
-            return False
-        if self.open is not None and sign != self.open[1]:
-            return False
-        spaced = before in _BLANKS or before in "([{"
-        if self.open is not None or not spaced:
-            return (spaced or self.open is None) and not _letter(before) and _letter(after, unspaced=True)
-        return True
-
-    def taken(self, *, whole_only: bool) -> list[tuple[int, int, bool]]:
-        """(start, end, whole) of those of a part, which ends here."""
-        found, self._found = self._found, []
-        if self.open is not None:
-            found.append((self.open[0], sys.maxsize, False))
-        self.open, self._last = None, ""
-        return [one for one in found if one[2] or not whole_only]
-
-    def move(self, by: int) -> None:
-        """The text lost so many characters at its beginning."""
-        self._found = [(start - by, end - by, whole) for start, end, whole in self._found]
-        if self.open is not None:
-            self.open = (self.open[0] - by, self.open[1])
-
-
-def _letter(sign: str, *, unspaced: bool = False) -> bool:
-    """Whether it is part of a word, in a script that separates words."""
-    return (sign.isalnum() or bool(unicodedata.combining(sign))) and (unspaced or not _UNSPACED.match(sign))

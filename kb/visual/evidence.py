@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -26,6 +27,9 @@ _WINDOW, _MARGIN = 2_000, 250
 _GAP = 250
 _BEGINNING = 20
 """Letters of a quotation by which its beginning is known."""
+_GROUP_ENDS, _GROUP_BEGINS = re.compile(r"(?<![0-9])[0-9]{1,3}\Z"), re.compile("[0-9]{3}(?![0-9])")
+_PLACES = 100
+"""Of a page that are looked at, where a quotation stands with something cut."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +84,14 @@ def matching(layout: Sequence[pages.Word], question: str) -> list[Rectangle]:
 
 
 def quoted(layout: Sequence[pages.Word], quotation: str) -> list[Rectangle]:
-    """Where a quotation stands, neighbours of one line as one rectangle, `_MOST` at most. Of one that goes on on the
-    next page its beginning; none where the page has not even that."""
+    """Where a quotation stands first, neighbours of one line as one rectangle, `_MOST` at most. Of one that goes on on
+    the next page its beginning, where the page ends with that; none where the page has neither. No word and no number
+    is cut."""
     said = [_letters(word.text) for word in layout]
-    page, wanted = "".join(said), _letters(quotations.bare(quotation))
-    fits = bisect.bisect_left(range(1, len(wanted) + 1), True, key=lambda most: wanted[:most] not in page)
-    if not wanted or fits < min(len(wanted), _BEGINNING):
+    asked = [_letters(word) for word in quotations.bare(quotation).split()]
+    at, fits = _stands(layout, said, asked)
+    if not fits:
         return []
-    at = page.index(wanted[:fits])
     ends = list(itertools.accumulate(len(one) for one in said))
     found: list[Rectangle] = []
     for word in layout[bisect.bisect_right(ends, at) : bisect.bisect_left(ends, at + fits) + 1]:
@@ -137,12 +141,48 @@ def excerpt(layout: Sequence[pages.Word], where: Rectangle, most: int = 1000) ->
     return " ".join(inside)[:most]
 
 
+def _stands(layout: Sequence[pages.Word], said: Sequence[str], asked: Sequence[str]) -> tuple[int, int]:
+    """Where the words of a page, as `said` and without blanks between them, have those of a quotation, and how many
+    letters of them; (0, 0) where they do not."""
+    page, wanted = "".join(said), "".join(asked)
+    ends = list(itertools.accumulate(len(one) for one in said))
+
+    def cut(at: int) -> bool:
+        number = bisect.bisect_right(ends, at)
+        if number == len(said):
+            return False
+        inside = at - ends[number] + len(said[number])
+        if inside:
+            return quotations.cuts(said[number], inside)
+        # A blank in a number separates words here.
+        return number > 0 and _grouped(said[number - 1], said[number]) and _beside(layout[number - 1], layout[number])
+
+    at = page.find(wanted) if wanted else -1
+    for _ in range(_PLACES):
+        if at < 0:
+            break
+        if not (cut(at) or cut(at + len(wanted))):
+            return at, len(wanted)
+        at = page.find(wanted, at + 1)
+    for fits in reversed(list(itertools.accumulate(len(one) for one in asked[:-1]))):
+        if fits < _BEGINNING:
+            break
+        if page.endswith(wanted[:fits]) and not cut(len(page) - fits):
+            return len(page) - fits, fits
+    return 0, 0
+
+
+def _grouped(left: str, right: str) -> bool:
+    """Whether two words may be groups of the digits of one number, as in 10 500."""
+    return _GROUP_ENDS.search(left) is not None and _GROUP_BEGINS.match(right) is not None
+
+
 def _letters(text: str) -> str:
     """A text as two readers of a page have it in common: without blanks, and without ligatures."""
     return "".join(unicodedata.normalize("NFKC", quotations.plain(text)).split())
 
 
-def _beside(left: Rectangle, right: Rectangle) -> bool:
+def _beside(left: Rectangle | pages.Word, right: Rectangle | pages.Word) -> bool:
     middle = (right.top + right.bottom) // 2
     return left.top <= middle <= left.bottom and -_GAP <= right.left - left.right <= _GAP
 

@@ -27,11 +27,16 @@ TEXTS = [
     'A "valve [1]" is a name [2]. 彼は「ポンプの動作電圧[1]は二百三十ボルトです」と言う[1]。次[2]。',
     'No end: "see figure [1] and the table [2]\n\nNext [3]. One [1]. [2] Two [3, 1]. See z. B. this [1], e.g. [2]. Q',
     '"' + "Word [1]. " * 500 + '" [2].',
+    "It says '24 V is in figure [1] of it' [2]. In '68 and the '90s the users' rights [1]. Rock 'n' roll [2].",
+    'It says “ see figure [1] of it ” [2], " see figure [1] of it " [1] and:"(see figure [1] of it)" [2].',
+    'It says "it is 5" wide. See figure [1] of it" [2]. A 19 " rack [1]. And "it is 5" here. Next [1].\nSo [2].',
+    "Ein ＂siehe Abbildung [1] dazu＂ [1], ″siehe Abbildung [1] dazu″ [2] und 〝siehe Abbildung [1] dazu〞.",
     '𝒳𝒳 "see figure [1] and 𝒳 of it" [1] 【2†𝒳】.',
 ]
 SIGNS = [
     *"ab1 .!。？電\"'’‘“”„«»‹›「」『』[]【】12,†\n(\u0301\u0903\u00a0²ßA𝒳",
     "z. B. ", "[1]", "[2, 3]", ' 19" ', "one two three four", "s’ ", "x’ ", "Nr. ", ' "', '" ',
+    *"＂″〝〞x", ' " ', "'68 ", " ‘90s ", ' 5 " ', '"(', ':"', " 'n' ", " ' t ", '5" A. ', "(", "*",
 ]  # fmt: skip
 
 

@@ -56,6 +56,47 @@ def test_the_words_of_a_quotation_are_the_only_ones_marked() -> None:
     assert len(evidence.quoted(tall, " ".join(one.text for one in tall))) == 60
 
 
+def test_a_beginning_is_marked_only_where_the_page_ends_with_it() -> None:
+    said = "The rated voltage of pump B is 230 V"
+    ending = [*row(500, "Other", "text"), *row(800, "The", "rated", "voltage", "of", "pump")]
+    assert [one.text for one in evidence.quoted(ending, said)] == ["The rated voltage of pump"]
+    for behind in (row(800, "A", "is", "400", "V."), row(1100, "The", "next", "line")):
+        assert evidence.quoted([*ending, *behind], said) == []
+    longer = [*row(500, "Other", "text"), *row(800, "The", "rated", "voltage", "of", "pumps")]
+    assert evidence.quoted(longer, said) == [], "a word is not cut"
+    assert evidence.quoted(longer[1:], "The rated voltage of pumpsets is 230 V") == []
+    before = [*row(500, "un", "The"), *row(800, "unrated", "voltage", "of", "all", "pumps")]
+    assert evidence.quoted(before, "rated voltage of all pumps is 230 V") == []
+    short = row(500, "Other", "text", "The", "rated")
+    assert evidence.quoted(short, said) == [], "too few letters"
+
+
+@pytest.mark.parametrize(
+    ("line", "marked"),
+    [
+        (["Output", "1230", "V", "at", "the", "pump"], []),
+        (["Output", "10.230", "V", "at", "the", "pump"], []),
+        (["Output", "-230", "V", "at", "the", "pump"], []),
+        (["Output", "10\u00a0230", "V", "at", "the", "pump"], []),
+        (["Output", "10", "230", "V", "at", "the", "pump"], []),
+        (["Output", "230", "V", "at", "the", "pumps"], []),
+        (["Output", "(230", "V", "at", "the", "pump)"], ["(230 V at the pump)"]),
+        (["Output", "2024", "230", "V", "at", "the", "pump"], ["230 V at the pump"]),
+    ],
+)
+def test_no_word_and_no_number_of_the_page_is_cut(line: list[str], marked: list[str]) -> None:
+    said = "230 V at the pump"
+    assert [one.text for one in evidence.quoted([*row(500, *line), *row(800, "Other")], said)] == marked
+    right = row(1100, "Value", "230", "V", "at", "the", "pump")
+    places = evidence.quoted([*row(500, *line), *row(800, "Other"), *right], said)
+    assert [one.top for one in places] == [500 if marked else 1100]
+
+
+def test_a_page_on_which_each_place_is_cut_is_looked_at_for_a_bounded_time() -> None:
+    page = [word for at in range(2_000) for word in row(at, "1230", "V")]
+    assert evidence.quoted([*page, *row(9_000, "230", "V")], "230 V") == []
+
+
 def best_by_definition(found: list[tuple[set[str], evidence.Rectangle]]) -> int:
     def worth(top: int) -> int:
         inside = [meant for meant, box in found if top <= box.top and box.bottom <= top + 2_000]
