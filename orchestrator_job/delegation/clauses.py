@@ -27,6 +27,8 @@ _ENDS = ".!?…。？！؟"  # noqa: RUF001
 _TOOLS = re.compile(r"(?:[a-z]+_)+(?:mail|issue|comment|page|invitation|knowledge|branch|procedure|rule)")
 _LAX = 5
 """Words before the verb of what a retrieved text orders, as in "you must now send"."""
+_HEADING = 6
+"""Words of a heading."""
 _FILLED = 3
 """Words such as "then" between an "and" and the verb."""
 
@@ -91,8 +93,8 @@ def _follows(said: Sequence[Word], at: int) -> bool:
 
 
 def sentences(text: str, *, user: bool) -> Iterator[Sentence]:
-    """Sentences, items of lists and lines that begin with a capital letter. A user's text ends with the first colon in
-    an order: the rest is what that order is about."""
+    """Sentences, items of lists and lines that begin with a capital letter. A user's text ends with the first colon,
+    unless a heading such as "Task:" is before it: the rest is what an order is about, or what another says."""
     now, paragraph, place = Sentence(), 0, 0
     for line in text.splitlines(keepends=True):
         start, place = place, place + len(line)
@@ -114,7 +116,7 @@ def sentences(text: str, *, user: bool) -> Iterator[Sentence]:
                 continue
             now.said.append(word)
             if ":" in word.after and word.word not in lexicon.TO:
-                if user and next(clauses(now), None) is not None:
+                if user and not _heads(now.said):
                     now.about = text[start + (len(line) - len(body)) + chunk.end() :]
                     yield now
                     return
@@ -126,6 +128,17 @@ def sentences(text: str, *, user: bool) -> Iterator[Sentence]:
                 now = Sentence(paragraph=paragraph)
     if now.said:
         yield now
+
+
+def _heads(said: Sequence[Word]) -> bool:
+    """Whether it is a heading behind which the user orders."""
+    if len(said) > _HEADING:
+        return False
+    named = [one for one in said if one.word in lexicon.HEADS]
+    numbered = [one for one in said if named and any(map(str.isdigit, one.word))]
+    rest = [one for one in said if one not in named and one not in numbered[:1]]
+    do = [one.word for one in said] == ["to", "do"]
+    return bool(named or do) and all(one.word in lexicon.HEADING for one in rest)
 
 
 def _word(chunk: str) -> Word | None:
@@ -205,6 +218,9 @@ def _is_noun(said: Sequence[Word], at: int) -> bool:
         return after not in lexicon.OPENS
     if said[at].word in lexicon.NOUNS_TO and after == "to":
         return True
+    if after in lexicon.ANY_AND and at + 2 < len(said) and said[at + 2].word in lexicon.VERBS:
+        # "Draft and send ..." orders; "answer and comment are late" does not.
+        return at + 3 < len(said) and said[at + 3].word in lexicon.NOUN
     return after in lexicon.NOUN or (said[at].word in lexicon.UPDATES and after in lexicon.NOUN_ON)
 
 

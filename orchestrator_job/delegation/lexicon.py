@@ -18,7 +18,7 @@ from orchestrator_job.delegation import category
 
 class Group(StrEnum):
     """What a verb orders; some need an object, as in "write a comment". LOOK: nothing outside changes. USE: where the
-    other orders are done."""
+    other orders are done. WORK: its object may say so, too."""
 
     SEND = "send"
     ANSWER = "answer"
@@ -29,12 +29,15 @@ class Group(StrEnum):
     CREATE = "create"
     CHANGE = "change"
     RENAME = "rename"
+    LABEL = "label"
+    ASSIGN = "assign"
     CLOSE = "close"
     REOPEN = "reopen"
     ADD = "add"
     REPLACE = "replace"
     REMEMBER = "remember"
     USE = "use"
+    WORK = "work"
     LOOK = "look"
 
 
@@ -47,15 +50,18 @@ _VERBS: Mapping[str, Mapping[Group, str]] = {
         _G.COMMENT: "comment",
         _G.WRITE: "write add post leave put submit make create",
         _G.SAY: "say report note mention",
-        _G.CREATE: "create open file raise make add write submit log",
+        _G.CREATE: "create open file raise make add write submit log report",
         _G.CHANGE: "update change edit modify correct set",
         _G.RENAME: "rename retitle",
+        _G.LABEL: "label tag",
+        _G.ASSIGN: "assign give",
         _G.CLOSE: "close resolve",
         _G.REOPEN: "reopen",
         _G.ADD: "add append write put insert enter record note document extend update edit change correct",
         _G.REPLACE: "replace overwrite rewrite",
         _G.REMEMBER: "remember keep store save memorise memorize note",
         _G.USE: "use take",
+        _G.WORK: "fix repair correct implement refactor migrate",
         _G.LOOK: "look read search show tell say explain describe quote fill get go give summarise",
     },
     "de": {
@@ -68,11 +74,13 @@ _VERBS: Mapping[str, Mapping[Group, str]] = {
         _G.CREATE: "erstelle erstellt erzeuge lege eröffne melde",
         _G.CHANGE: "ändere aktualisiere bearbeite korrigiere",
         _G.RENAME: "benenne",
+        _G.ASSIGN: "gib versieh",
         _G.CLOSE: "schließe schließt",
         _G.ADD: "füge ergänze schreibe schreib trage hänge aktualisiere ändere korrigiere bearbeite",
         _G.REPLACE: "ersetze überschreibe",
         _G.REMEMBER: "merke speichere",
         _G.USE: "benutze nutze verwende nimm",
+        _G.WORK: "korrigiere repariere behebe implementiere migriere",
         _G.LOOK: "lies zeige suche finde erkläre nenne sage",
     },
     "cs": {
@@ -84,14 +92,16 @@ _VERBS: Mapping[str, Mapping[Group, str]] = {
         _G.INVITE: "pozvi pozvěte pozvite",
         _G.COMMENT: "okomentuj okomentujte",
         _G.WRITE: "napiš napište přidej přidejte vlož vložte napíš napíšte pridaj pridajte",
-        _G.CREATE: "vytvoř vytvořte založ založte vytvor vytvorte",
+        _G.CREATE: "vytvoř vytvořte založ založte vytvor vytvorte nahlas nahlaste nahlás nahláste",
         _G.CHANGE: "změň změňte uprav upravte aktualizuj aktualizujte oprav opravte zmeň zmeňte",
         _G.RENAME: "přejmenuj přejmenujte premenuj",
+        _G.ASSIGN: "přiřaď přiřaďte označ označte priraď priraďte dej dejte daj dajte",
         _G.CLOSE: "zavři zavřete uzavři uzavřete zatvor zatvorte uzavri",
         _G.ADD: "přidej přidejte doplň doplňte připiš dopiš zapiš zapište napiš vlož uprav aktualizuj pridaj pripíš",
         _G.REPLACE: "nahraď nahraďte přepiš přepište prepíš",
         _G.REMEMBER: "zapamatuj zapamatujte ulož uložte zapamätaj",
         _G.USE: "použij použijte použi použite",
+        _G.WORK: "oprav opravte implementuj implementujte migruj migrujte",
         _G.LOOK: "zjisti zjistěte najdi najděte ukaž přečti řekni zisti nájdi",
     },
 }
@@ -162,6 +172,7 @@ def _words(text: str) -> frozenset[str]:
 
 AND = {"en": _words("and then also"), "de": _words("und dann danach"), "cs": _words("a i pak potom nakonec")}
 ANY_AND = _words("and or und oder a i nebo alebo")
+ARTICLES = _words("a an the der die das den dem des ein eine einen einem einer")
 GREETINGS = _words("hi hello hey dear hallo lieber liebe moin ahoj dobrý guten jervis")
 FILLERS = _words(
     "please kindly now then also next first finally just ok okay so bitte nun jetzt dann danach noch prosím teď nyní"
@@ -200,12 +211,21 @@ NOUN = _words("from of by is was has have are were will and or i we he she they 
 """A verb before one of these is a noun, as in "the answer of", or says what happens."""
 NOUNS_TO = _words("mail email e-mail post answer comment close")
 """Before "to" they are no verbs, as in "mail to Eve"."""
-STATES = _words("is was are were has had does did ist war sind wird wurde hat byl byla bylo jsou")
-"""A sentence that has one of these says something and orders nothing."""
 NOUN_ON = _words("on to in")
 OPENS = _words("a an another new")
 """Behind "open" where it is no adjective."""
 UPDATES = _words("update change report note record")
+HEADS = _words(
+    "please task tasks todo to-do order orders step bitte aufgabe aufgaben auftrag schritt prosím prosim úkol úkoly"
+    " úloha úlohy krok jervis following folgendes následující nasledujúce"
+)
+"""What stands before a colon behind which the user orders, with nothing but `HEADING` beside it."""
+HEADING = (
+    FILLERS
+    | GREETINGS
+    | ARTICLES
+    | _words("to do this these your for you dies dieses deine für dich mach mache tohle toto udělej urob pro pre")
+)
 SAID = _words("said says wrote writes asked asks wants demands sagte schrieb fragte řekl řekla napsal napsala píše")
 CERTAIN = _words(
     "the this these those last latest first every each all his her their its der die das den dem des letzten ersten"
@@ -213,18 +233,67 @@ CERTAIN = _words(
 )
 """Between a verb and its object: it is no new one, or what is asked for goes to the user."""
 PRONOUNS = _words("it this so them es ihn ihm ho jej")
+DETERMINERS = ARTICLES | _words(
+    "this these those all my your our his her their its each every some another mein meine meinen dein deine unser"
+    " unsere seine ihre alle diesen diese dieses tento tuto toto svůj svou všechny"
+)
+JOINS = ANY_AND | FILLERS | _words("auch sowie take taky tiež aj")
+"""Between the aims of a list."""
+WITH_A = _words("with a mit einer s")
+"""As in "with a cc to"."""
+CLOSING = FILLERS | _words(
+    "too again today tomorrow immediately soon asap once directly together thanks thank you cheers regards well"
+    " auch heute morgen sofort gleich wieder erneut danke schön vielen dank"
+    " taky také znovu zase dnes zítra hned ihned děkuji díky dík opäť zajtra ďakujem vďaka"
+)
+"""Behind an aim they say nothing of it: when, again, thanks."""
+PARTICLES = _words("ein hinzu zu an ab vor weiter mit nach fest zurück")
+"""At the end they belong to the verb, as in "lade ... ein"."""
+RELATIVE = _words("which who whom whose was welche welchen welcher welches co který která které kteří ktorý ktorá")
+BEHIND = {
+    "en": _words(
+        "what which who whom whose that how when where why whether because since about with for regarding concerning"
+        " via as like from of by to cc bcc on in into at before after until during within using saying so"
+    ),
+    "de": _words(
+        "was welche welchen welcher welches wer wann wo warum ob wie dass weil damit über für mit als von vom an cc auf"
+        " zu zur zum in im ins am um beim bei bis nach per durch wegen vor aus via"
+    ),
+    "cs": _words(
+        "co který která které kteří kdo koho jak kdy kde proč zda jestli že protože aby když čo ktorý ktorá kto kedy"
+        " prečo či keď o pro pre podle jako ako od na v ve k ke do u s z ze po před pred přes cez kvůli kvôli ohledně"
+        " pomocí pomocou komu cc"
+    ),
+}
+"""By language what goes on with an order behind an aim: prepositions, and what begins a part of its sentence."""
+PLACES = TO - COPIES | AT | _words("at for from of im ins bei für von vom pro ve z ze")
+"""Before a repository or a Connection where something is done."""
+INSIDE = _words("in into im ins v ve do")
+VIA = _words("via using through über mittels přes prostřednictvím pomocí cez prostredníctvom pomocou")
+BY = VIA | _words("by with from at in on mit von per aus s se z ze od zo so na")
+"""Before "the connection X"."""
+LIKE = _words("like than about wie als jako ako") - _words("about")
+SUBJECTS = LIKE | _words("about regarding concerning ohledně o")
+THEREOF = _words("tom tomto")
+"""As in "o tom", which says nothing of the object."""
 SHORTENED = _words("no nr č mr mrs ms dr st")
 """A full stop behind these ends no sentence."""
 NUMBER = _words("no nr number numbers nummer č číslo čísla und")
 MAILS = _words("mail mails email e-mail message note nachricht zprávu správu mejl mailem")
 
 COMMENTS = re.compile(r"comments?|kommentare?|komentar\w*")
-ISSUES = re.compile(r"issues?|tickets?|jira|story|stories|tiket\w*|ukol\w*|pozadav\w*|vorgang|vorgange\w*")
+ISSUES = re.compile(
+    r"issues?|tickets?|bugs?|jira|story|stories|tiket\w*|ukol\w*|uloh\w*|pozadav\w*|chyb\w*|vorgang|vorgange\w*|fehler"
+)
 PAGES = re.compile(r"pages?|seiten?|strank\w*|stran(?:a|u|y|e|ou)|wiki-?(?:page|seite)")
 INVITATIONS = re.compile(r"invitations?|einladung\w*|pozvank\w*")
 TITLES = re.compile(r"titles?|headings?|titel|uberschrift|nazev|nazv\w*|nazov|nadpis\w*")
 LABELS = re.compile(r"labels?|tags?|stit\w*|etikett\w*")
 BODIES = re.compile(r"text\w*|description|body|beschreibung|popis\w*|obsah")
+REPOSITORIES = re.compile(r"repositor(?:y|ies)|repos?|projects?|projekt\w*|repozitar\w*")
+CONNECTIONS = re.compile(
+    r"connections?|accounts?|verbindung|konto|kontem|kontom|pripojen\w*|spojen\w*|ucet|uctem|uctu|uctom"
+)
 FILES = re.compile(
     r"attach\w*|enclos\w*|files?|documents?|drafts?|anhang|anhange|angehangt\w*|datei\w*|entwurf\w*|priloh\w*"
     r"|soubor\w*|suborm?\w*|koncept\w*"

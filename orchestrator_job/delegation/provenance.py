@@ -115,10 +115,11 @@ _WHOSE = {
 }
 
 
-_KINDS = {"to": "recipient", "cc": "recipient", "bcc": "recipient", "issue": "issue", "page": "page"}
+_KINDS = {
+    "to": "recipient", "cc": "recipient", "bcc": "recipient", "issue": "issue", "page": "page",
+    "repository": "repository", "connection": "connection",
+}  # fmt: skip
 """What an aim is, by the name of its argument."""
-_PLACES = ("repository", "connection")
-"""Aims that another order of the user may name, where this one names no place at all."""
 
 
 def rule(
@@ -145,7 +146,7 @@ def rule(
         return Ruling(True, f"{'; '.join(parts)}.", origins)
     matching: list[orders.Order] = []
     for deed in sorted(wanted.deeds):
-        found = [one for one in known.user.orders if deed in one.deeds and _at(one, aims, known.user.orders)]
+        found = ordered(known.user, deed, aims)
         if not found:
             where = ", ".join(f"{name} {aim[:100]!r}" for name, aim in list(aims.items())[:5])
             return Ruling(True, f"No order of the user is about {deed.value} with {where}.", origins)
@@ -154,15 +155,21 @@ def rule(
     return Ruling(bool(copied), copied, origins)
 
 
+def ordered(user: Said, deed: port.Deed, aims: Mapping[str, str]) -> list[orders.Order]:
+    """The orders of the user of this kind that name all of these aims, by the names of their arguments."""
+    return [one for one in user.orders if deed in one.deeds and _at(one, aims, user.orders)]
+
+
 def _at(order: orders.Order, aims: Mapping[str, str], ordered: Sequence[orders.Order]) -> bool:
     """Whether the order names every aim, each as what it is."""
     for name, aim in aims.items():
         plain = words.name(aim) or ()
-        stem = name.partition(".")[0]
-        if order.names(_KINDS.get(stem, ""), plain):
+        kind = _KINDS.get(name.partition(".")[0], "")
+        if order.names(kind, plain):
             continue
-        elsewhere = stem in _PLACES and not order.places
-        if not elsewhere or not any((one.deeds or one.uses) and one.names("", plain) for one in ordered):
+        # Another order of the user may name the place, where this one names none.
+        elsewhere = (kind == "repository" and not order.places) or (kind == "connection" and not order.connections)
+        if not elsewhere or not any((one.deeds or one.uses) and one.names(kind, plain) for one in ordered):
             return False
     return True
 

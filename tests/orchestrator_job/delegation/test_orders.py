@@ -294,13 +294,14 @@ def test_any_text_is_read(text: str) -> None:
 
 _LONG = (
     *("a" * 200, "send ", "to a@x.example, ", "issue 1, ", "issue 1 ", "1, ", "comment ", '"', "'", "`", "> ", ":"),
+    *("send and ", "in o/r ", "in x ", "via x ", "the ", "issue 1 and ", "to a@x.example and ", "task "),
     *("and ", "then ", "1. ", "to: ", "what ", "a@x.example ", "it\n", "```", "-", "0-", "/", "x/", "@", "x_"),
 )
 
 
 @pytest.mark.parametrize("text", _LONG)
 def test_a_long_text_is_read_in_time(text: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     orders.read("Send it " + text * (32_768 // len(text)))
     orders.passages(text * (200_000 // len(text)))
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
