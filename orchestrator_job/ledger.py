@@ -1,8 +1,9 @@
 """The effects ledger: every external effect, and every approval, is announced, started and settled under one key.
 
 `orchestrator_ledger`: {_id: "<task uid>/<step>/<ordinal>", taskUid, step, ordinal, state: intent | started | done,
-intent, result, askedBy?, decidedBy?, objection?, attempt, epoch, updatedAt}. `askedBy` is the attempt that showed it to
-a person, `decidedBy` the request whose decision was used, `objection` why a decision was taken back.
+intent, result, heard?, askedBy?, decidedBy?, objection?, attempt, epoch, updatedAt}. `heard` are the ids of the user's
+messages until then, `askedBy` is the attempt that showed it to a person, `decidedBy` the request whose decision was
+used, `objection` why a decision was taken back.
 
 The key consists of the task, the plan step and the ordinal in it, never of arguments that a model wrote: a resumed step
 is the same effect, even if the model words it differently. `started` without `done` means that a process died in
@@ -22,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from crds import pendingtask
+from crds import exits, pendingtask
 from orchestrator_job import errors, fence, mongo
 
 COLLECTION = "orchestrator_ledger"
@@ -90,17 +91,18 @@ class Ledger:
         """Held by one branch of this process at a time: it looks what was done, and does it, before the next looks."""
         return self._turns[of]
 
-    async def settle(self, step: str, ordinal: int, effect: Effect) -> Receipt:
+    async def settle(self, step: str, ordinal: int, effect: Effect, heard: Sequence[str] | None = None) -> Receipt:
         """Ensure that the effect happens exactly once and return its receipt; {"skipped": True, ...} when a person has
-        rejected it.
+        rejected it. `heard` is kept with an effect that an agent wants.
 
         Raises Fenced when a newer process has the task, MayHaveHappened when it is unknown whether it took place, and
         what `effect.perform` raises; after NotBegun the effect is only announced, as before.
         """
-        key, entry = await self._open(step, ordinal, effect.intent())
+        more: dict[str, Any] = {} if heard is None else {"heard": list(heard)}
+        key, entry = await self._open(step, ordinal, effect.intent(), **more)
         if entry["state"] == "done":
             return dict(entry["result"])
-        more: dict[str, Any] = {}
+        used: dict[str, Any] = {}
         if entry["state"] == "started":
             found = await effect.find(key)
             if found is not None:
@@ -120,8 +122,8 @@ class Ledger:
                 if decided.verdict is pendingtask.Verdict.REJECTED:
                     return await self._mark(key, "done", {"skipped": True, "decision": decided.wire()})
                 # Used up: should this process die in the middle as well, the person is asked once more.
-                more["decidedBy"] = decided.request_id
-        await self._mark(key, "started", None, **more)
+                used["decidedBy"] = decided.request_id
+        await self._mark(key, "started", None, **used)
         try:
             receipt = await effect.perform(key)
         except errors.NotBegun:
@@ -179,6 +181,13 @@ class Ledger:
         over = {ends[str(one["_id"])] for one in ended}
         return [one for one in await self.effects(before_round) if _round(one) not in over]
 
+    async def answered(self, round_number: int) -> bool:
+        """Whether the round has ended with its answer to the user."""
+        key = f"{self._guard.task_uid}/r{round_number}.finalize/0"
+        entry = await self._database.find_one(COLLECTION, {"_id": key}) or {}
+        reason = (entry.get("intent") or {}).get("exitReason")
+        return entry.get("state") == "done" and reason == exits.ExitReason.ANSWERED.value
+
     async def started(self, before_round: int) -> list[Mapping[str, Any]]:
         """The entries of delegations in earlier rounds of which it is not known whether they took place."""
         return await self._of_rounds({"state": "started", "intent.tool": {"$exists": True}}, 0, before_round)
@@ -207,7 +216,7 @@ class Ledger:
             COLLECTION,
             {"taskUid": self._guard.task_uid, **wanted},
             sort=[("updatedAt", 1), ("_id", 1)],
-            fields=["step", "ordinal", "state", "intent", "result"],
+            fields=["step", "ordinal", "state", "intent", "result", "heard"],
         )
         return [one for one in entries if from_round <= _round(one) < before_round]
 
@@ -220,6 +229,11 @@ class Ledger:
         """Why the last decision was taken back; "" if it was not, or if there is another one since."""
         entry = await self._database.find_one(COLLECTION, {"_id": f"{self._guard.task_uid}/{about(step, ordinal)}"})
         return "" if entry is None or entry["state"] == "done" else str(entry.get("objection") or "")
+
+    async def objected(self, step: str, ordinal: int, why: str) -> bool:
+        """Whether a decision was taken back for this, so that the one since was made with it in view."""
+        entry = await self._database.find_one(COLLECTION, {"_id": f"{self._guard.task_uid}/{about(step, ordinal)}"})
+        return entry is not None and entry.get("objection") == why
 
     async def reached(self) -> int:
         """The latest round that the task's entries are of; 0: there are none."""
@@ -253,7 +267,9 @@ class Ledger:
         )
         return [one for one in fitting if not one.about][-1] if len(others) == 1 else None
 
-    async def _open(self, step: str, ordinal: int, intent: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    async def _open(
+        self, step: str, ordinal: int, intent: Mapping[str, Any], **more: Any
+    ) -> tuple[str, Mapping[str, Any]]:
         """Key and entry of the step, announced now unless it was before."""
         key = f"{self._guard.task_uid}/{step}/{ordinal}"
         announced = {
@@ -263,6 +279,7 @@ class Ledger:
             "ordinal": ordinal,
             "state": "intent",
             "intent": dict(intent),
+            **more,
             **self._stamp(),
         }
         await self._guard.keep(

@@ -24,7 +24,8 @@ from orchestrator_job.delegation.tools import port
 
 class Request(BaseModel):
     """What a person is asked about: exactly what will be done. `shown` is for the person, `aims` what it is aimed at,
-    `why` says why a person is asked. `unknown`: it may have happened already, and would be done again."""
+    `why` says why a person is asked. `unknown`: it may have happened already, and would be done again. `intent` is that
+    of the effect; empty where it is unknown, or of an older program."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -37,6 +38,7 @@ class Request(BaseModel):
     aims: dict[str, str]
     why: str
     unknown: bool = False
+    intent: dict[str, JsonValue] = Field(default_factory=dict)
 
     @property
     def step(self) -> str:
@@ -47,6 +49,16 @@ class Request(BaseModel):
 def approval(delegation_id: str) -> str:
     """The step of the ledger with the decisions on a delegation's calls."""
     return f"{delegation_id}.approval"
+
+
+async def needless(request: Request, book: ledger.Ledger) -> bool:
+    """Whether the same was done in this round since the request was made: then no person is asked about it, and the
+    call is answered with that."""
+    if request.unknown or not request.intent.get(repeats.DIGEST):
+        return False
+    others = await book.others(request.delegation_id, request.ordinal, str(request.intent["tool"]))
+    found = repeats.found(request.intent, request.delegation_id, "", others)
+    return found is not None and not found.asks
 
 
 async def call(
@@ -122,6 +134,7 @@ async def _act(
         why = f": {decided.comment}" if decided.comment else "."
         return port.Result(f"A person has rejected this{why} Do not try it again; go on without it.", failed=True)
     edited = decided_arguments(decided) if decided is not None else None
+    first = given
     if edited is not None:
         try:
             given = _usable(tool, edited)
@@ -130,21 +143,31 @@ async def _act(
             await book.reopen(step, place.ordinal, why)
             decided = edited = None
     effect = tool.effect(given, place)
-    async with book.turn(str(effect.intent().get(repeats.DIGEST) or place.key)):
+    intent, wanted = effect.intent(), tool.wanted(given) if isinstance(tool, port.Orderable) else None
+    async with book.turn(str(intent.get(repeats.DIGEST) or place.key)):
+        repeated = await _repeated(intent, place, taken_over, book)
+        if repeated is not None and not repeated.asks:
+            # Whatever a person has decided: the same was done since they were asked, or is what they made of it.
+            return port.Result(repeated.why)
         if decided is None:
-            wanted = tool.wanted(given) if isinstance(tool, port.Orderable) else None
             ruling = provenance.rule(tool, dict(tool.aims(given)), known, held, wanted)
             # What was edited in vain counts as named by a person, who has not approved these arguments.
             reasons = [await book.objection(step, place.ordinal), ruling.why if ruling.asks else ""]
-            repeated = await _repeated(effect.intent(), place, taken_over, book)
-            if repeated is not None and not repeated.asks:
-                return port.Result(repeated.why)
-            reasons.append(repeated.why if repeated is not None else "")
+            if repeated is not None and (ruling.asks or not await _anew(tool, given, wanted, known, repeated, book)):
+                reasons.append(repeated.why)
             if ruling.asks or any(reasons):
-                return asking(tool, given, place, agent, " ".join(filter(None, reasons)))
+                return asking(tool, given, place, agent, " ".join(filter(None, reasons)), intent=intent)
+        elif edited is not None and repeated is not None:
+            # What was shown is not what was done before; what the person made of it is.
+            why = f"Asked again, as the edited arguments are those of an earlier effect: {repeated.why}"
+            if not await book.objected(step, place.ordinal, why):
+                await book.reopen(step, place.ordinal, why)
+                return asking(tool, first, place, agent, why, intent=tool.effect(first, place).intent())
         try:
             receipt = await insistence.insist(
-                f"carry out {tool.name}", lambda: book.settle(place.delegation_id, place.ordinal, effect), most=most
+                f"carry out {tool.name}",
+                lambda: book.settle(place.delegation_id, place.ordinal, effect, known.heard),
+                most=most,
             )
         except errors.MayHaveHappened as error:
             return asking(tool, given, place, agent, unknown(tool.name, error.remedy or ""), unknown=True)
@@ -159,9 +182,23 @@ async def _repeated(
         return None
     others = await book.others(place.delegation_id, place.ordinal, str(intent["tool"]))
     found = repeats.found(intent, place.delegation_id, taken_over, others)
-    if found is None and place.round > 1:
-        found = repeats.unreported(intent, await book.unreported(place.round))
+    if place.round > 1 and (found is None or found.last):
+        found = repeats.unreported(intent, await book.unreported(place.round)) or found
     return found
+
+
+async def _anew(
+    tool: port.Acting,
+    given: Any,
+    wanted: port.Wanted | None,
+    known: provenance.Known,
+    repeated: repeats.Repeated,
+    book: ledger.Ledger,
+) -> bool:
+    """Whether the user has ordered it once more, after a round had answered that it was done."""
+    if wanted is None or repeated.heard is None or not await book.answered(repeated.last):
+        return False
+    return provenance.ordered(dict(tool.aims(given)), wanted, known.since(repeated.heard))
 
 
 def _usable(tool: port.Acting, edited: Mapping[str, Any]) -> Any:
@@ -171,7 +208,16 @@ def _usable(tool: port.Acting, edited: Mapping[str, Any]) -> Any:
     return given
 
 
-def asking(tool: port.Acting, given: Any, place: port.Place, agent: str, why: str, *, unknown: bool = False) -> Request:
+def asking(
+    tool: port.Acting,
+    given: Any,
+    place: port.Place,
+    agent: str,
+    why: str,
+    *,
+    unknown: bool = False,
+    intent: Mapping[str, Any] | None = None,
+) -> Request:
     """The request for a person about a call with these arguments. Raises `port.Misused`."""
     return Request(
         delegation_id=place.delegation_id,
@@ -183,6 +229,7 @@ def asking(tool: port.Acting, given: Any, place: port.Place, agent: str, why: st
         aims=dict(tool.aims(given)),
         why=why,
         unknown=unknown,
+        intent=dict(intent or {}),
     )
 
 

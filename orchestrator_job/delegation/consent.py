@@ -36,14 +36,15 @@ class Consent:
         self._book = book
 
     async def __call__(self, state: State) -> State:
-        """Writes delegation_states of the delegation that was decided about; nothing when none waits. Raises
-        NeedsApproval, with the request in `task_results`."""
+        """Writes delegation_states of the delegation that was decided about, or that need not wait because another one
+        has done the same meanwhile; nothing when none waits. Raises NeedsApproval, with the request in `task_results`.
+        """
         waiting = progress.interrupted(state)
         if waiting is None:
             return {}
         name, key = waiting
         request = acting.Request.model_validate(await self._store.get(key))
-        if await self._decided(request, key):
+        if await acting.needless(request, self._book) or await self._decided(request, key):
             agent = state["delegation_states"][name]["agent"]
             return {"delegation_states": {name: progress.entry(DelegationStatus.PENDING, agent)}}
         raise await self.refusal(state, request)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from crds import scope
@@ -254,6 +254,7 @@ class _Loop:
         self._mistakes = 0
         self._retries = 0
         self._record: journal.Record
+        self._began: date
 
     async def run(self) -> _Ended | Waiting:
         """To its report, to its end without one, or to a call that waits."""
@@ -262,6 +263,7 @@ class _Loop:
         if begun is None:
             begun = {"at": self._means.now().isoformat(), "agent": self._agent.capability.name}
             await self._record.keep(0, Kind.BEGUN, begun)
+        self._began = datetime.fromisoformat(begun["at"]).date()
         name = self._agent.capability.name
         with self._means.recorder.agent(name, self._message.delegation_id, self._means.model) as tell:
             try:
@@ -351,7 +353,9 @@ class _Loop:
         kept = await self._record.recall(self._ordinal, Kind.RESULT)
         if kept is None:
             kept = await self._fresh(name, call["arguments"])
-            await self._record.keep(self._ordinal, Kind.RESULT, kept)
+            # What another agent hands back names what it says that it made.
+            own = () if name == registry.DELEGATE else made.contents(kept)
+            await self._record.keep(self._ordinal, Kind.RESULT, kept, own)
         if kept["mistaken"]:
             self._mistakes += 1
             if self._mistakes > MISTAKES:
@@ -416,6 +420,9 @@ class _Loop:
             language=self._message.response_language,
         )
         means = self._means
+        known = self._known.at(self._began)
+        if isinstance(tool, port.Orderable) and tool.wanted(given).stored:
+            known = known.having(provenance.Content(*one) for one in await means.records.stored())
         # What only reads ends with the time of delegations; an effect that was begun is carried to its end.
         async with means.pool.in_time(final=isinstance(tool, port.Acting)):
             done = await acting.call(
@@ -423,7 +430,7 @@ class _Loop:
                 given,
                 place,
                 agent=self._agent.capability.name,
-                known=self._known,
+                known=known,
                 held=self._held.provisions,
                 book=means.book,
                 insistence=means.insistence,

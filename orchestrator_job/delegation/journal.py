@@ -1,9 +1,10 @@
 """What the loop of an agent has learned, durably: a resumed loop reads it and makes no call twice.
 
 `orchestrator_journal`: {_id: "<task uid>/<delegation>/<ordinal>", taskUid, round, delegation, ordinal, kind,
-value | key, epoch, at}. `kind` is begun, reply (a model's) or result (a tool's). A value above `INLINE` bytes is an
-artifact, and `key` names it. Ordinals count the events of one delegation from 0, in the order in which its loop has
-them; that order follows from the replies alone, so the same replies lead to the same ordinals.
+value | key, stored?, epoch, at}. `kind` is begun, reply (a model's) or result (a tool's). A value above `INLINE` bytes
+is an artifact, and `key` names it. `stored` has key, name and media type of what a tool has stored. Ordinals count the
+events of one delegation from 0, in the order in which its loop has them; that order follows from the replies alone, so
+the same replies lead to the same ordinals.
 
 A checkpoint holds the state of the graph between its steps, the journal what happened within one
 (docs/decisions/0136). Of two processes that write one entry the later epoch wins.
@@ -12,7 +13,7 @@ A checkpoint holds the state of the graph between its steps, the journal what ha
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -24,6 +25,8 @@ from orchestrator_job.delegation import progress
 
 COLLECTION = "orchestrator_journal"
 INLINE = 16 * 1024
+Stored = Sequence[tuple[str, str, str]]
+"""Key, name and media type of contents."""
 
 
 class Kind(StrEnum):
@@ -70,9 +73,9 @@ class Record:
         place = ordinal - max(replies) - 1
         return calls[place] if place < len(calls) else None
 
-    async def keep(self, ordinal: int, kind: Kind, value: JsonValue) -> None:
+    async def keep(self, ordinal: int, kind: Kind, value: JsonValue, stored: Stored = ()) -> None:
         """Store it durably. Raises Fenced."""
-        await self._journal.write(self._delegation_id, ordinal, kind, value)
+        await self._journal.write(self._delegation_id, ordinal, kind, value, stored)
 
 
 class Journal:
@@ -104,7 +107,14 @@ class Journal:
         """The value of an entry, wherever it is."""
         return await self._store.get(entry["key"]) if entry.get("key") else json.loads(entry["value"])
 
-    async def write(self, delegation_id: str, ordinal: int, kind: Kind, value: JsonValue) -> None:
+    async def stored(self) -> list[tuple[str, str, str]]:
+        """Key, name and media type of what tools of the task have stored in this round and the one before. What an
+        agent reports to have made is none of it."""
+        wanted = {"taskUid": self._guard.task_uid, "stored": {"$exists": True}}
+        entries = await self._database.find(COLLECTION, wanted, sort=[("_id", 1)], fields=["stored"])
+        return [(str(key), str(name), str(kind)) for one in entries for key, name, kind in one["stored"]]
+
+    async def write(self, delegation_id: str, ordinal: int, kind: Kind, value: JsonValue, stored: Stored = ()) -> None:
         """Write an entry. Raises Fenced, Forgotten."""
         round_number = progress.round_of(delegation_id)
         # As text: keys with dots and dollars are a model's business.
@@ -120,6 +130,7 @@ class Journal:
             "ordinal": ordinal,
             "kind": kind.value,
             **place,
+            **({"stored": [list(one) for one in stored]} if stored else {}),
             "epoch": epoch,
             "at": self._now(),
         }

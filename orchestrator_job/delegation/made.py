@@ -115,6 +115,15 @@ def stored(result: port.Result) -> dict[str, Any]:
     }
 
 
+def contents(kept: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Key, name and media type of what `stored` says that the tool has stored."""
+    data = kept["data"]
+    return [
+        (str(key), str(data.get("name", "")), str(data.get("mediaType", "")))
+        for key in (() if kept["failed"] else kept["artifacts"])
+    ]
+
+
 def restored(kept: Mapping[str, Any]) -> port.Result:
     """What `stored` gave."""
     return port.Result(

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
 
-from crds import provisions
+from crds import pendingtask, provisions
 from orchestrator_job import memory
-from orchestrator_job.delegation import orders, words
+from orchestrator_job.delegation import details, moments, orders, threads, words
 from orchestrator_job.delegation.tools import port
 from orchestrator_job.delegation.tools.port import Origin, Tier
 
@@ -32,6 +33,11 @@ class Said:
 
     def __init__(self, texts: Sequence[str], edited: Sequence[str] = ()) -> None:
         self._texts, self._edited = tuple(texts), tuple(edited)
+
+    @functools.cached_property
+    def moments(self) -> tuple[moments.Mention, ...]:
+        """The dates and times in it."""
+        return tuple(one for text in (*self._texts, *self._edited) for one in moments.read(text))
 
     @functools.cached_property
     def whole(self) -> words.Words:
@@ -50,6 +56,21 @@ class Heard:
     def __init__(self, text: str) -> None:
         self._text = text
 
+    @property
+    def text(self) -> str:
+        """As it was read."""
+        return self._text
+
+    @functools.cached_property
+    def moments(self) -> tuple[moments.Mention, ...]:
+        """The dates and times in it."""
+        return moments.read(self._text)
+
+    @functools.cached_property
+    def heading(self) -> threads.Heading:
+        """Of the mail that it is, if it is one."""
+        return threads.heading(self._text)
+
     @functools.cached_property
     def whole(self) -> words.Words:
         """Of all of it."""
@@ -63,12 +84,26 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
+class Content:
+    """What is stored under a key."""
+
+    key: str
+    name: str
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
-    """What a run has read, by who wrote it. Later texts are added by `more`."""
+    """What a run has read, by who wrote it. Later texts are added by `more`. `stored` is what the run has made, and
+    the task's attachments, `thread` the Message-IDs of the task's own mail; `today` is that of the agent."""
 
     user: Said
     content: tuple[Heard, ...] = ()
     retrieved: tuple[Heard, ...] = ()
+    messages: tuple[pendingtask.Message, ...] = ()
+    stored: frozenset[Content] = frozenset()
+    thread: frozenset[str] = frozenset()
+    today: date | None = None
 
     @classmethod
     def of(cls, task: memory.TaskMemory, document: str) -> Known:
@@ -76,11 +111,35 @@ class Known:
         said = [message.text for message in task.messages] + [given.text for given in task.answers]
         edited = [value for one in task.approvals for value in _values(one.arguments)]
         own = [document, task.title] if task.asked_by_user else []
-        return cls(Said((*own, *said), edited), () if task.asked_by_user else (Heard(document),))
+        content = () if task.asked_by_user else (Heard(document),)
+        return cls(
+            Said((*own, *said), edited),
+            content,
+            messages=task.messages,
+            stored=frozenset(Content(one.content_ref.key, one.name, one.media_type) for one in task.attachments),
+            thread=threads.own(task.source_urn or "").union(*(one.heading.ids for one in content)),
+        )
 
     def more(self, texts: Iterable[str]) -> Known:
         """With what was retrieved since."""
-        return Known(self.user, self.content, (*self.retrieved, *map(Heard, texts)))
+        return replace(self, retrieved=(*self.retrieved, *map(Heard, texts)))
+
+    def at(self, today: date) -> Known:
+        """On that day."""
+        return replace(self, today=today)
+
+    def having(self, stored: Iterable[Content]) -> Known:
+        """With what the run has stored."""
+        return replace(self, stored=self.stored.union(stored))
+
+    @property
+    def heard(self) -> tuple[str, ...]:
+        """The ids of the user's messages."""
+        return tuple(one.id for one in self.messages)
+
+    def since(self, heard: Collection[str]) -> Said:
+        """What the user has written in messages since those."""
+        return Said([one.text for one in self.messages if one.id not in heard])
 
     @property
     def others(self) -> tuple[Heard, ...]:
@@ -146,16 +205,21 @@ def rule(
         return Ruling(True, f"{'; '.join(parts)}.", origins)
     matching: list[orders.Order] = []
     for deed in sorted(wanted.deeds):
-        found = ordered(known.user, deed, aims)
+        found = ordering(known.user, deed, aims)
         if not found:
             where = ", ".join(f"{name} {aim[:100]!r}" for name, aim in list(aims.items())[:5])
             return Ruling(True, f"No order of the user is about {deed.value} with {where}.", origins)
         matching += found
-    copied = _copied(wanted, matching, known)
-    return Ruling(bool(copied), copied, origins)
+    why = _copied(wanted, matching, known) or details.objection(wanted, aims, matching, known)
+    return Ruling(bool(why), why, origins)
 
 
-def ordered(user: Said, deed: port.Deed, aims: Mapping[str, str]) -> list[orders.Order]:
+def ordered(aims: Mapping[str, str], wanted: port.Wanted, said: Said) -> bool:
+    """Whether these words of the user alone order all that the call does, with all of its aims."""
+    return all(ordering(said, deed, aims) for deed in wanted.deeds)
+
+
+def ordering(user: Said, deed: port.Deed, aims: Mapping[str, str]) -> list[orders.Order]:
     """The orders of the user of this kind that name all of these aims, by the names of their arguments."""
     return [one for one in user.orders if deed in one.deeds and _at(one, aims, user.orders)]
 

@@ -24,10 +24,14 @@ _SHOWN = 500
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """`asks`: a person decides; else the call is not carried out. `why` is for the person or for the model."""
+    """`asks`: a person decides; else the call is not carried out. `why` is for the person or for the model. `last`: the
+    latest round before this one that has done the same; 0: it is for another reason. `heard` are the ids of the
+    messages that the user had sent by then; None: not known."""
 
     asks: bool
     why: str
+    last: int = 0
+    heard: tuple[str, ...] | None = None
 
 
 def digest(tool: str, connection: str, arguments: Mapping[str, Any]) -> str:
@@ -41,21 +45,26 @@ def found(
     """None where the effect is another one. `others` are entries of the ledger about effects of the task that were
     begun; `taken_over` is the delegation whose task this one has taken over, or empty.
 
-    The same again is refused within a round, and a person decides about it in a later one, whose user may want it so.
-    One with the same aims in other words is for a person where the task is the same, which was taken over.
+    The same again is refused within a round, and a person decides about it in a later one, unless its user has ordered
+    it anew. One with the same aims in other words is for a person where the task is the same, which was taken over.
     """
     number = progress.round_of(delegation_id)
-    for one in others:
-        if (one.get("result") or {}).get("failed") and one["state"] == "done":
-            continue
-        was, step = one["intent"], str(one["step"])
-        if intent.get(DIGEST) and was.get(DIGEST) == intent[DIGEST]:
-            if progress.round_of(step) == number:
-                return Repeated(False, f"This task has done it already, and it was not done again. {line(one)}")
-            return Repeated(True, f"This task has done the same in an earlier round. {line(one)}")
-        if taken_over and _within(step, taken_over) and _alike(was, intent):
+    begun = [one for one in others if not (one["state"] == "done" and (one.get("result") or {}).get("failed"))]
+    digest_ = intent.get(DIGEST)
+    same = {
+        progress.round_of(str(one["step"])): one for one in begun if digest_ and one["intent"].get(DIGEST) == digest_
+    }
+    if number in same:
+        return Repeated(False, f"This task has done it already, and it was not done again. {line(same[number])}")
+    for one in begun:
+        if taken_over and _within(str(one["step"]), taken_over) and _alike(one["intent"], intent):
             return Repeated(True, f"The agent that had this task before has done this in other words. {line(one)}")
-    return None
+    if not same:
+        return None
+    last = max(same)
+    heard = same[last].get("heard")
+    why = f"This task has done the same in an earlier round. {line(same[last])}"
+    return Repeated(True, why, last, tuple(heard) if heard is not None else None)
 
 
 def unreported(intent: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) -> Repeated | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import zoneinfo
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -146,13 +147,14 @@ class Invitation(effects.AtConnection):
         return effects.to(self._means.allowed, self.name, given)
 
     def wanted(self, given: SendInvitation) -> port.Wanted:
-        """An invitation; its organizer is who is answered."""
+        """An invitation at the time of its event; its organizer is who is answered."""
         found = effects.mail(given, port.Deed.INVITE)
         event = given.event
         said = {"event.summary": event.summary, "event.location": event.location}
         said["event.description"] = event.description
         organizer = {"event.organizer": event.organizer} if event.organizer else {}
-        return port.Wanted(found.deeds, {**found.texts, **said}, organizer)
+        span = port.Span(event.start, event.end, event.time_zone)
+        return replace(found, texts={**found.texts, **said}, values=organizer, span=span)
 
     async def built(self, given: SendInvitation, place: port.Place) -> Mapping[str, Any]:
         """The mail. Raises `kb_client.Unavailable`, `port.Misused`."""

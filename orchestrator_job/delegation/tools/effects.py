@@ -217,9 +217,20 @@ def mail(given: SendMail, *deeds: port.Deed) -> port.Wanted:
     found = {port.Deed.MAIL, *deeds}
     if given.attachments:
         found.add(port.Deed.ATTACH)
-    if given.in_reply_to or given.references:
+    answered = {f"references.{number}": one for number, one in enumerate(given.references)}
+    if given.in_reply_to:
+        answered["inReplyTo"] = given.in_reply_to
+    if answered:
         found.add(port.Deed.REPLY)
-    return port.Wanted(frozenset(found), {"subject": given.subject, "text": given.text})
+    stored: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    for number, one in enumerate(given.attachments):
+        stored[f"attachments.{number}.key"] = one.key
+        labels[f"attachments.{number}.name"] = one.name
+        if "media_type" in one.model_fields_set:
+            labels[f"attachments.{number}.mediaType"] = one.media_type
+    texts = {"subject": given.subject, "text": given.text}
+    return port.Wanted(frozenset(found), texts, labels=labels, stored=stored, answered=answered)
 
 
 def to(allowed: settings.Settings, name: str, given: Any) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Protocol, runtime_checkable
 
@@ -66,14 +67,29 @@ class Deed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """From when to when, as local times in `zone`, a name of the IANA database."""
+
+    start: datetime
+    end: datetime
+    zone: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a call does besides what it is aimed at. `deeds`: the user has to have ordered each of them. `texts` by
-    their names are written in the user's name: what is in them may come from retrieved texts where the order leaves it
-    open. `values` may not come from retrieved texts alone."""
+    """What a call does besides what it is aimed at, by the names of its arguments. `deeds`: the user has to have
+    ordered each of them. `texts` are written in the user's name: what is in them may come from retrieved texts where
+    the order leaves it open. `values` may not come from retrieved texts alone. `stored` are keys of content that is
+    sent, and `labels` the names and media types under which it is. `answered` are Message-IDs of the mails that are
+    answered, and `span` is when an invitation is for."""
 
     deeds: frozenset[Deed]
     texts: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    stored: Mapping[str, str] = field(default_factory=dict)
+    answered: Mapping[str, str] = field(default_factory=dict)
+    span: Span | None = None
 
 
 class Arguments(BaseModel):

@@ -18,7 +18,7 @@ _RUN = (
 def carried_out(case: _Case) -> bool:
     """Whether the user's text orders this with these aims."""
     text, deed, named = case
-    return provenance.ordered(provenance.Said([text]), deed, named) != []
+    return provenance.ordering(provenance.Said([text]), deed, named) != []
 
 
 _MENTIONED: list[_Case] = [

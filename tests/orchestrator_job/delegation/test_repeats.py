@@ -92,26 +92,171 @@ async def test_later_groups_know_what_was_done_and_two_branches_do_it_once(
     assert DONE in json.dumps(fake.requests(tag=LEGAL)[0]["body"]["messages"])
 
 
-@pytest.mark.services
-async def test_the_same_again_in_a_later_round_is_for_a_person(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
-) -> None:
-    once: dict[str, list[Any]] = {
+def once(*mails: dict[str, Any]) -> dict[str, list[Any]]:
+    """A round whose agent for mails sends these, by default the one of the tests."""
+    return {
         PLAN: [planned(("Email", "Send it.", []), ("Legal", "Look.", [1]))],
-        EMAIL: [calls(("send_mail", MAIL)), report("Sent.")],
+        EMAIL: [*(calls(("send_mail", mail)) for mail in mails or (MAIL,)), report("Sent.")],
         LEGAL: [report("It may.")],
         SYNTHESIS: [job.reply(answer="The mail was sent.", citations=[])],
     }
-    fake.set_script(once)
-    store.remember(task.memory(type="UserTask", content=ORDER))
+
+
+def said(*messages: str) -> dict[str, Any]:
+    """The fields of the task with these messages of the user."""
+    sent = [{"id": f"m{number}", "text": text} for number, text in enumerate(messages, start=1)]
+    return {"type": "UserTask", "content": ORDER, "messages": sent}
+
+
+AGAIN = "It did not arrive. Send the same mail to a@example.com again."
+
+
+@pytest.mark.services
+async def test_what_the_user_orders_again_in_a_later_message_is_done_again_once(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(once())
+    store.remember(task.memory(**said()))
     assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
-    fake.set_script(once)
-    messages = [{"id": "m1", "text": "Send it to a@example.com once more."}]
-    store.remember(task.memory(type="UserTask", content=ORDER, messages=messages))
+    fake.set_script(once(MAIL, {**MAIL, "text": "on friday."}))
+    store.remember(task.memory(**said(AGAIN)))
+    ended = await task.run(attempt=2)
+    assert ended.message["exitReason"] == "Answered", ended
+    assert [key.split()[-1] for key in outside.effects] == ["r1.d1_2", "r2.d1_2"]
+    assert "and it was not done again" in fake.requests(tag=EMAIL)[-1]["body"]["messages"][-1]["content"]
+
+    # The order was for that round.
+    fake.set_script(once())
+    store.remember(task.memory(**said(AGAIN, "Thank you. And is it right?")))
+    asked = await task.run(attempt=3)
+    assert asked.message["exitReason"] == "NeedsApproval", asked
+    assert "This task has done the same in an earlier round." in asked.message["action"]["why"]
+    assert sum(outside.effects.values()) == 2
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("message", ["Was it sent?", "It did not arrive.", "Send the price to b@example.com."])
+async def test_the_same_again_that_a_message_does_not_order_is_for_a_person(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources, message: str
+) -> None:
+    fake.set_script(once())
+    store.remember(task.memory(**said()))
+    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
+    fake.set_script(once())
+    store.remember(task.memory(**said(message)))
     ended = await task.run(attempt=2)
     assert ended.message["exitReason"] == "NeedsApproval", ended
     assert "This task has done the same in an earlier round." in ended.message["action"]["why"]
     assert list(outside.effects.values()) == [1]
+
+
+@pytest.mark.services
+async def test_an_order_in_a_message_does_not_repeat_what_a_round_without_an_answer_has_done(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(once(MAIL, {**MAIL, "to": ["x@evil.example"]}))
+    store.remember(task.memory(**said()))
+    assert (await delegating(task, outside).run()).message["exitReason"] == "NeedsApproval"
+    assert list(outside.effects.values()) == [1]
+    fake.set_script(once())
+    store.remember(task.memory(**said("Send it to a@example.com and to no others.", "Send it to a@example.com.")))
+    ended = await task.run(attempt=2)
+    assert ended.message["exitReason"] == "NeedsApproval", ended
+    assert "which did not come to its end, has done the same" in ended.message["action"]["why"]
+    assert list(outside.effects.values()) == [1]
+
+
+COMMUNICATION = "job.agent.Communication/v1"
+FOREIGN = {**MAIL, "to": ["x@other.example"]}
+
+
+def side_by_side(*mails: dict[str, Any]) -> dict[str, list[Any]]:
+    """Two agents that each want to send one of the mails."""
+    first, second = mails
+    return {
+        PLAN: [planned(("Email", "Send it.", []), ("Communication", "Announce it.", []))],
+        EMAIL: [calls(("send_mail", first)), report("Sent.")],
+        COMMUNICATION: [calls(("send_mail", second)), report("Sent.")],
+        SYNTHESIS: [job.reply()],
+    }
+
+
+def approved(asked: job.Ended, attempt: int, **fields: Any) -> dict[str, Any]:
+    """A decision on what that run has asked."""
+    assert asked.message["exitReason"] == "NeedsApproval", asked
+    return decided(attempt, "Approved", about=asked.message["about"], **fields)
+
+
+@pytest.mark.services
+async def test_the_same_that_two_agents_want_side_by_side_is_asked_about_and_done_once(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(side_by_side(FOREIGN, FOREIGN))
+    store.remember(task.memory(**said()))
+    asked = await delegating(task, outside).run()
+    store.remember(task.memory(**said(), approvals=[approved(asked, 1)]))
+    ended = await task.run(attempt=2)
+    assert ended.message["exitReason"] == "Answered", ended
+    assert list(outside.effects.values()) == [1]
+    given = [fake.requests(tag=tag)[-1]["body"]["messages"][-1]["content"] for tag in (EMAIL, COMMUNICATION)]
+    assert sum("This task has done it already, and it was not done again." in one for one in given) == 1
+
+
+@pytest.mark.services
+async def test_two_agents_whose_first_request_is_rejected_are_both_asked_about(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(side_by_side(FOREIGN, FOREIGN))
+    store.remember(task.memory(**said()))
+    asked = await delegating(task, outside).run()
+    no = {**approved(asked, 1), "verdict": "Rejected"}
+    store.remember(task.memory(**said(), approvals=[no]))
+    again = await task.run(attempt=2)
+    store.remember(task.memory(**said(), approvals=[no, approved(again, 2)]))
+    assert (await task.run(attempt=3)).message["exitReason"] == "Answered"
+    assert list(outside.effects.values()) == [1]
+
+
+@pytest.mark.services
+async def test_an_approval_whose_arguments_are_edited_to_what_was_done_does_nothing_more(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(side_by_side(FOREIGN, {**FOREIGN, "text": "On Monday."}))
+    store.remember(task.memory(**said()))
+    asked = await delegating(task, outside).run()
+    approvals = [approved(asked, 1)]
+    store.remember(task.memory(**said(), approvals=approvals))
+    again = await task.run(attempt=2)
+    [sent] = outside.arguments.values()
+    same = {name: sent[name] for name in ("to", "subject", "text")}
+    approvals.append(approved(again, 2, arguments=json.dumps(same)))
+    store.remember(task.memory(**said(), approvals=approvals))
+    ended = await task.run(attempt=3)
+    assert ended.message["exitReason"] == "Answered", ended
+    assert list(outside.effects.values()) == [1]
+
+
+@pytest.mark.services
+async def test_edited_arguments_that_repeat_an_earlier_round_are_asked_about_with_that_reason(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(once())
+    store.remember(task.memory(**said()))
+    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
+    fake.set_script(once(FOREIGN))
+    store.remember(task.memory(**said("Tell the others, too.")))
+    asked = await task.run(attempt=2)
+    assert "earlier round" not in asked.message["action"]["why"]
+    approvals = [approved(asked, 2, arguments=json.dumps(MAIL))]
+    store.remember(task.memory(**said("Tell the others, too."), approvals=approvals))
+    again = await task.run(attempt=3)
+    approvals.append(approved(again, 3, arguments=json.dumps(MAIL)))
+    assert "This task has done the same in an earlier round." in again.message["action"]["why"]
+    assert again.message["action"]["shown"] == asked.message["action"]["shown"]
+    assert list(outside.effects.values()) == [1]
+    store.remember(task.memory(**said("Tell the others, too."), approvals=approvals))
+    assert (await task.run(attempt=4)).message["exitReason"] == "Answered"
+    assert [one["to"] for one in outside.arguments.values()] == [["a@example.com"]] * 2
 
 
 def entry(step: str, state: str = "done", text: str = "On Friday.", **result: Any) -> dict[str, Any]:
@@ -142,6 +287,16 @@ def intent(text: str = "On Friday.", to: str = "a@example.com") -> dict[str, Any
 def test_what_is_a_repetition(taken_over: str, other: dict[str, Any], asks: bool | None) -> None:
     found = repeats.found(intent(), "r2.d2", taken_over, [other])
     assert (found.asks if found is not None else None) is asks
+
+
+def test_the_same_of_this_round_comes_before_that_of_an_earlier_one() -> None:
+    earlier, latest, now = {**entry("r1.d7"), "heard": []}, {**entry("r3.d7"), "heard": ["m1"]}, entry("r4.d7")
+    found = repeats.found(intent(), "r4.d2", "", [earlier, latest])
+    assert found is not None
+    assert (found.asks, found.last, found.heard) == (True, 3, ("m1",))
+    refused = repeats.found(intent(), "r4.d2", "", [earlier, latest, now])
+    assert refused is not None
+    assert not refused.asks
 
 
 def test_own_effects_are_in_the_talk_already() -> None:
