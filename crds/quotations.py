@@ -374,10 +374,9 @@ class Scanner:
                 yield self._part(at)
 
     def _near(self, at: int) -> quotemarks.Sign:
-        before = self._text[max(self._start, at - 2) : at]
-        return quotemarks.Sign(
-            at, self._text[at], f"  {before}"[-2:], self._text[at + 1 : at + 1 + quotemarks.AHEAD] or " "
-        )
+        behind = f"  {self._text[max(self._start, at - 2) : at]}"[-2:]
+        ahead = self._text[at + 1 : at + 1 + quotemarks.AHEAD] or " "
+        return quotemarks.Sign(at, self._text[at], behind, behind[1], ahead[0], ahead)
 
     def _hold(self, at: int) -> None:
         self._stop = ""
@@ -386,8 +385,7 @@ class Scanner:
 
     def _held_open(self) -> bool:
         """False where the part ends at the place that is held: nothing that was open there can go on."""
-        held = self._held
-        return held is None or any(track.goes_on(held) for track in self._tracks)
+        return self._held is None or any(track.goes_on(self._held) for track in self._tracks)
 
     def _ends(self, sign: str, before: str) -> bool:
         """Whether a part ends before this sign."""

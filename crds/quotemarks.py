@@ -53,22 +53,14 @@ AHEAD = 6
 @dataclass(frozen=True, slots=True)
 class Sign:
     """A sign with what is around it. `behind`: the two characters before it, blanks where its part begins; `ahead`:
-    `AHEAD` behind it, fewer at the end of the text."""
+    `AHEAD` behind it, fewer at the end of the text. `before` and `after`: the characters beside it."""
 
     at: int
     sign: str
     behind: str
+    before: str
+    after: str
     ahead: str
-
-    @property
-    def before(self) -> str:
-        """The character before it."""
-        return self.behind[1]
-
-    @property
-    def after(self) -> str:
-        """The character behind it."""
-        return self.ahead[0]
 
     def doubtful(self) -> bool:
         """Whether it may be an apostrophe behind a word, or stand for inches, feet, minutes or seconds."""
@@ -184,8 +176,10 @@ class Track:
 
     def _maybe(self, near: Sign) -> bool | None:
         """None where no quotation begins, else whether it is doubtful that one does."""
-        if near.elided() or near.year():
-            return True if near.before in BLANKS and near.year() else None
+        if near.year():
+            return True if near.before in BLANKS else None
+        if near.elided():
+            return None
         if near.after in BLANKS:
             spaced = near.before in BLANKS
             if not (spaced or near.before in _LEADS) or near.cited() or near.ahead[1:2] == "|":
@@ -200,14 +194,13 @@ class Track:
 
     def _begins(self, near: Sign) -> bool:
         """Whether the sign stands as one does that opens a quotation."""
-        before, after = near.before, near.after
-        if after in BLANKS or near.year() or near.elided():
+        if near.after in BLANKS or near.year() or near.elided():
             return False
         if self.open is not None and near.sign != self.open[1]:
             return False
-        spaced = before in BLANKS or before in "([{"
+        spaced = near.before in BLANKS or near.before in "([{"
         if self.open is not None or not spaced:
-            return (spaced or self.open is None) and not letter(before) and letter(after, unspaced=True)
+            return (spaced or self.open is None) and not letter(near.before) and letter(near.after, unspaced=True)
         return True
 
     def taken(self, end: int) -> list[tuple[int, int, bool]]:
