@@ -26,7 +26,7 @@ from crds import errors, grants, keyring, runtoken, spans
 from kb import api, assembly, metrics, mongo, records, settings, sqlite, workers
 from kb import errors as kb_errors
 from kb.access import audit, rates
-from kb.agent import answering, orchestrator, proofs, retrieving, running, seeing, servers, tree, voice
+from kb.agent import answering, orchestrator, relating, retrieving, running, seeing, servers, tree, voice
 from kb.agent import store as agent_store
 from kb.aliases import mongo as aliases_mongo
 from kb.code import analyst, asking
@@ -229,7 +229,7 @@ async def _built(
         more += code.Code(asks, code_history.History(asks, graph_store)).routes()
         own: list[tree.Tool] = [
             retrieving.FastVectorSearchTool(finder, limit=config.agent_hits),
-            proofs.PagedGraphTool(graph_store, vector_store, names),
+            relating.GraphExploreTool(graph_store, vector_store, names),
             *_looking(config, router, looks, rules_mongo.Rules(database, _now), vector_store),
             retrieving.CodeSearchTool(asks, known_code),
         ]

@@ -23,7 +23,7 @@ from bench.agent_search import maker
 from bench.kb import corpus, inmemory, world
 from crds.priority import Priority
 from kb import api
-from kb.agent import answering, orchestrator, retrieving, tree, voice
+from kb.agent import answering, orchestrator, relating, retrieving, tree, voice
 from kb.retrieve import rank, search
 from router import client as router_client
 
@@ -72,7 +72,7 @@ async def asked(
     finder = made.finder(rank.Weights(), search.Breadth())
     tools: list[tree.Tool] = [
         retrieving.FastVectorSearchTool(finder, limit=hits),
-        retrieving.GraphExploreTool(made.graph),
+        relating.GraphExploreTool(made.graph, made.vectors),
         answering.TextResponseTool(voiced),
         answering.SummarizeTool(voiced),
     ]

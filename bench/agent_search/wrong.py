@@ -17,7 +17,7 @@ from bench.agent_search import model
 from crds import scope
 from crds.priority import Priority
 from kb import api, metrics
-from kb.agent import answering, orchestrator, retrieving, tree, voice
+from kb.agent import answering, orchestrator, relating, retrieving, tree, voice
 from kb.retrieve import search
 from router import client as router_client
 from tests.kb import clock as clocks
@@ -91,7 +91,7 @@ def agent(
     voiced = voice.Voice(router, "decider", _no_pause)
     tools: list[tree.Tool] = [
         retrieving.FastVectorSearchTool(finder),
-        retrieving.GraphExploreTool(made.graph, made.aliases),
+        relating.GraphExploreTool(made.graph, made.vectors, made.aliases),
         retrieving.RulesTool(),
         answering.TextResponseTool(voiced),
         # So that runs get there.

@@ -1,4 +1,4 @@
-"""The tools that look into the knowledge base: passages, the graph, code, and the hard rules.
+"""The tools that look into the knowledge base: passages, code, and the hard rules; `relating` has that of the graph.
 
 What a hard rule keeps back (`never-use-source`, `never-use-kind`) is in no result.
 
@@ -20,11 +20,7 @@ from kb import api, errors
 from kb.agent import places
 from kb.agent.environment import Error, Result
 from kb.agent.tree import Chosen, Given, NoInputs, Status, TreeData
-from kb.aliases import registry
 from kb.code import asking, book
-from kb.graph import model
-from kb.graph import store as graph
-from kb.reading import reference
 from kb.retrieve import search
 from kb.visibility import governs
 
@@ -40,15 +36,14 @@ _OF_QUESTION = "passages of the question"
 _DEPTH = 6
 """Times as many passages as a search gives are known of the asker's own question."""
 _QUERY_CHARS = 2000
-_NODES, _EDGES, _FAN_OUT = 5, 40, 20
 _RULE_CHARS = 4000
 
 
-class _Inputs(pydantic.BaseModel):
+class Inputs(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", str_strip_whitespace=True)
 
 
-class Query(_Inputs):
+class Query(Inputs):
     """Inputs of `fast_vector_search`."""
 
     query: str = Field(min_length=1, max_length=_QUERY_CHARS, description="What to look for, in words.")
@@ -135,72 +130,7 @@ class FastVectorSearchTool(Chosen):
         return found
 
 
-class Node(_Inputs):
-    """Inputs of `graph_explore`."""
-
-    node: str = Field(
-        min_length=1, max_length=500, description="A key (type:name, as user:jana) or a part of a name (as jana)."
-    )
-    hops: int = Field(default=1, ge=1, le=2, description="How many relationships away.")
-
-
-class GraphExploreTool(Chosen):
-    """Relationships around one thing, each with the sentence that proves it."""
-
-    name = "graph_explore"
-    description = (
-        "Relationships of one person, issue, file, service or other thing, with the sentences that prove them. Use for "
-        "who, what depends on, what belongs to; and for a thing that a search has named."
-    )
-    inputs = Node
-    status = "Walking the graph..."
-    source = "graph"
-
-    def __init__(self, store: graph.Store, aliases: registry.Registry | None = None) -> None:
-        self._graph = store
-        self._aliases = aliases or registry.Nothing()
-
-    async def is_tool_available(self, tree_data: TreeData) -> bool:
-        return tree_data.permits(SEARCH, "related")
-
-    async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
-        asked, viewer = str(inputs["node"]), tree_data.viewer
-        start = await self._start(tree_data, asked)
-        walk = await self._graph.traverse(viewer, start, model.Steps(int(inputs.get("hops", 1)), _EDGES, _FAN_OUT))
-        proofs = await self._graph.proofs(viewer, walk.edges, each=3) if start else {}
-        objects: list[dict[str, Any]] = []
-        for edge in walk.edges[:_EDGES] if start else ():
-            said = [
-                one for one in proofs.get(edge, ()) if tree_data.held.shows(one.document.source_urn, one.document.kind)
-            ]
-            if said:
-                objects.append(_related(edge, said[0]))
-        if not objects:
-            yield Error(
-                f"No relationships of {asked[:200]!r} are known.",
-                suggestion="Try another spelling or fast_vector_search.",
-            )
-            return
-        yield Result(
-            objects=objects,
-            metadata={"node": asked, "source": self.source, "nodes": start},
-            name="relationships",
-            payload_type="relationships",
-            llm_message="Found {num_objects} relationships around {node}.",
-        )
-
-    async def _start(self, tree_data: TreeData, asked: str) -> list[str]:
-        """The nodes that are meant: by key and what the key is an alias of, or else the most mentioned of that name."""
-        key = reference.normalise(asked, tree_data.viewer) or asked
-        resolved = await self._aliases.resolve(tree_data.viewer, {key})
-        keys = list(dict.fromkeys([key, asked, *([resolved[key]] if key in resolved else ())]))
-        known = await self._graph.nodes(tree_data.viewer, keys=keys, limit=_NODES)
-        if not known:
-            known = await self._graph.nodes(tree_data.viewer, text=asked, limit=_NODES)
-        return [one.key for one in known]
-
-
-class Code(_Inputs):
+class Code(Inputs):
     """Inputs of `code_search`."""
 
     kind: Literal["where", "callers", "callees", "impact"] = Field(
@@ -376,21 +306,6 @@ def _passage(one: api.EvidenceItem, query: str) -> dict[str, Any]:
         "supersededBy": of.superseded_by,
     }
     return found | {name: value for name, value in more.items() if value is not None}
-
-
-def _related(edge: model.Edge, said: model.Said) -> dict[str, Any]:
-    return {
-        "chunkId": said.chunk_id,
-        "sourceUrn": said.document.source_urn,
-        "kind": said.document.kind,
-        "title": said.document.title,
-        "source": edge.source,
-        "type": edge.type,
-        "target": edge.target,
-        # Beside the words of the passage: they are no part of it that could be quoted.
-        "note": f"{edge.source} {edge.type} {edge.target}",
-        "text": said.sentence,
-    }
 
 
 def _place(known: api.Coverage, place: api.CodePlace, more: str) -> dict[str, Any]:

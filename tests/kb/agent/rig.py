@@ -9,7 +9,7 @@ from typing import Any
 from crds import scope
 from crds.priority import Priority
 from kb import api, metrics
-from kb.agent import answering, orchestrator, retrieving, tree, voice
+from kb.agent import answering, orchestrator, relating, retrieving, tree, voice
 from kb.retrieve import search
 from router import client as router_client
 from tests.kb import scopes, world
@@ -44,7 +44,7 @@ def tools(made: world.ObservedState, router: router_client.Client, **limits: int
     model = voiced(router)
     return [
         retrieving.FastVectorSearchTool(made.finder(search.Breadth())),
-        retrieving.GraphExploreTool(made.graph, made.aliases),
+        relating.GraphExploreTool(made.graph, made.vectors, made.aliases),
         retrieving.RulesTool(),
         answering.TextResponseTool(model),
         answering.SummarizeTool(model, **limits),

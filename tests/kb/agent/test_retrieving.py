@@ -12,7 +12,7 @@ import pytest
 from crds import scope
 from crds.priority import Priority
 from kb import api, errors, metrics, mongo
-from kb.agent import environment, retrieving, tree
+from kb.agent import environment, relating, retrieving, tree
 from kb.code import analyst, asking, book
 from kb.retrieve import search
 from kb.vectors import weaviate
@@ -77,7 +77,7 @@ async def test_passages_of_the_scope_and_not_of_another(
 
 async def test_relationships_with_the_sentences_that_prove_them(kb: world.ObservedState) -> None:
     await kb.ingest(world.request())
-    tool = retrieving.GraphExploreTool(kb.graph, kb.aliases)
+    tool = relating.GraphExploreTool(kb.graph, kb.vectors, kb.aliases)
     [found] = await given(tool, data(), node="jira:JERV-123")
     assert isinstance(found, environment.Result)
     assert found.payload_type == "relationships"
