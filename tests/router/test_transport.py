@@ -132,21 +132,27 @@ async def test_where_nobody_listens_and_what_is_no_address(http: httpx.AsyncClie
             await http.get(text)
 
 
-@pytest.mark.parametrize("path", ["/before", "/inside"])
+@pytest.mark.parametrize("path", ["/before", "/inside", "/unread"])
 async def test_a_caller_that_is_cancelled_hangs_up(http: httpx.AsyncClient, path: str) -> None:
     gone = asyncio.Event()
 
     async def listening(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        if path == "/inside":
+        if path != "/before":
             writer.write(wire.chunked_head() + wire.chunk(b"begun"))
-        assert await reader.read() == b""
+        if path == "/unread":
+            call.cancel()  # before the loop hands what came to the caller: the kernel says reset in place of end
+        try:
+            assert await reader.read() == b""
+        except ConnectionResetError:
+            assert path != "/before"
         gone.set()
         return False
 
     async with wire.backend(listening) as server:
         call = asyncio.create_task(http.post(server.url + path, content=b"x"))
-        await _arrived(server, 1)
-        call.cancel()
+        if path != "/unread":
+            await _arrived(server, 1)
+            call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
         async with asyncio.timeout(300):
