@@ -19,6 +19,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import structlog
+
 from crds import errors as root
 from crds import provisions, quotations, scope
 from kb import api, metrics, paging
@@ -27,6 +29,7 @@ from kb.agent.environment import Error, Result
 from kb.agent.tree import Dropped, Given, Status, Token, Tool, TreeData
 from kb.retrieve import sufficiency
 
+log = structlog.get_logger(__name__)
 ANSWER = "text_response"
 _BESIDE = frozenset({ANSWER, "summarize", "rules"})
 """Tools that find nothing new in the knowledge base."""
@@ -313,6 +316,10 @@ class AgentOrchestrator:
                     yield one
         except root.JervisError as error:
             yield Error(*voice.failure(error), passing=isinstance(error, root.Operational))
+        except Exception:
+            # The edge of a tool: a mistake in one must not cost what the others find. Its text is for the log alone.
+            log.exception("a tool ended with an error that was not foreseen", tool=tool.name)
+            yield Error("The tool ended with an error of this service.", recoverable=False, passing=True)
 
     async def _answered(self, tree: TreeData, course: Course, why: str) -> AsyncIterator[api.AgentEvent]:
         """The end of a run that can be answered, or cannot after all."""

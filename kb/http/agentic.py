@@ -17,7 +17,6 @@ from kb.agent import running, store
 from kb.http import access, body, openapi
 
 log = structlog.get_logger(__name__)
-_LINES = "application/x-ndjson"
 _LOOK = 0.25
 """Seconds between two looks whether the reader is still there, while there is nothing to send."""
 _LIFE_SIGN = 15.0
@@ -77,7 +76,7 @@ def _stream(request: web.Request) -> str:
 
 async def _sent(request: web.Request, events: AsyncGenerator[api.AgentEvent, None]) -> web.StreamResponse:
     """The lines, until the last one or until the reader has hung up, with a blank one now and then."""
-    response = web.StreamResponse(headers={"Content-Type": _LINES, "Cache-Control": "no-store"})
+    response = web.StreamResponse(headers={"Content-Type": openapi.LINES, "Cache-Control": "no-store"})
     coming: asyncio.Future[api.AgentEvent | None] | None = None
     last = 0
     try:
@@ -153,13 +152,13 @@ ASK = openapi.Route(
     "/api/v1/agentic_search",
     "An answer by the decision agent, event by event (application/x-ndjson)",
     body=api.AgenticSearch,
-    reply=api.AgentEvent,
+    lines=api.AgentEvent,
 )
 RESUME = openapi.Route(
     "GET",
     "/api/v1/agentic_search/{stream}",
     "The events of such an answer after one of them, and those that come (application/x-ndjson)",
-    reply=api.AgentEvent,
+    lines=api.AgentEvent,
     query=openapi.SCOPE,
     optional=("after",),
 )

@@ -7,11 +7,9 @@ from aiohttp import web
 
 from crds import priority
 from kb import api, errors, identity
-from kb.http import access, body, observing
+from kb.http import access, body, observing, openapi
 from kb.ingest import lanes, observers, pipeline
 from kb.retrieve import search
-
-_LINES = "application/x-ndjson"
 
 
 class Writing:
@@ -67,12 +65,12 @@ class Reading:
         """POST /api/v1/retrieve; in lines, stage by stage, where the caller accepts application/x-ndjson."""
         question = await body.read(request, api.RetrieveRequest)
         urgency = _or_background(body.urgency(request))
-        if _LINES not in request.headers.get("Accept", ""):
+        if openapi.LINES not in request.headers.get("Accept", ""):
             return _json(await self._search.retrieve(question, urgency))
         events = self._search.stream(question, urgency)
         # The first stage answers before the status goes out, so that what cannot succeed is an error and not a line.
         first = await anext(events)
-        response = web.StreamResponse(headers={"Content-Type": _LINES, "Cache-Control": "no-store"})
+        response = web.StreamResponse(headers={"Content-Type": openapi.LINES, "Cache-Control": "no-store"})
         await response.prepare(request)
         await response.write(_line(first))
         async for event in events:

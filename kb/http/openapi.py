@@ -16,7 +16,8 @@ from kb import api
 
 @dataclass(frozen=True)
 class Route:
-    """One operation. `body` and `reply` are wire models; `raw` names a media type where bytes travel instead.
+    """One operation. `body` and `reply` are wire models; `raw` names a media type where bytes travel instead. `lines`:
+    the wire model of each line of an answer in lines of JSON.
 
     `query` and `optional` are all its parameters, others are refused; those in `repeated` may be given several times.
     Names that begin with `prefix` are the caller's own. `observed`: a header may name an observation.
@@ -28,6 +29,7 @@ class Route:
     status: int = 200
     body: type[pydantic.BaseModel] | None = None
     reply: type[pydantic.BaseModel] | None = None
+    lines: type[pydantic.BaseModel] | None = None
     raw_body: bool = False
     raw_reply: bool = False
     query: tuple[str, ...] = ()
@@ -39,13 +41,20 @@ class Route:
 
 Served = tuple[Route, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 """A route and what answers it."""
+LINES = "application/x-ndjson"
+"""The media type of lines of JSON. A document of OpenAPI 3.1 has the schema of one line under it."""
 SCOPE = ("clientId", "projectId", "groupId")
 INGEST = Route("POST", "/api/v1/ingest/full", "Make a document known", body=api.IngestRequest, reply=api.IngestReply)
 FORGET = Route(
     "DELETE", "/api/v1/documents", "Forget a document", status=204, query=("sourceUrn", *SCOPE), observed=True
 )
 RETRIEVE = Route(
-    "POST", "/api/v1/retrieve", "Evidence for a question", body=api.RetrieveRequest, reply=api.RetrieveReply
+    "POST",
+    "/api/v1/retrieve",
+    "Evidence for a question",
+    body=api.RetrieveRequest,
+    reply=api.RetrieveReply,
+    lines=api.RetrieveEvent,
 )
 SAVE = Route(
     "POST", "/api/v1/content", "Store large content", status=201, raw_body=True, reply=api.ContentRef, query=SCOPE
@@ -80,7 +89,9 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
 
 
 def _operation(route: Route) -> openapi.Operation:
-    content = openapi.json(route.reply) if route.reply else {}
+    content = dict(openapi.json(route.reply)) if route.reply else {}
+    if route.lines:
+        content[LINES] = route.lines
     if route.raw_reply:
         content = {"application/octet-stream": _BYTES}
     body = openapi.json(route.body) if route.body else None

@@ -31,6 +31,20 @@ def test_documents_are_valid(describe: Callable[[], dict[str, Any]]) -> None:
     assert [error.message for error in OpenAPIV31SpecValidator(describe()).iter_errors()] == []
 
 
+def test_answers_in_lines_have_their_media_type_and_the_model_of_a_line() -> None:
+    paths = of_knowledge()["paths"]
+
+    def answer(path: str, method: str) -> dict[str, str]:
+        content = paths[path][method]["responses"]["200"]["content"]
+        return {media: one["schema"]["$ref"].rpartition("/")[2] for media, one in content.items()}
+
+    lines = {"application/x-ndjson": "AgentEvent"}
+    assert answer("/api/v1/agentic_search", "post") == lines
+    assert answer("/api/v1/agentic_search/{stream}", "get") == lines
+    both = {"application/json": "RetrieveReply", "application/x-ndjson": "RetrieveEvent"}
+    assert answer("/api/v1/retrieve", "post") == both
+
+
 class Colour(pydantic.BaseModel):
     """One of the rainbow's."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import structlog
 import weaviate
 from weaviate.classes.config import Configure, DataType, Property, Reconfigure, Tokenization, VectorDistances
 from weaviate.exceptions import WeaviateBaseError
@@ -13,6 +14,7 @@ from kb import errors
 from kb.vectors import record
 from kb.vectors.weaviate import faults
 
+log = structlog.get_logger(__name__)
 LAYOUT = 1
 """Part of the collection's name: changes when objects must be made anew."""
 VECTOR = "page"
@@ -59,12 +61,17 @@ PROPERTIES += [
 
 
 async def ensure(client: weaviate.WeaviateAsyncClient, name: str, layout: Layout, described: str) -> None:
-    """Create the collection if it is not there, and give one that is there the cutoff of today. Raises
-    `kb.errors.Unconfigured` for one with another encoding."""
-    if await client.collections.exists(name):
+    """Create the collection if it is not there, and give one that is there the cutoff of today, where Weaviate takes
+    it: without it the collection answers, too. Raises `kb.errors.Unconfigured` for one with another encoding."""
+
+    async def bounds() -> Any:
         with faults.of_another_program():
             config = await client.collections.use(name).config.get()
-            own: Any = (config.vector_config or {})[VECTOR].vector_index_config
+            return (config.vector_config or {})[VECTOR].vector_index_config
+
+    if await client.collections.exists(name):
+        own = await bounds()
+        with faults.of_another_program():
             encoded = "muvera" if own.multi_vector.encoding is not None else ""
         if encoded != layout.encoding:
             raise errors.Unconfigured(
@@ -75,7 +82,19 @@ async def ensure(client: weaviate.WeaviateAsyncClient, name: str, layout: Layout
         if own.flat_search_cutoff != layout.flat:
             index = Reconfigure.VectorIndex.hnsw(flat_search_cutoff=layout.flat)
             changed = Reconfigure.Vectors.update(name=VECTOR, vector_index_config=index)
-            await client.collections.use(name).config.update(vector_config=changed)
+            try:
+                await client.collections.use(name).config.update(vector_config=changed)
+            except WeaviateBaseError as error:
+                # Of two processes that start at once Weaviate refuses one; then the other one has made the change.
+                there = (await bounds()).flat_search_cutoff
+                if there != layout.flat:
+                    log.warning(
+                        "Weaviate does not take the cutoff of the flat search; that of before stays",
+                        collection=name,
+                        there=there,
+                        wanted=layout.flat,
+                        reason=str(error)[:300],
+                    )
         return
     kinds = Configure.VectorIndex
     encoding = kinds.MultiVector.Encoding.muvera() if layout.encoding else None

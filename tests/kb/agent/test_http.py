@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import itertools
 import json
+import threading
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import httpx
@@ -26,9 +30,10 @@ from kb.erasure import closed, holdings
 from kb.http import access, agentic, app, content, health
 from kb.rules import mongo as rules_mongo
 from router import client as router_client
+from tests import ports
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, waiting, world
+from tests.kb import forwarder, imposters, memory, scopes, waiting, world
 from tests.kb.agent import rig
 from tests.kb.agent.test_orchestrator import MANUAL, SAID, SEARCH, WRITE
 from tests.kb.http import test_access as tokens
@@ -238,14 +243,95 @@ async def test_a_stream_is_resumed_after_an_id_by_another_process(
             assert caught.value.code == "not_found"
 
 
-async def test_the_example_prints_the_answer_and_comes_back_by_itself(
-    site: Site, fake: process.Fake, capsys: pytest.CaptureFixture[str]
-) -> None:
+def the_example() -> ModuleType:
     spec = importlib.util.spec_from_file_location("ask_example", EXAMPLE)
     assert spec
     assert spec.loader
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
+    return example
+
+
+class Proxied:
+    """The example behind a proxy whose service goes away in the middle of an answer. `pauses` are its waits in seconds;
+    they take no time. After `away` of them the service is there again."""
+
+    def __init__(self, site: Site, fake: process.Fake, away: int = 1000) -> None:
+        self.pauses: list[float] = []
+        # A gate that was opened stays open, also for other tests.
+        self._gate = uuid.uuid4().hex
+        stalled = {"fault": {"stall": {"gate": self._gate}}}
+        fake.set_script({rig.DECIDE: [SEARCH, stalled], rig.ANSWER: [SAID]})
+        self._site, self._fake, self._away = site, fake, away
+
+    async def main(self, instead: imposters.Server | None = None) -> int:
+        """Its exit status. `instead` answers on the proxy's port while the service is away."""
+        async with over(self._site) as (_, http):
+            way = forwarder.Forwarder("127.0.0.1", http.base_url.port or 0, ports.free())
+            await way.up()
+            gone, loop, base = threading.Event(), asyncio.get_running_loop(), f"http://127.0.0.1:{way.port}"
+            with contextlib.ExitStack() as standing:
+
+                def pause(seconds: float) -> None:
+                    assert gone.wait(30)
+                    self.pauses.append(seconds)
+                    if len(self.pauses) == self._away:
+                        standing.close()
+                        asyncio.run_coroutine_threadsafe(way.up(), loop).result(10)
+
+                def run() -> int:
+                    return int(the_example().main(base, "acme", "shop", "What is the operating voltage?", pause=pause))
+
+                work = asyncio.create_task(asyncio.to_thread(run))
+                await waiting.until(lambda: count(self._fake, tag=rig.DECIDE, outcome="running"))
+                await way.down()
+                if instead is not None:
+                    instead.port = way.port
+                    standing.enter_context(instead.listening())
+                self._fake.open_gate(self._gate)
+                gone.set()
+                try:
+                    return await work
+                finally:
+                    await way.down()
+
+
+@pytest.mark.parametrize("proxy", [False, True], ids=["refused", "502"])
+async def test_the_example_waits_longer_each_time_and_goes_on(
+    site: Site, fake: process.Fake, capsys: pytest.CaptureFixture[str], proxy: bool
+) -> None:
+    example = Proxied(site, fake, away=5)
+    instead = imposters.http("502 Bad Gateway", b"<html>bad gateway", "text/html") if proxy else None
+    assert await example.main(instead) == 0
+    assert capsys.readouterr().out.startswith(f"{SAID}\n[1] Pump manual")
+    assert example.pauses == [0.5, 1, 2, 4, 8]
+    assert instead is None or instead.asked == 4
+
+
+async def test_the_example_ends_where_the_service_stays_away(
+    site: Site, fake: process.Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = Proxied(site, fake)
+    assert await example.main() == 1
+    assert example.pauses == [0.5, 1, 2, 4, 8, 8, 8]
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "The answer cannot be read: the service has been away for 31.5 seconds (" in said.err
+
+
+async def test_the_example_says_what_the_service_refuses(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    example = the_example()
+    async with over(site) as (_, http):
+        assert await asyncio.to_thread(example.main, str(http.base_url), "acme", "shop", "") == 1
+    assert "The answer cannot be read: 422" in capsys.readouterr().err
+    assert await asyncio.to_thread(example.main, f"http://127.0.0.1:{ports.free()}", "acme", "shop", "Why?") == 1
+    assert "The answer cannot be read: the service is away (" in capsys.readouterr().err
+
+
+async def test_the_example_prints_the_answer_and_comes_back_by_itself(
+    site: Site, fake: process.Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = the_example()
     question = "What is the operating voltage?"
     async with over(site) as (_, http):
         base = str(http.base_url)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from kb import api, errors, metrics
 from kb.agent import answering, environment, orchestrator, retrieving, tree, voice
@@ -358,6 +360,56 @@ async def test_a_store_that_is_away_costs_its_tool_alone(
     offered = fake.requests(tag=rig.DECIDE)[1]["body"]["format"]["properties"]["tool"]["enum"]
     assert offered == ["graph_explore"]
     assert found[-1].outcome == "impossible"
+
+
+class Raising(Visual):
+    """A tool of another module with a mistake in it, or with an answer of a driver that was not foreseen."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    async def __call__(self, tree_data: tree.TreeData, inputs: dict[str, Any]) -> AsyncIterator[tree.Given]:
+        yield tree.Status("Looking at pages...")
+        raise self._error
+
+
+async def test_an_error_that_was_not_foreseen_costs_its_tool_alone_and_is_logged(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    look = rig.decided("colqwen_visual_search", query="pump")
+    fake.set_script({rig.DECIDE: [look, SEARCH, WRITE], rig.ANSWER: [SAID]})
+    made = rig.agent([*rig.tools(kb, router), Raising(RuntimeError("store is read-only"))], router, meters)
+    with structlog.testing.capture_logs() as logged:
+        found = await rig.events(made, rig.asked("What is the operating voltage?"))
+    assert (rig.text(found), found[-1].outcome) == (SAID, "answered")
+    [error] = [one for one in found if one.type == "error"]
+    assert (error.message, error.recoverable) == ("The tool ended with an error of this service.", False)
+    [said] = logged
+    assert (said["tool"], said["log_level"], said["exc_info"]) == ("colqwen_visual_search", "error", True)
+    # The model reads it, and cannot choose the tool again; what the error says inside is no text for it.
+    second = fake.requests(tag=rig.DECIDE)[1]["body"]
+    assert "an error of this service" in str(second["messages"])
+    assert "read-only" not in str(second["messages"])
+    assert "colqwen_visual_search" not in str(second["format"])
+
+
+async def test_where_nothing_else_can_answer_an_error_of_the_service_is_a_failure_and_not_impossible(
+    router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    fake.set_script({rig.DECIDE: [rig.decided("colqwen_visual_search", query="pump")]})
+    found = await rig.events(rig.agent([Raising(KeyError("page"))], router, meters), rig.asked("voltage?"))
+    assert (found[-1].outcome, found[-2].recoverable) == ("failed", True)
+    assert "an error of this service" in (found[-1].reason or "")
+
+
+async def test_a_cancelled_tool_ends_the_question(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    fake.set_script({rig.DECIDE: [rig.decided("colqwen_visual_search", query="pump"), SEARCH, WRITE]})
+    made = rig.agent([*rig.tools(kb, router), Raising(asyncio.CancelledError())], router, meters)
+    with pytest.raises(asyncio.CancelledError):
+        await rig.events(made, rig.asked("What is the operating voltage?"))
+    assert fake.count(tag=rig.DECIDE) == 1
 
 
 async def test_a_busy_model_is_waited_for_and_one_that_stays_away_is_said(

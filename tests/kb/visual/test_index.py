@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+import structlog
+from aiohttp import web
 
 from crds import scope
 from kb import errors, identity, visibility
 from kb.visual import index as port
 from kb.visual import maxsim
 from kb.visual.weaviate import schema, store
+from tests import ports
 from tests.kb import conftest as services
-from tests.kb import scopes
+from tests.kb import forwarder, scopes
 from tests.kb.visual.conftest import indexed, numbers, source, vectors
 
 pytestmark = pytest.mark.services
@@ -161,3 +166,82 @@ async def test_many_pages_are_searched_by_the_graph(weaviate_index: str, encodin
     await made.close()
     await again.destroy()
     await again.close()
+
+
+BUSY = 'updating db: TYPE_UPDATE_CLASS: vector index configs update: shard "acme": store is read-only due to: '
+BUSY += "UpdateVectorIndexConfigs: [page]"
+"""What Weaviate says with 422 while it takes the same change of another process."""
+
+
+class Racing:
+    """Weaviate as a process sees it whose change of a collection meets that of another process. The other one has made
+    it by then (`done`), or has not."""
+
+    def __init__(self, http: httpx.AsyncClient, *, done: bool) -> None:
+        self.refused = 0
+        self._http = http
+        self._done = done
+
+    async def answer(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        change = request.method == "PUT" and request.path.startswith("/v1/schema/Jervis")
+        if not change or self._done:
+            kind = {"Content-Type": request.headers.get("Content-Type", "application/json")}
+            got = await self._http.request(request.method, request.path_qs, content=body, headers=kind)
+        if change:
+            self.refused += 1
+            return web.json_response({"error": [{"message": BUSY}]}, status=422)
+        return web.Response(status=got.status_code, body=got.content, content_type="application/json")
+
+
+@asynccontextmanager
+async def racing(index_: str, *, done: bool) -> AsyncIterator[tuple[Racing, store.Store]]:
+    """A store behind such a Weaviate."""
+    url, target = (
+        services.required("JERVIS_TEST_WEAVIATE_URL"),
+        int(services.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
+    )
+    grpc = forwarder.Forwarder(httpx.URL(url).host, target, ports.free())
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
+        race = Racing(http, done=done)
+        built = web.Application(client_max_size=1 << 26)
+        built.router.add_route("*", "/{path:.*}", race.answer)
+        runner = web.AppRunner(built, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        await grpc.up()
+        made = store.Store(f"http://127.0.0.1:{runner.addresses[0][1]}", grpc.port, index_, index=index_)
+        try:
+            yield race, made
+        finally:
+            await made.close()
+            await grpc.down()
+            await runner.cleanup()
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["the-other-was-faster", "it-stays"])
+async def test_a_change_that_weaviate_refuses_costs_no_question(weaviate_index: str, done: bool) -> None:
+    """Several processes that start at once change the same collection; the cutoff costs speed alone."""
+    url, port_ = services.required("JERVIS_TEST_WEAVIATE_URL"), services.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
+    made = store.Store(url, int(port_), weaviate_index, index=weaviate_index)
+    mine = source(scopes.SHOP)
+    await made.put([indexed(mine, 1, "invoice")])
+    async with httpx.AsyncClient(base_url=f"{url}/v1/schema") as asked:
+        [described] = [
+            one
+            for one in (await asked.get("")).json()["classes"]
+            if one["class"].startswith(f"Jervis{identity.digest(weaviate_index)[:8].upper()}Page")
+        ]
+        described["vectorConfig"][schema.VECTOR]["vectorIndexConfig"]["flatSearchCutoff"] = 7
+        (await asked.put(f"/{described['class']}", json=described)).raise_for_status()
+    async with racing(weaviate_index, done=done) as (race, late):
+        with structlog.testing.capture_logs() as logged:
+            assert numbers(await late.by_vectors(scopes.SHOP, vectors(1), limit=5), mine) == [1]
+        await late.put([indexed(source(scopes.SHOP, "file::b"), 1, "receipt")])
+        assert numbers(await late.by_words(scopes.SHOP, "invoice", limit=5), mine) == [1]
+    assert race.refused == 1
+    assert [(one["log_level"], one["there"], one["wanted"]) for one in logged] == (
+        [] if done else [("warning", 7, 4_000)]
+    )
+    await made.destroy()
+    await made.close()
