@@ -120,6 +120,7 @@ class Questions:
         self._committed = committed
         self._bounds = bounds or Bounds()
         self._open: set[Running] = set()
+        self._recordings: set[asyncio.Task[None]] = set()
         self.readers = 0
         """Those that have come back, in this process."""
 
@@ -224,11 +225,12 @@ class Questions:
             await self._sleep(_TIDY)
 
     async def close(self) -> None:
-        """End all questions."""
+        """End all questions. What readers may come back for is written first."""
         tasks = [one.task for one in self._open if one.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._recordings, return_exceptions=True)
 
     async def _visible(self, viewer: scope.Scope, turns: Sequence[Turn]) -> list[Turn]:
         """The turns that rest on nothing that was deleted, changed or taken from the viewer since."""
@@ -259,7 +261,11 @@ class Questions:
         talk: store.Talk | None,
         recorder: store.Recorder | None,
     ) -> None:
-        recording = None if recorder is None else asyncio.create_task(self._record(running, recorder))
+        recording = None
+        if recorder is not None:
+            recording = asyncio.create_task(self._record(running, recorder))
+            self._recordings.add(recording)
+            recording.add_done_callback(self._recordings.discard)
         outcome = "failed"
         try:
             with self._meters.agent_running.track_inprogress():

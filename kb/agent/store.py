@@ -40,6 +40,8 @@ SILENT = timedelta(seconds=30)
 """After which a process that wrote nothing of a stream is taken to have ended."""
 _READ_AGAIN = timedelta(seconds=0.5)
 """How old the time of a reader is before it is written again."""
+_ANSWER = timedelta(hours=1)
+"""A conversation that a question opens lasts for at least so long: until it is answered."""
 _AT_ONCE = 500
 """Streams that are deleted with one command."""
 
@@ -298,6 +300,10 @@ class Conversations(_Rows):
                 await self._rows.insert_one({"_id": key, **row})
             except mongo.DuplicateKey:
                 row = await self._rows.find_one({"_id": key}) or row
+                if row["expiresAt"] < now + _ANSWER:
+                    lasts = {"$set": {"expiresAt": now + self._life}}
+                    await self._rows.update_one({"_id": key}, lasts)
+                    await self._rows.update_many({"of": key, "expiresAt": {"$gt": now}}, lasts)
             else:
                 over = self._rows.find({"whose": owns, "_id": {"$ne": key}}, {"_id": 1}).sort("expiresAt", -1)
                 gone = [one["_id"] async for one in over.skip(MOST_NAMES - 1)]
@@ -331,7 +337,8 @@ class Conversations(_Rows):
                 if not kept.matched_count:
                     return False
                 await self._rows.insert_one({"_id": f"{talk.id}:{self._fresh_id()}", **row})
-                await self._rows.update_many({"of": talk.id, "born": talk.born}, {"$set": expires})
+                living = {"of": talk.id, "born": talk.born, "expiresAt": {"$gt": now}}
+                await self._rows.update_many(living, {"$set": expires})
                 await self._shorten(talk)
         except errors.Erasing:
             return False

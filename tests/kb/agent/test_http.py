@@ -584,6 +584,40 @@ async def test_what_is_over_goes(database: mongo.Database) -> None:
     assert await tidied() == [0, 0, 0]
 
 
+async def test_a_turn_that_is_over_stays_so_and_one_that_was_shown_lasts_until_the_answer(
+    database: mongo.Database,
+) -> None:
+    clock = clocks.Clock()
+    numbers = itertools.count()
+    talks = store.Conversations(database, clock, closed.Closed(), lambda: f"{next(numbers)}", life=timedelta(days=7))
+
+    async def shown() -> list[str]:
+        return [one.answer for one in (await talks.open(scopes.SHOP, "t")).turns]
+
+    talk = await talks.open(scopes.SHOP, "t")
+    assert await talks.add(scopes.SHOP, talk, tree.Turn("q", "over"))
+    clock.advance(days=7, seconds=20)  # `tidy` was not there yet
+    assert await shown() == []
+    assert await talks.add(scopes.SHOP, await talks.open(scopes.SHOP, "t"), tree.Turn("q", "first"))
+    assert await shown() == ["first"]
+    clock.advance(days=6, hours=23, minutes=59)
+    talk = await talks.open(scopes.SHOP, "t")
+    clock.advance(minutes=10)
+    await talks.tidy()
+    assert await talks.add(scopes.SHOP, talk, tree.Turn("q", "second"))
+    assert await shown() == ["first", "second"]
+
+
+async def test_a_process_that_ends_writes_the_end_of_each_stream(
+    site: Site, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+) -> None:
+    scripted(fake)
+    found = await answered(served[0], asked(resume_seconds=60))
+    await site.questions.close()
+    page = await site.streams.read(scopes.SHOP, found[0].stream or "", 0)
+    assert (page.done, [one.id for one in page.events]) == (True, [one.id for one in found])
+
+
 async def test_only_so_many_questions_at_once(
     kb: world.ObservedState,
     router: router_client.Client,
