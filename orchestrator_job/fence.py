@@ -2,6 +2,7 @@
 
 `orchestrator_fences`: {_id: task uid, attempt, epoch, holder, claimedAt, spent: {"r<round>": {llmCalls, tokens,
 delegations: [id], givenBack: [which, of tokens]}}, consulted: {"r<round>": {stream, calls, tokens}}}.
+An older program counted the steps of the task here: `spent.steps.count`.
 The attempt comes from the Job and only rises; the epoch also distinguishes two pods of one attempt (a Job that was
 suspended and resumed keeps its attempt).
 
@@ -52,6 +53,8 @@ class Fence:
         self._settled = 0
         self._writing: set[asyncio.Future[Any]] = set()
         self.epoch = 0
+        self.steps = 0
+        """Steps of the task that an older program has counted; known after `claim`."""
 
     async def claim(self, now: datetime) -> int:
         """Take the task from every older process; returns the epoch. Raises Fenced when a later attempt has it."""
@@ -64,6 +67,7 @@ class Fence:
         if document is None:
             raise self._lost()
         self.epoch = int(document["epoch"])
+        self.steps = int(document.get("spent", {}).get("steps", {}).get("count", 0))
         return self.epoch
 
     async def withdraw(self) -> None:

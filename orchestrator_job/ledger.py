@@ -1,9 +1,9 @@
 """The effects ledger: every external effect, and every approval, is announced, started and settled under one key.
 
 `orchestrator_ledger`: {_id: "<task uid>/<step>/<ordinal>", taskUid, step, ordinal, state: intent | started | done,
-intent, result, heard?, askedBy?, decidedBy?, objection?, attempt, epoch, updatedAt}. `heard` are the ids of the user's
-messages until then, `askedBy` is the attempt that showed it to a person, `decidedBy` the request whose decision was
-used, `objection` why a decision was taken back.
+intent, result, heard?, askedBy?, decidedBy?, objection?, attempt, epoch, updatedAt}. `heard`, of a round's end, are
+the ids of the user's messages and answers until then, `askedBy` is the attempt that showed it to a person, `decidedBy`
+the request whose decision was used, `objection` why a decision was taken back.
 
 The key consists of the task, the plan step and the ordinal in it, never of arguments that a model wrote: a resumed step
 is the same effect, even if the model words it differently. `started` without `done` means that a process died in
@@ -20,6 +20,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -47,6 +48,15 @@ def _round(entry: Mapping[str, Any]) -> int:
     """The round of a delegation's entry; -1 for any other."""
     found = _ROUND.match(str(entry["step"]))
     return int(found[1]) if found is not None else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A round that has ended with its answer to the user; 0: there is none. `heard` are the ids of the messages and
+    answers that there were by then; None: not known, as an older program has ended it."""
+
+    round: int = 0
+    heard: frozenset[str] | None = None
 
 
 class Effect(Protocol):
@@ -93,7 +103,7 @@ class Ledger:
 
     async def settle(self, step: str, ordinal: int, effect: Effect, heard: Sequence[str] | None = None) -> Receipt:
         """Ensure that the effect happens exactly once and return its receipt; {"skipped": True, ...} when a person has
-        rejected it. `heard` is kept with an effect that an agent wants.
+        rejected it. `heard` is kept with the end of a round.
 
         Raises Fenced when a newer process has the task, MayHaveHappened when it is unknown whether it took place, and
         what `effect.perform` raises; after NotBegun the effect is only announced, as before.
@@ -173,20 +183,31 @@ class Ledger:
         return await self._of_rounds({"state": "done", "intent.tool": {"$exists": True}}, from_round, before_round)
 
     async def unreported(self, before_round: int) -> list[Mapping[str, Any]]:
-        """Those of `effects` in rounds that did not come to their end, so that no result says that they happened."""
+        """Those of `effects` in rounds that did not come to their end, so that no result says that they happened, and
+        no round since has ended with its answer."""
         uid = self._guard.task_uid
         ends = {f"{uid}/r{number}.finalize/0": number for number in range(1, before_round)}
         query = {"_id": {"$in": list(ends)}, "state": "done"}
         ended = await self._database.find(COLLECTION, query, sort=[("_id", 1)], fields=["_id"])
         over = {ends[str(one["_id"])] for one in ended}
-        return [one for one in await self.effects(before_round) if _round(one) not in over]
+        after = (await self.answered(before_round)).round
+        return [one for one in await self.effects(before_round) if _round(one) > after and _round(one) not in over]
 
-    async def answered(self, round_number: int) -> bool:
-        """Whether the round has ended with its answer to the user."""
-        key = f"{self._guard.task_uid}/r{round_number}.finalize/0"
-        entry = await self._database.find_one(COLLECTION, {"_id": key}) or {}
-        reason = (entry.get("intent") or {}).get("exitReason")
-        return entry.get("state") == "done" and reason == exits.ExitReason.ANSWERED.value
+    async def answered(self, before_round: int) -> Answered:
+        """The latest round before this one that has ended with its answer to the user."""
+        uid = self._guard.task_uid
+        ends = {f"{uid}/r{number}.finalize/0": number for number in range(1, before_round)}
+        query = {
+            "_id": {"$in": list(ends)},
+            "state": "done",
+            "intent.exitReason": exits.ExitReason.ANSWERED.value,
+        }
+        found = await self._database.find(COLLECTION, query, sort=[("_id", 1)], fields=["_id", "heard"]) if ends else []
+        if not found:
+            return Answered()
+        last = max(found, key=lambda one: ends[str(one["_id"])])
+        heard = last.get("heard")
+        return Answered(ends[str(last["_id"])], frozenset(heard) if heard is not None else None)
 
     async def started(self, before_round: int) -> list[Mapping[str, Any]]:
         """The entries of delegations in earlier rounds of which it is not known whether they took place."""
@@ -216,7 +237,7 @@ class Ledger:
             COLLECTION,
             {"taskUid": self._guard.task_uid, **wanted},
             sort=[("updatedAt", 1), ("_id", 1)],
-            fields=["step", "ordinal", "state", "intent", "result", "heard"],
+            fields=["step", "ordinal", "state", "intent", "result"],
         )
         return [one for one in entries if from_round <= _round(one) < before_round]
 

@@ -130,6 +130,7 @@ class Wiring:
             graph_module.Bound.of(settings.max_steps, self.task.budget.max_steps if self.task.budget else None),
             fans,
             settings.delegations_at_once,
+            self.guard.steps,
         )
         return program
 

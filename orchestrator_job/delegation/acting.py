@@ -7,6 +7,7 @@ that were approved, however often the run is resumed.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Mapping
@@ -150,10 +151,13 @@ async def _act(
             # Whatever a person has decided: the same was done since they were asked, or is what they made of it.
             return port.Result(repeated.why)
         if decided is None:
-            ruling = provenance.rule(tool, dict(tool.aims(given)), known, held, wanted)
+            # Beside the loop: texts may be long. Nothing else has this `known`, and the turn is kept meanwhile.
+            ruling = await asyncio.to_thread(provenance.rule, tool, dict(tool.aims(given)), known, held, wanted)
             # What was edited in vain counts as named by a person, who has not approved these arguments.
             reasons = [await book.objection(step, place.ordinal), ruling.why if ruling.asks else ""]
-            if repeated is not None and (ruling.asks or not await _anew(tool, given, wanted, known, repeated, book)):
+            if repeated is not None and (
+                ruling.asks or not await _anew(tool, given, place, wanted, known, repeated, book)
+            ):
                 reasons.append(repeated.why)
             if ruling.asks or any(reasons):
                 return asking(tool, given, place, agent, " ".join(filter(None, reasons)), intent=intent)
@@ -166,7 +170,7 @@ async def _act(
         try:
             receipt = await insistence.insist(
                 f"carry out {tool.name}",
-                lambda: book.settle(place.delegation_id, place.ordinal, effect, known.heard),
+                lambda: book.settle(place.delegation_id, place.ordinal, effect),
                 most=most,
             )
         except errors.MayHaveHappened as error:
@@ -190,15 +194,26 @@ async def _repeated(
 async def _anew(
     tool: port.Acting,
     given: Any,
+    place: port.Place,
     wanted: port.Wanted | None,
     known: provenance.Known,
     repeated: repeats.Repeated,
     book: ledger.Ledger,
 ) -> bool:
-    """Whether the user has ordered it once more, after a round had answered that it was done."""
-    if wanted is None or repeated.heard is None or not await book.answered(repeated.last):
+    """Whether the user has ordered it once more, after a round had answered that it was done. An order of a text says
+    so: without that it may be about another text for the same aims."""
+    if wanted is None or not 0 < repeated.last <= (await book.answered(place.round)).round:
         return False
-    return provenance.ordered(dict(tool.aims(given)), wanted, known.since(repeated.heard))
+    aims = dict(tool.aims(given))
+    bare = not wanted.texts and not wanted.values
+
+    def ordered() -> bool:
+        return all(
+            any(bare or repeats.again(one) for one in provenance.ordering(known.user, deed, aims))
+            for deed in wanted.deeds
+        )
+
+    return await asyncio.to_thread(ordered)
 
 
 def _usable(tool: port.Acting, edited: Mapping[str, Any]) -> Any:

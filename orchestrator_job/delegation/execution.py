@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from orchestrator_job import artifacts, memory, pack, question, standing
-from orchestrator_job.delegation import executor, models, progress, protocol, provenance
+from orchestrator_job.delegation import executor, models, progress, protocol, provenance, repeats
 from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.delegation.tools import port
 from orchestrator_job.state import State
@@ -70,8 +70,9 @@ class Execute:
         document = str(await self._store.get(state["document"]))
         items = pack.load(await self._store.get(state["pack"]))
         found = [f"{item.title}\n{item.content}" for item in items if item.origin in _OTHERS]
+        heard = repeats.spent(self._task, await self._means.book.answered(state["round"]))
         # Beside the loop: a text may have as many words as a book.
-        known = (await asyncio.to_thread(provenance.Known.of, self._task, document)).more(found)
+        known = (await asyncio.to_thread(provenance.Known.of, self._task, document, heard)).more(found)
         asked = (await question.load(state, self._store)).text if state.get("asked") else ""
         whole = "" if asked in message.context else asked
         given = await self._before(state, plan, name)

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from crds import pendingtask, provisions
+from crds import provisions
 from orchestrator_job import memory
 from orchestrator_job.delegation import details, moments, orders, threads, words
 from orchestrator_job.delegation.tools import port
@@ -29,10 +29,11 @@ _COPIED = 5
 
 
 class Said:
-    """What the user said, and words that a person put into an approval, which order nothing by themselves."""
+    """What the user said, and words that a person put into an approval, which order nothing by themselves. The first
+    `spent` texts order nothing any more: a round with their orders has been answered."""
 
-    def __init__(self, texts: Sequence[str], edited: Sequence[str] = ()) -> None:
-        self._texts, self._edited = tuple(texts), tuple(edited)
+    def __init__(self, texts: Sequence[str], edited: Sequence[str] = (), spent: int = 0) -> None:
+        self._texts, self._edited, self._spent = tuple(texts), tuple(edited), spent
 
     @functools.cached_property
     def moments(self) -> tuple[moments.Mention, ...]:
@@ -43,6 +44,13 @@ class Said:
     def whole(self) -> words.Words:
         """Of all of it."""
         return words.Words((*self._texts, *self._edited))
+
+    @functools.cached_property
+    def open(self) -> tuple[orders.Order, ...]:
+        """Those of `orders` that count; the others still name places."""
+        if not self._spent:
+            return self.orders
+        return self.orders[len(self.orders) - len(Said(self._texts[self._spent :]).orders) :]
 
     @functools.cached_property
     def orders(self) -> tuple[orders.Order, ...]:
@@ -100,22 +108,23 @@ class Known:
     user: Said
     content: tuple[Heard, ...] = ()
     retrieved: tuple[Heard, ...] = ()
-    messages: tuple[pendingtask.Message, ...] = ()
     stored: frozenset[Content] = frozenset()
     thread: frozenset[str] = frozenset()
     today: date | None = None
 
     @classmethod
-    def of(cls, task: memory.TaskMemory, document: str) -> Known:
-        """The texts of the task: the user's own, and its document where that is another's."""
-        said = [message.text for message in task.messages] + [given.text for given in task.answers]
+    def of(cls, task: memory.TaskMemory, document: str, heard: Collection[str] | None = None) -> Known:
+        """The texts of the task: the user's own, and its document where that is another's. `heard`: the ids of messages
+        and answers whose orders are used up, as those of the task are; None: none are."""
+        said = [(one.id, one.text) for one in task.messages] + [(one.id, one.text) for one in task.answers]
+        used = [text for name, text in said if name in (heard or ())]
+        new = [text for name, text in said if name not in (heard or ())]
         edited = [value for one in task.approvals for value in _values(one.arguments)]
         own = [document, task.title] if task.asked_by_user else []
         content = () if task.asked_by_user else (Heard(document),)
         return cls(
-            Said((*own, *said), edited),
+            Said((*own, *used, *new), edited, 0 if heard is None else len(own) + len(used)),
             content,
-            messages=task.messages,
             stored=frozenset(Content(one.content_ref.key, one.name, one.media_type) for one in task.attachments),
             thread=threads.own(task.source_urn or "").union(*(one.heading.ids for one in content)),
         )
@@ -131,15 +140,6 @@ class Known:
     def having(self, stored: Iterable[Content]) -> Known:
         """With what the run has stored."""
         return replace(self, stored=self.stored.union(stored))
-
-    @property
-    def heard(self) -> tuple[str, ...]:
-        """The ids of the user's messages."""
-        return tuple(one.id for one in self.messages)
-
-    def since(self, heard: Collection[str]) -> Said:
-        """What the user has written in messages since those."""
-        return Said([one.text for one in self.messages if one.id not in heard])
 
     @property
     def others(self) -> tuple[Heard, ...]:
@@ -214,14 +214,9 @@ def rule(
     return Ruling(bool(why), why, origins)
 
 
-def ordered(aims: Mapping[str, str], wanted: port.Wanted, said: Said) -> bool:
-    """Whether these words of the user alone order all that the call does, with all of its aims."""
-    return all(ordering(said, deed, aims) for deed in wanted.deeds)
-
-
 def ordering(user: Said, deed: port.Deed, aims: Mapping[str, str]) -> list[orders.Order]:
     """The orders of the user of this kind that name all of these aims, by the names of their arguments."""
-    return [one for one in user.orders if deed in one.deeds and _at(one, aims, user.orders)]
+    return [one for one in user.open if deed in one.deeds and _at(one, aims, user.orders)]
 
 
 def _at(order: orders.Order, aims: Mapping[str, str], ordered: Sequence[orders.Order]) -> bool:

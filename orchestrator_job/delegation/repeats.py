@@ -8,16 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator_job.delegation import progress, talk
+from orchestrator_job import ledger, memory
+from orchestrator_job.delegation import orders, progress, talk
 
 DIGEST = "same"
 """Where an intent has the digest of what is done."""
 LEFT = "It may have been done already, and a person decided to leave it at that."
 _UNREPORTED = "An earlier round, which did not come to its end, has done the same, or may have."
+_AGAIN = tuple(
+    tuple(one.split())
+    for one in (
+        *("again", "anew", "once more", "one more time", "a second time"),
+        *("nochmal", "nochmals", "noch mal", "noch einmal", "erneut", "ein zweites mal"),
+        *("znovu", "opět", "opet", "ještě jednou", "jeste jednou", "podruhé"),
+        *("znova", "opäť", "ešte raz", "este raz", "druhýkrát"),
+    )
+)
+"""Words of orders to do what was done before."""
 _SHOWN = 500
 """Characters of one effect in a prompt."""
 
@@ -25,13 +36,11 @@ _SHOWN = 500
 @dataclass(frozen=True, slots=True)
 class Repeated:
     """`asks`: a person decides; else the call is not carried out. `why` is for the person or for the model. `last`: the
-    latest round before this one that has done the same; 0: it is for another reason. `heard` are the ids of the
-    messages that the user had sent by then; None: not known."""
+    latest round before this one that has done the same; 0: it is for another reason."""
 
     asks: bool
     why: str
     last: int = 0
-    heard: tuple[str, ...] | None = None
 
 
 def digest(tool: str, connection: str, arguments: Mapping[str, Any]) -> str:
@@ -62,20 +71,35 @@ def found(
     if not same:
         return None
     last = max(same)
-    heard = same[last].get("heard")
     why = f"This task has done the same in an earlier round. {line(same[last])}"
-    return Repeated(True, why, last, tuple(heard) if heard is not None else None)
+    return Repeated(True, why, last)
 
 
 def unreported(intent: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) -> Repeated | None:
-    """Of effects of rounds that did not come to their end: a round that did has reported them, and the user who goes on
-    knows of them. One with the same aims is for a person, whatever its words."""
+    """Of effects that no round has reported (`Ledger.unreported`): the user who goes on does not know of them. One with
+    the same aims is for a person, whatever its words."""
     same = [one for one in earlier if _alike(one["intent"], intent) and not (one.get("result") or {}).get("failed")]
     return Repeated(True, f"{_UNREPORTED} {line(same[0])}") if same else None
 
 
 def _alike(was: Mapping[str, Any], intent: Mapping[str, Any]) -> bool:
     return all(was.get(key) == intent.get(key) for key in ("tool", "connection", "aims"))
+
+
+def again(order: orders.Order) -> bool:
+    """Whether the order says that it is about what was done before."""
+    return any(order.text.names(one) for one in _AGAIN)
+
+
+def spent(task: memory.TaskMemory, answered: ledger.Answered) -> Collection[str] | None:
+    """The ids of messages and answers whose orders are used up; None: no round was answered, so that all orders count.
+
+    A round that follows an answer begins with a message. Where it is not known which ones there were before, that is
+    the only one that is certainly new.
+    """
+    if not answered.round or answered.heard is not None:
+        return answered.heard
+    return [*(one.id for one in task.messages[:-1]), *(one.id for one in task.answers)]
 
 
 def done(entries: Iterable[Mapping[str, Any]], delegation_id: str) -> list[str]:

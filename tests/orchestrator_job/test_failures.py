@@ -219,6 +219,21 @@ async def test_steps_count_over_all_runs_of_a_task(task: job.Job, store: job.Sto
     assert (await task.run(attempt=6)).message["exitReason"] == "BudgetExhausted"
 
 
+async def test_steps_that_an_older_program_has_counted_count_on(
+    task: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    """It kept them on the task's fence, and its threads have no count."""
+    fence = {"_id": task.uid, "attempt": 1, "epoch": 1, "spent": {"steps": {"count": 4, "last": 4}}}
+    store.database["orchestrator_fences"].insert_one(fence)
+    fake.set_script({job.TAG: [job.reply()]})
+    store.remember(task.memory(budget={"maxSteps": 6}))
+    ended = await task.run()
+    assert (ended.message["exitReason"], ended.message["field"]) == ("BudgetExhausted", "spec.budget.maxSteps")
+    assert fake.count(path="/api/chat") == 0
+    store.remember(task.memory(budget={"maxSteps": 9}))
+    assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
+
+
 async def test_the_steps_of_a_task_are_bounded_without_a_budget_of_its_own(
     task: job.Job, store: job.Store, fake: process.Fake
 ) -> None:

@@ -158,3 +158,19 @@ def test_one_foreign_aim_is_enough_and_is_named() -> None:
     assert ruling.asks
     assert ruling.why == "to.1 ('x@evil.example') comes from a text that was retrieved."
     assert isinstance(tool, port.Acting)
+
+
+def test_orders_that_are_used_up_still_name_places_and_words() -> None:
+    first = "Close issue 14 in acme/app."
+    later = [{"id": "m1", "text": "Close issue 15, too."}, {"id": "m2", "text": "Please close issue 16."}]
+    task = workbench.task("u", first, messages=later)
+    deed = port.Deed.CLOSE
+
+    def ordered(issue: str, heard: set[str] | None) -> bool:
+        known = provenance.Known.of(task, first, heard)
+        assert known.origin(issue) is Origin.USER
+        return provenance.ordering(known.user, deed, {"issue": issue, "repository": "acme/app"}) != []
+
+    assert [ordered(issue, None) for issue in ("14", "15", "16")] == [True, True, True]
+    assert [ordered(issue, set()) for issue in ("14", "15", "16")] == [False, True, True]
+    assert [ordered(issue, {"m1"}) for issue in ("14", "15", "16")] == [False, False, True]

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from orchestrator_job.delegation import repeats
+from orchestrator_job import ledger
+from orchestrator_job.delegation import orders, repeats
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job
-from tests.orchestrator_job.delegation import sources
+from tests.orchestrator_job.delegation import sources, workbench
 from tests.orchestrator_job.delegation.test_runs import EMAIL, LEGAL, PLAN, SYNTHESIS, decided, delegating, planned
 from tests.orchestrator_job.delegation.workbench import calls, report
 
 LEGACY = "job.agent.LegacyAgent/v1"
+TRACKER = "job.agent.IssueTracker/v1"
 MAIL = {"to": ["a@example.com"], "subject": "Release", "text": "On Friday."}
 ORDER = "Send the date of the release to a@example.com, then say what the contract allows."
 GAVE_UP = "STATUS: 0\nRESULT: I could not find the contract.\nCONFIDENCE: 0.9\nNEEDS_VERIFICATION: false"
@@ -108,6 +110,8 @@ def said(*messages: str) -> dict[str, Any]:
     return {"type": "UserTask", "content": ORDER, "messages": sent}
 
 
+OTHER = "Thanks. Now send the price of the router to a@example.com, too."
+PRICE = {**MAIL, "subject": "Price", "text": "It costs ten euros."}
 AGAIN = "It did not arrive. Send the same mail to a@example.com again."
 
 
@@ -135,7 +139,7 @@ async def test_what_the_user_orders_again_in_a_later_message_is_done_again_once(
 
 
 @pytest.mark.services
-@pytest.mark.parametrize("message", ["Was it sent?", "It did not arrive.", "Send the price to b@example.com."])
+@pytest.mark.parametrize("message", ["Was it sent?", "It did not arrive.", "Send the price to b@example.com.", OTHER])
 async def test_the_same_again_that_a_message_does_not_order_is_for_a_person(
     task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources, message: str
 ) -> None:
@@ -259,6 +263,119 @@ async def test_edited_arguments_that_repeat_an_earlier_round_are_asked_about_wit
     assert [one["to"] for one in outside.arguments.values()] == [["a@example.com"]] * 2
 
 
+@pytest.mark.services
+async def test_another_order_for_the_same_address_is_carried_out_without_the_old_one(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(once())
+    store.remember(task.memory(**said()))
+    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
+    fake.set_script(once(PRICE, MAIL))
+    store.remember(task.memory(**said(OTHER)))
+    asked = await task.run(attempt=2)
+    assert asked.message["exitReason"] == "NeedsApproval", asked
+    assert MAIL["text"] in asked.message["action"]["arguments"]
+    assert [one["text"] for one in outside.arguments.values()] == [MAIL["text"], PRICE["text"]]
+
+
+@pytest.mark.services
+async def test_an_issue_that_was_opened_again_is_closed_by_another_order(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    closing = {
+        **once(),
+        PLAN: [planned(("IssueTracker", "Close it.", []), ("Legal", "Look.", [1]))],
+        TRACKER: [calls(("update_issue", {"issue": "14", "state": "closed"})), report("Closed.")],
+    }
+    order = "Close issue 14, then say what the contract allows."
+    fake.set_script(closing)
+    store.remember(task.memory(**{**said(), "content": order}))
+    first = await delegating(task, outside, JERVIS_TRACKER_CONNECTION="tracker").run()
+    assert first.message["exitReason"] == "Answered", first
+    fake.set_script(closing)
+    store.remember(task.memory(**{**said("Bob has opened it. Close issue 14."), "content": order}))
+    ended = await task.run(attempt=2)
+    assert ended.message["exitReason"] == "Answered", ended
+    assert list(outside.effects.values()) == [1, 1]
+
+
+@pytest.mark.services
+async def test_orders_that_a_round_has_answered_permit_nothing_more(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(once())
+    store.remember(task.memory(**said()))
+    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
+    fake.set_script(once({**MAIL, "text": "It was moved."}))
+    store.remember(task.memory(**said("Thanks. What does the contract say?")))
+    asked = await task.run(attempt=2)
+    assert asked.message["exitReason"] == "NeedsApproval", asked
+    assert "No order of the user" in asked.message["action"]["why"]
+    assert sum(outside.effects.values()) == 1
+
+
+@pytest.mark.services
+async def test_orders_count_until_a_round_is_answered_and_what_rounds_before_it_did_is_reported_then(
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+) -> None:
+    fake.set_script(once(FOREIGN))
+    store.remember(task.memory(**said()))
+    assert (await delegating(task, outside).run()).message["exitReason"] == "NeedsApproval"
+    messages = ["Leave the others out."]
+    fake.set_script(once(MAIL, FOREIGN))
+    store.remember(task.memory(**said(*messages)))
+    assert (await task.run(attempt=2)).message["exitReason"] == "NeedsApproval"
+    assert [one["text"] for one in outside.arguments.values()] == [MAIL["text"]]
+    messages.append("To a@example.com alone.")
+    fake.set_script({**once(), EMAIL: [report("Nothing more.")]})
+    store.remember(task.memory(**said(*messages)))
+    assert (await task.run(attempt=3)).message["exitReason"] == "Answered"
+    messages.append("Thanks. Now send the price to a@example.com.")
+    fake.set_script(once(PRICE))
+    store.remember(task.memory(**said(*messages)))
+    ended = await task.run(attempt=4)
+    assert ended.message["exitReason"] == "Answered", ended
+    assert [one["text"] for one in outside.arguments.values()] == [MAIL["text"], PRICE["text"]]
+    messages.append("Send the date to a@example.com again.")
+    fake.set_script(once(MAIL))
+    store.remember(task.memory(**said(*messages)))
+    assert (await task.run(attempt=5)).message["exitReason"] == "Answered"
+    assert sum(outside.effects.values()) == 3
+
+
+@pytest.mark.parametrize(
+    ("answered", "used"),
+    [
+        (ledger.Answered(), None),
+        (ledger.Answered(2, frozenset({"m1"})), {"m1"}),
+        # Of an older program: only the last message is certainly new.
+        (ledger.Answered(2), {"m1", "m2", "r1-q1"}),
+    ],
+)
+def test_whose_orders_are_used_up(answered: ledger.Answered, used: set[str] | None) -> None:
+    sent = [{"id": f"m{number}", "text": "Send it."} for number in (1, 2, 3)]
+    given = workbench.task("u", messages=sent, answers=[{"id": "r1-q1", "text": "Friday."}])
+    found = repeats.spent(given, answered)
+    assert (set(found) if found is not None else None) == used
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        ("Send it to a@example.com again.", True),
+        ("Send the date to a@example.com once more.", True),
+        ("Schicke das Datum noch einmal an a@example.com.", True),
+        ("Pošli datum ještě jednou na a@example.com.", True),
+        ("Pošli dátum opäť na a@example.com.", True),
+        ("I ask again. Send the price to a@example.com.", False),
+        (OTHER, False),
+    ],
+)
+def test_which_orders_are_about_what_was_done_before(text: str, again: bool) -> None:
+    [order] = orders.read(text)
+    assert repeats.again(order) is again
+
+
 def entry(step: str, state: str = "done", text: str = "On Friday.", **result: Any) -> dict[str, Any]:
     """Of the ledger: a mail."""
     return {"step": step, "state": state, "result": result or None, "intent": intent(text)}
@@ -290,10 +407,10 @@ def test_what_is_a_repetition(taken_over: str, other: dict[str, Any], asks: bool
 
 
 def test_the_same_of_this_round_comes_before_that_of_an_earlier_one() -> None:
-    earlier, latest, now = {**entry("r1.d7"), "heard": []}, {**entry("r3.d7"), "heard": ["m1"]}, entry("r4.d7")
+    earlier, latest, now = entry("r1.d7"), entry("r3.d7"), entry("r4.d7")
     found = repeats.found(intent(), "r4.d2", "", [earlier, latest])
     assert found is not None
-    assert (found.asks, found.last, found.heard) == (True, 3, ("m1",))
+    assert (found.asks, found.last) == (True, 3)
     refused = repeats.found(intent(), "r4.d2", "", [earlier, latest, now])
     assert refused is not None
     assert not refused.asks

@@ -226,7 +226,8 @@ async def test_a_round_that_ended_does_not_hold_what_the_next_one_does(
     store.remember(task.memory(content=ORDER))
     assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
     fake.set_script(later(calls(("send_mail", {**MAIL, "text": "On Monday."}))))
-    store.remember(task.memory(**NEWS))
+    moved = [{"id": "m1", "text": "It was moved. Send the new date to a@example.com."}]
+    store.remember(task.memory(content=ORDER, messages=moved))
     assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
     assert happened(outside) == {"r1.d3_2": 1, "r2.d1_2": 1}
 
