@@ -1,7 +1,7 @@
 """Quotations in a text that a model wrote, and where the evidence has them letter by letter. Pure.
 
 A quotation is what stands between quotation marks, of four words and more: fewer are a name. A mark such as [2] behind
-it, or else elsewhere in its sentence, says which piece of evidence it is from.
+it, or else elsewhere in its sentence, says which piece of evidence it is from. A mark may name pages: [2, page 8].
 
     Supported       the evidence of its mark has it; without a mark, any evidence
     Misattributed   only evidence that its mark does not name has it
@@ -28,18 +28,29 @@ _LEAST_PART = 3
 _MOST_PARTS = 6
 _STOPS, _WIDE_STOPS = ".!?。！？", "。！？"  # noqa: RUF001
 _WORD = re.compile(r"[^\W_]+")
-MARK = re.compile(r"[\[【](\d{1,4}(?:\s{0,2},\s{0,2}\d{1,4}){0,9})(?:†[^\]】\n]{0,30})?[\]】]")
+_PAGES = (
+    r"(?:\s{0,2}[,;:(|])?\s{0,2}(?:[Pp]ages?|[Pp]{1,2}|[Ss]eiten?|[Ss]tran[ay]|[Ss]tr|[Ss])\.?\s{0,2}"
+    r"\d{1,4}(?:\s?[-–]\s?\d{1,4})?\)?"  # noqa: RUF001
+)
+_NUMBER = re.compile(rf"(\d{{1,4}})(?:{_PAGES})?")
+MARK = re.compile(
+    rf"[\[【](\d{{1,4}}(?:{_PAGES})?(?:\s{{0,2}}[,;]\s{{0,2}}\d{{1,4}}(?:{_PAGES})?){{0,9}})(?:†[^\]】\n]{{0,30}})?[\]】]"
+)
+_DIRECTLY = re.compile(
+    rf"[{quotemarks.BLANKS}.!?(]{{0,3}}{MARK.pattern}(?:[{quotemarks.BLANKS},;]{{0,3}}{MARK.pattern})*"
+)
+"""Marks behind a quotation."""
 _SIGN = re.compile(
     f"[\\n{_STOPS}{''.join({*quotemarks.DOUBLE, *quotemarks.SINGLE, *''.join(quotemarks.DOUBLE.values())})}]"
 )
 """Where a part or a quotation may begin or end."""
-_MARK_CHARS = 120
+_MARK_CHARS = 400
 """More than a mark can have."""
 _MOST_CHARS = 4000
 _MOST_PLACES = 100
 """Of a source that are looked at, where a quotation stands with something cut."""
 _GROUP = "\u00a0"
-_IN_NUMBERS = f".,:'{_GROUP}"
+_IN_NUMBERS = f".,:/^'{_GROUP}"
 """Between digits they are part of a number."""
 _OMISSION = re.compile(r"\s*(?:\[\s*(?:\.{3}|…)\s*\]|\.{3,}|…)\s*")
 _GROUPED = re.compile("(?<=[0-9])[\u00a0\u2007\u2008\u2009\u202f](?=[0-9])")
@@ -50,8 +61,12 @@ _ABBREVIATIONS = (
     " approx max min incl inkl evtl ggf usw etc sog tab obr kpt viz "
 )
 _SAME = str.maketrans(
-    {"’": "'", "‘": "'", "ʼ": "'", "′": "'", "“": '"', "”": '"', "„": '"', "＂": '"', "″": '"'}  # noqa: RUF001
+    dict.fromkeys("’‘ʼ′", "'") | dict.fromkeys("“”„‟❝❞＂″", '"') | dict.fromkeys("‐‑‒–—―−", "-")  # noqa: RUF001
 )
+_UNSEEN = re.compile("\u00ad(?:[ \\t]{0,9}\\n\\s{0,9})?|[\u200b-\u200d\u2060\ufeff]")
+"""Soft hyphens, and characters without width."""
+_BROKEN = re.compile(r"([^\W_]+)- ([^\W_]+)")
+"""A word that a line end may have cut, or two."""
 
 
 class Verdict(StrEnum):
@@ -103,22 +118,28 @@ class Part:
         return _numbers(self.text, self._free())
 
     def quotations(self) -> list[Quotation]:
-        """Each with the marks between it and the next one, or else with all of them."""
+        """Each with the marks between it and the next one, or else with all of them. Where marks stand before the first
+        one and none behind the last, each has those before it, unless some are directly behind it."""
         everywhere, free = self.marks(), self._free()
+        led = bool(_numbers(self.text, free[:1])) and not _numbers(self.text, free[-1:])
         found: list[Quotation] = []
-        for at, one in enumerate(self.spans):
-            following = self.spans[at + 1].start if at + 1 < len(self.spans) else len(self.text)
-            behind = _numbers(self.text, [span for span in free if one.end <= span[0] and span[1] <= following])
-            found.append(Quotation(one.text, behind or everywhere, one.whole))
+        start = 0
+        for one, (_, before), (end, following) in zip(self.spans, free, free[1:], strict=False):
+            own = _numbers(self.text, [(end, following)])
+            marked = _DIRECTLY.match(self.text, end, following)
+            if led and marked is None:
+                own = _numbers(self.text, [(start, before)])
+            start = end if marked is None else marked.end()
+            found.append(Quotation(one.text, own or everywhere, one.whole))
         return found
 
     def without(self, unknown: Collection[int]) -> str:
         """Its text without marks of these numbers."""
 
         def kept(found: re.Match[str]) -> str:
-            numbers = [one.strip() for one in found[1].split(",") if int(one) not in unknown]
-            all_known = len(numbers) == found[1].count(",") + 1
-            return found[0] if all_known else f"[{', '.join(numbers)}]" if numbers else ""
+            each = list(_NUMBER.finditer(found[1]))
+            known = [one[0] for one in each if int(one[1]) not in unknown]
+            return found[0] if len(known) == len(each) else f"[{', '.join(known)}]" if known else ""
 
         made, at = [], 0
         for start, end in self._free():
@@ -166,15 +187,20 @@ def unquoted(text: str, wrong: Collection[str] | None = None) -> str:
     return "".join(made)
 
 
+def numbers(mark: re.Match[str]) -> list[int]:
+    """Those in what `MARK` found, without pages."""
+    return [int(one[1]) for one in _NUMBER.finditer(mark[1])]
+
+
 def _numbers(text: str, where: Iterable[tuple[int, int]]) -> tuple[int, ...]:
     found = (one for start, end in where for one in MARK.finditer(text, start, end))
-    return tuple(dict.fromkeys(int(number) for one in found for number in one[1].split(",")))
+    return tuple(dict.fromkeys(number for one in found for number in numbers(one)))
 
 
 def plain(text: str) -> str:
-    """A text as quotations are compared: one blank between words, no case, one form of letters and of apostrophes. A
-    blank that holds the digits of a number together is U+00A0."""
-    folded = unicodedata.normalize("NFC", text).translate(_SAME).casefold()
+    """A text as quotations are compared: one blank between words, no case, one form of letters, of apostrophes, and of
+    hyphens and dashes, and nothing that is not seen. A blank that holds the digits of a number together is U+00A0."""
+    folded = unicodedata.normalize("NFC", _UNSEEN.sub("", text)).translate(_SAME).casefold()
     pieces = _GROUPED.split(unicodedata.normalize("NFC", folded))
     return _GROUP.join(" ".join(one.split()) for one in pieces)
 
@@ -186,11 +212,36 @@ def within(quotation: str, sources: Iterable[str]) -> bool:
 
 
 def place(quotation: str, source: str) -> int:
-    """Where a source, as `plain` gives it, has the quotation first; -1 where it has it not."""
+    """How many `seen` characters a source, as `plain` gives it, has before the quotation; -1 where it has it not."""
     return _place(bare(quotation), source)
 
 
+def seen(text: str) -> str:
+    """A text, as `plain` gives it, without what differs where lines end: blanks and hyphens."""
+    return text.replace(" ", "").replace(_GROUP, "").replace("-", "")
+
+
 def _place(wanted: str, source: str) -> int:
+    at = _find(wanted, source)
+    if at < 0 and "- " in source and seen(wanted) in seen(source):
+        source = _joined(source, wanted)
+        at = _find(wanted, source)
+    return at if at <= 0 else len(seen(source[:at]))
+
+
+def _joined(source: str, wanted: str) -> str:
+    """The source with words that line ends have cut in one piece, with a hyphen where the quotation has it."""
+
+    def one(found: re.Match[str]) -> str:
+        left, right = found.groups()
+        if f"{left}-{right}" in wanted:
+            return f"{left}-{right}"
+        return left + right if left[-1].isalpha() and right[0].isalpha() and found[0] not in wanted else found[0]
+
+    return _BROKEN.sub(one, source)
+
+
+def _find(wanted: str, source: str) -> int:
     # Blanks in numbers are blanks for who quotes them.
     wanted, spaced = wanted.replace(_GROUP, " "), source.replace(_GROUP, " ")
     at = spaced.find(wanted)
@@ -208,12 +259,17 @@ def cuts(text: str, at: int) -> bool:
     before, after = text[at - 1], text[at]
     if quotemarks.letter(before) and quotemarks.letter(after):
         return True
-    if after.isdigit() and before in "-\u2212":
+    if after.isdigit() and before == "-":
         # A sign of the number, not a hyphen.
         return not text[at - 2 : at - 1].isalnum()
-    return (before in _IN_NUMBERS and text[at - 2 : at - 1].isdigit() and after.isdigit()) or (
-        after in _IN_NUMBERS and before.isdigit() and text[at + 1 : at + 2].isdigit()
+    return (before in _IN_NUMBERS and text[at - 2 : at - 1].isdigit() and _number(text, at)) or (
+        after in _IN_NUMBERS and before.isdigit() and _number(text, at + 1)
     )
+
+
+def _number(text: str, at: int) -> bool:
+    """Whether digits begin here, with or without a sign."""
+    return text[at : at + 2].removeprefix("-")[:1].isdigit()
 
 
 def judge(one: Quotation, evidence: Mapping[int, Collection[str]]) -> Judged:
@@ -258,7 +314,7 @@ def _longest(words: list[str], source: str) -> int:
     fits, over = 0, len(words) + 1
     while over - fits > 1:
         middle = (fits + over) // 2
-        if _place(" ".join(words[:middle]), source) >= 0:
+        if _find(" ".join(words[:middle]), source) >= 0:
             fits = middle
         else:
             over = middle

@@ -19,7 +19,10 @@ DOUBLE = {
     "〝": "〞〟",
     "“": "”",
     "”": "”",
-    "„": '“”"',
+    "‟": "”",
+    "„": '“”‟"',
+    "❝": "❞",
+    "❮": "❯",  # noqa: RUF001
     "«": "»",
     "»": "«»",
     "‹": "›",  # noqa: RUF001
@@ -37,7 +40,7 @@ UNSPACED = re.compile("[\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u30
 BLANKS = " \t\n\u00a0\u202f\u3000"
 _CITED = re.compile(rf"[{BLANKS}.,;:!?()]{{0,3}}[\[【][0-9]")
 """Behind a sign that ends what a mark names."""
-_OPENS_ALWAYS = "“„«‹‚「『《"  # noqa: RUF001
+_OPENS_ALWAYS = "“‟„❝❮«‹‚「『《"  # noqa: RUF001
 _APOSTROPHES = "'’‘"  # noqa: RUF001
 _INCHES = '"＂″'  # noqa: RUF001
 _LEADS = "([{:=*_>|/–—"  # noqa: RUF001

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import Annotated, Any
 
@@ -12,7 +11,6 @@ from pydantic.alias_generators import to_camel
 from crds import provisions, quotations
 from orchestrator_job import errors
 
-_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
 _SHOWN_PROBLEMS = 5
 _FREE = provisions.Provisions()
 
@@ -68,9 +66,8 @@ def parse(text: str, evidence_ids: Collection[int], held: provisions.Provisions 
         found = error.errors(include_url=False, include_input=False)[:_SHOWN_PROBLEMS]
         problems = [f"{'.'.join(str(part) for part in each['loc']) or 'answer'}: {each['msg']}" for each in found]
         raise Unusable("; ".join(problems)) from error
-    cited = set(given.citations) | {
-        int(number) for mark in _MARK.findall(given.answer) for number in re.findall(r"\d+", mark)
-    }
+    marks = quotations.MARK.finditer(given.answer)
+    cited = set(given.citations) | {number for mark in marks for number in quotations.numbers(mark)}
     unknown = sorted(cited - set(evidence_ids))
     if unknown:
         known = f"1 to {max(evidence_ids)}" if evidence_ids else "no evidence at all"

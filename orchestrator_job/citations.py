@@ -31,7 +31,7 @@ _SHOWN = 3
 """Quotations of which the model gets to know in one correction."""
 _SHOWN_CHARS = 200
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
-_SIGNS = re.compile("[\"'＂″〝〞〟“”„«»‹›‘’‚「」『』《》]")  # noqa: RUF001
+_SIGNS = re.compile("[\"'＂″〝〞〟“”‟„❝❞❮❯«»‹›‘’‚「」『』《》]")  # noqa: RUF001
 _GAP = re.compile(r"[ \t]*[.,;:!?。，]?[ \t]*")  # noqa: RUF001
 _MARKS = re.compile(rf"(?:[ \t]*{quotations.MARK.pattern})+")
 

@@ -303,7 +303,7 @@ def _answer(read: Read, evidence: tuple[pack.Item, ...], held: provisions.Provis
     assert end is not None
     why = (end.reason or "nothing was found").strip()
     if end.outcome == "answered":
-        text = quotations.MARK.sub(lambda found: f"[{found[1]}]", "".join(read.text)).strip()
+        text = quotations.MARK.sub(lambda found: f"{quotations.numbers(found)}", "".join(read.text)).strip()
         known = {item.id: item for item in evidence}
         cited = sorted({one.ref for one in end.citations or ()} & known.keys())
         sure = sum(known[one].confidence for one in cited) / len(cited) if cited else 0.0

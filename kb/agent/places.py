@@ -26,6 +26,6 @@ def of_quotation(text: str, starts: paging.Starts, quotation: str) -> int | None
     at = quotations.place(quotation, quotations.plain(text))
     if at < 0:
         return None
-    # So many characters stand before a page in the form in which quotations are compared; blanks at its end do not.
-    before = bisect.bisect_right(starts, at, key=lambda one: len(quotations.plain(text[: one[0]])))
+    # So many characters stand before a page in the form in which quotations are compared.
+    before = bisect.bisect_right(starts, at, key=lambda one: len(quotations.seen(quotations.plain(text[: one[0]]))))
     return starts[before - 1][1] or None if before else None

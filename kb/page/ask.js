@@ -218,7 +218,7 @@ function write(turn, piece, last = false) {
 function cite(turn, text, parent) {
   let done = 0;
   for (const found of text.matchAll(MARK)) {
-    const numbers = found[1].split(",").map(Number);
+    const numbers = [...found[1].matchAll(NUMBER)].map((one) => Number(one[1]));
     if (!numbers.some((ref) => turn.known.has(ref))) continue;
     parent.append(text.slice(done, found.index));
     for (const ref of numbers) {

@@ -1,12 +1,14 @@
 "use strict";
 // What of an answer is quoted, as crds/quotations.py and crds/quotemarks.py cut it: a test compares both. A mark inside
 // a quotation belongs to the passage that is quoted; only the others name evidence of the answer.
-const MARK = /[[【](\d{1,4}(?:\s{0,2},\s{0,2}\d{1,4}){0,9})(?:†[^\]】\n]{0,30})?[\]】]/g;
-const MOST_MARK = 120, MOST_PART = 4000, LEAST_WORDS = 4;
+const NUMBER = /(\d{1,4})(?:(?:\s{0,2}[,;:(|])?\s{0,2}(?:[Pp]ages?|[Pp]{1,2}|[Ss]eiten?|[Ss]tran[ay]|[Ss]tr|[Ss])\.?\s{0,2}\d{1,4}(?:\s?[-–]\s?\d{1,4})?\)?)?/g;
+const ONE = NUMBER.source.replace("(", "(?:");
+const MARK = new RegExp(`[[【](${ONE}(?:\\s{0,2}[,;]\\s{0,2}${ONE}){0,9})(?:†[^\\]】\\n]{0,30})?[\\]】]`, "g");
+const MOST_MARK = 400, MOST_PART = 4000, LEAST_WORDS = 4;
 // Sign that opens a quotation -> signs that close it.
-const DOUBLE = { '"': '"', "＂": "＂", "″": "″", "〝": "〞〟", "“": "”", "”": "”", "„": '“”"', "«": "»", "»": "«»", "‹": "›", "›": "‹›", "‘": "’", "‚": "‘’", "「": "」", "『": "』", "《": "》" };
+const DOUBLE = { '"': '"', "＂": "＂", "″": "″", "〝": "〞〟", "“": "”", "”": "”", "‟": "”", "„": '“”‟"', "❝": "❞", "❮": "❯", "«": "»", "»": "«»", "‹": "›", "›": "‹›", "‘": "’", "‚": "‘’", "「": "」", "『": "』", "《": "》" };
 const SINGLE = { "'": "'" };
-const STOPS = ".!?。！？", WIDE_STOPS = "。！？", OPENS_ALWAYS = "“„«‹‚「『《", APOSTROPHES = "'’‘", INCHES = '"＂″', BLANKS = " \t\n\u00a0\u202f\u3000";
+const STOPS = ".!?。！？", WIDE_STOPS = "。！？", OPENS_ALWAYS = "“‟„❝❮«‹‚「『《", APOSTROPHES = "'’‘", INCHES = '"＂″', BLANKS = " \t\n\u00a0\u202f\u3000";
 // Behind LEADS a sign that has a blank behind it may begin a quotation. AHEAD: signs that may decide what one is.
 const LEADS = "([{:=*_>|/–—", AHEAD = 6;
 const YEAR = /^[0-9]{2}(?![0-9]|[.,:][0-9])/, CUT_OFF = /^ (?:s|t|d|m|re|ve|ll) /;

@@ -28,6 +28,7 @@ _GAP = 250
 _BEGINNING = 20
 """Letters of a quotation by which its beginning is known."""
 _GROUP_ENDS, _GROUP_BEGINS = re.compile(r"(?<![0-9])[0-9]{1,3}\Z"), re.compile("[0-9]{3}(?![0-9])")
+_HYPHEN = re.compile(r"(?<=[^\W\d_])-")
 _PLACES = 100
 """Of a page that are looked at, where a quotation stands with something cut."""
 
@@ -90,6 +91,10 @@ def quoted(layout: Sequence[pages.Word], quotation: str) -> list[Rectangle]:
     said = [_letters(word.text) for word in layout]
     asked = [_letters(word) for word in quotations.bare(quotation).split()]
     at, fits = _stands(layout, said, asked)
+    if not fits:
+        # Where a line ends in a word, a reader of the page leaves its hyphen out, and so may who quotes it.
+        said, asked = ([_HYPHEN.sub("", one) for one in each] for each in (said, asked))
+        at, fits = _stands(layout, said, asked)
     if not fits:
         return []
     ends = list(itertools.accumulate(len(one) for one in said))

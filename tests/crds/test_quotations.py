@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given
@@ -68,7 +70,56 @@ def test_a_number_with_blanks_in_it_is_not_cut(blank: str) -> None:
         assert quotations.judge(quotations.Quotation(said, (1,)), known).verdict is verdict, said
     assert not quotations.within("Napětí je 10", known[1])
     text = f"Napětí je 10{blank}500 voltů"
-    assert quotations.place("10 500 voltů", quotations.plain(text)) == text.index("10")
+    assert quotations.place("10 500 voltů", quotations.plain(text)) == len("Napětíje")
+
+
+@pytest.mark.parametrize(
+    ("source", "said", "supported"),
+    [
+        ("Check the non-return valve of it.", "the non\u2011return valve", True),
+        ("The non\u2010return valve of it is open.", "The non-return valve of", True),
+        ("The range is 5–10 bar at the inlet.", "range is 5-10 bar at", True),
+        ("The range is 5-10 bar at the inlet.", "range is 5\u201110 bar at", True),
+        ("It is open—as it should be.", "is open–as it should", True),
+        ("The opera\u00adting vol\u00ad\ntage\u200b of the pump", "The operating voltage of", True),
+        ("The operating voltage of the pump", "The oper\u00adating\ufeff voltage of", True),
+        ("The valve opens auto-\n\nmatically at nine bar.", "valve opens automatically at nine", True),
+        ("The valve opens auto-\n\nmatically at nine bar.", "valve opens auto-matically at nine", True),
+        ("The valve opens auto-\nmatically at nine bar.", "valve opens auto- matically at nine", True),
+        ("The non-\nreturn valve is auto-\nmatic in it.", "non-return valve is automatic", True),
+        ("The non-\nreturn valve is auto-\nmatic in it.", "return valve is auto", True),
+        ("Norm DIN-\n4711 of the pump is in force.", "Norm DIN-4711 of the pump", True),
+        ("Norm DIN-\n4711 of the pump is in force.", "Norm DIN4711 of the pump", False),
+        ("They re-cover the valve with cloth.", "They recover the valve", False),
+        ("They recover the valve with cloth.", "They re-cover the valve", False),
+        ("The valve opens auto-\nmatically at nine bar.", "tically at nine bar", False),
+        ("The valve opens auto-\nmatically, never by hand.", "valve opens automatically by hand", False),
+        ("Store at –5 °C in all rooms.", "5 °C in all rooms", False),
+        ("Store at \u22125 °C in all rooms.", "at -5 °C in all rooms", True),
+        ("Add 1/2 litre of oil to it.", "2 litre of oil to", False),
+        ("The factor is 10^6 volts per metre.", "6 volts per metre", False),
+        ("The factor is 10^-6 volts per metre.", "-6 volts per metre", False),
+        ("The factor of it is 10^-6 volts.", "factor of it is 10", False),
+        ("The factor is 10^6 volts per metre.", "is 10^6 volts per", True),
+    ],
+)
+def test_typesetting_makes_no_quotation_false_and_cut_numbers_do(source: str, said: str, supported: bool) -> None:
+    assert quotations.within(said, [quotations.plain(source)]) is supported
+
+
+def test_a_place_is_counted_without_blanks_and_hyphens() -> None:
+    source = quotations.plain("An auto-\nmatic non-return valve opens auto-\nmatically.")
+    assert quotations.place("valve opens automatically", source) == len("Anautomaticnonreturn")
+    assert quotations.place("opens auto-\nmatically", source) == len("Anautomaticnonreturnvalve")
+    assert quotations.place("valve opens nowhere", source) == -1
+
+
+def test_a_source_full_of_hyphens_is_read_in_bounded_time() -> None:
+    """Words are joined only where a quotation is there without its hyphens."""
+    source, began = [quotations.plain("a- " * 2000)] * 100, time.process_time()
+    for _ in range(100):
+        assert not quotations.within("an invented quotation of some words", source)
+    assert time.process_time() - began < 5
 
 
 def test_a_name_in_quotation_marks_is_no_quotation() -> None:
@@ -84,6 +135,53 @@ def test_a_name_in_quotation_marks_is_no_quotation() -> None:
 def test_each_quotation_has_the_marks_behind_it() -> None:
     found = quotations.find('"one two three four" [1], but "five six seven eight" [2][3].')
     assert [one.marks for one in found] == [(1,), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "marked"),
+    [
+        ('According to [1], "one two three four", while [2] says "five six seven eight".', [(1,), (2,)]),
+        ('[1] says "a b c d", [2] says "e f g h" and [3, 4] says "i j k l".', [(1,), (2,), (3, 4)]),
+        ('[1] says "a b c d" and "e f g h"; [2] says "i j k l".', [(1,), (1, 2), (2,)]),
+        ('"a b c d" is right [1], while "e f g h" is wrong [2].', [(1,), (2,)]),
+        ('"a b c d" is right [1], and "e f g h" is [2], "i j k l" too.', [(1,), (2,), (1, 2)]),
+        ('Beside that [1], "a b c d" stands in [2].', [(2,)]),
+        ('It is so [1], "a b c d" [2] and "e f g h".', [(2,), (1, 2)]),
+        ('[1] says "a b c d" [2], [3], and [4] says "e f g h".', [(2, 3, 4), (4,)]),
+        ('As [1] says, "a b c d" and "e f g h" [2].', [(1, 2), (2,)]),
+    ],
+)
+def test_marks_before_quotations_are_theirs_where_none_is_behind_the_last(
+    sentence: str, marked: list[tuple[int, ...]]
+) -> None:
+    assert [one.marks for one in quotations.find(sentence)] == marked
+
+
+@pytest.mark.parametrize(
+    ("mark", "numbers"),
+    [
+        ("[1, page 8]", (1,)),
+        ("[1, p. 8]", (1,)),
+        ("[1 (page 8)]", (1,)),
+        ("[1 | Page 8]", (1,)),
+        ("[1: pp. 8–10]", (1,)),
+        ("[1, S. 8]", (1,)),
+        ("【12; strana 8】", (12,)),
+        ("[1; 2]", (1, 2)),
+        ("[1, page 8; 2, page 9]", (1, 2)),
+        ("[1 p8, 2 p9†L4]", (1, 2)),
+        ("[1, pages]", ()),
+        ("[1, page 8 of it]", ()),
+        ("[1, 8 pages]", ()),
+        ("[page 8]", ()),
+    ],
+)
+def test_a_mark_may_name_pages(mark: str, numbers: tuple[int, ...]) -> None:
+    assert quotations.marks(f"It is so {mark}.") == numbers
+    for piece in (f"It is so. {mark} Next", f'"It is so there." {mark} Next'):
+        assert [one.text for one in quotations.parts(piece)] == ([piece[:-4], "Next"] if numbers else ANY)
+    [part] = quotations.parts(f"It is so {mark}.")
+    assert part.without(set(numbers)) == ("It is so ." if numbers else part.text)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +237,11 @@ def test_marks_inside_a_quotation_stay_as_they_are_and_others_go() -> None:
     [part] = quotations.parts('"See also [12] the annex of it all" [1, 13][14] 【1】.')
     assert part.marks() == (1, 13, 14)
     assert part.without({12, 13, 14}) == '"See also [12] the annex of it all" [1] 【1】.'
+
+
+def test_marks_that_stay_keep_their_pages() -> None:
+    [part] = quotations.parts("So [1, page 8; 2, p. 9] and [3, p. 1].")
+    assert part.without({2, 3}) == "So [1, page 8] and ."
 
 
 def test_quotation_marks_are_taken_away_with_those_inside() -> None:

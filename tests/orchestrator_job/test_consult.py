@@ -228,7 +228,7 @@ async def test_an_answer_that_a_person_has_to_approve_waits_for_it(place: Place,
 
 async def test_a_rule_of_the_task_s_scope_holds(place: Place, fake: process.Fake) -> None:
     await place.rule("enforce: never-say 230")
-    fake.set_script({rig.DECIDE: [_SEARCH, _WRITE], rig.ANSWER: [_SAID, _SAID, "It is in the manual [1]."]})
+    fake.set_script({rig.DECIDE: [_SEARCH, _WRITE], rig.ANSWER: [_SAID, _SAID, "It is in the manual [1, page 2]."]})
     ended = await place.task.run()
     assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", "It is in the manual [1].")
 

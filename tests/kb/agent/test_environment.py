@@ -111,3 +111,27 @@ def test_what_is_let_through_does_not_depend_on_the_pieces(pieces: list[str]) ->
     assert through(pieces) == through(list(whole))
     if not set(whole) & set("\"'“”«»【["):
         assert through(pieces) == whole
+
+
+def checked(answer: str) -> tuple[str, bool]:
+    """What of an answer is let through, and whether that names evidence."""
+    known = environment.Environment()
+    texts = ["The operating voltage is 230 V in all countries.", "It is 400 V since the year 2024, auto-\nmatically."]
+    known.add("t", environment.Result([passage(text[:6], text) for text in texts]))
+    check = answering.Check(known)
+    found = [*check.feed(answer), *check.end()]
+    return "".join(one.content for one in found if isinstance(one, tree.Token)), check.cites()
+
+
+def test_a_mark_with_a_page_names_evidence_and_one_of_no_evidence_is_taken_out() -> None:
+    assert "page" not in answering._ANSWER_SYSTEM
+    assert checked("It is 230 V [1, page 8].") == ("It is 230 V [1, page 8].", True)
+    assert checked('"400 V since the year 2024" [1, page 8].') == ("", False), "it is of another passage"
+    assert checked("It is 230 V [9, page 3].") == ("It is 230 V .", False)
+
+
+def test_true_quotations_are_let_through_and_others_not() -> None:
+    first, second = '"the operating voltage is 230 V"', '"400 V since the year 2024, automatically"'
+    both = f"According to [1], {first}, while [2] says {second}."
+    assert checked(both) == (both, True)
+    assert checked(f"According to [1], {second}, while [2] says {first}.") == ("", False)

@@ -74,6 +74,19 @@ async def test_a_passage_of_a_text_pdf_names_its_page(place: places.Place) -> No
     assert "[1] | Pump manual | file::plant | 1-3" in shown.to_llm_context()
 
 
+async def test_a_quotation_of_words_that_line_ends_have_cut_has_its_page_and_rectangles(
+    place: places.Place, ask: Ask
+) -> None:
+    await place.choose(scopes.ACME, "All")
+    first = places.lines("The lease of the office ends in No-", "vember of each year", *FILLER)
+    second = places.lines("The pressure valve of the non-", "return pump opens auto-", "matically at nine bar", *FILLER)
+    raw = files.pages(first, second)
+    await place.client.learning.file(scopes.SHOP, raw, filename="plant.pdf", source_urn=URN)
+    await place.make()
+    [cited] = await ask('It says "valve of the non-return pump opens automatically at nine bar" [1].')
+    assert (cited.page, len(cited.rectangles or [])) == (2, 3)
+
+
 async def test_a_citation_has_the_page_and_the_rectangles_of_what_it_quotes(place: places.Place, ask: Ask) -> None:
     await place.choose(scopes.ACME, "All")
     await place.client.learning.file(scopes.SHOP, PLANT, filename="plant.pdf", source_urn=URN)

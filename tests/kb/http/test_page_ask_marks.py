@@ -31,11 +31,14 @@ TEXTS = [
     'It says “ see figure [1] of it ” [2], " see figure [1] of it " [1] and:"(see figure [1] of it)" [2].',
     'It says "it is 5" wide. See figure [1] of it" [2]. A 19 " rack [1]. And "it is 5" here. Next [1].\nSo [2].',
     "Ein ＂siehe Abbildung [1] dazu＂ [1], ″siehe Abbildung [1] dazu″ [2] und 〝siehe Abbildung [1] dazu〞.",
+    "So. [1, page 8] And so. [1 (p. 8); 2, pp. 3–4†L2] So. [1, pages] And so. [Page 8] So.",
+    'It says "One two. [2, S. 1] Three four" [1].',
     '𝒳𝒳 "see figure [1] and 𝒳 of it" [1] 【2†𝒳】.',
 ]
 SIGNS = [
     *"ab1 .!。？電\"'’‘“”„«»‹›「」『』[]【】12,†\n(\u0301\u0903\u00a0²ßA𝒳",
-    "z. B. ", "[1]", "[2, 3]", ' 19" ', "one two three four", "s’ ", "x’ ", "Nr. ", ' "', '" ',
+    "[1, page 8]", "[1 ", "; 2", " (p. 8)", "|", ":", " S. 3-4]", *"❝❞‟❮❯", "z. B. ", "[1]", "[2, 3]", ' 19" ',
+    "one two three four", "s’ ", "x’ ", "Nr. ", ' "', '" ',
     *"＂″〝〞x", ' " ', "'68 ", " ‘90s ", ' 5 " ', '"(', ':"', " 'n' ", " ' t ", '5" A. ', "(", "*",
 ]  # fmt: skip
 
@@ -71,6 +74,7 @@ async def written(tab: browser.Tab, *pieces: str) -> None:
         ('"see figure [1] and table [1]" [1], and [1] again. «voir la figure [1] de plus» [1].', ["1", "1", "1"]),
         ("No passage has these numbers: [7], [1, 7], 【7†L2】.", ["1"]),
         ("The words [1], 【1†L2】 and [1, 1].", ["1", "1", "1", "1"]),
+        ("A page [1, page 8] and two [1, p. 8; 1 (S. 9)], no page [1, 7 pages].", ["1", "1", "1"]),
     ],
 )
 async def test_marks_of_the_answer_that_name_evidence_are_buttons(
@@ -81,6 +85,7 @@ async def test_marks_of_the_answer_that_name_evidence_are_buttons(
         assert await tab.evaluate(BUTTONS.replace("'.answer", "'article:nth-of-type(1) .answer")) == buttons
         # Where all of a text is drawn, a mark is either a button or stays as it was written.
         plain = answer.replace("[1, 7]", "[1][7]").replace("[1, 1]", "[1][1]").replace("【1†L2】", "[1]")
+        plain = plain.replace("[1, page 8]", "[1]").replace("[1, p. 8; 1 (S. 9)]", "[1][1]")
         assert await tab.evaluate(SHOWN) == plain
     names = "[...document.querySelectorAll('.cite')].map(one => one.getAttribute('aria-label'))"
     assert set(await tab.evaluate(names)) <= {"Evidence 1: Manual"}

@@ -56,6 +56,24 @@ def test_the_words_of_a_quotation_are_the_only_ones_marked() -> None:
     assert len(evidence.quoted(tall, " ".join(one.text for one in tall))) == 60
 
 
+def test_words_that_a_line_end_has_cut_are_marked() -> None:
+    page = [
+        *row(500, "The", "non-", "return", "valve", "opens", "auto\u2010"),
+        *row(800, "matically", "at", "nine", "bar"),
+    ]
+    for quotation, marked in {
+        "valve opens automatically at nine": ["valve opens auto\u2010", "matically at nine"],
+        "non-return valve opens auto-matically": ["non- return valve opens auto\u2010", "matically"],
+        "return valve opens auto- matically": ["return valve opens auto\u2010", "matically"],
+        "nonreturn valve opens automatic": [],
+    }.items():
+        assert [one.text for one in evidence.quoted(page, quotation)] == marked, quotation
+    page = [*row(500, "The", "non", "return", "valve", "opens", "auto"), *row(800, "matically", "at", "-5", "degrees")]
+    marked = [one.text for one in evidence.quoted(page, "non-return valve opens automatically at -5")]
+    assert marked == ["non return valve opens auto", "matically at -5"]
+    assert evidence.quoted(page, "valve opens automatically at 5 degrees") == []
+
+
 def test_a_beginning_is_marked_only_where_the_page_ends_with_it() -> None:
     said = "The rated voltage of pump B is 230 V"
     ending = [*row(500, "Other", "text"), *row(800, "The", "rated", "voltage", "of", "pump")]
