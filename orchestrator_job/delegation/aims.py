@@ -40,9 +40,9 @@ def what(said: Said) -> int:
 # --- recipients ------------------------------------------------------------------------------------------------------
 
 
-def recipients(said: Said, *, answers: bool) -> frozenset[str]:
+def recipients(said: Said, *, answers: bool, verb: bool) -> frozenset[str]:
     """The addresses that the order sends to; none where it is not plain which of them they are, as in "send the mail to
-    Eve to Ann". `answers`: "from" names one, too."""
+    Eve to Ann". `answers`: "from" names one, too. `verb`: the first word is surely none of a noun."""
     places = [
         at
         for at, one in enumerate(said)
@@ -54,10 +54,11 @@ def recipients(said: Said, *, answers: bool) -> frozenset[str]:
             first = at
             break
         passed.add(at)
-    if first is None or not _leads(said, first):
+    if first is None or not _leads(said, first) or _elsewhere(said, first):
         return frozenset()
-    dative = all(_named(one) or one.word in lexicon.MAILS for one in said[1:first])
-    found = _listed(said, first, {at for at in places if at > first}, _between_addresses, dative=dative, clause=True)
+    dative = all(_named(one) or one.word in lexicon.MAILS | lexicon.FILLERS for one in said[1:first])
+    later = {at for at in places if at > first}
+    found = _listed(said, first, later, _between_addresses, dative=dative, clause=True, verb=verb)
     last = found[-1] if found else first
     until = next((at for at in range(last, len(said)) if _broken(said[at]) or said[at].word in lexicon.WHAT), len(said))
     for at in places:
@@ -86,6 +87,21 @@ def _receives(said: Said, at: int, passed: Collection[int], *, answers: bool) ->
     return False
 
 
+def _elsewhere(said: Said, at: int) -> bool:
+    """Whether something else goes to the address: what the user is to get ("send me the mails to Eve"), or what was
+    sent to it."""
+    to = next((back for back in range(at - 1, 0, -1) if said[back].word in lexicon.TO), 0)
+    before = [one.word for one in said[1:to]]
+    for place, word in enumerate(before):
+        with_it = all(one in lexicon.JOINS or one in lexicon.TO for one in before[place + 1 :])
+        if word in lexicon.WHAT or word in lexicon.SENT or (word in lexicon.ME and not with_it):
+            return True
+    if before and before[-1] in lexicon.MAILS:
+        governors = (one for one in reversed(before) if one in lexicon.OF or one in lexicon.ABOUT)
+        return next(governors, "by") not in lexicon.BY_MAIL
+    return bool(before) and before[-1].endswith("ed")
+
+
 def _named(one: clauses.Word) -> bool:
     return one.raw[:1].isupper()
 
@@ -105,14 +121,15 @@ def _between_addresses(said: Said, last: int, at: int) -> bool:
 # --- issues and pages ------------------------------------------------------------------------------------------------
 
 
-def issues(said: Said) -> tuple[int, ...]:
-    """The places of the numbers and keys that are named as an issue; `number` has each of them."""
-    return _numbered(said, lexicon.ISSUES, _ISSUE_URL)
+def issues(said: Said, *, verb: bool) -> tuple[int, ...]:
+    """The places of the numbers and keys that are named as an issue; `number` has each of them. `verb`: the first word
+    is surely none of a noun."""
+    return _numbered(said, lexicon.ISSUES, _ISSUE_URL, verb=verb)
 
 
-def pages(said: Said) -> tuple[int, ...]:
+def pages(said: Said, *, verb: bool) -> tuple[int, ...]:
     """The same of pages."""
-    return _numbered(said, lexicon.PAGES, _PAGE_URL)
+    return _numbered(said, lexicon.PAGES, _PAGE_URL, verb=verb)
 
 
 def is_number(one: clauses.Word) -> bool:
@@ -129,7 +146,7 @@ def number(one: clauses.Word) -> str:
     return (hashed[2] if hashed else one.raw.lstrip("#")).casefold()
 
 
-def _numbered(said: Said, noun: re.Pattern[str], url: re.Pattern[str]) -> tuple[int, ...]:
+def _numbered(said: Said, noun: re.Pattern[str], url: re.Pattern[str], *, verb: bool) -> tuple[int, ...]:
     issues = noun is lexicon.ISSUES
 
     def named(at: int) -> bool:
@@ -148,7 +165,7 @@ def _numbered(said: Said, noun: re.Pattern[str], url: re.Pattern[str]) -> tuple[
         return ()
     later = {at for at in range(first + 1, len(said)) if named(at) or _DIGITS.fullmatch(said[at].raw)}
     dative = all(noun.fullmatch(one.plain) or one.word in lexicon.NUMBER for one in said[1:first])
-    return tuple(_listed(said, first, later, between, dative=dative))
+    return tuple(_listed(said, first, later, between, dative=dative, verb=verb))
 
 
 def _of_noun(said: Said, at: int, noun: re.Pattern[str]) -> bool:
@@ -209,6 +226,46 @@ def connections(said: Said, issues: Sequence[int], *, mails: bool, uses: bool) -
         )
         and _ends(said, at, after=lexicon.CONNECTIONS)
     )
+
+
+def via(said: Said) -> frozenset[str]:
+    """The words that are surely a Connection's name: "via X", "by the connection X"."""
+    found = set[str]()
+    for at in range(1, len(said)):
+        back, beside = _governor(said, at, lexicon.CONNECTIONS)
+        one, by = said[at], said[back].word
+        # "über die Sicherung" is what it is about.
+        plain = by in lexicon.VIA and not (by in lexicon.VAGUE_VIA and one.raw.isalpha())
+        means = plain or (beside and by in lexicon.BY) if back else beside
+        noun = lexicon.CONNECTIONS.fullmatch(one.plain) or one.word in lexicon.MAILS | lexicon.ARTICLES
+        if means and not noun and one.word not in _behind(said) and "/" not in one.raw:
+            found.add(one.word)
+    return frozenset(found)
+
+
+def attaches(said: Said) -> bool:
+    """Whether a file is the object of the verb, or what something is sent with."""
+    return any(lexicon.FILES.fullmatch(one.plain) and at and _is_sent(said, at) for at, one in enumerate(said))
+
+
+def _is_sent(said: Said, at: int) -> bool:
+    one, following = said[at], said[at + 1] if at + 1 < len(said) else None
+    behind = lexicon.TO | lexicon.AT | lexicon.ANY_AND | lexicon.CLOSING | lexicon.ABOUT | lexicon.OF
+    # "the file size"
+    alone = following is None or one.after or not following.raw.islower() or not following.raw.isalpha()
+    if not alone and following is not None and following.word not in behind and not one.plain.endswith("ed"):
+        return False
+    addressed = False
+    for back in range(at - 1, 0, -1):
+        word = said[back].word
+        addressed = addressed or "@" in word
+        if word in lexicon.ARTICLES:
+            continue
+        if word in lexicon.WITH:
+            return True
+        if word in _behind(said) and not (addressed and word in lexicon.TO | lexicon.AT):
+            return False
+    return True
 
 
 def _until(said: Said, named: Collection[str]) -> int:
@@ -283,9 +340,11 @@ def _listed(
     *,
     dative: bool = False,
     clause: bool = False,
+    verb: bool = True,
 ) -> list[int]:
     """The aims of a plain list; of one that something else follows no more than the first. `dative`: the first one
-    stands at the verb, so that its object follows; `clause`: it may be followed by what is said to the aims."""
+    stands at the verb, so that its object follows; `clause`: it may be followed by what is said to the aims; `verb`:
+    the first word is surely none of a noun."""
     if not _ends(said, first, dative=dative):
         return []
     found = [first]
@@ -299,7 +358,7 @@ def _listed(
             break
         found.append(at)
     if len(found) == 1:
-        return found
+        return found if verb or _governs(said, first) or _closes(said, first, dative=dative, clause=True) else []
     gap = said[found[-2] + 1 : found[-1]]
     # "and to Bob", "12, 13 and 14": no new sentence begins so.
     sure = any(one.word in lexicon.TO or one.word in lexicon.AT for one in gap) or (
@@ -309,6 +368,16 @@ def _listed(
         return found
     # "Comment on issue 13 and issue 14 is wrong" orders nothing.
     return [first] if _broken(said[first]) else []
+
+
+def _governs(said: Said, at: int) -> bool:
+    """Whether the first word is a verb, and not a noun of a sentence that says something of the aim, as in "Comment on
+    issue 13 by Bob is wrong": its object stands behind it, or another sentence behind the aim."""
+    one = said[1]
+    if _broken(said[at]) and at + 1 < len(said) and said[at + 1].word not in lexicon.RELATIVE:
+        return True
+    known = lexicon.DETERMINERS | lexicon.PRONOUNS | lexicon.CERTAIN | lexicon.WHAT
+    return at == 1 or one.word in known or "en" not in lexicon.VERBS.get(said[0].word, {})
 
 
 def _broken(one: clauses.Word, but: Iterable[str] = "") -> bool:
@@ -332,7 +401,9 @@ def _leads(said: Said, at: int) -> bool:
         rest = [one for one in part if one not in lexicon.FILLERS]
         to = next((place for place, one in enumerate(rest) if one in lexicon.TO or one in lexicon.AT), len(rest))
         thing = rest[1:to] if rest and rest[0] in lexicon.ARTICLES else rest[:to]
-        if len(thing) > 1:
+        # "and the open issues to": with an article there may be an adjective.
+        said_of = len(thing) == 2 and (thing[1] in lexicon.SENT or thing[1].removesuffix("s") in lexicon.VERBS)
+        if len(thing) > (2 if len(thing) < to else 1) or said_of:
             return False
     return True
 
@@ -386,6 +457,9 @@ def _closes(said: Said, at: int, *, dative: bool, clause: bool) -> bool:
             return True
         elif _verbal(said, place + 1):
             place += 1
+        elif one.word in behind and clause and place + 2 < len(said) and said[place + 2].word in lexicon.WHAT:
+            # "from what we know"
+            return True
         elif one.word in behind:
             place = _phrase(said, place + 1)
         else:

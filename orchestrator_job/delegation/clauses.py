@@ -15,7 +15,8 @@ from orchestrator_job.delegation.lexicon import Group
 
 _QUOTED = re.compile(
     r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*$|`[^`]*(?:`|\Z)|“[^”]*(?:”|\Z)|„[^“”]*(?:[“”]|\Z)|«[^»]*(?:»|\Z)|»[^«]*(?:«|\Z)"
-    r"|\"[^\"]*(?:\"|\Z)|(?<!\w)['‘‚][^'’‘]*['’‘](?!\w)",  # noqa: RUF001
+    r"|~~~.*?(?:~~~|\Z)|‹[^›]*(?:›|\Z)|(?<!\d)\"(?:[^\"]|(?<=\d)\")*(?:\"|\Z)"  # noqa: RUF001
+    r"|(?<!\w)['‘‚](?:[^'’‘]|(?<=\w)['’](?=\w))*['’‘](?!\w)",  # noqa: RUF001
     re.DOTALL | re.MULTILINE,
 )
 QUOTE = "\ufffc"
@@ -61,17 +62,18 @@ class Sentence:
 
 @dataclass(slots=True)
 class Clause:
-    """From one verb to the next, or from a request to its infinitive."""
+    """From one verb to the next, or from a request to its infinitive. `request`: its first word is surely a verb."""
 
     groups: frozenset[Group]
     said: list[Word]
     about: str = ""
+    request: bool = False
 
 
-def ordered(text: str) -> Iterator[list[Clause]]:
-    """The clauses of each sentence of a user's text that begin with a verb of an order."""
+def ordered(text: str) -> Iterator[tuple[Sentence, list[Clause]]]:
+    """Each sentence of a user's text, and its clauses that begin with a verb of an order."""
     for sentence in sentences(_QUOTED.sub(f" {QUOTE} ", text), user=True):
-        yield list(clauses(sentence))
+        yield sentence, list(clauses(sentence))
 
 
 def may_order(sentence: Sentence) -> bool:
@@ -169,14 +171,51 @@ def clauses(sentence: Sentence) -> Iterator[Clause]:
         late = _late(said, begin) if request else None
         if late is not None:
             # "Bitte ... an Ann schicken": the verb is behind what it is about.
-            yield Clause(late, said[max(begin - 1, 0) :], sentence.about)
+            yield Clause(late, said[max(begin - 1, 0) :], sentence.about, request=True)
         return
+    opened = refused = False
+    single: bool | None = None
     for at in range(begin + 1, len(said)):
-        if groups := _further(said, at, request=bool(request)):
+        if _opens(said, at):
+            opened, single = True, False if said[at].word in lexicon.SEVERAL else None
+        elif said[at].word in lexicon.SEVERAL:
+            single = False
+        elif said[at].word in lexicon.SINGLE and single is None:
+            single = True
+        groups = _further(said, at, request=bool(request))
+        if groups and opened and not _resumes(said, at, refused=refused, single=bool(single)):
+            refused = True
+        elif groups:
             places.append((at, groups))
+            opened = refused = False
     for number, (at, groups) in enumerate(places):
         last = number + 1 == len(places)
-        yield Clause(groups, said[at : None if last else places[number + 1][0]], sentence.about if last else "")
+        words_ = said[at : None if last else places[number + 1][0]]
+        yield Clause(groups, words_, sentence.about if last else "", request=bool(request) and number == 0)
+
+
+def _opens(said: Sequence[Word], at: int) -> bool:
+    """Whether a clause of its own may begin here, whose verbs are no orders: "who may read and comment on it"."""
+    one = said[at]
+    if one.word in ("to", "zu") and at + 1 < len(said):
+        following = said[at + 1]
+        noun = any(each.fullmatch(following.plain) for each in (lexicon.ISSUES, lexicon.PAGES))
+        known = following.word in lexicon.DETERMINERS | lexicon.PRONOUNS | lexicon.ME
+        return following.raw.isalpha() and following.raw.islower() and not noun and not known
+    subject = one.word in lexicon.PERSONS or (one.word in lexicon.SUBJECTS_OF and bool(said[at - 1].after))
+    return subject or (one.word in lexicon.WHAT and not (at == 1 and one.word in lexicon.THAT))
+
+
+def _resumes(said: Sequence[Word], at: int, *, refused: bool, single: bool) -> bool:
+    """Whether the order goes on behind such a clause: behind a semicolon, or a comma with an "and". `refused`: another
+    verb of it stood behind a comma, so that the "and" may belong to its list. `single`: its verb needs no comma."""
+    if ";" in said[at - 1].after:
+        return True
+    back, then = at - 1, False
+    while back > 0 and said[back].word in lexicon.FILLERS and not said[back].after:
+        then, back = True, back - 1
+    joined = said[back].word in lexicon.ANDS and (single or bool(set(said[back - 1].after) & {",", ";"}))
+    return joined and (then or not refused)
 
 
 _PLEASE = frozenset(("please", "bitte", "prosím", "prosim"))
@@ -205,6 +244,12 @@ def _verb(said: Sequence[Word], at: int, *, request: bool) -> frozenset[Group]:
     if not found and request:
         found = _groups(lexicon.INFINITIVES, said[at].word)
     return frozenset() if _is_noun(said, at) else found
+
+
+def groups_of(said: Sequence[Word]) -> frozenset[Group]:
+    """What these words may order, wherever a verb stands among them."""
+    tables = (lexicon.VERBS, lexicon.INFINITIVES)
+    return frozenset[Group]().union(*(_groups(table, one.word) for one in said for table in tables))
 
 
 def _groups(table: Mapping[str, Mapping[str, frozenset[Group]]], word: str) -> frozenset[Group]:

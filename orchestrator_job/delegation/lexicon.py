@@ -171,7 +171,8 @@ def _words(text: str) -> frozenset[str]:
 
 
 AND = {"en": _words("and then also"), "de": _words("und dann danach"), "cs": _words("a i pak potom nakonec")}
-ANY_AND = _words("and or und oder a i nebo alebo")
+ANDS = _words("and und a i")
+ANY_AND = ANDS | _words("or oder nebo alebo")
 ARTICLES = _words("a an the der die das den dem des ein eine einen einem einer")
 GREETINGS = _words("hi hello hey dear hallo lieber liebe moin ahoj dobrý guten jervis")
 FILLERS = _words(
@@ -190,10 +191,22 @@ REQUESTS = frozenset(
 that ends with a question mark."""
 
 NO = _words(
-    "not no never nothing none don't without except but if unless instead nicht nichts kein keine keinen keinem nie"
-    " niemals niemandem ohne außer falls sofern ne nic nikdy nikomu žádný žádnou žádné bez kromě pokud nie nič okrem ak"
+    "not no never nothing none don't without nicht nichts kein keine keinen keinem nie niemals niemandem ohne ne nic"
+    " nikdy nikomu žádný žádnou žádné bez nie nič"
 )
-"""An order with one of these is none that code understands."""
+"""An order with one of these is none, unless it stands in what is said: "that it does not work"."""
+IF = _words(
+    "except but aber ale if unless instead when once after provided assuming soon außer falls sofern wenn sobald"
+    " nachdem solange vorausgesetzt erst kromě pokud až když jestli jestliže jakmile okrem ak keď akonáhle"
+)
+"""A sentence with one of these orders something under a condition, or another thing than it says first."""
+ASKS = _words("if when jestli")
+"""Of these what may begin a question, too: "find out if it works"."""
+STOPS = _words(
+    "but aber ale actually stop wait cancel sorry halt stopp warte počkej počkajte storno prepáč promiň entschuldigung"
+    " forget ignore disregard nevermind vergiss ignoriere doch vlastně vlastne zapomeň zabudni ignoruj"
+)
+"""At the beginning of a sentence they take back what was ordered before."""
 WHAT = _words(
     "what which who whom whose that how when where why whether because since was welche welchen welcher welches wer wen"
     " wem wann wo warum ob wie dass weil co který která které kteří kdo koho jak kdy kde proč zda jestli že protože čo"
@@ -201,6 +214,23 @@ WHAT = _words(
 )
 """Words behind which a sentence says what it is about."""
 THAT = _words("that dass že")
+REASONS = THAT | _words("because since weil protože pretože")
+ME = _words("me us mir uns mi mně nám nás")
+"""Who gets what is sent, where no recipient is named."""
+SINGLE = _words("is was has")
+"""One does so: with an "and" behind it the verb of an order cannot belong to the same subject, as in "find out what it
+is and send it"."""
+SEVERAL = _words("are were have do does may can could should must will would shall might to")
+"""With these it can."""
+PERSONS = _words("we he she they ich wir er")
+SUBJECTS_OF = _words("i it sie es man")
+"""Subjects of a sentence of its own; these behind a comma alone."""
+SENT = _words(
+    "sent sending sends written wrote writes writing went goes going mailed forwarded forwards addressed goes gets"
+    " belongs got came gesendet gesendete gesendeten geschickt geschickte geschickten geht ging gingen gerichtet"
+    " gerichtete gerichteten poslané poslaný poslaných zaslané odeslané odoslané adresované šel šly šli"
+)
+"""Before "to": something else is, was or will be sent."""
 TO = _words("to at cc bcc an na komu")
 AT = _words("on in of into auf zu zur v k ke do u")
 """Before an issue or a page that an order is at."""
@@ -239,6 +269,7 @@ DETERMINERS = ARTICLES | _words(
 )
 JOINS = ANY_AND | FILLERS | _words("auch sowie take taky tiež aj")
 """Between the aims of a list."""
+WITH = _words("with as mit als s se jako")
 WITH_A = _words("with a mit einer s")
 """As in "with a cc to"."""
 CLOSING = FILLERS | _words(
@@ -270,6 +301,7 @@ PLACES = TO - COPIES | AT | _words("at for from of im ins bei für von vom pro v
 """Before a repository or a Connection where something is done."""
 INSIDE = _words("in into im ins v ve do")
 VIA = _words("via using through über mittels přes prostřednictvím pomocí cez prostredníctvom pomocou")
+VAGUE_VIA = _words("using über")
 BY = VIA | _words("by with from at in on mit von per aus s se z ze od zo so na")
 """Before "the connection X"."""
 LIKE = _words("like than about wie als jako ako") - _words("about")
@@ -279,6 +311,8 @@ THEREOF = _words("tom tomto")
 SHORTENED = _words("no nr č mr mrs ms dr st")
 """A full stop behind these ends no sentence."""
 NUMBER = _words("no nr number numbers nummer č číslo čísla und")
+BY_MAIL = _words("by with mit as als jako via per")
+"""Before "a mail to": so it is sent."""
 MAILS = _words("mail mails email e-mail message note nachricht zprávu správu mejl mailem")
 
 COMMENTS = re.compile(r"comments?|kommentare?|komentar\w*")

@@ -2,9 +2,9 @@
 
 A sentence orders when it begins with a verb of an order (`lexicon`), perhaps behind a greeting or a request; each
 further such verb behind a comma or an "and" begins another order. Nothing is ordered by a question, unless it begins as
-a request; by what stands in quotation marks, in a quoted line or in a block of code; by a sentence with a "not" or an
-"if"; and by what follows a colon, to the end of the text: it is what an order is about, or what another says, unless a
-heading such as "Task:" is before it.
+a request; by what stands in quotation marks, in a quoted line or in a block of code; by a sentence with a "not" or a
+condition; by one that a later sentence takes back; and by what follows a colon, to the end of the text: it is what an
+order is about, or what another says, unless a heading such as "Task:" is before it.
 
 What an order names is in `aims`. All that is not understood is not ordered.
 """
@@ -26,8 +26,8 @@ _OBJECT = 6
 @dataclass(frozen=True, slots=True)
 class Order:
     """One order. `text`: its words; `about`: what follows a colon. `dictates`: it says itself what is to be written.
-    `answers`: it is an answer to something, which has its own subject. `uses`: it says where others are done. Names are
-    canonical words."""
+    `answers`: it is an answer to something, which has its own subject. `uses`: it says where others are done. `via`:
+    the Connections that it surely names as such. Names are canonical words."""
 
     deeds: frozenset[Deed]
     recipients: frozenset[str]
@@ -40,6 +40,8 @@ class Order:
     dictates: bool
     answers: bool
     uses: bool
+    groups: frozenset[Group]
+    via: frozenset[str]
 
     def names(self, kind: str, aim: Sequence[str]) -> bool:
         """Whether it names this aim of that kind (`recipient`, `issue`, `page`, `repository`, `connection`; else any
@@ -54,57 +56,54 @@ class Order:
         return self.text.names(aim) if named is None else len(aim) == 1 and aim[0] in named
 
 
-def read(text: str) -> tuple[Order, ...]:
-    """The orders in a text that a user wrote, in their order."""
+def read(*texts: str, undated: Sequence[str] = ()) -> tuple[Order, ...]:
+    """The orders in texts that a user wrote one after another, without those that a later sentence takes back. Those of
+    `undated`, which were written at any time, take back all."""
     found: list[Order] = []
-    for sentence in clauses.ordered(text):
+    for sentence, parts in (one for text in texts for one in clauses.ordered(text)):
+        refused = any(map(_refused, parts))
+        found = _kept(found, sentence, parts, refused=refused)
         before: Order | None = None
-        for clause in sentence:
-            before = _order(clause, before)
+        for clause in parts:
+            before = _order(clause, before, refused=refused)
             found.append(before)
+    for sentence, parts in (one for text in undated for one in clauses.ordered(text)):
+        found = _kept(found, sentence, parts, refused=any(map(_refused, parts)))
     return tuple(found)
 
 
 def passages(text: str) -> tuple[list[str], list[str]]:
-    """A retrieved text as the passages that order something, each from its verb's sentence to the end of the paragraph,
-    and as the other sentences. Read generously: whatever may be meant as an order is one."""
+    """A retrieved text as what orders something, from the first such sentence to the end of the text, and as the
+    sentences before it. Read generously: whatever may be meant as an order is one, and what it is about may follow
+    anywhere behind it."""
     ordering: list[str] = []
     rest: list[str] = []
-    ordered = -1
     for sentence in clauses.sentences(text, user=False):
         words_ = " ".join(one.raw for one in sentence.said)
-        if sentence.paragraph == ordered:
-            ordering[-1] = f"{ordering[-1]} {words_}"
-        elif clauses.may_order(sentence):
-            ordered = sentence.paragraph
-            ordering.append(words_)
-        else:
-            rest.append(words_)
-    return ordering, rest
+        (ordering if ordering or clauses.may_order(sentence) else rest).append(words_)
+    return [" ".join(ordering)] if ordering else [], rest
 
 
 # --- one order -----------------------------------------------------------------------------------------------------
 
 
-def _order(clause: clauses.Clause, before: Order | None) -> Order:
-    said, groups = clause.said, clause.groups
-    numbered = aims.issues(said)
-    issues = frozenset(aims.number(said[at]) for at in numbered)
-    if not issues and before is not None and len(said) > 1 and said[1].word in lexicon.PRONOUNS:
-        issues = before.issues
-    # "No." before a number is none.
-    refused = any(
-        one.word in lexicon.NO and not (one.word == "no" and "." in one.after) for one in said[: aims.what(said)]
-    )
+def _order(clause: clauses.Clause, before: Order | None, *, refused: bool) -> Order:
+    said, groups, verb = clause.said, clause.groups, clause.request
     deeds = frozenset[Deed]() if refused else _deeds(clause)
+    numbered = aims.issues(said, verb=verb)
+    issues = frozenset(aims.number(said[at]) for at in numbered)
+    if not issues and before is not None and len(said) > 1:
+        # "and close it", "and comment that it is done"
+        at_it = Deed.COMMENT in deeds and not any(_is_at(one) for one in said[1 : aims.what(said)])
+        issues = before.issues if at_it or said[1].word in lexicon.PRONOUNS else issues
     uses = bool(groups & {Group.USE, Group.WORK}) and not refused
-    recipients = aims.recipients(said, answers=Group.ANSWER in groups)
+    recipients = aims.recipients(said, answers=Group.ANSWER in groups, verb=verb)
     raw = " ".join(one.raw for one in said)
     return Order(
         deeds=deeds,
         recipients=recipients,
         issues=issues,
-        pages=frozenset(aims.number(said[at]) for at in aims.pages(said)),
+        pages=frozenset(aims.number(said[at]) for at in aims.pages(said, verb=verb)),
         repositories=aims.repositories(said, numbered, creates=Deed.CREATE in deeds, works=uses),
         connections=aims.connections(said, numbered, mails=bool(recipients), uses=Group.USE in groups),
         text=words.Words([f"{raw} {clause.about}" if Group.REMEMBER in groups else raw]),
@@ -112,7 +111,97 @@ def _order(clause: clauses.Clause, before: Order | None) -> Order:
         dictates=bool(clause.about) or any(one.word == clauses.QUOTE for one in said) or _says_that(said),
         answers=Group.ANSWER in groups,
         uses=uses,
+        groups=groups,
+        via=aims.via(said),
     )
+
+
+def _is_at(one: clauses.Word) -> bool:
+    return one.word not in lexicon.ARTICLES and (one.word in lexicon.TO or one.word in lexicon.AT)
+
+
+# --- what is not ordered ---------------------------------------------------------------------------------------------
+
+
+def _refused(clause: clauses.Clause) -> bool:
+    """Whether it is ordered under a condition, or not at all. What does not hold may be what is to be written."""
+    because, inside = False, False
+    for at, one in enumerate(clause.said):
+        if one.word in lexicon.IF and _is_condition(clause, at):
+            return True
+        if _denies(one) and (one.bracketed or not inside):
+            return True
+        because = because or (at > 1 and one.word in lexicon.REASONS)
+        inside = because and (inside or one.word in lexicon.REASONS) and not one.after
+    return False
+
+
+def _denies(one: clauses.Word) -> bool:
+    # "No." before a number does not.
+    return one.word in lexicon.NO and not (one.word == "no" and "." in one.after)
+
+
+def _is_condition(clause: clauses.Clause, at: int) -> bool:
+    said, word = clause.said, clause.said[at].word
+    following = [one.word for one in said[at + 1 : at + 3]]
+    if not following or (word == "once" and said[at - 1].word == "at"):
+        return False
+    if word == "soon":
+        return following[0] == "as" and "possible" not in following
+    if word not in lexicon.ASKS:
+        return True
+    between = said[1:at]
+    if clause.groups <= {Group.LOOK}:
+        return len(between) > 1
+    # "Write ann@example.com when it is": nothing else is written.
+    writes = bool(clause.groups & _WRITING) and word != "if"
+    return not (writes and all(_addresses(one) for one in between))
+
+
+_WRITING = frozenset((Group.SEND, Group.ANSWER, Group.COMMENT, Group.SAY))
+
+
+def _addresses(one: clauses.Word) -> bool:
+    """Whether the word belongs to an aim."""
+    noun = lexicon.ISSUES.fullmatch(one.plain) or lexicon.PAGES.fullmatch(one.plain)
+    known = one.word in lexicon.TO | lexicon.AT | lexicon.FILLERS | lexicon.NUMBER
+    return bool(noun) or known or not one.raw.isalpha() or one.raw[0].isupper()
+
+
+def _kept(
+    found: list[Order], sentence: clauses.Sentence, parts: Sequence[clauses.Clause], *, refused: bool
+) -> list[Order]:
+    """The orders that a later sentence does not take back: with "stop", by an order of that kind that is refused, or
+    because it says "not" of an aim."""
+    said = sentence.said
+    head = said[0].word
+    if head in lexicon.STOPS or (head in lexicon.NO and len(said) > 1 and "," in said[0].after):
+        return []
+    czech = len(head) > _NE and head[:2] in ("ne", "ně") and head[:3] != "nej"
+    if not (refused if parts else czech or any(map(_denies, said))):
+        return found
+    named = frozenset(name for one in said for name in (one.word, aims.number(one)))
+    start = said[:_START]
+    groups = frozenset[Group]().union(*(one.groups for one in parts)) or clauses.groups_of(start)
+    orders = bool(parts) or czech or any(one.word in ("do", "don't", "never", "please") for one in start[:2])
+    aimed = any("@" in one or any(map(str.isdigit, one)) for one in named)
+    short = len(said) <= _SHORT or any(one.word in lexicon.PRONOUNS | lexicon.THAT for one in start)
+    everything = not groups and (czech or short)
+    alike = groups - {Group.LOOK} if orders and not aimed else frozenset[Group]()
+    everything = everything and orders and not aimed
+    return [
+        one
+        for one in found
+        if not (everything or alike & one.groups or named & (one.recipients | one.issues | one.pages))
+    ]
+
+
+_NE = 4
+_SHORT = 2
+_START = 5
+
+
+# --- what it is about ------------------------------------------------------------------------------------------------
 
 
 def _says_that(said: Sequence[clauses.Word]) -> bool:
@@ -129,7 +218,7 @@ def _deeds(clause: clauses.Clause) -> frozenset[Deed]:
     found = {deed for group, deed in _ALONE.items() if group in groups}
     if groups & {Group.SEND, Group.ANSWER, Group.INVITE}:
         found.add(Deed.MAIL)
-        found |= {Deed.ATTACH} if any(map(lexicon.FILES.fullmatch, nouns)) else set()
+        found |= {Deed.ATTACH} if aims.attaches(said) else set()
         found |= {Deed.INVITE} if any(map(lexicon.INVITATIONS.fullmatch, nouns)) else set()
     if groups & {Group.WRITE, Group.SAY, Group.ADD} and _object(said, lexicon.COMMENTS):
         found.add(Deed.COMMENT)

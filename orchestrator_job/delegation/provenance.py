@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -29,11 +29,14 @@ _COPIED = 5
 
 
 class Said:
-    """What the user said, and words that a person put into an approval, which order nothing by themselves. The first
-    `spent` texts order nothing any more: a round with their orders has been answered."""
+    """What the user said, one after another, and words that a person put into an approval, which order nothing by
+    themselves. The first `spent` texts order nothing any more: a round with their orders has been answered. `answers`:
+    those of the others whose time is not known."""
 
-    def __init__(self, texts: Sequence[str], edited: Sequence[str] = (), spent: int = 0) -> None:
-        self._texts, self._edited, self._spent = tuple(texts), tuple(edited), spent
+    def __init__(
+        self, texts: Sequence[str], edited: Sequence[str] = (), spent: int = 0, answers: Sequence[str] = ()
+    ) -> None:
+        self._texts, self._edited, self._spent, self._answers = tuple(texts), tuple(edited), spent, tuple(answers)
 
     @functools.cached_property
     def moments(self) -> tuple[moments.Mention, ...]:
@@ -50,12 +53,29 @@ class Said:
         """Those of `orders` that count; the others still name places."""
         if not self._spent:
             return self.orders
-        return self.orders[len(self.orders) - len(Said(self._texts[self._spent :]).orders) :]
+        return self.orders[len(self.orders) - len(Said(self._texts[self._spent :], answers=self._answers).orders) :]
 
     @functools.cached_property
     def orders(self) -> tuple[orders.Order, ...]:
         """What the user ordered."""
-        return tuple(order for text in self._texts for order in orders.read(text))
+        return orders.read(*self._texts, undated=self._answers)
+
+    @functools.cached_property
+    def places(self) -> Mapping[str, frozenset[str]]:
+        """The repositories and Connections that any order names, and the Connections that all others are to use, by
+        `repository`, `connection` and `via`."""
+        done = [one for one in self.orders if one.deeds or one.uses]
+        none = frozenset[str]()
+        return {
+            "repository": none.union(*(one.repositories for one in done)),
+            "connection": none.union(*(one.connections for one in done)),
+            "via": none.union(*(one.via for one in done if one.uses)),
+        }
+
+    @functools.cached_property
+    def squeezed(self) -> str:
+        """Of all of it."""
+        return words.squeezed("\n".join((*self._texts, *self._edited)))
 
 
 class Heard:
@@ -83,6 +103,11 @@ class Heard:
     def whole(self) -> words.Words:
         """Of all of it."""
         return words.Words((self._text,))
+
+    @functools.cached_property
+    def squeezed(self) -> str:
+        """Of all of it."""
+        return words.squeezed(self._text)
 
     @functools.cached_property
     def passages(self) -> tuple[words.Words, words.Words]:
@@ -116,14 +141,16 @@ class Known:
     def of(cls, task: memory.TaskMemory, document: str, heard: Collection[str] | None = None) -> Known:
         """The texts of the task: the user's own, and its document where that is another's. `heard`: the ids of messages
         and answers whose orders are used up, as those of the task are; None: none are."""
-        said = [(one.id, one.text) for one in task.messages] + [(one.id, one.text) for one in task.answers]
-        used = [text for name, text in said if name in (heard or ())]
-        new = [text for name, text in said if name not in (heard or ())]
+        past = heard or ()
+        said = [(one.id, one.text) for one in task.answers] + [(one.id, one.text) for one in task.messages]
+        used = [text for name, text in said if name in past]
+        new = [text for name, text in said if name not in past]
+        answers = [one.text for one in task.answers if one.id not in past]
         edited = [value for one in task.approvals for value in _values(one.arguments)]
-        own = [document, task.title] if task.asked_by_user else []
+        own = [task.title, document] if task.asked_by_user else []
         content = () if task.asked_by_user else (Heard(document),)
         return cls(
-            Said((*own, *used, *new), edited, 0 if heard is None else len(own) + len(used)),
+            Said((*own, *used, *new), edited, 0 if heard is None else len(own) + len(used), answers),
             content,
             stored=frozenset(Content(one.content_ref.key, one.name, one.media_type) for one in task.attachments),
             thread=threads.own(task.source_urn or "").union(*(one.heading.ids for one in content)),
@@ -216,11 +243,18 @@ def rule(
 
 def ordering(user: Said, deed: port.Deed, aims: Mapping[str, str]) -> list[orders.Order]:
     """The orders of the user of this kind that name all of these aims, by the names of their arguments."""
-    return [one for one in user.open if deed in one.deeds and _at(one, aims, user.orders)]
+    return [one for one in user.open if deed in one.deeds and _at(one, deed, aims, user)]
 
 
-def _at(order: orders.Order, aims: Mapping[str, str], ordered: Sequence[orders.Order]) -> bool:
-    """Whether the order names every aim, each as what it is."""
+def _at(order: orders.Order, deed: port.Deed, aims: Mapping[str, str], user: Said) -> bool:
+    """Whether the order names every aim, each as what it is, and the call leaves out no place that it names."""
+    kinds = {_KINDS.get(name.partition(".")[0], "") for name in aims}
+    # The key of an issue has its project.
+    numbered = deed is port.Deed.CREATE or any(name == "issue" and aim.isdigit() for name, aim in aims.items())
+    if (numbered and order.repositories and "repository" not in kinds) or (
+        (order.via or user.places["via"]) and "connection" not in kinds
+    ):
+        return False
     for name, aim in aims.items():
         plain = words.name(aim) or ()
         kind = _KINDS.get(name.partition(".")[0], "")
@@ -228,47 +262,69 @@ def _at(order: orders.Order, aims: Mapping[str, str], ordered: Sequence[orders.O
             continue
         # Another order of the user may name the place, where this one names none.
         elsewhere = (kind == "repository" and not order.places) or (kind == "connection" and not order.connections)
-        if not elsewhere or not any((one.deeds or one.uses) and one.names(kind, plain) for one in ordered):
+        if not elsewhere or len(plain) != 1 or plain[0] not in user.places[kind]:
             return False
     return True
 
 
 def _copied(wanted: port.Wanted, matching: Sequence[orders.Order], known: Known) -> str:
     """Which argument has words that were copied although no order asks for that, and which; "" without any."""
-    own = known.user.whole
-    everything = [one.whole for one in known.others]
-    ordering, rest = [one.passages[0] for one in known.others], [one.passages[1] for one in known.others]
     for name, value in wanted.values.items():
-        text = words.split(value)
-        if text and not own.names(text) and any(one.names(text) for one in everything):
+        if _foreign(value, known):
             return f"{name} ({value[:100]!r}) comes from a text that was retrieved."
     for name, value in wanted.texts.items():
         text = words.split(value)
-        if run := _run(text, ordering, [own, *rest]):
+        if run := next(_runs(text, known, ordering=True), ""):
             return f"{name} repeats what a text that was retrieved orders: {run[:200]!r}."
         # What the user dictates has no other source than the user; the subject of an answer is that of the question.
         free = any(not one.dictates or (one.answers and name in _SUBJECTS) for one in matching)
-        if not free and (run := _run(text, everything, [own])):
+        if not free and (run := next(_runs(text, known, ordering=False), "")):
             return f"{name} has words of a text that was retrieved, and the user said what to write: {run[:200]!r}."
     return ""
 
 
 _SUBJECTS = ("subject", "title")
+_TELLING = 6
+"""Letters that stand in a text by no chance, with whatever is between them."""
 
 
-def _run(text: Sequence[str], copied: Sequence[words.Words], own: Sequence[words.Words]) -> str:
-    """The first words of a text that stand in one of `copied` and in none of `own`: some in a row, the text as a whole,
-    or one that says a thing by itself (a number, an address)."""
+def _foreign(value: str, known: Known) -> bool:
+    """Whether a short value, or a part of it such as a domain, is from a text of another, also where that is written
+    in parts."""
+    text = words.split(value)
+    if not text or known.user.whole.names(text):
+        return False
+    for part in {value, *value.split("@")}:
+        whole, plain = words.split(part), words.squeezed(part)
+        if known.user.whole.names(whole) or (plain and plain in known.user.squeezed):
+            continue
+        for one in known.others:
+            if one.whole.names(whole) or (len(plain) >= _TELLING and plain in one.squeezed):
+                return True
+    return False
+
+
+def _runs(text: Sequence[str], known: Known, *, ordering: bool) -> Iterator[str]:
+    """The words of a text that another text has, or what that orders (`ordering`; then no other sentence has them), and
+    the user has not: some in a row, the text as a whole, or one that says a thing by itself (a number, an address)."""
     size = min(_COPIED, len(text))
-    for at in range(len(text) - size + 1) if size else ():
-        part = text[at : at + size]
-        if any(one.names(part) for one in copied) and not any(one.names(part) for one in own):
-            return " ".join(part)
-    for word in text:
-        telling = any(one.isdigit() for one in word) or "@" in word or "/" in word
-        if telling and any(one.names([word]) for one in copied) and not any(one.names([word]) for one in own):
-            return word
-    return ""
+    parts = [text[at : at + size] for at in range(len(text) - size + 1)] if size else []
+    parts += [[word] for word in text if any(map(str.isdigit, word)) or "@" in word or "/" in word]
+    said, sets = set(text), [(frozenset(part), part) for part in parts]
+    for other in known.others:
+        # Few texts have any of the words in a row, and only those are read as sentences.
+        shared = other.whole.vocabulary & said
+        for part in [part for each, part in sets if each <= shared] if shared else ():
+            names = other.passages[0].names(part) if ordering else other.whole.names(part)
+            if not names or known.user.whole.names(part):
+                continue
+            if not ordering or not any(_has(one, part) for one in known.others):
+                yield " ".join(part)
+
+
+def _has(one: Heard, part: Sequence[str]) -> bool:
+    """Whether a sentence of it that orders nothing has these words."""
+    return one.whole.vocabulary >= set(part) and one.passages[1].names(part)
 
 
 def _values(arguments: str) -> Iterable[str]:

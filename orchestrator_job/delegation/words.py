@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from crds import provisions
 
@@ -29,9 +29,12 @@ class Words:
     def __init__(self, texts: Iterable[str]) -> None:
         self._words: list[frozenset[str]] = []
         self._at: dict[str, list[int]] = {}
+        known: dict[str, frozenset[str]] = {}
         for text in texts:
             for word in split(text):
-                self._add(forms(word))
+                if word not in known:
+                    known[word] = forms(word)
+                self._add(known[word])
             # A name does not go on from one text into the next.
             self._add(frozenset())
 
@@ -39,6 +42,11 @@ class Words:
         for form in named:
             self._at.setdefault(form, []).append(len(self._words))
         self._words.append(named)
+
+    @property
+    def vocabulary(self) -> Set[str]:
+        """Each of its words once."""
+        return self._at.keys()
 
     def names(self, wanted: Sequence[str]) -> bool:
         """Whether these words stand in the text, one after another."""
@@ -53,6 +61,11 @@ class Words:
         if first < 0 or first + len(wanted) > len(self._words):
             return False
         return all(word in self._words[first + step] for step, word in enumerate(wanted))
+
+
+def squeezed(text: str) -> str:
+    """Its letters and digits alone, folded: in whatever parts it is written."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
 
 def name(aim: str) -> tuple[str, ...] | None:
@@ -85,6 +98,8 @@ def forms(word: str) -> frozenset[str]:
     """The word, and what else it names: of an address on the web its host, the first two parts of its path
     (a repository) and a number at its end (an issue)."""
     forms = {word}
+    if "." not in word and ":" not in word:
+        return frozenset(forms)
     found = _URL.match(word)
     if found is None:
         if _HOST.match(word):

@@ -295,6 +295,7 @@ def test_any_text_is_read(text: str) -> None:
 _LONG = (
     *("a" * 200, "send ", "to a@x.example, ", "issue 1, ", "issue 1 ", "1, ", "comment ", '"', "'", "`", "> ", ":"),
     *("send and ", "in o/r ", "in x ", "via x ", "the ", "issue 1 and ", "to a@x.example and ", "task "),
+    *('1" ', "'a", " 'a", "~", "who may, send ", "close issue 1. ", "not 1. ", "do not close it. ", "the file "),
     *("and ", "then ", "1. ", "to: ", "what ", "a@x.example ", "it\n", "```", "-", "0-", "/", "x/", "@", "x_"),
 )
 
