@@ -126,7 +126,8 @@ def _is_at(one: clauses.Word) -> bool:
 def _refused(clause: clauses.Clause) -> bool:
     """Whether it is ordered under a condition, or not at all. What does not hold may be what is to be written."""
     because, inside = False, False
-    for at, one in enumerate(clause.said):
+    # Whatever follows "remember that" is to be remembered.
+    for at, one in enumerate(clause.said[:2] if Group.REMEMBER in clause.groups else clause.said):
         if one.word in lexicon.IF and _is_condition(clause, at):
             return True
         if _denies(one) and (one.bracketed or not inside):

@@ -24,6 +24,7 @@ def mail(to: str = "eve@example.com", text: str = "On Friday.") -> _Call:
 
 ANN = mail("ann@example.com")
 CLOSE = ("update_issue", {"issue": "14", "state": "closed"})
+COFFEE = ("store_knowledge", {"subject": "coffee", "content": "I like coffee without sugar.", "category": "preference"})
 COMMENT = ("add_comment", {"issue": "14", "text": "It is done."})
 PAGE = ("edit_page", {"page": "43", "text": "On Friday."})
 _FILE = {"name": "contract.pdf", "mediaType": "application/pdf"}
@@ -276,6 +277,12 @@ Comment on issue 14 that it does not work.
 Comment on issue 14 when the release is.
 Comment on issue 14 that the fix is in o/r.
 Kommentiere Ticket 14, dass es nicht geht.""",
+    ),
+    (
+        COFFEE,
+        """\
+Remember that I like coffee without sugar.
+Please remember for later that I like my coffee without sugar, if there is any.""",
     ),
     (
         PAGE,
