@@ -21,6 +21,10 @@ from orchestrator_job.delegation.tools.port import Deed
 
 _OBJECT = 6
 """Words between a verb and its object."""
+_NEGATED = 4
+"""Letters that a Czech verb with "ne" before it has more than."""
+_SHORT, _START = 2, 5
+"""Words of a sentence that says no more than "do not", and those in which its verb and its object stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,28 +182,24 @@ def _kept(
     head = said[0].word
     if head in lexicon.STOPS or (head in lexicon.NO and len(said) > 1 and "," in said[0].after):
         return []
-    czech = len(head) > _NE and head[:2] in ("ne", "ně") and head[:3] != "nej"
+    czech = len(head) > _NEGATED and head[:2] in ("ne", "ně") and head[:3] != "nej"
     if not (refused if parts else czech or any(map(_denies, said))):
         return found
     named = frozenset(name for one in said for name in (one.word, aims.number(one)))
     start = said[:_START]
     groups = frozenset[Group]().union(*(one.groups for one in parts)) or clauses.groups_of(start)
-    orders = bool(parts) or czech or any(one.word in ("do", "don't", "never", "please") for one in start[:2])
     aimed = any("@" in one or any(map(str.isdigit, one)) for one in named)
-    short = len(said) <= _SHORT or any(one.word in lexicon.PRONOUNS | lexicon.THAT for one in start)
-    everything = not groups and (czech or short)
-    alike = groups - {Group.LOOK} if orders and not aimed else frozenset[Group]()
-    everything = everything and orders and not aimed
-    return [
-        one
-        for one in found
-        if not (everything or alike & one.groups or named & (one.recipients | one.issues | one.pages))
-    ]
+    if not aimed and (parts or czech or any(one.word in ("do", "don't", "never", "please") for one in start[:2])):
+        if not groups and (czech or len(said) <= _SHORT or _refers(start)):
+            return []
+        alike = groups - {Group.LOOK}
+    else:
+        alike = frozenset()
+    return [one for one in found if not (alike & one.groups or named & (one.recipients | one.issues | one.pages))]
 
 
-_NE = 4
-_SHORT = 2
-_START = 5
+def _refers(said: Sequence[clauses.Word]) -> bool:
+    return any(one.word in lexicon.PRONOUNS | lexicon.THAT for one in said)
 
 
 # --- what it is about ------------------------------------------------------------------------------------------------

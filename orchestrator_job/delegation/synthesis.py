@@ -22,7 +22,7 @@ from importlib import resources
 import structlog
 from pydantic import JsonValue
 
-from crds import priority
+from crds import priority, quotations
 from kb import api
 from kb import client as kb_client
 from orchestrator_job import (
@@ -60,7 +60,6 @@ _TOKEN_BYTES = 4
 _PASSAGES = 3
 _SOURCES = 20
 _SOURCE_MARK = re.compile(r"\[(?:source: ?)?([^\[\]\s]+::[^\[\]\n]+?)\]")
-_NUMBER_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +331,7 @@ def direct(merged: Merged, items: Sequence[pack.Item], spoken: str, held: standi
         return None
     output = merged.outputs[0]
     written = language.detect(output.result)
-    if _NUMBER_MARK.search(output.result) or written not in (None, spoken):
+    if quotations.MARK.search(output.result) or written not in (None, spoken):
         return None
     numbers: dict[str, int] = {}
     for item in reversed(items):
@@ -381,7 +380,7 @@ def _finished(
 
 def _neutral(text: str) -> str:
     """An agent's own numbers mean the passages of its tools, not the evidence of the answer."""
-    return _NUMBER_MARK.sub(r"(\1)", text)
+    return quotations.MARK.sub(r"(\1)", text)
 
 
 def _texts(value: object) -> list[str]:

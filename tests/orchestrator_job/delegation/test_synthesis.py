@@ -78,6 +78,7 @@ async def test_sources_that_the_agent_found_itself_become_evidence(
     "output",
     [
         rounds.output("Research", "It is on Friday [1]."),
+        rounds.output("Research", "It is on Friday [1, page 3]."),
         rounds.output("Research", "It is on Friday, says the plan [jira::NO-1]."),
         rounds.output("Research", "Das Release ist am Freitag, und wir testen es [email::plan]."),
         rounds.output("Research", "It is on Friday [email::plan].", confidence=0.6),
@@ -85,7 +86,16 @@ async def test_sources_that_the_agent_found_itself_become_evidence(
         rounds.output("Research", "It is on Friday [email::plan].", structured_data={"issues": ["the plan is old"]}),
         rounds.output("Research", 'It says "the release will be on a Friday" [email::plan].'),
     ],
-    ids=["numbers", "an unknown source", "another language", "unsure", "to be verified", "an issue", "misquoted"],
+    ids=[
+        "numbers",
+        "numbers of pages",
+        "an unknown source",
+        "another language",
+        "unsure",
+        "to be verified",
+        "an issue",
+        "misquoted",
+    ],
 )
 async def test_all_else_is_written_by_the_model(
     opened: Opening, fake: process.Fake, output: models.AgentOutput
@@ -97,6 +107,7 @@ async def test_all_else_is_written_by_the_model(
     [(system, user)] = rounds.prompts(fake, rounds.SYNTHESIZE)
     assert "one answer that the user gets" in system
     assert '<message agent="Research" state="done"' in user
+    assert "[1" not in user[: user.index("<evidence")], "a number of the agent names none of this evidence"
 
 
 async def test_a_rule_asks_for_words_that_the_result_has_not(
