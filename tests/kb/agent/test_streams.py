@@ -140,6 +140,9 @@ async def test_a_reader_that_takes_nothing_has_hung_up(
 class Relay:
     """A way to the MongoDB of the tests that can be shut."""
 
+    PATIENCE = 2.0
+    """Seconds of the driver. Between two looks at a server it waits for 0.5 s, which a call may begin with."""
+
     def __init__(self) -> None:
         self.shut = False
         self._writers: list[asyncio.StreamWriter] = []
@@ -149,7 +152,7 @@ class Relay:
         server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         name = f"test_kb_{uuid.uuid4().hex[:12]}"
-        database = mongo.Database(f"mongodb://127.0.0.1:{port}/?directConnection=true", name, patience=0.5)
+        database = mongo.Database(f"mongodb://127.0.0.1:{port}/?directConnection=true", name, patience=self.PATIENCE)
         try:
             yield database
         finally:
@@ -203,7 +206,7 @@ async def test_an_outage_of_mongodb_loses_no_event_of_a_stream(
             found.append(await anext(events))
             assert seen == found[: len(seen)]
             # The recorder has met the outage when it has tried to write the fourth.
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(relay.PATIENCE + 1)
             relay.shut = False
             fake.set_script({rig.DECIDE: [WRITE], rig.ANSWER: [SAID]})
             fake.open_gate(gate)
