@@ -146,7 +146,12 @@ def _handed(site: sites.Site, simulator: Simulator) -> Iterator[Simulator]:
     yield simulator
     simulator.faults()
     simulator.open_gate()
-    unfinished = [task.metadata.name for task in site.kubectl.tasks() if task.status.phase not in sites.ENDS]
+    unfinished = [task for task in site.kubectl.tasks() if task.status.phase not in sites.ENDS]
     if unfinished:
-        site.kubectl.run("delete", "pendingtasks", *unfinished, "--ignore-not-found", seconds=120)
+        site.kubectl.run(
+            "delete", "pendingtasks", *(task.metadata.name for task in unfinished), "--ignore-not-found", seconds=120
+        )
+        # A run that is asked to end may still call a model, and would take what the next test has scripted.
+        selector = f"{sites.UID_LABEL} in ({', '.join(task.metadata.uid for task in unfinished)})"
+        until("their runs end", lambda: not site.kubectl.items("pods", "-l", selector), 120)
         until("their requests end", lambda: simulator.waiting() == 0)
