@@ -13,11 +13,16 @@ from typing import Any
 
 import pymongo
 
+from tests.fakes.ollama import process
 from tests.nursery import children
 
 _ROOT = Path(__file__).resolve().parents[2]
 MODEL = "qwen3-coder-tool:30b"
+TAG = "job.respond/v1"
 _PATIENCE = 300.0  # seconds; bounds a test that fails
+FEW_SECONDS = "3"
+"""JERVIS_UNAVAILABLE_SECONDS of a run whose services stay away: more than the 2 s after which MongoDB's driver finds no
+server, so that a call to MongoDB is tried again on a machine that stands still."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,15 @@ class Job:
         """Start and wait."""
         return await self.end(self.start(attempt, **environment), attempt)
 
+    async def run_out_of_time(self, seconds: int, there: Callable[[], bool]) -> Ended:
+        """Run with so many seconds until they end behind the point where `there` holds. On a busy machine they may end
+        before it; the next attempt goes on from the checkpoint, as the operator's would."""
+        for attempt in range(1, 10):
+            ended = await self.run(attempt, JERVIS_WALL_CLOCK_SECONDS=str(seconds))
+            if there() or ended.message["exitReason"] != "DeadlineExceeded":
+                break
+        return ended
+
     def _log(self) -> Path:
         self._runs += 1
         return self.folder / f"log-{self.uid}-{self._runs}"
@@ -163,6 +177,12 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.02)
 
 
+async def reached(fake: process.Fake, tag: str = TAG) -> None:
+    """Return once the model reads a prompt of that tag: what the script says of it is taken, even if the run dies
+    now."""
+    await until(lambda: any(one["granted"] for one in fake.requests(tag=tag)))
+
+
 def reply(**fields: Any) -> dict[str, Any]:
     """An answer of the model that follows the schema."""
     return {
@@ -173,6 +193,3 @@ def reply(**fields: Any) -> dict[str, Any]:
         "questions": [],
         **fields,
     }
-
-
-TAG = "job.respond/v1"

@@ -37,7 +37,7 @@ async def test_the_present_form_is_recorded_and_resumed(
 ) -> None:
     fake.set_script({job.TAG: [{"fault": {"stall": {"afterBytes": 0}}}]})
     running = task.start()
-    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    await job.reached(fake)
     running.process.kill()
     await task.end(running)
     path = recording.path("schema-present", tmp_path)

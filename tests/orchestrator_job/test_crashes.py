@@ -109,7 +109,7 @@ async def test_a_run_that_dies_while_the_model_answers_asks_again(
 ) -> None:
     fake.set_script({job.TAG: [{"fault": {"stall": {"afterBytes": 0}}}, job.reply()]})
     running = task.start()
-    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    await job.reached(fake)
     running.process.kill()
     assert (await task.end(running)).status == -9
     ended = await task.run()

@@ -37,7 +37,7 @@ async def test_the_model_may_finish_and_is_not_asked_again(
 async def test_after_the_grace_period_the_call_is_hung_up(task: job.Job, fake: process.Fake) -> None:
     fake.set_script({job.TAG: [_STALL, job.reply()]})
     running = task.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
-    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    await job.reached(fake)
     running.process.send_signal(signal.SIGTERM)
     drained = await task.end(running)
     assert (drained.status, drained.message["exitReason"]) == (42, "Drained")

@@ -25,7 +25,7 @@ async def test_a_wrong_model_name(task: job.Job, fake: process.Fake) -> None:
 
 async def test_a_router_that_is_away(task: job.Job, fake: process.Fake, known: knowledge.Knowledge) -> None:
     fake.set_script({job.TAG: [job.reply()]})
-    ended = await task.run(JERVIS_ROUTER_URL=_NOBODY, JERVIS_UNAVAILABLE_SECONDS="1")
+    ended = await task.run(JERVIS_ROUTER_URL=_NOBODY, JERVIS_UNAVAILABLE_SECONDS=job.FEW_SECONDS)
     assert (ended.status, ended.message["exitReason"]) == (1, "Unavailable")
     assert ended.message["unavailable"] == "router"
     assert "waiting" in ended.events()
@@ -46,7 +46,7 @@ async def test_busy_services_are_outwaited(task: job.Job, fake: process.Fake, kn
 
 
 async def test_a_knowledge_base_that_is_away_or_refuses(task: job.Job, known: knowledge.Knowledge) -> None:
-    ended = await task.run(JERVIS_KB_URL=_NOBODY, JERVIS_UNAVAILABLE_SECONDS="1")
+    ended = await task.run(JERVIS_KB_URL=_NOBODY, JERVIS_UNAVAILABLE_SECONDS=job.FEW_SECONDS)
     assert (ended.message["exitReason"], ended.message["unavailable"]) == ("Unavailable", "kb")
     known.refusals = [
         (422, {"code": "invalid", "message": "no such client", "field": "scope.clientId", "remedy": "Name one."})
@@ -78,7 +78,9 @@ async def test_mongodb_that_loses_answers(
         proxy.after = lose
         ended = await task.run(JERVIS_MONGODB_URI=proxy.url)
     assert ended.message["exitReason"] == "Answered"
-    assert ended.events().count("waiting") == len(lost) >= 8
+    # On a busy machine a call may wait for another reason.
+    waited = [line["reason"] for line in ended.lines if line.get("event") == "waiting"]
+    assert sum("connection closed" in reason for reason in waited) == len(lost) >= 8, waited
     assert len(store.all("task_results")) == len(store.all("session_memory")) == 1
     assert [entry["state"] for entry in store.all("orchestrator_ledger")] == ["done"] * 3
     assert fake.count(path="/api/chat") == len(known.asked) == 1
@@ -172,7 +174,7 @@ async def test_no_token_is_left(task: job.Job, store: job.Store, fake: process.F
 
 async def test_the_time_ends_in_a_model_call(task: job.Job, store: job.Store, fake: process.Fake) -> None:
     fake.set_script({job.TAG: [{"fault": {"stall": {"afterBytes": 0}}}]})
-    ended = await task.run(JERVIS_WALL_CLOCK_SECONDS="20")
+    ended = await task.run_out_of_time(20, lambda: fake.count(tag=job.TAG) > 0)
     _handed_back(store, ended, "DeadlineExceeded", "the 20 seconds that it may take")
 
 
@@ -280,7 +282,7 @@ async def test_a_step_that_is_repeated_counts_once(task: job.Job, store: job.Sto
     store.remember(task.memory(budget={"maxSteps": 5}))
     fake.set_script({job.TAG: [{"fault": {"stall": {"afterBytes": 0}}}, job.reply()]})
     running = task.start()
-    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    await job.reached(fake)
     running.process.kill()
     await task.end(running)
     # Five steps make an answer: one counted twice would be the sixth.

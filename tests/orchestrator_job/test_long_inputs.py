@@ -201,7 +201,7 @@ async def test_a_run_that_died_goes_on_with_its_long_question(
     fake.set_script({job.TAG: [{"fault": {"stall": {"afterBytes": 0}}}]})
     store.remember(task.memory(content=long_text(9_000)))
     running = task.start()
-    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    await job.reached(fake)
     running.process.kill()
     await task.end(running)
     fake.forget()

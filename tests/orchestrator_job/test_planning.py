@@ -181,7 +181,7 @@ async def test_a_message_of_the_user_makes_the_next_version(
     [
         (["no", "no", {"steps": []}], {}, None, "gave no usable plan in 3 tries: steps: ", 4),
         (None, {"JERVIS_PLANNER_MODEL": "no-such-model:1b"}, None, "no-such-model:1b", 2),
-        ([{"fault": {"stall": {"afterBytes": 0}}}], {"JERVIS_PLAN_SECONDS": "0.7"}, None, "more than 0.7 seconds", 2),
+        ([{"fault": {"stall": {"afterBytes": 0}}}], {"JERVIS_PLAN_SECONDS": "2.5"}, None, "more than 2.5 seconds", 2),
         ([{"fault": {"status": {"code": 503, "retryAfter": 11}}}], {}, None, "HTTP 503", 2),
         ([], {}, {"maxLlmCalls": 3}, "all of its 0 model calls", 1),
         (["no"], {}, {"maxLlmCalls": 4}, "all of its 1 model calls", 2),
@@ -294,7 +294,7 @@ async def test_a_run_that_is_preempted_while_it_plans_goes_on_there(
     """A preempted plan has not failed. The mode may change between two runs of a round: it goes on where it stopped."""
     fake.set_script({PLAN: [{"fault": {"stall": {"afterBytes": 0}}}, PLANNED], job.TAG: [job.reply()]})
     running = planned.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
-    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    await job.reached(fake, PLAN)
     running.process.send_signal(signal.SIGTERM)
     assert (await planned.end(running)).message["exitReason"] == "Drained"
     ended = await planned.run(JERVIS_MODE="Foreground")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 import uuid
 from collections.abc import AsyncIterator
@@ -17,6 +16,7 @@ import pytest
 from crds import scope
 from kb import api
 from kb import client as kb_client
+from tests import ports
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job
 
@@ -35,9 +35,7 @@ The canteen serves soup.
 
 @asynccontextmanager
 async def _serving(folder: Path, mongodb_uri: str, database: str, router_url: str) -> AsyncIterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = ports.free()
     log = folder / "kb.log"
     output = log.open("wb")
     running = await asyncio.create_subprocess_exec(

@@ -256,7 +256,7 @@ async def test_without_a_call_left_for_a_correction_the_answer_is_given(
 async def test_without_a_model_for_a_correction_the_answer_is_given(task: job.Job, fake: process.Fake) -> None:
     gone = {"fault": {"status": {"code": 503}}}
     fake.set_script({job.TAG: [job.reply(answer=INVENTED), *[gone] * 50]})
-    ended = await task.run(JERVIS_UNAVAILABLE_SECONDS="2")
+    ended = await task.run(JERVIS_UNAVAILABLE_SECONDS=job.FEW_SECONDS)
     assert ended.message["exitReason"] == "Answered", ended
     assert ended.message["summary"].endswith("[unconfirmed].")
 

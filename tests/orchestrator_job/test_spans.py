@@ -71,7 +71,7 @@ async def test_no_span_has_a_word_of_the_task(task: job.Job, fake: process.Fake,
 async def test_a_drained_run_sends_what_it_did(task: job.Job, fake: process.Fake, collector: Collector) -> None:
     fake.set_script({job.TAG: [{"fault": {"stall": {"afterBytes": 0, "gate": "never"}}}, job.reply()]})
     running = task.start(1, **TRACED, JERVIS_DRAIN_GRACE_SECONDS="0.2")
-    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    await job.reached(fake)
     running.process.send_signal(signal.SIGTERM)
     assert (await task.end(running)).message["exitReason"] == "Drained"
     found = collector.spans()

@@ -185,7 +185,7 @@ async def test_a_run_answers_without_user_context_and_session(
     known.user, known.session = USER, [entry("Moved to Monday.")]
     known.absent = {"user-context": status, "session": status}
     fake.set_script({job.TAG: [job.reply()]})
-    ended = await task.run(JERVIS_UNAVAILABLE_SECONDS="1")
+    ended = await task.run(JERVIS_UNAVAILABLE_SECONDS=job.FEW_SECONDS)
     assert ended.message["exitReason"] == "Answered"
     missing = [line["what"] for line in ended.lines if line.get("event") == "answered without"]
     assert sorted(missing) == ["load the session memory", "load the user context"]

@@ -57,7 +57,7 @@ async def test_a_node_is_there_while_it_runs_and_goes_on_in_the_next_run(
     await job.until(lambda: bool(store.all(fence.COLLECTION, **{"steps.r1.respond": {"$exists": True}})))
     live = noted(store, task.uid)
     assert statuses(live) == {"intake": "COMPLETED", "evidence": "COMPLETED", "respond": None}
-    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    await job.reached(fake)
     running.process.send_signal(signal.SIGTERM)
     assert (await task.end(running)).message["exitReason"] == "Drained"
     stopped = noted(store, task.uid)

@@ -19,11 +19,13 @@ from tests.nursery import children
 ROOT = Path(__file__).resolve().parents[2]
 _START_SECONDS = 300.0
 _PATIENCE = 300.0  # both only bound a test that fails, on however busy a machine
-# Probes often, so that tests wait little; everything else as shipped.
+# Probes often, so that tests wait little. A machine that stands still for seconds is no backend that is away: tests of
+# silent backends set a shorter time. Everything else as shipped.
 _QUICK = {
     "JERVIS_ROUTER_HOST": "127.0.0.1",
     "JERVIS_ROUTER_PORT": "0",
     "JERVIS_ROUTER_PROBE_INTERVAL_SECONDS": "0.1",
+    "JERVIS_ROUTER_PROBE_TIMEOUT_SECONDS": "60",
     "JERVIS_ROUTER_BACKEND_LOOPBACK": "true",
 }
 
@@ -31,24 +33,27 @@ _QUICK = {
 class Router:
     """A running router."""
 
-    def __init__(self, process: children.Child, log: Path) -> None:
+    def __init__(self, process: children.Child, log: Path, backends: Sequence[str]) -> None:
         self.process = process
+        self.backends = backends
         self._log = log
         self.url = ""
         self.port = 0
 
+    def http(self, **headers: str) -> httpx.AsyncClient:
+        """A client of it for paths, which waits as long as a test that fails. `headers` go with every request."""
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=_PATIENCE, trust_env=False, verify=False)
+
     async def status(self) -> dict[str, Any]:
         """The status document."""
-        async with httpx.AsyncClient(trust_env=False, verify=False) as http:
-            document: dict[str, Any] = (await http.get(self.url + "/router/status")).json()
+        async with self.http() as http:
+            document: dict[str, Any] = (await http.get("/router/status")).json()
             return document
 
     async def status_with(self, token: str) -> dict[str, Any]:
         """The status document of a router that wants a token."""
-        async with httpx.AsyncClient(
-            trust_env=False, headers={"Authorization": f"Bearer {token}"}, verify=False
-        ) as http:
-            document: dict[str, Any] = (await http.get(self.url + "/router/status")).json()
+        async with self.http(Authorization=f"Bearer {token}") as http:
+            document: dict[str, Any] = (await http.get("/router/status")).json()
             return document
 
     async def backend(self, name: str) -> dict[str, Any]:
@@ -57,8 +62,8 @@ class Router:
 
     async def metric(self, sample: str) -> float:
         """The value of one sample, written as `/metrics` prints it; 0 when it is not there."""
-        async with httpx.AsyncClient(trust_env=False, verify=False) as http:
-            text = (await http.get(self.url + "/metrics")).text
+        async with self.http() as http:
+            text = (await http.get("/metrics")).text
         return next((float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(sample + " ")), 0.0)
 
     async def until(self, what: Callable[[dict[str, Any]], bool], seconds: float = _PATIENCE) -> dict[str, Any]:
@@ -129,11 +134,13 @@ async def running(
 def start(directory: Path, backends: Sequence[Mapping[str, Any]] | None, **settings: str) -> Router:
     """Start a router that may not serve yet; the caller ends it."""
     log = directory / f"router-{len(list(directory.iterdir()))}.log"
-    return Router(children.of("router").start(environment(backends, settings), log), log)
+    names = [str(one["name"]) for one in backends or ()]
+    return Router(children.of("router").start(environment(backends, settings), log), log, names)
 
 
 async def serving(router: Router) -> Router:
-    """Wait until it listens."""
+    """Wait until it listens and has asked each backend once, which it does before it listens where no machine stands
+    still."""
 
     async def addresses() -> list[tuple[str, int]]:
         assert router.process.poll() is None, router.text()
@@ -141,6 +148,12 @@ async def serving(router: Router) -> Router:
 
     found = await eventually(addresses, bool, _START_SECONDS)
     router.url, router.port = f"http://{found[0][0]}:{found[0][1]}", found[0][1]
+    if any(e["event"] == "starting although some backends have not been probed" for e in router.events()):
+
+        async def probed() -> set[str]:
+            return {e["backend"] for e in router.events() if e["event"] in ("backend is up", "backend is down")}
+
+        await eventually(probed, set(router.backends).issubset)
     return router
 
 

@@ -23,7 +23,7 @@ async def test_chat_embed_and_status(tmp_path: Path) -> None:
     with ollama.running(models=["qwen2.5:7b", "qwen3-embedding:8b"]) as fake:
         async with (
             process.running(tmp_path, [process.spec("g", fake.url)]) as router,
-            httpx.AsyncClient(verify=False) as http,
+            router.http() as http,
         ):
             door = client.Client(router.url + "/", http)
             text = await door.chat("qwen2.5:7b", _ASK, Priority.P0, num_ctx=8192)

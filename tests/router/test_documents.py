@@ -7,7 +7,6 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-import httpx
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -68,7 +67,7 @@ async def test_metrics_are_readable_and_not_labelled_by_what_clients_invent(tmp_
     async with (
         wire.backend(script) as backend,
         process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-        httpx.AsyncClient(base_url=router.url, verify=False) as http,
+        router.http() as http,
     ):
         for number in range(20):
             invented = {"X-Ollama-Priority": f"w{number}"}
@@ -104,7 +103,7 @@ async def test_tokens_busy_time_and_the_scheduler_s_effects_are_counted(tmp_path
     async with (
         wire.backend(script) as backend,
         process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-        httpx.AsyncClient(base_url=router.url, verify=False) as http,
+        router.http() as http,
     ):
         for path in answers:
             assert (await http.post(path, json={"model": "m"}, headers={"X-Ollama-Priority": "0"})).status_code == 200
@@ -125,7 +124,7 @@ async def test_the_table_of_metrics_names_what_is_exported(tmp_path: Path) -> No
     async with (
         wire.backend(script) as backend,
         process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-        httpx.AsyncClient(base_url=router.url, verify=False) as http,
+        router.http() as http,
     ):
         text = (await http.get("/metrics")).text
     families = [f.name for f in text_string_to_metric_families(text)]

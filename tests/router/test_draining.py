@@ -26,6 +26,14 @@ def _ask(router: process.Router) -> asyncio.Task[wire.Message]:
     return asyncio.create_task(wire.ask(router.port, wire.post("/api/chat", {"model": "m"})))
 
 
+async def _begun(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> wire.Message:
+    """Ask, and return the head of the stream once its client has it."""
+    writer.write(wire.post("/api/chat", {"model": "m"}))
+    head = await wire.read_head(reader)
+    assert head.status == 200
+    return head
+
+
 async def test_running_and_waiting_requests_end_properly(tmp_path: Path) -> None:
     held = Held()
     async with (
@@ -50,13 +58,14 @@ async def test_after_the_grace_streams_end_with_an_error_line(tmp_path: Path) ->
     async with (
         wire.backend(held.play) as backend,
         process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)], drain_seconds="0.3") as router,
+        wire.connected(router.port) as (reader, writer),
     ):
-        streaming = _ask(router)
-        await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
+        answer = await _begun(reader, writer)
         waiting = _ask(router)
         await router.until(lambda s: s["queue"]["waiting"] == 1)
         router.terminate()
-        answer, turned = await streaming, await waiting
+        turned = await waiting
+        await wire.read_body(reader, answer, until_eof=True)
         assert not answer.clean
         assert "shutting down" in answer.body.decode().splitlines()[-1]
         assert (turned.status, turned.header("Retry-After")) == (503, "2")
@@ -70,9 +79,9 @@ async def test_second_signal_ends_the_patience(tmp_path: Path) -> None:
     async with (
         wire.backend(held.play) as backend,
         process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+        wire.connected(router.port) as (reader, writer),
     ):
-        streaming = _ask(router)
-        await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
+        answer = await _begun(reader, writer)
         router.terminate()
 
         async def draining() -> bool:
@@ -80,6 +89,7 @@ async def test_second_signal_ends_the_patience(tmp_path: Path) -> None:
 
         await process.eventually(draining, bool)
         router.terminate()
-        assert not (await streaming).clean
+        await wire.read_body(reader, answer, until_eof=True)
+        assert not answer.clean
         assert await router.ended() == 0
     held.gate.set()

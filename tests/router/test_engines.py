@@ -162,11 +162,18 @@ async def test_a_p0_takes_the_slot_by_closing_the_connection(tmp_path: Path) -> 
     async with openai.running() as vllm, process.running(tmp_path, [_spec("v", vllm.url)]) as router:
         vllm.hold()
         background = asyncio.create_task(_ask(router, level="3"))
-        await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
+        await process.eventually(_asked(vllm), bool)
         urgent = asyncio.create_task(_ask(router, level="0"))
         await process.eventually(_hung_up(vllm), bool)
         vllm.go()
         assert [_by(await task) for task in (urgent, background)] == [(200, "v")] * 2
+
+
+def _asked(vllm: openai.Server) -> Any:
+    async def look() -> int:
+        return len(vllm.requests)
+
+    return look
 
 
 def _hung_up(vllm: openai.Server) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import operator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from router.proxy import connection
 from tests.router import process, wire
 
 _MANY = 100
@@ -127,7 +129,9 @@ async def test_slot_is_given_on_only_when_the_backend_has_lost_the_one_who_left(
         wire.backend(script) as backend,
         process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)]) as router,
     ):
-        for number in range(1, 6):
+        loop, quick = asyncio.get_running_loop(), 0
+        for number in itertools.count(1):
+            peak = 0
             _, writer = await asyncio.open_connection("127.0.0.1", router.port)
             writer.write(wire.post("/api/chat", {"model": "m", "stays": False}))
 
@@ -137,14 +141,24 @@ async def test_slot_is_given_on_only_when_the_backend_has_lost_the_one_who_left(
             await process.eventually(begun, partial(operator.eq, 1))
             next_one = asyncio.create_task(wire.ask(router.port, wire.post("/api/chat", {"model": "m", "stays": True})))
             await router.until(lambda s: s["queue"]["waiting"] == 1)
+            left = loop.time()
             writer.close()
             hangups = 'jervis_router_client_hangups_total{phase="first_byte"}'
             await process.eventually(partial(router.metric, hangups), partial(operator.eq, number))
-            assert (await router.status())["queue"]["waiting"] == 1
+            waiting = (await router.status())["queue"]["waiting"]
             stops.set()
+            in_time = loop.time() < left + connection.PARTING_SECONDS
             assert (await next_one).status == 200
+            await process.eventually(begun, partial(operator.eq, 0))
             stops.clear()
-        assert (peak, len(backend.requests)) == (1, 10)
+            assert len(backend.requests) == 2 * number
+            # A backend that takes longer is not waited for, and a busy machine may be what takes the time.
+            if in_time:
+                assert (waiting, peak) == (1, 1)
+                quick += 1
+            if quick == 5:
+                break
+            assert number < 50
 
 
 async def test_slot_comes_free_although_the_backend_never_stops(tmp_path: Path) -> None:
@@ -160,7 +174,11 @@ async def test_slot_comes_free_although_the_backend_never_stops(tmp_path: Path) 
     ):
         _, writer = await asyncio.open_connection("127.0.0.1", router.port)
         writer.write(wire.post("/api/chat", {"model": "m", "stays": False}))
-        await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
+
+        async def asked() -> int:
+            return len(backend.requests)
+
+        await process.eventually(asked, partial(operator.eq, 1))
         writer.close()
         answer = await wire.ask(router.port, wire.post("/api/chat", {"model": "m", "stays": True}))
         assert (answer.status, len(backend.requests)) == (200, 2)

@@ -57,7 +57,11 @@ async def test_a_hang_up_is_seen_although_another_request_was_sent_ahead(tmp_pat
     ):
         async with wire.connected(router.port) as (_, writer):
             writer.write(wire.post("/api/chat", _CHAT) + wire.post("/api/chat", _CHAT) * 2)
-            await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
+
+            async def asked() -> int:
+                return len(backend.requests)
+
+            await process.eventually(asked, lambda number: number == 1)
         async with asyncio.timeout(300):
             await ended.wait()
         await router.until(lambda s: s["backends"][0]["inFlight"] == 0)

@@ -57,20 +57,27 @@ def _loaded(fake: ollama.Fake) -> set[str]:
 async def test_sixty_at_once_for_a_cold_model_cause_one_load(tmp_path: Path, gpu: ollama.Fake) -> None:
     async with (
         process.running(tmp_path, _specs(gpu)) as router,
-        httpx.AsyncClient(base_url=router.url, verify=False) as http,
+        router.http() as http,
     ):
-        asks = [http.post("/api/chat", json=_chat(), timeout=60) for _ in range(60)]
+        asks = [http.post("/api/chat", json=_chat()) for _ in range(60)]
         answers = await asyncio.gather(*asks)
         assert [a.status_code for a in answers] == [200] * 60
         assert _loads(gpu) == 1
 
 
 async def test_the_client_that_caused_a_load_hangs_up_and_the_load_goes_on(tmp_path: Path, gpu: ollama.Fake) -> None:
-    gpu.set_pace(load_seconds_per_gib=0.5)
+    gpu.set_pace(load_seconds_per_gib=600)
     async with process.running(tmp_path, _specs(gpu)) as router:
         async with wire.connected(router.port) as (_, writer):
             writer.write(wire.post("/api/chat", _chat()))
             await router.until(lambda s: s["queue"]["waiting"] == 1)
+
+            async def loads() -> int:
+                return _loads(gpu)
+
+            await process.eventually(loads, lambda number: number == 1)
+        await router.until(lambda s: s["queue"]["waiting"] == 0)
+        gpu.finish_loads()
 
         async def loaded() -> set[str]:
             return _loaded(gpu)
@@ -84,9 +91,9 @@ async def test_keep_alive_and_context_are_the_routers(tmp_path: Path, gpu: ollam
     body = _chat(_BIG, keep_alive=0, options={"num_ctx": 256, "seed": 7})
     async with (
         process.running(tmp_path, _specs(gpu)) as router,
-        httpx.AsyncClient(base_url=router.url, verify=False) as http,
+        router.http() as http,
     ):
-        assert (await http.post("/api/chat", json=body, timeout=60)).status_code == 200
+        assert (await http.post("/api/chat", json=body)).status_code == 200
         (seen,) = gpu.requests(path="/api/chat")
         asked = seen["body"] if isinstance(seen["body"], dict) else json.loads(seen["body"])
         assert (str(asked["keep_alive"]), asked["options"]) == (_HOUR, {"num_ctx": 8192, "seed": 7})
@@ -95,9 +102,9 @@ async def test_keep_alive_and_context_are_the_routers(tmp_path: Path, gpu: ollam
     gpu.forget()
     async with (
         process.running(tmp_path, _specs(gpu), own_parameters="false") as router,
-        httpx.AsyncClient(base_url=router.url, verify=False) as http,
+        router.http() as http,
     ):
-        assert (await http.post("/api/chat", json=body, timeout=60)).status_code == 200
+        assert (await http.post("/api/chat", json=body)).status_code == 200
         (seen,) = gpu.requests(path="/api/chat")
         asked = seen["body"] if isinstance(seen["body"], dict) else json.loads(seen["body"])
         assert asked["options"] == {"num_ctx": 256, "seed": 7}
@@ -106,11 +113,11 @@ async def test_keep_alive_and_context_are_the_routers(tmp_path: Path, gpu: ollam
 async def test_announce_renew_stranger_release(tmp_path: Path, gpu: ollama.Fake, cpu: ollama.Fake) -> None:
     async with (
         process.running(tmp_path, _specs(gpu, cpu)) as router,
-        httpx.AsyncClient(base_url=router.url, verify=False) as http,
+        router.http() as http,
     ):
-        warm = await http.post("/api/chat", json=_chat(), timeout=60)
+        warm = await http.post("/api/chat", json=_chat())
         assert warm.headers["X-Ollama-Router-Backend"] == "c"  # while the GPU loads
-        answer = await http.post("/router/announce", json={"owner": "job-1"}, timeout=60)
+        answer = await http.post("/router/announce", json={"owner": "job-1"})
         ready = answer.json()
         assert (answer.status_code, ready["status"], ready["backend"]) == (200, "ready", "g")
         assert ready["modelSet"] == "orchestrator"
@@ -149,7 +156,7 @@ async def test_announce_renew_stranger_release(tmp_path: Path, gpu: ollama.Fake,
 async def test_a_wrong_announcement_names_the_field(tmp_path: Path, gpu: ollama.Fake, body: str, field: str) -> None:
     async with (
         process.running(tmp_path, _specs(gpu)) as router,
-        httpx.AsyncClient(base_url=router.url, verify=False) as http,
+        router.http() as http,
     ):
         answer = await http.post("/router/announce", content=body)
         assert (answer.status_code, answer.json()["error"].split(":")[0]) == (400, field)
@@ -162,7 +169,7 @@ async def test_background_gives_way_before_its_first_byte_and_nobody_sees_it(
     specs = _specs(gpu, cpu, numParallel=1)
     async with (
         process.running(tmp_path, specs) as router,
-        httpx.AsyncClient(base_url=router.url, timeout=60, verify=False) as http,
+        router.http() as http,
     ):
         await _warm_small(http, gpu)
         gpu.set_faults([{"match": {"path": "/api/chat", "tag": None}, "times": 1, "stall": {"gate": "hold"}}])
@@ -187,7 +194,7 @@ async def test_with_consent_a_running_answer_ends_with_an_error_line(tmp_path: P
     specs = _specs(gpu, numParallel=1, preemption="AfterFirstByte")
     async with (
         process.running(tmp_path, specs) as router,
-        httpx.AsyncClient(base_url=router.url, timeout=60, verify=False) as http,
+        router.http() as http,
     ):
         await _warm_small(http, gpu)
         gpu.set_faults([{"match": {"path": "/api/chat"}, "times": 1, "stall": {"afterBytes": 40, "gate": "hold"}}])
@@ -210,7 +217,7 @@ async def test_two_gpus_take_one_set_each_and_never_change(tmp_path: Path, gpu: 
         specs = [*_specs(gpu), process.spec("h", other.url, vram="24Gi", numParallel=2, modelSets=_SETS)]
         async with (
             process.running(tmp_path, specs) as router,
-            httpx.AsyncClient(base_url=router.url, timeout=60, verify=False) as http,
+            router.http() as http,
         ):
             for number in range(30):
                 answer = await http.post("/api/chat", json=_chat(_BIG if number % 2 else _SMALL))

@@ -59,6 +59,14 @@ async def _chunks(reader: asyncio.StreamReader, number: int) -> list[bytes]:
     return found
 
 
+async def _answered(reader: asyncio.StreamReader, number: int) -> list[bytes]:
+    """As `_chunks`, from the first piece of the answer on: on a busy machine signs may come before it."""
+    (first,) = await _chunks(reader, 1)
+    while first.startswith(b": sent to "):
+        (first,) = await _chunks(reader, 1)
+    return [first, *await _chunks(reader, number - 1)]
+
+
 async def _rest(reader: asyncio.StreamReader) -> tuple[bytes, bool]:
     """What comes until the end, and whether that is a proper one."""
     message = wire.Message("", [("Transfer-Encoding", "chunked")])
@@ -160,7 +168,7 @@ async def test_between_events_that_end_with_crlf_too(tmp_path: Path) -> None:
     ):
         writer.write(wire.post("/v1/chat/completions", _STREAM, _ASKS))
         await wire.read_head(reader)
-        assert await _chunks(reader, 2) == [event, b": the answer goes on\n\n"]
+        assert await _answered(reader, 2) == [event, b": the answer goes on\n\n"]
         slow.proceed.set()
 
 
@@ -177,10 +185,11 @@ async def test_between_events_and_never_inside_one(tmp_path: Path) -> None:
                 slow.begin.set()
             cut_writer.write(wire.post("/v1/chat/completions", {**_STREAM, "model": "in"}, _ASKS))
             await wire.read_head(cut)
-            assert await _chunks(cut, 1) == [_EVENT[:20]]
+            assert await _answered(cut, 1) == [_EVENT[:20]]
             writer.write(wire.post("/v1/chat/completions", {**_STREAM, "model": "after"}, _ASKS))
-            assert (await wire.read_head(reader)).header("X-Ollama-Router-Backend") == "two"
-            assert await _chunks(reader, 4) == [_EVENT, *[b": the answer goes on\n\n"] * 3]
+            await wire.read_head(reader)
+            assert await _answered(reader, 4) == [_EVENT, *[b": the answer goes on\n\n"] * 3]
+            assert [request.json()["model"] for request in two.requests] == ["after"]
             inside.proceed.set()
             after.proceed.set()
             assert await _rest(cut) == (_EVENT[20:] + _DONE, True)
@@ -252,7 +261,8 @@ async def test_a_backend_s_error_is_the_same_with_a_sign_and_without(
         await _chunks(reader, 1)
         answer.set()
         body, clean = await _rest(reader)
-        named, last = [b"", *body.strip().splitlines()][-2:]
+        before, last = [b"", *body.strip().splitlines()][-2:]
+        named = before if before.startswith(b"event: ") else b""  # another sign of Ollama's streams is a line as well
         shown = json.loads(last.removeprefix(b"data: "))
         assert ({key: shown[key] for key in said}, clean) == (said, False)
         # Clients of these two skip an event without a name, or without a type.
@@ -373,7 +383,7 @@ async def test_the_router_s_refusal_has_the_type_that_it_has_without_a_sign(tmp_
 
 async def test_who_waits_too_long_hears_it_in_the_stream(tmp_path: Path) -> None:
     slow = Slow()
-    settings = {**_OFTEN, "deadline_p3_seconds": "2"}
+    settings = {**_OFTEN, "deadline_p3_seconds": "4"}
     async with (
         wire.backend(slow.play) as backend,
         process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)], **settings) as router,

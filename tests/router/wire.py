@@ -129,6 +129,9 @@ class Backend:
         self.ps: list[Any] = []
         self.mute = False
         """It answers nothing any more, not even probes; connections are accepted by the kernel."""
+        self.probing = asyncio.Event()
+        """Probes are answered while it is set."""
+        self.probing.set()
         self.requests: list[Message] = []
         self.connections = 0
         self.port = 0
@@ -157,6 +160,7 @@ class Backend:
                 if self.mute:
                     await asyncio.Event().wait()
                 if self._probes and (document := self._probe(message.path)) is not None:
+                    await self.probing.wait()
                     body = json.dumps(document).encode()
                     writer.write(
                         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"

@@ -74,6 +74,10 @@ class Fake:
         """Change tokens_per_second, prompt_tokens_per_second, load_seconds_per_gib or unload_seconds while running."""
         self._put("/simulator/pace", pace)
 
+    def finish_loads(self) -> None:
+        """End the loads under way now, whatever they would have taken at their pace."""
+        self._put("/simulator/loads", {})
+
     def open_gate(self, gate: str) -> None:
         """Let every request go on that waits at this gate, now and later (see `faults.Stall.gate`)."""
         self._put(f"/simulator/gates/{gate}", {})

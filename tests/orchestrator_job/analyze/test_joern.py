@@ -67,7 +67,7 @@ def test_the_exports_of_languages_become_one_whose_indexes_fit(place: Path) -> N
         ("exit 3", {}, "OutOfMemory"),
         ("kill -9 $$", {}, "OutOfMemory"),
         ("echo no such thing >&2; exit 1", {}, "JoernFailed"),
-        ("sleep 60", {"SECONDS": "1"}, "DeadlineExceeded"),
+        ("sleep 60", {"SECONDS": "3"}, "DeadlineExceeded"),
         ('echo "{" > "$last"', {}, "JoernFailed"),
     ],
 )

@@ -629,7 +629,7 @@ async def test_the_end_of_the_time_hands_back_what_agents_have_found(
     """The model stalls in the synthesis too."""
     fake.set_script({**script(), SYNTHESIS: [{"fault": {"stall": {"afterBytes": 0}}}]})
     store.remember(task.memory(content=ORDER))
-    ended = await delegating(task, outside, JERVIS_WALL_CLOCK_SECONDS="40").run()
+    ended = await delegating(task, outside).run_out_of_time(40, lambda: fake.count(tag=SYNTHESIS) > 0)
     assert (ended.status, ended.message["exitReason"]) == (1, "DeadlineExceeded"), ended
     [result] = store.all("task_results", _id=task.uid)
     assert "Research:\nIt is on Friday." in result["answer"]

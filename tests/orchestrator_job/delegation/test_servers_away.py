@@ -35,7 +35,7 @@ def server(tmp_path: Path) -> Iterator[weather.Weather]:
 
 def entry(url: str, **more: Any) -> dict[str, Any]:
     """Of the settings."""
-    return {"name": "weather", "url": url, "clients": ["acme"], "tools": ["*"], "seconds": 5, **more}
+    return {"name": "weather", "url": url, "clients": ["acme"], "tools": ["*"], "seconds": 20, **more}
 
 
 async def offered(url: str, **more: Any) -> list[port.Tool]:
@@ -45,12 +45,12 @@ async def offered(url: str, **more: Any) -> list[port.Tool]:
 
 
 def delegating(task: job.Job, url: str) -> job.Job:
-    """The same task as a run with the server, which is patient for a second."""
+    """The same task as a run with the server, which is patient for a few seconds."""
     task.environment.update(
         JERVIS_USE_DELEGATION_GRAPH="true",
         JERVIS_USE_SPECIALIST_AGENTS="true",
         JERVIS_MCP_SERVERS=json.dumps([entry(url, readOnly=True)]),
-        JERVIS_UNAVAILABLE_SECONDS="1",
+        JERVIS_UNAVAILABLE_SECONDS=job.FEW_SECONDS,
     )
     return task
 

@@ -65,6 +65,12 @@ class Engine:
             limits = replace(limits, unload_seconds=unload_seconds)
         self._pool.limits = limits
 
+    def finish_loads(self) -> None:
+        """End the loads under way now, whatever they would have taken."""
+        for runner in self._pool.runners.values():
+            runner.ready_at = min(runner.ready_at, self._loop.time())
+        self._apply(self._pool.tick(self._loop.time()))
+
     def loaded(self) -> list[dict[str, Any]]:
         """One record per model in memory: {model, num_ctx, size, size_vram, ready, active, waiting, expires_in}.
 

@@ -91,6 +91,12 @@ async def put_pace(asked: web.Request) -> web.Response:
     return web.json_response({})
 
 
+async def finish_loads(asked: web.Request) -> web.Response:
+    """PUT /simulator/loads: those under way end now."""
+    asked.app[service.KEY].engine.finish_loads()
+    return web.json_response({})
+
+
 async def open_gate(asked: web.Request) -> web.Response:
     """PUT /simulator/gates/{gate}."""
     asked.app[service.KEY].gates.open(asked.match_info["gate"])

@@ -78,6 +78,7 @@ def _routes() -> list[web.RouteDef]:
         web.put("/simulator/faults", admin.put_faults),
         web.put("/simulator/script", admin.put_script),
         web.put("/simulator/pace", admin.put_pace),
+        web.put("/simulator/loads", admin.finish_loads),
         web.put("/simulator/gates/{gate}", admin.open_gate),
         web.delete("/simulator/gates/{gate}", admin.shut_gate),
     ]
