@@ -166,10 +166,16 @@ def test_what_was_created_before_is_held_to_the_limits(walls: Walls) -> None:
         assert walls.own.phase(name) in ("New", "ReadyForQualification", "ReadyForGpu"), name
     assert walls.home.jobs() == []
     assert {one.scope.client_id for one in walls.knowledge.requests} <= {"tess"}
-    assert "ClientNotAllowed" in walls.own.events("of-the-victim")
-    said = {one["type"]: one for one in walls.own.get("early", "connections")["status"]["conditions"]}
-    assert (said["Ready"]["status"], said["Ready"]["reason"]) == ("False", "ClientNotAllowed")
-    assert "spec.clientId: victim is not a client of namespace" in said["Ready"]["message"]
+    until(lambda: "ClientNotAllowed" in walls.own.events("of-the-victim"), "an Event says why")
+
+    def said() -> dict[str, Any]:
+        conditions = walls.own.get("early", "connections").get("status", {}).get("conditions", ())
+        return {one["type"]: one for one in conditions}
+
+    until(lambda: said().get("Ready", {}).get("reason") == "ClientNotAllowed", "the connection says why")
+    ready = said()["Ready"]
+    assert ready["status"] == "False"
+    assert "spec.clientId: victim is not a client of namespace" in ready["message"]
 
 
 def test_a_result_that_was_written_before_teaches_nobody(walls: Walls) -> None:

@@ -1,7 +1,7 @@
-"""Every client of ours that may meet TLS, asked once: `python -m tests.chart.trusted {client: port as JSON}`.
+"""Every client of ours that may meet TLS, asked until it is killed: `python -m tests.chart.trusted {client: port}`.
 
 A process of its own, because most of them read the environment once. Errors are passed over: each server sees whether
-its certificate was accepted, and no real one is behind it.
+its certificate was accepted, and no real one is behind it. A client that gave up before it had judged is asked again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from kb.vectors.weaviate import connection as weaviate
 from orchestrator_job import mongo as runs
 from router.proxy import pool
 
-SECONDS = 8.0
+PAUSE = 0.5
+"""Seconds until a client is asked again."""
+PATIENCE = 30.0
+"""Seconds of the clients whose patience is a parameter."""
 
 
 async def operator_and_knowledge_base_at_mongodb(port: int) -> None:
-    database = mongo.Database(f"mongodb://localhost:{port}/?tls=true", "jervis", patience=2)
+    database = mongo.Database(f"mongodb://localhost:{port}/?tls=true", "jervis", patience=PATIENCE)
     try:
         await database["any"].find_one({})
     finally:
@@ -63,12 +66,12 @@ async def router_at_a_backend(port: int) -> None:
 
 
 async def operator_at_a_backend_and_knowledge_base_at_tika(port: int) -> None:
-    async with httpx.AsyncClient(verify=authorities.context(), trust_env=False) as http:
+    async with httpx.AsyncClient(verify=authorities.context(), trust_env=False, timeout=PATIENCE) as http:
         await http.get(f"https://localhost:{port}/")
 
 
 async def collector_of_spans(port: int) -> None:
-    spans = OTLPSpanExporter(endpoint=f"https://localhost:{port}/v1/traces", timeout=2)
+    spans = OTLPSpanExporter(endpoint=f"https://localhost:{port}/v1/traces", timeout=PATIENCE)
     await asyncio.to_thread(spans.export, [])
 
 
@@ -82,11 +85,13 @@ CLIENTS: dict[str, Callable[[int], Awaitable[None]]] = {
 
 
 async def all_at(ports: dict[str, int]) -> None:
-    """Each client at its port, at the same time."""
+    """Each client at its port, at the same time, again and again."""
 
     async def one(name: str, port: int) -> None:
-        with suppress(Exception):
-            await asyncio.wait_for(CLIENTS[name](port), SECONDS)
+        while True:
+            with suppress(Exception):
+                await CLIENTS[name](port)
+            await asyncio.sleep(PAUSE)
 
     await asyncio.gather(*(one(name, port) for name, port in ports.items()))
 

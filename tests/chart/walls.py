@@ -88,9 +88,8 @@ def standing(chart: Chart, directory: Path, *values: str, **settings: object) ->
         acting = cluster.kubectl("create", "token", "jervis-operator", "-n", HOME).strip()
         known = yaml.safe_load(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]
         tls = ssl.create_default_context(cafile=known["certificate-authority"])
-        tess = httpx.Client(
-            base_url=known["server"], verify=tls, headers={"Authorization": f"Bearer {token}"}, trust_env=False
-        )
+        shown = {"Authorization": f"Bearer {token}"}
+        tess = httpx.Client(base_url=known["server"], verify=tls, headers=shown, trust_env=False, timeout=60)
         tenant = access(cluster.kubeconfig, token, directory / "tess")
         own = Space(api_client(tenant), OWN, there=True)
         nodes = api_client(cluster.kubeconfig)

@@ -30,16 +30,22 @@ class Server:
     @contextlib.contextmanager
     def listening(self) -> Iterator[Server]:
         """Answer while the block runs."""
-        mine, links = self, set[socket.socket]()
+        mine, links = self, list[socket.socket]()
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
-                links.add(self.request)
                 with contextlib.suppress(OSError, struct.error), self.request.makefile("rwb") as file:
                     mine._answer(mine, file)
 
         class Listener(socketserver.ThreadingTCPServer):
             allow_reuse_address = True
+
+            def get_request(self) -> tuple[socket.socket, Any]:
+                # In the thread that takes connections: once that has ended, none is added. Each must be ended below,
+                # because the end of the server waits for the threads of all.
+                link, address = super().get_request()
+                links.append(link)
+                return link, address
 
         with Listener(("127.0.0.1", self.port), Handler) as server:
             self.port = server.server_address[1]

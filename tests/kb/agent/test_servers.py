@@ -29,17 +29,19 @@ SAID = 'The server says "Rain in Brno, all day long." [1]'
 
 
 def entry(url: str, **more: Any) -> tools.Server:
-    named = {"name": "weather", "url": url, "clients": ["acme"], "tools": ["*"], "readOnly": True, "seconds": 5}
+    named = {"name": "weather", "url": url, "clients": ["acme"], "tools": ["*"], "readOnly": True, "seconds": 60}
     return tools.Server.model_validate(named | more)
 
 
 class Odd:
-    """A server that lists `listed` and answers each call with `answer`; `asked` are the methods that came."""
+    """A server that lists `listed` and answers each call with `answer` once `answers` is set; `asked` are the methods
+    that came."""
 
     def __init__(self) -> None:
         self.listed: list[dict[str, Any]] = [self.tool("forecast", {"city": {"type": "string"}}, required=["city"])]
         self.answer: dict[str, Any] = {"content": [{"type": "text", "text": "Rain in Brno, all day long."}]}
-        self.pause = 0.0
+        self.answers = asyncio.Event()
+        self.answers.set()
         self.asked: list[str] = []
         self.calls: list[dict[str, Any]] = []
 
@@ -63,7 +65,7 @@ class Odd:
             result = {"tools": self.listed}
         elif method == "tools/call":
             self.calls.append(said["params"])
-            await asyncio.sleep(self.pause)
+            await self.answers.wait()
             result = self.answer
         else:
             unknown = {"code": -32601, "message": "no such method"}
@@ -77,6 +79,8 @@ async def odd() -> AsyncIterator[tuple[Odd, str]]:
     application.router.add_route("*", "/mcp", made.handle)
     async with serving.listening(application) as base:
         yield made, f"{base}/mcp"
+        # The end of the server waits for the calls that it has.
+        made.answers.set()
 
 
 @pytest.fixture
@@ -87,7 +91,7 @@ def server(tmp_path: Path) -> Iterator[weather.Weather]:
 
 def source(*listed: tools.Server, patience: servers.Patience | None = None, seconds: list[float] | None = None) -> Any:
     clock = seconds if seconds is not None else [0.0]
-    return servers.Servers(listed, lambda: clock[0], patience or servers.Patience())
+    return servers.Servers(listed, lambda: clock[0], patience or servers.Patience(wait=60))
 
 
 def agent(
@@ -260,7 +264,7 @@ async def test_a_server_that_dies_or_is_slow_ends_the_call_and_not_the_search(
     lost = rig.decided("weather.forecast", city=weather.LAST)
     own = rig.decided("own", "Without it")
     made, url = odd
-    made.pause = 30.0
+    made.answers.clear()
     for listed, call in ((entry(server.url), lost), (entry(url, seconds=3), ASK)):
         fake.forget()
         fake.set_script({rig.DECIDE: [call, own, WRITE], rig.ANSWER: ["Its own words [1]."]})
@@ -292,7 +296,7 @@ async def test_a_server_that_is_away_is_said_and_not_asked_again_for_a_while(
 async def test_a_list_of_tools_is_asked_for_once_and_then_again_after_its_time(odd: tuple[Odd, str]) -> None:
     made, url = odd
     seconds = [0.0]
-    beside = source(entry(url), seconds=seconds, patience=servers.Patience(kept=300))
+    beside = source(entry(url), seconds=seconds, patience=servers.Patience(wait=60, kept=300))
     for now, asked in ((0.0, 1), (299.0, 1), (300.0, 2)):
         seconds[0] = now
         await asyncio.gather(*(beside.tools(scopes.SHOP) for _ in range(3)))

@@ -88,8 +88,8 @@ async def test_the_process_opens_nothing_once_it_has_the_file(monkeypatch: pytes
     assert codes[0] == 101
 
 
-SMALL = pages.Limits(memory=160 << 20, wall=10)
-"""As much memory as a page needs, and less time than many lines take."""
+SMALL = pages.Limits(memory=160 << 20)
+"""As much memory as a page needs."""
 LINES = b"0 0 m 600 700 l S\n" * 1_000_000
 HOSTILE = {
     "no PDF": (b"%PDF-1.7 this is no PDF at all", pages.Limits(), "the file cannot be opened"),

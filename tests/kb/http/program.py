@@ -41,10 +41,10 @@ Running = Callable[..., AbstractAsyncContextManager[Program]]
 """Starts the service, always with the same port, files and data; keywords are settings that differ for once."""
 
 
-def launch(log: Path, settings: dict[str, str]) -> children.Child:
-    """Start it with `JERVIS_KB_*` settings and nothing else of ours in its environment."""
+def launch(log: Path, settings: dict[str, str], program: str = "kb") -> children.Child:
+    """Start it, or the file `program`, with `JERVIS_KB_*` settings and nothing else of ours in its environment."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("JERVIS_")}
-    return children.of("kb").start(kept | settings, log)
+    return children.of(program).start(kept | settings, log)
 
 
 @asynccontextmanager

@@ -19,18 +19,19 @@ from kb.graph import sqlite as graph_sqlite
 from tests import ports
 from tests.kb import waiting
 from tests.kb.graph import old_files
-from tests.kb.http import program
+from tests.kb.http import migrating, program
 from tests.nursery import children
 
-# A migration of ten batches in some seconds: there is much time for questions in each.
+# A migration of ten batches.
 _MENTIONS = 24_000
 _AWAY = "127.0.0.1:1"
 
 
 @asynccontextmanager
 async def _started(folder: Path) -> AsyncIterator[tuple[children.Child, httpx.AsyncClient]]:
-    """A process that has begun to answer, over the files of `folder`."""
+    """A process that has begun to answer, over the files of `folder`; `_go_on` is for its migration."""
     port = ports.free()
+    _steps(folder).mkdir(exist_ok=True)
     settings = {
         "JERVIS_KB_HOST": "127.0.0.1",
         "JERVIS_KB_PORT": str(port),
@@ -38,10 +39,12 @@ async def _started(folder: Path) -> AsyncIterator[tuple[children.Child, httpx.As
         "JERVIS_KB_ROUTER_URL": f"http://{_AWAY}",
         "JERVIS_KB_WEAVIATE_URL": f"http://{_AWAY}",
         "JERVIS_KB_MONGODB_URI": f"mongodb://{_AWAY}",
+        migrating.STEPS: str(_steps(folder)),
     }
-    process = program.launch(folder / "kb.log", settings)
+    process = program.launch(folder / "kb.log", settings, str(migrating.FILE))
+    base = f"http://127.0.0.1:{port}"
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, verify=False) as http:
+        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60, verify=False) as http:
 
             async def answers() -> bool:
                 try:
@@ -54,6 +57,15 @@ async def _started(folder: Path) -> AsyncIterator[tuple[children.Child, httpx.As
     finally:
         process.kill()
         process.wait()
+
+
+def _steps(folder: Path) -> Path:
+    return folder / "steps"
+
+
+def _go_on(folder: Path, after: int | str = migrating.ALL) -> None:
+    """Let the migration of `folder` begin the batch after so many rows, or all of them."""
+    (_steps(folder) / str(after)).touch()
 
 
 def _row(path: Path, question: str) -> tuple[int, ...]:
@@ -100,10 +112,13 @@ async def test_it_lives_and_says_why_it_does_not_serve_yet(tmp_path: Path) -> No
                 assert progress[1] == rows
                 assert not seen or progress[0] >= max(seen)
                 seen.add(progress[0])
+                if len(seen) < 4:
+                    _go_on(tmp_path, progress[0])
             return len(seen) >= 4
 
-        await waiting.until(grows, pause=0.01)
+        await waiting.until(grows)
         assert _row(path, "PRAGMA user_version") == (-1,), "the answers came before the end"
+        _go_on(tmp_path)
         await waiting.until(lambda: _serves(http))
     assert _row(path, "SELECT count(*) FROM mentions") == (_MENTIONS,)
 
@@ -117,16 +132,19 @@ async def test_a_signal_ends_a_migration_and_the_next_start_goes_on(tmp_path: Pa
     shutil.copy(path, whole)
     async with _started(folder) as (process, http):
 
-        async def some_are_done() -> bool:
+        async def some_are_done() -> int:
             progress = await _progress(http)
-            return progress is not None and progress[0] > 0
+            return 0 if progress is None else progress[0]
 
-        await waiting.until(some_are_done, pause=0.01)
+        _go_on(folder, after=0)
+        # The signal comes while the next batch is written; on a slow machine it may be written by then.
+        _go_on(folder, after=await waiting.until(some_are_done))
         process.send_signal(number)
         assert await asyncio.to_thread(process.wait) == (0 if number == signal.SIGTERM else -number)
     done, total = _row(path, "SELECT done, total FROM migrating")
     assert 0 < done < total == rows
     assert old_files.rest(path) == rows - done
+    _go_on(folder)
     async with _started(folder) as (_, http):
         await waiting.until(lambda: _serves(http))
     assert _rewritings(folder / "kb.log") == [(0, rows), (done, rows)]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import prometheus_client
+import pytest
 
 from crds import spans
 from kb import metrics
@@ -21,8 +22,13 @@ PARENT = "00-0f9a1c2e5b7d4e219a553c2f6d8b1e00-00f067aa0ba902b7-01"
 
 
 async def test_a_request_is_a_span_with_its_stages_within(
-    tmp_path: Path, fake: process.Fake, clock: clocks.Clock, collector: Collector
+    tmp_path: Path,
+    fake: process.Fake,
+    clock: clocks.Clock,
+    collector: Collector,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(spans, "CLOSE_SECONDS", 60.0)
     traced = spans.Telemetry("jervis-kb")
     meters = metrics.Metrics(prometheus_client.CollectorRegistry(), traced)
     told: list[str | None] = []

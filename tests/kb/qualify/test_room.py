@@ -48,8 +48,12 @@ async def test_one_that_gives_up_waiting_leaves_the_room_to_the_others() -> None
         await asyncio.sleep(0)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
-    async with asyncio.timeout(5), shared.of(10):
-        pass
+
+    async def whole() -> None:
+        async with shared.of(10):
+            pass
+
+    await waiting.done(whole())
 
 
 async def test_documents_that_are_qualified_at_once_wait_for_the_room_of_their_images(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -25,7 +25,7 @@ from kb.vectors import model
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import memory, scopes, waiting, world
 from tests.kb.reindex import rig as rigs
 from tests.kb.vectors import contract
 
@@ -384,17 +384,9 @@ async def test_a_model_that_does_not_answer_changes_nothing(opened: Open, fake: 
             found = await rig.book.find()
             return found is not None and "no-such-model" in found.reason
 
-        await wait(excused)
+        await waiting.until(excused)
         running.cancel()
         assert rig.view.phase is Phase.PREPARING
-
-
-async def wait(look: Callable[[], Awaitable[bool]]) -> None:
-    for _ in range(200):
-        if await look():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("never came true")
 
 
 async def test_phases_and_words_are_the_same_everywhere() -> None:

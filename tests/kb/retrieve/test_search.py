@@ -21,7 +21,7 @@ from kb.retrieve import rank, search
 from kb.vectors import embedding, weaviate
 from router import client as router_client
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import memory, scopes, waiting, world
 from tests.kb.aliases import memory as names
 from tests.kb.vectors import contract
 
@@ -232,5 +232,5 @@ async def test_a_question_is_answered_while_the_aliases_are_away(
     held = (memory.Vectors(), memory.Content(), Away(clock, trouble))
     async with world.opened(tmp_path, router, clock, meters, *held) as made:
         await made.ingest(world.request("Petr Svoboda wrote Gateway.kt.", urn="u:1"))
-        found = await asyncio.wait_for(made.ask("Who wrote Gateway.kt?"), 20)
+        found = await waiting.done(made.ask("Who wrote Gateway.kt?"))
     assert [item.provenance.source_urn for item in found.items] == ["u:1"]

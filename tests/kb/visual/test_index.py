@@ -147,7 +147,7 @@ async def test_many_pages_are_searched_by_the_graph(weaviate_index: str, encodin
 
     made = opened()
     await made.put([indexed(source(scopes.SHOP), 1)])
-    async with httpx.AsyncClient(base_url=f"{url}/v1/schema") as asked:
+    async with httpx.AsyncClient(base_url=f"{url}/v1/schema", timeout=60) as asked:
         [name] = [
             one["class"]
             for one in (await asked.get("")).json()["classes"]
@@ -226,7 +226,7 @@ async def test_a_change_that_weaviate_refuses_costs_no_question(weaviate_index: 
     made = store.Store(url, int(port_), weaviate_index, index=weaviate_index)
     mine = source(scopes.SHOP)
     await made.put([indexed(mine, 1, "invoice")])
-    async with httpx.AsyncClient(base_url=f"{url}/v1/schema") as asked:
+    async with httpx.AsyncClient(base_url=f"{url}/v1/schema", timeout=60) as asked:
         [described] = [
             one
             for one in (await asked.get("")).json()["classes"]

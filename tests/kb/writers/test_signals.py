@@ -40,7 +40,7 @@ async def asked(fake: process.Fake, tmp_path: Path) -> AsyncIterator[dict[str, A
         "text": NEW,
     }
     yield made
-    async with victim.writer(made, "last") as one:
+    async with victim.writer(made, "last", victim.Seconds()) as one:
         await one.vectors.destroy()
     with pymongo.MongoClient[dict[str, object]](made["mongodb"]) as mongo:
         mongo.drop_database(made["name"])
@@ -80,7 +80,7 @@ async def test_the_deletion_of_a_frozen_writer_takes_nothing_of_its_successor(
     asked: dict[str, Any], tmp_path: Path
 ) -> None:
     log = tmp_path / "frozen.log"
-    async with victim.writer(asked, "successor") as one:
+    async with victim.writer(asked, "successor", victim.Successor()) as one:
         before = await one.pipe.ingest(world.request(OLD), Priority.P3)
         child = start(asked, log, "drop", signal.SIGSTOP)
         try:
@@ -104,7 +104,7 @@ async def test_killed_before_a_call_the_other_writer_ends_where_one_would(
     asked: dict[str, Any], tmp_path: Path
 ) -> None:
     log = tmp_path / "killed.log"
-    async with victim.writer(asked, "successor") as one:
+    async with victim.writer(asked, "successor", victim.Successor()) as one:
         await one.pipe.ingest(world.request(OLD), Priority.P3)
         whole = start(asked, log, 0, signal.SIGKILL)
         assert whole.wait(300) == 0, said(log)

@@ -35,8 +35,9 @@ from tests.kb import clock as clocks
 from tests.kb import memory, world
 
 FILE = Path(__file__)
-LIFE = 1.5
-"""Seconds after which a process that does not report is taken for gone."""
+LIFE = 600.0
+"""Seconds after which a process that does not report is taken for gone. A victim's own turns stay valid all the time,
+so that not its clock but only what the stores compare stops it; a `Successor` does not wait so long."""
 
 
 class Watched:
@@ -67,12 +68,40 @@ class Writer:
     vectors: weaviate.Store
 
 
+class Seconds:
+    """Seconds of the machine."""
+
+    def __call__(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class Successor(Seconds):
+    """Those of a writer that waits only for turns of frozen and killed writers: with each pause their life passes."""
+
+    def __init__(self) -> None:
+        self._passed = 0.0
+
+    def __call__(self) -> float:
+        return super().__call__() + self._passed
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds)
+        # The pauses between its own reports are longer.
+        if seconds < 1:
+            self._passed += LIFE
+
+
 def nothing(name: str) -> None:
     """For a writer that outlives all its calls."""
 
 
 @asynccontextmanager
-async def writer(asked: dict[str, Any], name: str, before: Callable[[str], None] = nothing) -> AsyncIterator[Writer]:
+async def writer(
+    asked: dict[str, Any], name: str, seconds: Seconds, before: Callable[[str], None] = nothing
+) -> AsyncIterator[Writer]:
     """One over the services and the folder that are named; it ends with the block."""
     clock, meters = clocks.Clock(), metrics.Metrics(prometheus_client.CollectorRegistry())
     async with AsyncExitStack() as stack:
@@ -87,7 +116,7 @@ async def writer(asked: dict[str, Any], name: str, before: Callable[[str], None]
         stack.push_async_callback(database.close)
         kept = ledger.Ledger(database, clock, max_answers=100)
         jobs = queue.Queue(database, name, clock, limit=100, per_client=100)
-        owners = claims.Turns(database, name, clock, time.monotonic, life=LIFE, margin=LIFE / 2)
+        owners = claims.Turns(database, name, clock, seconds, life=LIFE, margin=LIFE / 2, sleep=seconds.sleep)
         models: Any = Watched(router, before)
         book: Any = Watched(kept, before)
         held: Any = Watched(graph, before)
@@ -113,7 +142,7 @@ async def main(asked: dict[str, Any]) -> int:
         if asked["at"] in (calls, name):
             os.kill(os.getpid(), signal.Signals[asked["signal"]])
 
-    async with writer(asked, f"victim {asked['at']}", before) as one:
+    async with writer(asked, f"victim {asked['at']}", Seconds(), before) as one:
         await one.pipe.ingest(world.request(asked["text"]), Priority.P3)
     return calls
 
