@@ -22,16 +22,20 @@ CONNECTED, REFUSED, SILENCE = "connected", "refused", "silence"
 Target = tuple[str, int]
 T = TypeVar("T")
 
-_PATIENCE = 3.0  # the second packet of a handshake goes out after one second
+LONG, SHORT = 15.0, 3.0
+"""Seconds of patience: with a target that is to answer, and where silence is expected. The second packet of a handshake
+goes out after one second."""
 _CLONE_NEWNET = 0x40000000
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def reach(sources: Mapping[int, Sequence[Target]]) -> dict[tuple[int, Target], str]:
-    """What came of connections to these targets from the namespace of each process, all tried at once."""
+def reach(sources: Mapping[int, Sequence[Target]], patience: float) -> dict[tuple[int, Target], str]:
+    """What came of connections to these targets from the namespace of each process, all tried at once; silence
+    is what lasts longer than `patience` seconds."""
     with ThreadPoolExecutor(len(sources)) as pool:
         found = [
-            pool.submit(_inside, pid, lambda to=targets: asyncio.run(_all(to))) for pid, targets in sources.items()
+            pool.submit(_inside, pid, lambda to=targets: asyncio.run(_all(to, patience)))
+            for pid, targets in sources.items()
         ]
         return {
             (pid, target): outcome
@@ -87,15 +91,15 @@ def _inside(pid: int, work: Callable[[], T]) -> T:
     return work()
 
 
-async def _all(targets: Sequence[Target]) -> list[str]:
-    return await asyncio.gather(*map(_one, targets))
+async def _all(targets: Sequence[Target], patience: float) -> list[str]:
+    return await asyncio.gather(*(_one(target, patience) for target in targets))
 
 
-async def _one(target: Target) -> str:
+async def _one(target: Target, patience: float) -> str:
     with socket.socket() as caller:
         caller.setblocking(False)
         try:
-            await asyncio.wait_for(asyncio.get_running_loop().sock_connect(caller, target), _PATIENCE)
+            await asyncio.wait_for(asyncio.get_running_loop().sock_connect(caller, target), patience)
         except TimeoutError:
             return SILENCE
         except ConnectionRefusedError:

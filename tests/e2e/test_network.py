@@ -71,12 +71,12 @@ class Stage:
         whom = "second run" if target is arrows.JOB else self._name(target)
         return self.places[self._name(source)], self.places[whom], port
 
-    def outcomes(self, wanted: list[tuple[Place, Place, int]]) -> list[str]:
-        """What came of these connections, in their order."""
+    def outcomes(self, wanted: list[tuple[Place, Place, int]], *, silence: bool) -> list[str]:
+        """What came of these connections, in their order; `silence` is what is expected of them."""
         sources: dict[int, list[packets.Target]] = {}
         for source, target, port in wanted:
             sources.setdefault(source.pid, []).append(target.at(port))
-        found = packets.reach(sources)
+        found = packets.reach(sources, packets.SHORT if silence else packets.LONG)
         return [found[source.pid, target.at(port)] for source, target, port in wanted]
 
     def policies(self) -> list[Document]:
@@ -185,7 +185,7 @@ def stage(site: Site, bystanders: dict[str, Place], owner: str, gpu: Simulator) 
 def wrong(stage: Stage, table: list[Arrow], *expected: str) -> list[str]:
     """Arrows of which something else came."""
     ends = [stage.arrow(arrow) for arrow in table]
-    outcomes = stage.outcomes(ends)
+    outcomes = stage.outcomes(ends, silence=packets.SILENCE in expected)
     return [f"{arrow}: {came}" for arrow, came in zip(table, outcomes, strict=True) if came not in expected]
 
 
@@ -204,11 +204,14 @@ def test_the_table_is_what_packets_do(stage: Stage) -> None:
         if name != whom and not (source.end.address and target.end.address)
     ]
     names = {place.address: name for name, place in stage.places.items()}
-    differing = [
-        f"{names[source.address]} to {names[target.address]}:{port}: {came}"
-        for (source, target, port), came in zip(every, stage.outcomes(every), strict=True)
-        if policies.allows(stored, source.end, target.end, port) != (came != packets.SILENCE)
-    ]
+    differing = []
+    for allowed in (True, False):
+        meant = [one for one in every if policies.allows(stored, one[0].end, one[1].end, one[2]) is allowed]
+        differing += [
+            f"{names[source.address]} to {names[target.address]}:{port}: {came}"
+            for (source, target, port), came in zip(meant, stage.outcomes(meant, silence=not allowed), strict=True)
+            if allowed != (came != packets.SILENCE)
+        ]
     assert differing == []
 
     # Nothing but the policies keeps those packets back.

@@ -122,7 +122,7 @@ class Book:
         if id(outcome) in self._kept:
             return
         self._kept.add(id(outcome))
-        line = json.dumps({**outcome.document(), "good": not outcome.sentences()})
+        line = json.dumps({**outcome.document(), "good": not outcome.sentences(timed=True)})
         print(line, flush=True)
         if self._path is not None:
             with self._path.open("a") as file:
@@ -184,7 +184,7 @@ def main() -> int:
         "logs": str(directory),
     }
     print(json.dumps(total))
-    wrong = [sentence for one in found for sentence in one.sentences()]
+    wrong = [sentence for one in found for sentence in one.sentences(timed=True)]
     for sentence in wrong:
         print(sentence, file=sys.stderr)
     return 1 if wrong else 0

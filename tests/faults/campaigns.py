@@ -15,7 +15,7 @@ from tests.faults import kinds, policies, stories
 from tests.faults.faults import Every, Fault, Hold, LastWords, Mix, busy_once, first
 from tests.faults.kills import Countdown
 from tests.faults.kinds import Kind
-from tests.faults.outcome import BOUND, Outcome
+from tests.faults.outcome import Outcome
 from tests.faults.replica import FAULT, Replica
 from tests.faults.stage import PATIENCE, Stage
 
@@ -265,7 +265,7 @@ async def finish(
     while not stuck:
         before = replica.journal.last_fault
         try:
-            await on.converge(2 * BOUND)
+            await on.converge()
             break
         except AssertionError as error:
             # While faults still happen nobody has to be done: with the circuit open one task tries in half a minute.

@@ -147,7 +147,7 @@ class Replica:
         """One of its endpoints; None when nobody answers."""
         return None if self._operator is None else await self._operator.get(path)
 
-    async def ready(self, seconds: float = 60.0) -> None:
+    async def ready(self, seconds: float = 300.0) -> None:
         """Return once /readyz is green."""
         deadline = time.monotonic() + seconds
         while True:

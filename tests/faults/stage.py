@@ -49,8 +49,8 @@ SCALE = 1 / 15
 """Of these three. A watch that is to be heard more often than the apiserver sends bookmarks is ended by it instead."""
 SLOTS = 6
 BACKEND, CONNECTION = "gpu-0", "mail"
-PATIENCE = 120.0
-"""Seconds for what follows the last task's end."""
+PATIENCE = 300.0
+"""Seconds after which nothing is waited for any more."""
 _FAR = timedelta(days=1)
 
 
@@ -116,7 +116,9 @@ class Stage:
         self.nodes.check()
         self.tenant.check()
 
-    async def until(self, condition: Callable[[], bool], what: Callable[[], str] | str, seconds: float = 60.0) -> float:
+    async def until(
+        self, condition: Callable[[], bool], what: Callable[[], str] | str, seconds: float = PATIENCE
+    ) -> float:
         """Wait; how many seconds it took."""
         start = time.monotonic()
         while not condition():
@@ -127,7 +129,7 @@ class Stage:
             await asyncio.sleep(0.02)
         return time.monotonic() - start
 
-    async def converge(self, seconds: float = 60.0) -> float:
+    async def converge(self, seconds: float = PATIENCE) -> float:
         """Wait until every task has ended, and all that was submitted is in the record."""
 
         def done() -> bool:

@@ -13,14 +13,15 @@ from tests.faults import campaigns, invariants, kinds, transitions
 from tests.faults.campaigns import LOAD_SECONDS, Say, quiet
 from tests.faults.faults import Fault, busy_once
 from tests.faults.kinds import Kind
-from tests.faults.outcome import Outcome
+from tests.faults.outcome import BOUND, Outcome
 from tests.faults.record import Version
 from tests.faults.stage import Stage
 
 AT_ONCE = 15
 """Unfinished tasks of the release's namespace at a time."""
 STALL = 15.0
-"""Seconds without any end in the release's namespace while it has work: as long as the longest run of a tenant."""
+"""Seconds without any end in the release's namespace while it has work: as long as the longest run of a tenant. Where
+seconds are judged."""
 _STEADY = (Kind.INFO, Kind.CHAT, Kind.BACK)
 
 
@@ -55,7 +56,7 @@ async def deleted_namespace(
         await feeding
         fed = time.monotonic()
         await on.converge()
-        await on.until(lambda: not _left(on), lambda: f"runs of the tenant are removed: {_left(on)}")
+        removing = await on.until(lambda: not _left(on), lambda: f"runs of the tenant are removed: {_left(on)}")
         outcome = await campaigns.finish(on, "namespace", seed, replica, since=gone, tidy=tidy)
         moments = invariants.ends(on.record.versions["pendingtasks"], on.api.namespace)
         marks = [deleted, *(one for one in moments if deleted <= one <= fed), fed]
@@ -65,7 +66,11 @@ async def deleted_namespace(
             "endedMeanwhile": len(marks) - 2,
             "longestSecondsWithoutAnEnd": round(max(b - a for a, b in itertools.pairwise(marks)), 1),
         }
-        outcome.broken += invariants.stalled(moments, deleted, fed, STALL)
+        outcome.late += invariants.stalled(moments, deleted, fed, STALL)
+        if removing > BOUND:
+            outcome.late.append(f"the last of the tenant's runs was removed only after {removing:.0f} s")
+        if len(marks) == 2:
+            outcome.broken.append("nothing of the release's namespace ended while the tenant's went")
         outcome.broken += [f"the operator ended: {one}" for one in replica.ended]
         if not set(waiting) & set(on.withdrawn) or not on.tenant.forged:
             outcome.broken.append("the namespace had no work, or its tenant forged nothing")

@@ -11,6 +11,7 @@ from crds.phases import Phase
 from tests.faults import invariants, record, stories, transitions
 from tests.faults.hostile import FORGED, MARK
 from tests.faults.invariants import Ran
+from tests.faults.outcome import BOUND, Outcome
 from tests.faults.record import Version
 
 
@@ -278,3 +279,13 @@ def test_steps_that_the_table_explains(before: dict[str, Any], after: dict[str, 
 )
 def test_steps_that_the_table_forbids(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert transitions.objection(before, after)
+
+
+def test_seconds_are_judged_where_that_is_asked_for() -> None:
+    outcome = Outcome("leadership", 1, 1, BOUND + 1, [], late=["the takeover took 11.0 s"])
+    assert outcome.sentences() == []
+    assert outcome.sentences(timed=True) == [
+        "the takeover took 11.0 s",
+        "converged only 61 s after the last fault; the last: ",
+        "repeat with: python -m tests.faults leadership --seed 1",
+    ]

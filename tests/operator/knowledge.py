@@ -87,7 +87,7 @@ class Knowledge(ThreadingHTTPServer):
             self._now += 1
             self.most_at_once = max(self.most_at_once, self._now)
         try:
-            self.gate.wait(30)
+            self.gate.wait(300)
             request = api.IngestRequest.model_validate_json(body)
             with self._lock:
                 self.requests.append(request)

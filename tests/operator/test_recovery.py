@@ -14,8 +14,6 @@ from tests.operator.process import Operator
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]
-REQUEUED = 30
-"""Seconds within which a lost run is in the queue again."""
 
 
 def runs_for_ever(_: str, __: int) -> dict[str, Any] | None:
@@ -34,7 +32,7 @@ def test_a_job_that_is_deleted_by_hand_is_requeued_and_counts_once(space: Space,
         until(lambda: space.phase("run") == "Orchestrating", "it runs")
         (first,) = space.jobs()
         space.batch.delete_namespaced_job(first.metadata.name, space.name, propagation_policy="Background")
-        until(lambda: space.status("run")["attempt"] == 2, "the next run follows", REQUEUED)
+        until(lambda: space.status("run")["attempt"] == 2, "the next run follows")
         kubelet.says = answered
         until(lambda: space.phase("run") == "Completed", "it is completed")
         assert space.status("run")["attempt"] == 2
@@ -87,7 +85,7 @@ def test_background_that_never_came_to_life_gives_its_slot_back_and_a_users_task
             kept = {one.metadata.uid for one in space.jobs() if one.metadata.name.startswith("user-")}
             operator.kill()
         with start(IDENTITY="operator-0", STALE_SECONDS=1):
-            until(lambda: space.phase("mail") == "ReadyForGpu", "it goes back, and waits for the user", REQUEUED)
+            until(lambda: space.phase("mail") == "ReadyForGpu", "it goes back, and waits for the user")
             assert (space.status("mail")["attempt"], "dispatch" in space.status("mail")) == (1, False)
             assert space.conditions("mail")["Dispatched"] == "Stale"
             until(lambda: {one.metadata.uid for one in space.jobs()} == kept, "the user's task keeps slot and Job")

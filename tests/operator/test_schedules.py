@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,7 @@ def made(space: Space) -> list[str]:
 
 
 def test_a_template_makes_its_copies_over_restarts_and_tells_of_the_next_run(space: Space, start: Start) -> None:
+    began = time.monotonic()
     uid = space.submit("tick", "INFO", schedule={"cron": "* * * * *", "timeZone": "Europe/Prague"})["metadata"]["uid"]
     with start(IDENTITY="operator-0"):
         until(lambda: len(made(space)) > 0, "a copy is made")
@@ -43,7 +45,7 @@ def test_a_template_makes_its_copies_over_restarts_and_tells_of_the_next_run(spa
         last = datetime.fromisoformat(status["recurrence"]["lastRun"])
         assert datetime.fromisoformat(status["scheduledFor"]) == last + timedelta(minutes=1)
         assert names[-1] == f"tick-{uid[:8]}-{last:%Y%m%d%H%M}"
-        assert len(names) <= 3, "one per minute"
+        assert len(names) <= 2 + (time.monotonic() - began) // 60, "one per minute"
         until(lambda: all(space.phase(name) == "Done" for name in names), "the copies are worked off")
 
 

@@ -229,7 +229,7 @@ def test_a_backend_that_only_the_operator_does_not_reach_costs_no_run(
     with (
         Router() as router,
         Kubelet(space.api, space.name, work) as kubelet,
-        start(BACKEND_GONE_SECONDS=1, ROUTER_URL=f"http://127.0.0.1:{router.server_address[1]}", IDLE_SECONDS=0),
+        start(BACKEND_GONE_SECONDS=3, ROUTER_URL=f"http://127.0.0.1:{router.server_address[1]}", IDLE_SECONDS=0),
     ):
         space.backend(gpu, slots=1)
         space.submit("run")

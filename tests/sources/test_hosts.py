@@ -229,7 +229,7 @@ async def test_git_calls_the_address_that_was_judged(tmp_path: Path) -> None:
     one = reached(Names(git_example=[["127.0.0.1"]]))
 
     def listed(url: str, **secret: str) -> clone.Listed:
-        at = command.remote(url, secret, plain=True, authorities="", seconds=20, reached=one)
+        at = command.remote(url, secret, plain=True, authorities="", seconds=60, reached=one)
         return clone.listed(at)
 
     wanted = {"main": made.sha("main")}
@@ -262,7 +262,7 @@ async def test_an_authority_of_the_secret_is_trusted_by_git_and_rest(tmp_path: P
 
         def listed(**secret: str) -> clone.Listed:
             url = f"{server.url}/acme/storage.git"
-            at = command.remote(url, {tokens.ACCESS: "access", **secret}, plain=False, authorities="", seconds=20)
+            at = command.remote(url, {tokens.ACCESS: "access", **secret}, plain=False, authorities="", seconds=60)
             return clone.listed(at)
 
         with pytest.raises(port.Unreachable, match="certificate"):

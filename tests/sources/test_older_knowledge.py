@@ -282,7 +282,7 @@ async def test_a_round_whose_items_name_a_later_claim_is_repeated_under_a_later_
         server.touch(issue, summary="Edited")
         running = asyncio.create_task(one.polls.run())
         one.site.server.now += timedelta(minutes=5)
-        for _ in range(500):
+        for _ in range(15_000):
             if await rows.count_documents({"title": {"$regex": "Edited"}, "state": "Indexed"}):
                 break
             await asyncio.sleep(0.02)

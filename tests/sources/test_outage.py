@@ -21,6 +21,7 @@ import pymongo
 import pymongo.errors
 import pytest
 from kubernetes import client as kubernetes
+from motor.motor_asyncio import AsyncIOMotorClient
 
 import kube
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, port, sweep, watching
@@ -87,6 +88,7 @@ class Place:
 
     def __init__(self, proxy: Proxy, world: World, source: Gated) -> None:
         self.proxy, self.world, self.source = proxy, world, source
+        self.store: Any
         self.assigned: assignments.Assignments
         self.slow: items.Items
         self.makes: indexer.Indexer
@@ -99,6 +101,15 @@ async def brief(seconds: float) -> None:
     await asyncio.sleep(min(seconds, 0.02))
 
 
+async def reached(store: Any) -> None:
+    """Return once MongoDB answers."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with contextlib.suppress(pymongo.errors.PyMongoError):
+                await store.admin.command("ping")
+                return
+
+
 @asynccontextmanager
 async def place(monotonic: Any) -> AsyncIterator[Place]:
     """`monotonic` gives the seconds of the process."""
@@ -107,10 +118,16 @@ async def place(monotonic: Any) -> AsyncIterator[Place]:
     host, _, number = real.removeprefix("mongodb://").partition(":")
     measured, loaded = metrics.Metrics(prometheus_client.CollectorRegistry()), kubernetes.Configuration()
     with Proxy(host, int(number)) as proxy:
-        store = mongo.client(f"mongodb://{proxy.address}", 1.0)
+        # Only how long a server is looked for is short: a cut is noticed at once.
+        store: Any = AsyncIOMotorClient(
+            f"mongodb://{proxy.address}", serverSelectionTimeoutMS=1000, connectTimeoutMS=60_000,
+            socketTimeoutMS=60_000, tz_aware=True,
+        )  # fmt: skip
         try:
             async with World().serving() as world, httpx.AsyncClient(trust_env=False) as http:
+                await reached(store)
                 made = Place(proxy, world, Gated())
+                made.store = store
                 made.assigned = assignments.Assignments(store[name], lasts=HOUR)
                 stored, loaded.host = items.Items(store[name]), world.url
                 session = kube.session(loaded)
@@ -147,6 +164,12 @@ async def idle(one: Place) -> None:
     await asyncio.sleep(0)
 
 
+async def mended(one: Place) -> None:
+    """The driver, which pauses between two looks, has found MongoDB again."""
+    one.proxy.mend()
+    await reached(one.store)
+
+
 async def ended(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -161,7 +184,7 @@ async def test_a_poll_that_could_not_store_anything_is_repeated_once_mongodb_is_
         one.proxy.cut()
         one.source.through.set()
         await idle(one)
-        one.proxy.mend()
+        await mended(one)
         assert await asyncio.wait_for(one.source.begun.get(), PATIENCE) == 2
         await idle(one)
         assert one.world.created == ["email::m1"]
@@ -183,7 +206,7 @@ async def test_polls_that_fail_again_and_again_come_more_and_more_rarely() -> No
             one.proxy.cut()
             one.source.through.set()
             await idle(one)
-            one.proxy.mend()
+            await mended(one)
         assert pauses == [0, 5, 10, 20, 40, 60]
 
 
@@ -214,7 +237,7 @@ async def test_news_that_come_while_mongodb_is_away_are_noted_once_it_is_back() 
         one.source.through.set()
         await asyncio.sleep(1.5)
         assert not watching_it.done()
-        one.proxy.mend()
+        await mended(one)
         await asyncio.wait_for(watching_it, PATIENCE)
         assert await one.assigned.claim("me", NOW) is not None, "it is due"
 

@@ -118,6 +118,9 @@ async def test_objects_of_any_size_are_read_within_a_number_of_bytes(place: Plac
 async def test_kinds_are_read_one_after_another(place: Place, server: Apiserver) -> None:
     server.open.clear()
     asked = asyncio.create_task(place.ask(parts=",".join(clusterstate.Part)))
+    async with asyncio.timeout(60):
+        while not server.asked:  # noqa: ASYNC110  # the server of the test says it by its list
+            await asyncio.sleep(0.01)
     await asyncio.sleep(0.5)
     assert [path for path, _ in server.asked] == [f"{TEAM}/pods"]
     server.open.set()
@@ -177,7 +180,8 @@ async def test_a_request_ends_though_the_apiserver_does_not_answer(server: Apise
         answer = await place.ask()
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
         server.open.set()
-        assert (await place.ask()).status_code == 200
+        async with opened(api) as patient:
+            assert (await patient.ask()).status_code == 200
 
 
 async def test_a_right_that_is_missing_leaves_out_its_part_alone(place: Place, server: Apiserver) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -19,10 +18,11 @@ class Call:
 
 @dataclass
 class Hook:
-    """Answers `status`, after `stall` seconds; remembers what came."""
+    """Answers `status`, after `stall` seconds or once it is `released`; remembers what came."""
 
     status: int = 204
     stall: float = 0.0
+    released: threading.Event = field(default_factory=threading.Event)
     calls: list[Call] = field(default_factory=list)
     url: str = ""
 
@@ -39,7 +39,11 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.hook = Hook(url=f"http://127.0.0.1:{self.server_address[1]}")
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+
+    def server_close(self) -> None:
+        self.hook.released.set()
+        super().server_close()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A caller that is killed while it waits is what these tests are about."""
@@ -52,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
         hook = self.server.hook
         body = self.rfile.read(int(self.headers["Content-Length"]))
         hook.calls.append(Call(self.path, dict(self.headers.items()), body))
-        time.sleep(hook.stall)
+        hook.released.wait(hook.stall)
         self.send_response(hook.status)
         self.send_header("Location", f"{hook.url}/elsewhere")
         self.send_header("Content-Length", "0")

@@ -8,7 +8,6 @@ import email.policy
 import socketserver
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +17,8 @@ from email.message import EmailMessage
 @dataclass
 class Box:
     """Takes mail while `refuses` is empty; after it has taken one it answers `stall` seconds later, or, if it `drops`,
-    never. `slow`: seconds before a recipient is answered; `full`: what a mail is refused with at its end."""
+    never. `slow`: seconds before a recipient is answered; `full`: what a mail is refused with at its end. Once it is
+    `released`, nothing is waited for any more. `connections`: how many it has taken."""
 
     port: int = 0
     login: tuple[str, str] | None = None
@@ -27,6 +27,8 @@ class Box:
     slow: float = 0.0
     full: str = ""
     drops: bool = False
+    released: threading.Event = field(default_factory=threading.Event)
+    connections: int = 0
     recipients: list[str] = field(default_factory=list)
     mails: list[EmailMessage] = field(default_factory=list)
     encrypted: list[bool] = field(default_factory=list)
@@ -42,13 +44,17 @@ class Server(socketserver.ThreadingTCPServer):
         self.context, self.at_once = context, at_once
         self.box = Box(self.server_address[1])
 
+    def verify_request(self, request: object, client_address: object) -> bool:
+        self.box.connections += 1
+        return True
+
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that does not trust the certificate is what some tests are about."""
 
 
 class _Conversation(socketserver.StreamRequestHandler):
     server: Server
-    timeout = 10
+    timeout = 300
 
     def handle(self) -> None:
         box, self.secure, known = self.server.box, False, False
@@ -76,12 +82,12 @@ class _Conversation(socketserver.StreamRequestHandler):
                     self._say("530 log in first" if box.login and not known else "250 ok")
                 case "RCPT":
                     box.recipients.append(rest)
-                    time.sleep(box.slow)
+                    box.released.wait(box.slow)
                     self._say(box.refuses or "250 ok")
                 case "DATA":
                     self._say("354 go on")
                     self._take(keep=not box.full)
-                    time.sleep(box.stall)
+                    box.released.wait(box.stall)
                     if box.drops:
                         return
                     if box.full:
@@ -124,5 +130,8 @@ def serving(context: ssl.SSLContext | None = None, *, at_once: bool = False) -> 
     """`context`: with TLS, on request or, `at_once`, from the beginning."""
     with Server(context, at_once=at_once) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield server.box
-        server.shutdown()
+        try:
+            yield server.box
+        finally:
+            server.box.released.set()
+            server.shutdown()

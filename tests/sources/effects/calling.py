@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import orjson
 
-from controllers.sources import client
+from controllers.sources import client, mongo
 from crds import keyring, scope
 from tests import ports
 from tests.sources import process
@@ -41,7 +41,7 @@ class Place:
         self.process = process.Sources(
             self.log, KUBECONFIG=self.world.kubeconfig(self._folder), KB_URL=self.world.url, API_HOST="127.0.0.1",
             API_PORT=self.port, RUN_TOKEN_KEYS=self._folder / "keys", MONGODB_DATABASE=self.database,
-            MONGODB_URI=os.environ["JERVIS_TEST_MONGODB_URI"], **{"EFFECT_SECONDS": 1.5, **self.settings},
+            MONGODB_URI=os.environ["JERVIS_TEST_MONGODB_URI"], **{"EFFECT_SECONDS": 20, **self.settings},
         )  # fmt: skip
         await asyncio.to_thread(self.process.ready)
         return self.process
@@ -63,12 +63,24 @@ class Place:
                 except client.Unavailable:
                     await asyncio.sleep(0.1)
 
+    async def rows(self, *, earlier: bool = False) -> list[dict[str, Any]]:
+        """The ledger; `earlier`: as if the minutes went by that a claim lasts and a target needs to be quiet."""
+        store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
+        ledger = store[self.database]["source_effects"]
+        found: list[dict[str, Any]] = await ledger.find({}).to_list(None)
+        for row in found if earlier else ():
+            moved = {name: row[name].replace(year=2020) for name in ("until", "sentAt") if row.get(name)}
+            if moved:
+                await ledger.update_one({"_id": row["_id"]}, {"$set": moved})
+        store.close()
+        return found
+
     def audit(self) -> list[dict[str, Any]]:
         lines = [line for line in self.log.read_text().splitlines() if '"event":"audit"' in line]
         return [orjson.loads(line) for line in lines]
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         while not true():  # noqa: ASYNC110  # what is waited for happens in another thread
             await asyncio.sleep(0.01)

@@ -43,13 +43,15 @@ async def place(folder: Path, box: smtp.Box) -> AsyncIterator[Place]:
 @pytest.mark.parametrize(("where", "mails", "state"), [("envelope", 1, "Done"), ("taken", 1, "Unknown")])
 async def test_a_killed_process_never_sends_a_mail_twice(tmp_path: Path, where: str, mails: int, state: str) -> None:
     with smtp.serving() as box:
-        box.slow, box.stall = (1.0, 0.0) if where == "envelope" else (0.0, 1.0)
+        box.slow, box.stall = (600.0, 0.0) if where == "envelope" else (0.0, 600.0)
         async with place(tmp_path, box) as made:
             first = asyncio.create_task(made.effect("sendMail", "mail", MAIL))
             await until(lambda: bool(box.recipients if where == "envelope" else box.mails))
             assert made.process is not None
             made.process.kill()
             box.slow = box.stall = 0.0
+            box.released.set()
+            await made.rows(earlier=True)
             await made.start()
             found = await first
             assert (found.state, len(box.mails)) == (state, mails)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.services
 @contextlib.asynccontextmanager
 async def place(folder: Path, http: Http) -> AsyncIterator[Place]:
     async with World().serving() as world:
-        made = Place(world, folder, WORKSPACE=folder / "ws", EFFECT_SECONDS=20, CLAIM_SECONDS=3)
+        made = Place(world, folder, WORKSPACE=folder / "ws", CLAIM_SECONDS=3)
         store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
         assigned = assignments.Assignments(store[made.database])
         await assigned.prepare()
@@ -47,19 +47,6 @@ def pushed(at: Repository) -> int:
     return log.read_text().count("\tpush") if log.exists() else 0
 
 
-async def rows(made: Place, *, earlier: bool = False) -> list[dict[str, Any]]:
-    """The ledger; `earlier`: as if the minutes went by that a claim lasts and a remote needs to be quiet."""
-    store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-    ledger = store[made.database]["source_effects"]
-    found: list[dict[str, Any]] = await ledger.find({}).to_list(None)
-    for row in found if earlier else ():
-        moved = {name: row[name].replace(year=2020) for name in ("until", "sentAt") if row.get(name)}
-        if moved:
-            await ledger.update_one({"_id": row["_id"]}, {"$set": moved})
-    store.close()
-    return found
-
-
 @pytest.mark.parametrize(("window", "before"), [("intent", 0), ("sent", 0), ("pushed", 1), ("recorded", 1)])
 async def test_a_killed_process_pushes_a_branch_once(tmp_path: Path, window: str, before: int) -> None:
     at = remote(tmp_path / "srv")
@@ -75,13 +62,13 @@ async def test_a_killed_process_pushes_a_branch_once(tmp_path: Path, window: str
             await first
         else:
             await until(http.pushing.is_set)
-            while not await rows(made):  # noqa: ASYNC110  # what is waited for happens in another process
+            while not await made.rows():  # noqa: ASYNC110  # what is waited for happens in another process
                 await asyncio.sleep(0.01)
         assert made.process is not None
         made.process.kill()
         assert pushed(at) == before
         http.cut, http.slow, http.stall = "", False, 0.0
-        states = [row["state"] for row in await rows(made, earlier=True)]
+        states = [row["state"] for row in await made.rows(earlier=True)]
         assert states == [{"intent": "Intent", "recorded": "Done"}.get(window, "Sent")]
         await made.start()
         found = await first if window == "recorded" else await made.effect("pushBranch", "code", given)

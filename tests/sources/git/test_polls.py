@@ -409,7 +409,7 @@ async def test_a_process_that_is_killed_again_and_again_loses_no_commit_and_stor
             await asyncio.to_thread(one.ready)
             # Killed while it claims, clones, fetches, reads or sends: as far as these steps of 30 ms take it.
             wanted = len(world.sent) + 50 * (kills % 3)
-            for _ in range(300):
+            for _ in range(300 if kills < 11 else 10_000):
                 await asyncio.sleep(0.03)
                 if done() or (len(world.sent) > wanted and kills < 11):
                     break

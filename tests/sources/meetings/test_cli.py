@@ -50,7 +50,7 @@ async def test_an_upload_goes_on_whatever_breaks(rig: Rig, tmp_path: Path, monke
 
     draft = meeting.Draft(namespace="team", connection="meetings", title="weekly")
     lines = Breaking()
-    async with rig.client() as served, httpx.AsyncClient(transport=lines) as http:
+    async with rig.client() as served, httpx.AsyncClient(transport=lines, timeout=120) as http:
         api = meetings.Api(str(served.base_url), http, "acme", sleep)
         one, there = await meetings.begun(api, draft, size)
         assert not there
@@ -67,7 +67,7 @@ async def test_a_broken_upload_is_found_again(rig: Rig, tmp_path: Path, monkeypa
     await asyncio.to_thread(file.write_bytes, body)
     size, sha256 = meetings.checked(file)
     draft = meeting.Draft(namespace="team", connection="meetings", title="weekly")
-    async with rig.client() as served, httpx.AsyncClient() as http:
+    async with rig.client() as served, httpx.AsyncClient(timeout=120) as http:
         api = meetings.Api(str(served.base_url), http, "acme")
         await make(served, title="weekly")  # without a length it may be another recording
         one, _ = await meetings.begun(api, draft, size)
