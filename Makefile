@@ -75,10 +75,8 @@ unit: venv ## Tests that need neither a cluster nor a service (they need Chromiu
 	$(BIN)/pytest -n $(WORKERS) -m "not apiserver and not services and not e2e"
 
 # Files that name these markers: each worker imports the files that it is given, whatever it selects of them. That no
-# marked test is in another file is checked when all are collected (tests/conftest.py). In the order of their last
-# letters, so that files of one folder, which wait for the same things or compute the same, do not run side by side.
-MARKED := $(shell grep -rlE "mark\.(apiserver|services)" tests --include="test_*.py" | rev | sort | rev)
-CONTRACT = $(filter-out tests/faults/% tests/e2e/%,$(MARKED))
+# marked test is in another file is checked when all are collected (tests/conftest.py).
+CONTRACT = $(sort $(filter-out tests/faults/% tests/e2e/%,$(shell grep -rlE "mark\.(apiserver|services)" tests --include="test_*.py")))
 E2E = tests/e2e $(sort $(filter-out tests/e2e/%,$(shell grep -rl "mark\.e2e" tests --include="test_*.py")))
 THOROUGH = $(sort $(shell grep -rlE "^(from|import) hypothesis|^from tests import .*thorough" tests --include="test_*.py"))
 

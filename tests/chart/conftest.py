@@ -32,7 +32,7 @@ def manifests(request: pytest.FixtureRequest, chart: Chart) -> list[Manifest]:
     return chart.render(*VARIANTS[request.param])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def installed(chart: Chart, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The release on a fresh apiserver, with two watched namespaces and a Secret of a Connection; nobody changes it."""
     with clusters.running(chart, tmp_path_factory.mktemp("installed")) as cluster:

@@ -16,7 +16,7 @@ from tests.faults import server as servers
 from tests.faults.stage import BRIEF, Stage, stage
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[standalone.Server]:
     with servers.running(tmp_path_factory.mktemp("faults")) as made:
         yield made
