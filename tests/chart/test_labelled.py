@@ -50,7 +50,7 @@ EARLY: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "first-of-all": ({"queuePosition": 1}, {}, "QueuePositionNotAllowed"),
 }
 """What the tenant has there before the namespace is served: spec, a status of his own, and the operator's reason."""
-MENDED: dict[str, dict[str, Any]] = {"mended": {"mode": "Foreground"}, "allowed-later": {"clientId": "later"}}
+REPAIRED: dict[str, dict[str, Any]] = {"repaired": {"mode": "Foreground"}, "allowed-later": {"clientId": "later"}}
 """The same, until something changes."""
 
 
@@ -81,7 +81,7 @@ def walls(chart: Chart, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wa
             found.own.submit(name, **{"clientId": "tess", "mode": "Background", **spec})
             if status:
                 found.own.edit_status(name, status)
-        for name, spec in MENDED.items():
+        for name, spec in REPAIRED.items():
             found.own.submit(name, **{"clientId": "tess", "mode": "Background", **spec})
         source = {"type": "Git", "clientId": VICTIM, "url": "https://git.example.com/x"}
         found.own.create("connections", "Connection", "early", source)
@@ -185,10 +185,10 @@ def test_a_result_that_was_written_before_teaches_nobody(walls: Walls) -> None:
 
 
 def test_a_mode_that_is_mended_and_a_client_that_is_allowed_go_on(walls: Walls) -> None:
-    until(lambda: accepted(walls.own, "mended") == ("False", "ModeNotAllowed"), "the mode is refused")
-    walls.own.edit("mended", {"mode": "Background"})
-    until(lambda: walls.own.phase("mended") == "Orchestrating", "it runs")
-    assert accepted(walls.own, "mended")[0] == "True"
+    until(lambda: accepted(walls.own, "repaired") == ("False", "ModeNotAllowed"), "the mode is refused")
+    walls.own.edit("repaired", {"mode": "Background"})
+    until(lambda: walls.own.phase("repaired") == "Orchestrating", "it runs")
+    assert accepted(walls.own, "repaired")[0] == "True"
     until(lambda: accepted(walls.own, "allowed-later") == ("False", "ClientNotAllowed"), "the client is refused")
     annotate = ("annotate", "--overwrite", "namespace", OWN)
     walls.cluster.kubectl(*annotate, "jervis.dev/clients=tess,later")
@@ -197,7 +197,7 @@ def test_a_mode_that_is_mended_and_a_client_that_is_allowed_go_on(walls: Walls) 
     until(lambda: create(walls, clientId="later").status_code == 403, "the limits hold again")
     walls.fence("after-the-limits")
     assert walls.own.phase("allowed-later") == "Orchestrating", "what runs is not interrupted"
-    for name in MENDED:
+    for name in REPAIRED:
         walls.own.delete(name)
     until(lambda: walls.home.jobs() == [], "their runs are removed")
 

@@ -113,7 +113,7 @@ EVENTS: dict[str, Callable[[Situation], Situation]] = {
     "it is rejected": approval("Rejected"),
     "a place at the qualifier": around(qualifying=0),
     "the content is read": around(observed=observed.Ingested(Hints(has_actionable_content=True))),
-    "the content is refused": around(observed=Trouble("wrong", operational=False, field="kind", remedy="Mend it.")),
+    "the content is refused": around(observed=Trouble("wrong", operational=False, field="kind", remedy="Repair it.")),
     "what it needs is away": around(observed=Trouble("away", operational=True)),
     "the operator restarts": around(working=False),
     "a slot becomes free": around(slots=GPU),

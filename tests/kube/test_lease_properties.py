@@ -94,7 +94,7 @@ SECONDS = st.one_of(st.floats(0.0, 4.0), st.sampled_from([0.1, 0.5, 1.5, 2.5, 3.
 EVENTS = st.lists(
     st.one_of(
         st.tuples(st.just("step"), NAMES, SECONDS),
-        st.tuples(st.sampled_from(["cut", "mend", "leave", "crash", "touch"]), NAMES, SECONDS),
+        st.tuples(st.sampled_from(["cut", "repair", "leave", "crash", "touch"]), NAMES, SECONDS),
         st.tuples(st.sampled_from(["read there", "read back", "write there", "write back"]), NAMES, SECONDS, NAMES),
     ),
     max_size=60,
@@ -120,7 +120,7 @@ def play(world: World, event: tuple[object, ...]) -> None:
     world.passes(seconds)
     if what == "cut":
         one.way.cut = True
-    elif what == "mend":
+    elif what == "repair":
         one.way.cut = False
     elif what == "leave":
         one.leave()

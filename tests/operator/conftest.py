@@ -53,11 +53,9 @@ class Space:
         )
         return made
 
-    def edit(self, name: str, spec: dict[str, Any]) -> None:
-        """Merge into a task's spec."""
-        self._objects.patch_namespaced_custom_object(
-            "jervis.dev", "v1alpha1", self.name, "pendingtasks", name, {"spec": spec}
-        )
+    def edit(self, name: str, spec: dict[str, Any], plural: str = "pendingtasks") -> None:
+        """Merge into an object's spec."""
+        self._objects.patch_namespaced_custom_object("jervis.dev", "v1alpha1", self.name, plural, name, {"spec": spec})
 
     def edit_status(self, name: str, status: dict[str, Any], plural: str = "pendingtasks") -> None:
         """Merge into an object's status, as only the operator may where the admission policies are."""
@@ -73,20 +71,10 @@ class Space:
         """Reason of each condition of a task."""
         return {one["type"]: one["reason"] for one in self.status(name).get("conditions", ())}
 
-    def mend(self, name: str, spec: dict[str, Any], plural: str) -> None:
-        """Merge into the spec of an object of another kind."""
-        self._objects.patch_namespaced_custom_object("jervis.dev", "v1alpha1", self.name, plural, name, {"spec": spec})
-
     def mark(self, name: str, metadata: dict[str, Any], plural: str = "pendingtasks") -> None:
         """Merge into an object's metadata."""
         self._objects.patch_namespaced_custom_object(
             "jervis.dev", "v1alpha1", self.name, plural, name, {"metadata": metadata}
-        )
-
-    def tell(self, name: str, status: dict[str, Any]) -> None:
-        """Merge into a task's status, as the operator does."""
-        self._objects.patch_namespaced_custom_object_status(
-            "jervis.dev", "v1alpha1", self.name, "pendingtasks", name, {"status": status}
         )
 
     def get(self, name: str, plural: str = "pendingtasks") -> dict[str, Any]:

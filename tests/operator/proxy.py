@@ -17,7 +17,7 @@ class Proxy:
         self._target = (host, port)
         self._port = 0
         self._server: _Server | None = None
-        self.mend()
+        self.repair()
 
     def __enter__(self) -> Proxy:
         return self
@@ -27,7 +27,7 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """host:port to connect to; stays the same when it is cut and mended."""
+        """host:port to connect to; stays the same when it is cut and repaired."""
         return f"127.0.0.1:{self._port}"
 
     def cut(self) -> None:
@@ -38,7 +38,7 @@ class Proxy:
             server.server_close()
             server.drop()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Listen again, on the same port."""
         self._server = _Server(("127.0.0.1", self._port), self._target)
         self._port = self._server.server_address[1]

@@ -140,7 +140,7 @@ def test_while_mongodb_is_away_nothing_is_deleted(space: Space, start: Start, pr
         answer = operator.history("/api/v1/history", space.ticket())
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
         assert operator.get("/healthz").status_code == 200
-        proxy.mend()
+        proxy.repair()
         until(lambda: not names(space), "all are archived and deleted")
         until(lambda: operator.metric("jervis_operator_archive_up") == 1, "the metric says so")
         assert {one["name"] for one in database["task_archive"].find()} == {"a", "b", "later"}
@@ -167,7 +167,7 @@ def test_without_mongodb_work_that_needs_none_goes_on_and_the_rest_waits(
         assert "MongoDB" in str(space.status("mail")["retry"]) + str(space.status("mail")["conditions"])
         assert "MongoDB" in str(space.status("question")["retry"]) + str(space.status("question")["conditions"])
         assert space.jobs() == []
-        proxy.mend()
+        proxy.repair()
         until(lambda: ended(space) == {"news", "mail", "question"}, "both go on by themselves")
         assert set(space.phases().values()) == {"Done", "Completed"}
         assert operator.metric("jervis_operator_reconcile_failures_total") == 0

@@ -87,7 +87,7 @@ def test_a_backend_of_another_namespace_offers_nothing_is_not_called_and_says_wh
         until(lambda: operator.metric(TOTAL) == 2, "the release's own counts")
         assert operator.metric('jervis_operator_gpu_backends{ready="false"}') == 0, "the other one is no backend"
         team.delete("gpu-0", "gpubackends")
-        space.mend("gpu-0", {"numParallel": 3}, "gpubackends")
+        space.edit("gpu-0", {"numParallel": 3}, "gpubackends")
         until(lambda: operator.metric(TOTAL) == 3, "one of the same name elsewhere takes nothing away")
 
 
@@ -112,7 +112,7 @@ def test_a_server_behind_a_token_is_ready_once_its_secret_is_there(space: Space,
         space.create("gpubackends", "GpuBackend", "gpu-0", {"url": ollama.url})
         until(lambda: told(space)[0] == "Unauthorized", "it wants a token")
         assert "spec.secretRef" in told(space)[1]
-        space.mend("gpu-0", {"secretRef": {"name": "gpu-token"}}, "gpubackends")
+        space.edit("gpu-0", {"secretRef": {"name": "gpu-token"}}, "gpubackends")
         until(lambda: told(space)[0] == "SecretNotFound", "the Secret is missed")
         assert space.name in told(space)[1]
         body = {"metadata": {"name": "gpu-token"}, "stringData": {"other": "x"}}
@@ -122,7 +122,7 @@ def test_a_server_behind_a_token_is_ready_once_its_secret_is_there(space: Space,
         until(lambda: "refuses the token" in told(space)[1], "the token is the wrong one")
         secrets.patch_namespaced_secret("gpu-token", space.name, {"stringData": {"token": "s3cret"}})
         until(lambda: ready(space.get("gpu-0", "gpubackends")), "it is Ready")
-        space.mend("gpu-0", {"secretRef": {"key": "bearer"}}, "gpubackends")
+        space.edit("gpu-0", {"secretRef": {"key": "bearer"}}, "gpubackends")
         until(lambda: "under key 'bearer'" in told(space)[1], "the other key is missed")
         data = {"token": "wrong", "bearer": "s3cret"}
         secrets.patch_namespaced_secret("gpu-token", space.name, {"stringData": data})
@@ -141,7 +141,7 @@ def test_a_gpu_that_stops_serving_starts_no_users_runs_and_then_a_bounded_number
         until(lambda: sorted(space.phases().values()) == ["Orchestrating", *["ReadyForGpu"] * 5], "one has the slot")
         first = next(name for name, phase in space.phases().items() if phase == "Orchestrating")
         if how == "drain":
-            space.mend("gpu-0", {"drain": True}, "gpubackends")
+            space.edit("gpu-0", {"drain": True}, "gpubackends")
         else:
             ollama.down = True
         until(lambda: not ready(space.get("gpu-0", "gpubackends")), "it does not serve")

@@ -51,9 +51,9 @@ def test_the_login_of_the_mail_server_has_a_condition_of_its_own(space: Space, s
         until(lambda: reason(space, "SendingReady") == "SecretNotFound", "the Secret is missed")
         assert reason(space, "CredentialsValid") == "NotTried", "the mailbox is read all the same"
         # The object is looked at again.
-        space.mend("mailbox", {"smtp": {**smtp, "secretRef": {"name": "mailbox"}}}, "connections")
+        space.edit("mailbox", {"smtp": {**smtp, "secretRef": {"name": "mailbox"}}}, "connections")
         until(lambda: reason(space, "SendingReady") == "NotTried", "nothing is missed")
-        space.mend("mailbox", {"smtp": None}, "connections")
+        space.edit("mailbox", {"smtp": None}, "connections")
         until(lambda: reason(space, "SendingReady") == "", "nothing is sent any more")
 
 
@@ -72,7 +72,7 @@ def test_an_object_that_cannot_be_parsed_says_so_and_is_served_once_it_can(space
         space.create("connections", "Connection", "other", {**spec, "filter": None})
         until(lambda: "status" in space.get("other", "connections"), "others are served")
         assert space.get("mailbox", "connections")["metadata"]["resourceVersion"] == version, "it is written once"
-        space.mend("mailbox", {"filter": None}, "connections")
+        space.edit("mailbox", {"filter": None}, "connections")
         until(lambda: reason(space, "Ready") == "PollingNotEnabled", "it is served now")
-        space.mend("mailbox", {"filter": {"since": "9999-12-31T00:00:00Z"}}, "connections")
+        space.edit("mailbox", {"filter": {"since": "9999-12-31T00:00:00Z"}}, "connections")
         until(lambda: reason(space, "Ready") == "Unreadable", "and no more")

@@ -98,7 +98,7 @@ async def test_the_report_of_an_object_that_cannot_be_parsed_outlives_a_lost_wri
             here.hear(space.get("odd"))
             await here.until(lambda: here.calls("PATCH", 0) >= 1, "the report finds no apiserver")
             assert conditions(space, "odd") == {}
-            proxy.mend()
+            proxy.repair()
             await here.until(lambda: conditions(space, "odd") == {"Accepted": ("False", "Unreadable")}, "it says so")
             await here.until(lambda: here.wiring.cache.work.active == 0, "that look has ended")
             assert here.wiring.cache.unreadable == {}

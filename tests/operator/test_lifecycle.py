@@ -158,7 +158,7 @@ def test_an_existing_job_of_ours_is_success_and_a_foreign_one_is_not(space: Spac
     task = pendingtask.PendingTask.model_validate(ours)
     name = job.name("ours", task.metadata.uid, 1)
     space.batch.create_namespaced_job(space.name, job.manifest(task, 1, name, template))
-    space.tell("ours", {"phase": "DispatchedGpu", "attempt": 1, "dispatch": {"jobName": name}})
+    space.edit_status("ours", {"phase": "DispatchedGpu", "attempt": 1, "dispatch": {"jobName": name}})
     body = job.manifest(task, 1, job.name("foreign", foreign["metadata"]["uid"], 1), template)
     space.batch.create_namespaced_job(space.name, body)
     with Kubelet(space.api, space.name), start() as operator:

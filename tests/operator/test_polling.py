@@ -110,11 +110,11 @@ def test_mails_become_tasks_and_the_status_says_so(
         mailserver.put(dovecot.mail(4), dovecot.mail(3, "", more=attached), user="one")
         until(lambda: titles(space) == ["Mail 1", "Mail 2", "Mail 3", "Mail 4"], "one more, and none twice")
         until(lambda: process_.metric("jervis_sources_items_total") >= 8, "all are counted")
-        space.mend("mailbox", {"suspend": True}, "connections")
+        space.edit("mailbox", {"suspend": True}, "connections")
         until(lambda: condition(space, "Ready") == ("False", "Suspended"), "it rests")
         polls = process_.metric("jervis_sources_polls_total")
         mailserver.put(dovecot.mail(5), user="one")
-        space.mend("mailbox", {"suspend": False}, "connections")
+        space.edit("mailbox", {"suspend": False}, "connections")
         until(lambda: "Mail 5" in titles(space), "it goes on at once")
         assert process_.metric("jervis_sources_polls_total") == polls + 1
 
@@ -152,7 +152,7 @@ def test_a_source_that_fails_says_why_and_is_polled_again(
         assert condition(space, "Ready", "other") == refused
         assert dovecot.PASSWORD not in str(status(space, "other"))
         secrets.patch_namespaced_secret("other", space.name, {"stringData": {"password": dovecot.PASSWORD}})
-        space.mend("other", {"filter": None}, "connections")
+        space.edit("other", {"filter": None}, "connections")
         until(due(database, lambda: condition(space, "Ready", "other") == ("True", "Polled")), "it is polled again")
         assert condition(space, "Ready") == ("True", "Polled"), "the other one was not disturbed"
 
@@ -169,7 +169,7 @@ def test_two_processes_and_kills_make_no_task_twice(
             first.kill()
         assert len(space.every()) <= 50
         knowledge.gate.set()
-        space.mend("mailbox", {"maxInFlightTasks": 1000}, "connections")
+        space.edit("mailbox", {"maxInFlightTasks": 1000}, "connections")
         with sources("second"), sources("third"):
             until(lambda: len(space.every()) == 100, "the others are made once the claim of the first has ended")
         assert len({one["spec"]["sourceUrn"] for one in space.every()}) == 100
@@ -183,13 +183,13 @@ def test_a_connection_that_cannot_be_parsed_rests_and_keeps_its_place(
         connect(space, mailserver.url, "unread")
         until(lambda: condition(space, "Ready") == ("True", "Polled"), "it is polled")
         [before] = database[assignments.CONNECTIONS].find()
-        space.mend("mailbox", {"filter": {"since": "9999-12-31T00:00:00Z"}}, "connections")
+        space.edit("mailbox", {"filter": {"since": "9999-12-31T00:00:00Z"}}, "connections")
         until(lambda: not database[assignments.CONNECTIONS].find_one({"wanted": True}), "it rests")
         time.sleep(polling.EVERY_SECONDS + 1)
         [after] = database[assignments.CONNECTIONS].find()
         assert after["cursor"] == before["cursor"]
         assert database[assignments.ITEMS].count_documents({}) == 1
-        space.mend("mailbox", {"filter": None}, "connections")
+        space.edit("mailbox", {"filter": None}, "connections")
         until(lambda: condition(space, "Ready") == ("True", "Polled"), "it goes on")
 
 

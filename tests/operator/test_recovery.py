@@ -104,7 +104,7 @@ def test_a_backend_that_drains_keeps_its_run_and_gets_no_other(space: Space, sta
         space.backend(gpu, slots=2)
         space.submit("run")
         until(lambda: space.phase("run") == "Orchestrating", "it runs")
-        space.mend("gpu-0", {"drain": True}, "gpubackends")
+        space.edit("gpu-0", {"drain": True}, "gpubackends")
         space.submit("next")
         until(lambda: space.conditions("next").get("Dispatched") == "NoGpuBackend", "nothing is on offer")
         assert space.phase("run") == "Orchestrating"
@@ -112,7 +112,7 @@ def test_a_backend_that_drains_keeps_its_run_and_gets_no_other(space: Space, sta
         until(lambda: space.phase("run") == "Completed", "it ends where it is")
         assert (space.status("run")["attempt"], kubelet.drained) == (1, [])
         assert space.phase("next") == "ReadyForGpu"
-        space.mend("gpu-0", {"drain": False}, "gpubackends")
+        space.edit("gpu-0", {"drain": False}, "gpubackends")
         until(lambda: space.phase("next") == "Completed", "the backend serves again")
 
 
@@ -124,7 +124,7 @@ def test_a_backends_status_is_written_when_it_says_something_new(space: Space, s
         before = operator.metric(probes)
         until(lambda: operator.metric(probes) >= before + 10, "it is asked again and again")
         assert space.get("gpu-0", "gpubackends")["metadata"]["resourceVersion"] == written
-        space.mend("gpu-0", {"url": "http://127.0.0.1:1"}, "gpubackends")
+        space.edit("gpu-0", {"url": "http://127.0.0.1:1"}, "gpubackends")
         until(lambda: "Unreachable" in reasons(space), "it says that there is no answer")
         written = space.get("gpu-0", "gpubackends")["metadata"]["resourceVersion"]
         before = operator.metric(probes)

@@ -104,7 +104,7 @@ async def test_what_is_gone_what_is_missed_and_what_is_known(kubeconfig: Path, s
             found.tasks.feed("ADDED", raws[name])
         found.tasks.raws["gone"] = {"metadata": {**raws["same"]["metadata"], "uid": "gone", "name": "gone"}}
         space.edit("newer", {"queuePosition": 3})
-        space.tell("done", {"phase": "Done"})
+        space.edit_status("done", {"phase": "Done"})
         found.tasks.fed.clear()
         await found.resync.look(space.name)
         assert sorted(found.tasks.fed) == [

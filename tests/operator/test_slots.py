@@ -172,14 +172,14 @@ def test_a_run_whose_backend_is_gone_is_requeued_once(
         if how == "deleted":
             space.delete("gpu-0", "gpubackends")
         else:
-            space.mend("gpu-0", {"url": "http://127.0.0.1:1"}, "gpubackends")
+            space.edit("gpu-0", {"url": "http://127.0.0.1:1"}, "gpubackends")
         until(lambda: space.phase("run") == "ReadyForGpu", "it is requeued")
         assert kubelet.drained == ["run"], "it could save its checkpoint"
         work.done.add("run")
         if how == "deleted":
             space.backend(gpu, slots=1)
         else:
-            space.mend("gpu-0", {"url": gpu}, "gpubackends")
+            space.edit("gpu-0", {"url": gpu}, "gpubackends")
         until(lambda: space.phase("run") == "Completed", "it runs elsewhere")
         assert space.status("run")["attempt"] == 2
 
@@ -235,7 +235,7 @@ def test_a_backend_that_only_the_operator_does_not_reach_costs_no_run(
         space.submit("run")
         until(lambda: space.phase("run") == "Orchestrating", "it runs")
         asked = router.asked
-        space.mend("gpu-0", {"url": "http://127.0.0.1:1"}, "gpubackends")
+        space.edit("gpu-0", {"url": "http://127.0.0.1:1"}, "gpubackends")
         until(lambda: router.asked >= asked + 3, "the router was asked for longer than any patience")
         assert (space.phase("run"), kubelet.drained) == ("Orchestrating", [])
         work.done.add("run")

@@ -381,7 +381,7 @@ async def test_whoever_waits_while_the_apiserver_is_away_is_served_when_the_same
             assert await process.eventually(active, lambda code: code == 503)
             await router.until(lambda s: s["queue"]["waiting"] == 0)
             assert not waiting.done(), "it has left the queue and waits for a router that decides"
-            proxy.mend()
+            proxy.repair()
             assert await process.eventually(active, lambda code: code == 200)
             gate.set()
             answers = await asyncio.gather(begun, waiting)

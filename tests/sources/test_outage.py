@@ -164,9 +164,9 @@ async def idle(one: Place) -> None:
     await asyncio.sleep(0)
 
 
-async def mended(one: Place) -> None:
+async def repaired(one: Place) -> None:
     """The driver, which pauses between two looks, has found MongoDB again."""
-    one.proxy.mend()
+    one.proxy.repair()
     await reached(one.store)
 
 
@@ -184,7 +184,7 @@ async def test_a_poll_that_could_not_store_anything_is_repeated_once_mongodb_is_
         one.proxy.cut()
         one.source.through.set()
         await idle(one)
-        await mended(one)
+        await repaired(one)
         assert await asyncio.wait_for(one.source.begun.get(), PATIENCE) == 2
         await idle(one)
         assert one.world.created == ["email::m1"]
@@ -206,7 +206,7 @@ async def test_polls_that_fail_again_and_again_come_more_and_more_rarely() -> No
             one.proxy.cut()
             one.source.through.set()
             await idle(one)
-            await mended(one)
+            await repaired(one)
         assert pauses == [0, 5, 10, 20, 40, 60]
 
 
@@ -237,7 +237,7 @@ async def test_news_that_come_while_mongodb_is_away_are_noted_once_it_is_back() 
         one.source.through.set()
         await asyncio.sleep(1.5)
         assert not watching_it.done()
-        await mended(one)
+        await repaired(one)
         await asyncio.wait_for(watching_it, PATIENCE)
         assert await one.assigned.claim("me", NOW) is not None, "it is due"
 

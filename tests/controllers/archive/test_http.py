@@ -1,4 +1,4 @@
-"""The history over HTTP while MongoDB is away: every answer says what is wrong and who can mend it."""
+"""The history over HTTP while MongoDB is away: every answer says what is wrong and who can repair it."""
 
 from __future__ import annotations
 
