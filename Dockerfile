@@ -69,9 +69,9 @@ RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
     && /opt/installer/bin/pip install -q --no-cache-dir --require-hashes -r /opt/requirements/bootstrap.txt \
     && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --compile-bytecode \
         --require-hashes --no-deps -r /opt/requirements/transcription.txt \
-    # Never imported: what finds silence and what loads models from a hub; the rest as above.
+    # Never imported: what loads models from a hub, and all of onnxruntime but what runs the voice filter; the rest as above.
     && cd /opt/jervis/lib/python3*/site-packages \
-    && rm -rf onnxruntime* hf_xet* /opt/installer \
+    && rm -rf hf_xet* onnxruntime/transformers onnxruntime/quantization onnxruntime/tools /opt/installer \
     && find . -depth \( -name tests -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.[ch]' \) -exec rm -rf {} +
 
 FROM engine AS transcription

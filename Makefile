@@ -70,9 +70,12 @@ checks: venv ## lint, types and imports, beside one another
 # A third of a test's time is waiting: two workers leave a machine of two cores idle.
 WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores > 4 ? cores : 4)))
 
+# A test that waits for ever would be a run without a result: its stacks are printed, and it has failed by its name.
+BOUNDED := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
+
 .PHONY: unit
 unit: venv ## Tests that need neither a cluster nor a service (they need Chromium, Tesseract and Go)
-	$(BIN)/pytest -n $(WORKERS) -m "not apiserver and not services and not e2e"
+	$(BIN)/pytest $(BOUNDED) -n $(WORKERS) -m "not apiserver and not services and not e2e"
 
 # Files that name these markers: each worker imports the files that it is given, whatever it selects of them. That no
 # marked test is in another file is checked when all are collected (tests/conftest.py).
@@ -81,24 +84,32 @@ E2E = tests/e2e $(sort $(filter-out tests/e2e/%,$(shell grep -rl "mark\.e2e" tes
 THOROUGH = $(sort $(shell grep -rlE "^(from|import) hypothesis|^from tests import .*thorough" tests --include="test_*.py"))
 
 .PHONY: test-thorough
-test-thorough: venv services-up ## All examples of property tests, all kills, the images for transcription and Joern (make test has a part)
+test-thorough: venv services-up ## All examples of property tests, all kills, real models and Whisper, the images for transcription and Joern
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto -m "not apiserver and not services and not e2e" $(THOROUGH)
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
 	  HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 4 --dist loadfile -m "(apiserver or services) and not e2e" $(THOROUGH)
+	@$(MAKE) --no-print-directory test-speech
 	$(BIN)/python -m hack.image --build-only jervis transcription && \
 	  JERVIS_TEST_TRANSCRIPTION=1 $(BIN)/pytest tests/transcription
 	$(BIN)/python -m hack.image --build-only joern && JERVIS_TEST_JOERN=1 $(BIN)/pytest tests/joern && \
 	  JERVIS_TEST_JOERN=1 $(BIN)/pytest tests/e2e/test_code_analysis.py
+	@$(BIN)/python -m hack.models smollm2 minilm gemma3 >/dev/null
+	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && for model in smollm2 gemma3; do \
+	  HYPOTHESIS_PROFILE=thorough JERVIS_TEST_REAL=$$model $(BIN)/pytest tests/real || exit 1; done
+
+.PHONY: test-speech
+test-speech: venv mailserver ## Transcription by a real Whisper: words, times, languages, hours (fetches the model once, 133 MB)
+	@model="$$($(BIN)/python -m hack.whisper)" && JERVIS_TEST_WHISPER="$$model" $(BIN)/pytest tests/transcription/test_speech.py
 
 .PHONY: contract
 contract: venv ocr mailserver gitea recorded services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder -m "(apiserver or services) and not e2e" $(CONTRACT)
+	  $(BIN)/pytest $(BOUNDED) -n 4 --dist loadfile --no-loadscope-reorder -m "(apiserver or services) and not e2e" $(CONTRACT)
 
 .PHONY: faults
 faults: venv services-up ## Break everything around the operator, in short
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  $(BIN)/pytest -n 4 --dist loadfile -m "apiserver or services" tests/faults
+	  $(BIN)/pytest $(BOUNDED) -n 4 --dist loadfile -m "apiserver or services" tests/faults
 
 .PHONY: test-versions
 test-versions: venv services-up ## CRDs, admission and a task's life on the oldest Kubernetes, the chart by Helm 4 (builds each once, minutes)
@@ -121,9 +132,15 @@ test-ollama: venv ## The router before a real Ollama with tiny random models (bu
 test-llama-cpp: venv ## The router before a real server with OpenAI's API and a tiny random model (builds it once, minutes)
 	@program="$$($(BIN)/python -m hack.llama_cpp)" && JERVIS_TEST_LLAMA_CPP="$$program" $(BIN)/pytest tests/llama_cpp
 
+.PHONY: test-real
+test-real: venv services-up ## The product before a real Ollama with small real models (minutes; builds and fetches them once)
+	@$(BIN)/python -m hack.models smollm2 minilm >/dev/null
+	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
+	  JERVIS_TEST_REAL=smollm2 $(BIN)/pytest tests/real
+
 .PHONY: e2e
 e2e: venv cluster-up image ## Tests on the whole cluster
-	$(BIN)/pytest -m e2e $(E2E)
+	$(BIN)/pytest $(BOUNDED) -m e2e $(E2E)
 
 .PHONY: test-fast
 test-fast: export JERVIS_TEST_MAY_SKIP := 1

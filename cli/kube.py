@@ -165,6 +165,28 @@ class Kube:
         finally:
             reply.response.close()
 
+    def cron_jobs(self, namespace: str, labels: str) -> list[Object]:
+        """CronJobs of that namespace with these labels."""
+        return self._list(f"/apis/batch/v1/namespaces/{namespace}/cronjobs", {"labelSelector": labels})
+
+    def create_job(self, namespace: str, body: Mapping[str, Any]) -> Object:
+        """A new Job in that namespace."""
+        return self._json("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", body=body)
+
+    def job(self, namespace: str, name: str) -> Object:
+        """One Job; raises `NotFound`."""
+        return self._json("GET", f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}")
+
+    def delete_job(self, namespace: str, name: str) -> None:
+        """Delete a Job with its pods; raises `NotFound`."""
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        self._json("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}", body=body)
+
+    def events(self, namespace: str, kind: str, name: str) -> list[Object]:
+        """Events about one object."""
+        selector = f"involvedObject.kind={kind},involvedObject.name={name}"
+        return self._list(f"/api/v1/namespaces/{namespace}/events", {"fieldSelector": selector})
+
     def accounts(self, labels: str) -> list[Object]:
         """ServiceAccounts of the namespace with these labels."""
         return self._list(f"/api/v1/namespaces/{self.namespace}/serviceaccounts", {"labelSelector": labels})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 from typer import Argument, Context, Option
 
 from cli import bulk, session
-from cli.output import Format
+from cli.output import Format, Output
 from cli.reading import Object
 from crds.errors import JervisError
 
@@ -159,6 +159,26 @@ def streaming(run: Callable[Concatenate[session.Session, P], None]) -> Callable[
     return _extended(run, _ACCESS)
 
 
+def offline(run: Callable[Concatenate[Callable[[], session.Session], Output, P], None]) -> Callable[..., None]:
+    """The same for a command that may need no cluster: it is called with what opens the session, and where to print."""
+
+    @functools.wraps(run)
+    def command(ctx: Context, **given: Any) -> None:
+        kubeconfig, context, namespace, timeout = (_access(ctx, name, given.pop(name)) for name in _ACCESS)
+        printed = given.pop("output")
+        with contextlib.ExitStack() as stack:
+
+            def opened() -> session.Session:
+                made = session.connect(kubeconfig, context, namespace, timeout or _SECONDS, printed)
+                stack.enter_context(contextlib.closing(made.kube))
+                return made
+
+            wanted(opened, Output(printed), **given)
+
+    wanted: Callable[..., None] = run
+    return _signed(command, list(inspect.signature(run, eval_str=True).parameters.values())[2:], {**_OUTPUT, **_ACCESS})
+
+
 def _extended(run: Callable[..., None], flags: dict[str, tuple[Any, Any]]) -> Callable[..., None]:
     @functools.wraps(run)
     def command(ctx: Context, **given: Any) -> None:
@@ -168,7 +188,12 @@ def _extended(run: Callable[..., None], flags: dict[str, tuple[Any, Any]]) -> Ca
         with contextlib.closing(opened.kube):
             run(opened, **given)
 
-    own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
+    return _signed(command, list(inspect.signature(run, eval_str=True).parameters.values())[1:], flags)
+
+
+def _signed(
+    command: Callable[..., None], own: list[inspect.Parameter], flags: dict[str, tuple[Any, Any]]
+) -> Callable[..., None]:
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
         for name, (kind, default) in flags.items()

@@ -181,7 +181,7 @@ class Settings(BaseSettings):
     image: str = "localhost/jervis:dev"
     image_pull_policy: str = "IfNotPresent"
     job_service_account: str = "jervis-job"
-    model: str = "qwen3-coder-tool:30b"
+    model: str = "qwen3-coder:30b"
     num_ctx: Annotated[int, Field(ge=1024)] | None = None
     """Context window of runs in tokens; the backend's when empty."""
     planner_model: str = ""

@@ -336,6 +336,8 @@ class Retry(Model):
     """Earliest time of the next try."""
     reason: Annotated[str, Field(max_length=1024)] = ""
     """The last error: a CamelCase word, a colon, a sentence."""
+    waits_for: Annotated[str, Field(max_length=64)] = ""
+    """The uid of the task whose reading of the same content this one waits for; its end ends the wait."""
 
 
 # Source: seed 000 "Three-Way Task Routing".
@@ -653,6 +655,14 @@ def not_allowed(status: Status) -> bool:
 def held(task: PendingTask) -> bool:
     """Does it wait for its user, for the one who suspended its Job, or for its namespace's limits?"""
     return task.spec.suspend or held_by_job(task.status) or not_allowed(task.status)
+
+
+def undecided(task: PendingTask) -> bool:
+    """Whether what becomes of its content is open: it may still be read, and its route is not known."""
+    phase, asked = task.status.phase, task.status.user_task
+    failed = phase is phases.Phase.USER_TASK and asked is not None and asked.kind is UserTaskKind.FAILURE
+    over = phase in phases.TERMINAL or failed or task.metadata.deletion_timestamp is not None
+    return not over and task.status.route is None
 
 
 class PendingTask(Model):

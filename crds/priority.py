@@ -11,6 +11,8 @@ from enum import IntEnum
 HEADER = "X-Ollama-Priority"
 # `Background`: no person waits, whatever the priority; the request does not count as user activity.
 MODE_HEADER = "X-Jervis-Mode"
+# `true` on requests of Jervis's own processes, whose hold of a GPU the router bounds (`router.settings.holdSeconds`).
+INTERNAL_HEADER = "X-Jervis-Internal"
 
 # Writes of this or a more urgent priority use the knowledge base's fast lane (seed 001 "Dual Semaphore").
 URGENT = 2

@@ -105,12 +105,12 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     kept = ground.records
     book, queue = kept.ledger, kept.queue
     registry = aliases_mongo.Registry(ground.database, clock)
-    asked = answers.Answers(ground.router, config.extract_model, book, meters, num_ctx=config.extract_num_ctx)
-    fast = (
-        answers.Answers(ground.router, config.fast_model, book, meters, num_ctx=config.fast_num_ctx)
-        if config.fast_model
-        else None
-    )
+
+    def asking(model: str) -> answers.Answers:
+        return answers.Answers(ground.router, model, book, meters, num_ctx=config.window(model))
+
+    asked = asking(config.extract_model)
+    fast = asking(config.fast_model) if config.fast_model else None
     seconds = config.pdf_seconds
     drawing = pages.Limits(config.pdf_pages, config.pdf_page_chars, seconds=seconds, wall=3.0 * seconds + 10)
     seen = visual.writing(ground.visual, ground.content, ground.graph, ground.shut, drawing, meters, clock)
@@ -353,7 +353,7 @@ def _vision(ground: Ground, shelf: answers.Shelf) -> vision.Models:
     """The models that look at images, by the settings' table."""
 
     def asking(model: str) -> answers.Answers:
-        return answers.Answers(ground.router, model, shelf, ground.meters, num_ctx=ground.config.vision_num_ctx)
+        return answers.Answers(ground.router, model, shelf, ground.meters, num_ctx=ground.config.window(model))
 
     choices = [vision.Choice(one.images, one.bytes, asking(one.model)) for one in ground.config.vision_models]
     return vision.Models(asking(ground.config.vision_model), choices)

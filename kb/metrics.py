@@ -61,10 +61,22 @@ class Metrics:
         )
         self.chunks = Counter("jervis_kb_chunks", "Chunks ingested.", registry=registry)
         self.embedded = Counter("jervis_kb_embedded_texts", "Texts sent to the embedding model.", registry=registry)
+        self.embedded_in_pieces = Counter(
+            "jervis_kb_embedded_in_pieces",
+            "Texts longer than the embedding model's window, by who found them so (window, server).",
+            ("by",),
+            registry=registry,
+        )
         self.answers = Counter(
             "jervis_kb_model_answers",
             "Structured answers by prompt and origin (model, cache, invalid).",
             ("prompt", "origin"),
+            registry=registry,
+        )
+        self.answer_problems = Counter(
+            "jervis_kb_answer_problems",
+            "What was repaired in structured answers or left out of them, by prompt and field.",
+            ("prompt", "field"),
             registry=registry,
         )
         self.qualify_seconds = Histogram(

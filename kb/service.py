@@ -62,7 +62,7 @@ from kb.reindex import indexes, phase
 from kb.retrieve import rank, rerank, search
 from kb.rules import mongo as rules_mongo
 from kb.upkeep import check
-from kb.vectors import embedding, weaviate
+from kb.vectors import dimensions, embedding, weaviate
 from kb.vectors import store as vectors
 from kb.vectors.weaviate import schema as weaviate_schema
 from kb.visual import assembly as visual
@@ -243,6 +243,11 @@ async def _built(
             more += upkeep.Consistency(checker, kept.ledger, kept.ledger).routes()
             await assembly.watch_erasures(kept, shut, database, meters, _now, config, stack)
 
+    both = made.indexes
+    pairs = [(made.store, made.documents)] if both is None else [(i.store, i.embedder) for i in (both.new, both.before)]
+    lengths = dimensions.Dimensions(pairs)
+    assembly.tended("dimensions", lambda: lengths.run(interval=config.recovery_interval), meters, config, stack)
+
     async def ask_router() -> None:
         # Whatever it answers, it answers: an Ollama without a router in front has no status page.
         with contextlib.suppress(errors.Permanent):
@@ -257,6 +262,7 @@ async def _built(
         "weaviate": vector_store.ready,
         "mongodb": content_store.ready,
         "router": ask_router,
+        "embedding": lengths.ready,
     }
     faces = app.Faces(
         writing,
@@ -300,26 +306,30 @@ def _vectors(
 ) -> assembly.Vectors:
     """One index, or two while one embedding model takes the place of another."""
 
-    def index(model: str, instruction: str, beside: str = "") -> indexes.Index:
+    def index(model: embedding.Model, instruction: str, beside: str = "") -> indexes.Index:
         store = weaviate.Store(
             str(config.weaviate_url),
             config.weaviate_grpc_port,
-            model,
+            model.identity,
             index=config.index,
             api_key=config.weaviate_api_key.get_secret_value(),
             folded=config.fold_diacritics,
             beside=beside,
             layout=_layout(config),
         )
-        return indexes.Index(store, embedding.Embedder(router, model, meters), instruction)
+        passages, questions = (embedding.Embedder(router, model, meters, prefixed=one) for one in (True, False))
+        return indexes.Index(store, passages, questions, instruction)
 
-    before, model = config.embed_model_before, config.embed_model
+    model = embedding.Model(config.embed_model, config.embed_passage_prefix, config.embed_window)
+    before = embedding.Model(config.embed_model_before, config.embed_passage_prefix_before)
     book = phase.Book(database, config.index, _now)
-    new = index(model, config.embed_query_instruction, before)
-    if not before:
-        return assembly.Vectors(new.store, new.embedder, new.embedder, new.instruction, book)
-    view = phase.View(book, before, model, kept.places, time.monotonic, known_for=records.known_for(config))
-    old = index(before, config.embed_query_instruction_before, model)
+    new = index(model, config.embed_query_instruction, before.identity if before.name else "")
+    if not before.name:
+        return assembly.Vectors(new.store, new.embedder, new.questions, new.instruction, book)
+    view = phase.View(
+        book, before.identity, model.identity, kept.places, time.monotonic, known_for=records.known_for(config)
+    )
+    old = index(before, config.embed_query_instruction_before, model.identity)
     both = indexes.Indexes(old, new, view)
     questions = indexes.Questions(both)
     return assembly.Vectors(both, indexes.Documents(both), questions, questions.instruction, book, view, both)
@@ -355,7 +365,7 @@ def _looking(
     """The agent's tools for pages."""
 
     def asking_model(model: str) -> voice.Voice:
-        return voice.Voice(router, model, asyncio.sleep, num_ctx=config.vision_num_ctx, setting="models.vision")
+        return voice.Voice(router, model, asyncio.sleep, num_ctx=config.window(model), setting="models.vision")
 
     choices = [vision.Choice(one.images, one.bytes, asking_model(one.model)) for one in config.vision_models]
     usual = asking_model(config.vision_model)
@@ -383,7 +393,7 @@ def _agent(
     shut: closed.Closed,
     meters: metrics.Metrics,
 ) -> running.Questions:
-    model = voice.Voice(router, config.decision_model, asyncio.sleep, num_ctx=config.decision_num_ctx)
+    model = voice.Voice(router, config.decision_model, asyncio.sleep, num_ctx=config.window(config.decision_model))
     tools: list[tree.Tool] = [
         *own,
         retrieving.RulesTool(),

@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from crds import tools
+from crds import modelnames, tools
 from crds.values import STORED_BYTES
+from kb.vectors import window
 
 
 class VisionModel(BaseModel):
@@ -98,10 +99,17 @@ class Settings(BaseSettings):
     # Goes before each question that is embedded, and before no document: what a model that is tuned to instructions
     # expects, as the page of the model says. The chart sets it for the model that it ships.
     embed_query_instruction: str = Field(default="", max_length=1000)
+    # Goes before each stored text that is embedded, and before no question ("passage: " for e5). Another prefix makes
+    # other vectors, so it has an index of its own, as another model has.
+    embed_passage_prefix: str = Field(default="", max_length=200)
+    # Tokens that the model reads of a text; a longer one is embedded in pieces (decision 0172). 0: what its server says
+    # of it, or 512.
+    embed_window: int = Field(default=0, ge=0, le=1_000_000)
     # The embedding model before this one, whose index serves until that of the new one is whole (decision 0071). Empty:
     # there is none, and a change of embed_model begins with an empty index.
     embed_model_before: str = ""
     embed_query_instruction_before: str = Field(default="", max_length=1000)
+    embed_passage_prefix_before: str = Field(default="", max_length=200)
     # The index of the model before is dropped when that of the new one serves everywhere; false keeps it up to date
     # until it is asked for (jervis-kb reindex drop).
     reindex_drop: bool = True
@@ -284,10 +292,29 @@ class Settings(BaseSettings):
         """Whether other processes write down what they do in the same place."""
         return self.records == "mongodb" or (not self.records and self.mode != "all")
 
+    def window(self, model: str) -> int | None:
+        """Tokens of the context window that is asked for with this model, by every role that has it; None: the
+        backend's own. Ollama loads a model anew for a request with another window, so it is one, the largest."""
+        vision = (self.vision_model, *(one.model for one in self.vision_models))
+        roles = [
+            (self.extract_model, self.extract_num_ctx),
+            (self.fast_model, self.fast_num_ctx),
+            (self.decision_model, self.decision_num_ctx),
+            *((name, self.vision_num_ctx) for name in vision),
+        ]
+        wanted = modelnames.normalise(model)
+        return max((size for name, size in roles if size and modelnames.normalise(name) == wanted), default=None)
+
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
-        if self.embed_model_before == self.embed_model:
-            raise ValueError("JERVIS_KB_EMBED_MODEL_BEFORE must be another model than JERVIS_KB_EMBED_MODEL")
+        before = (self.embed_model_before, self.embed_passage_prefix_before)
+        if before == (self.embed_model, self.embed_passage_prefix):
+            raise ValueError(
+                "JERVIS_KB_EMBED_MODEL_BEFORE must be another model than JERVIS_KB_EMBED_MODEL, or have another prefix "
+                "in JERVIS_KB_EMBED_PASSAGE_PREFIX_BEFORE than in JERVIS_KB_EMBED_PASSAGE_PREFIX"
+            )
+        if 0 < self.embed_window < window.LEAST:
+            raise ValueError(f"JERVIS_KB_EMBED_WINDOW must be 0, or at least {window.LEAST} tokens")
         if self.chunk_overlap >= self.chunk_chars // 2:
             raise ValueError("JERVIS_KB_CHUNK_OVERLAP must be under half of JERVIS_KB_CHUNK_CHARS")
         if self.max_buffered_bytes - self.max_buffered_bytes // 4 < self.max_body_bytes:

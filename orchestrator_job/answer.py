@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Annotated, Any
+import re
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from crds import provisions, quotations
-from orchestrator_job import errors
+from router.client import reading, schema
 
-_SHOWN_PROBLEMS = 5
+TOKENS = 4096
+"""Most tokens of an answer."""
+_UNSAID = 0.5
+"""Confidence of an answer that does not say it."""
 _FREE = provisions.Provisions()
-
-
-class Unusable(errors.InvalidOutput):
-    """The answer does not follow the schema or cites unknown evidence; the text says what to correct."""
+_Question = Annotated[str, Field(min_length=1, max_length=2048)]
 
 
 class Answer(BaseModel):
@@ -28,7 +29,40 @@ class Answer(BaseModel):
     citations: list[int]
     confidence: Annotated[float, Field(ge=0, le=1)]
     needs_input: bool
-    questions: Annotated[list[Annotated[str, Field(min_length=1, max_length=2048)]], Field(max_length=16)]
+    questions: Annotated[list[_Question], Field(max_length=16)]
+
+
+class _Shape(schema.Shape):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class Given(_Shape):
+    """What a model is asked for where the evidence answers."""
+
+    answer: str
+    citations: list[int]
+    confidence: schema.Share
+
+
+class Asks(_Shape):
+    """What it is asked for in place of that where something is missing: `answer` is what can be said already."""
+
+    answer: str
+    questions: Annotated[list[_Question], Field(min_length=1, max_length=16)]
+
+
+class Draft(_Shape):
+    """What is read of an answer: either of the two, or both with a flag, as models write them that follow no schema."""
+
+    cautious: ClassVar[dict[str, Any]] = {"confidence": _UNSAID}
+    # A question that cannot be read is asked of nobody.
+    telling: ClassVar[frozenset[str]] = frozenset({"questions"})
+
+    answer: str = ""
+    citations: list[int] = Field(default_factory=list)
+    confidence: schema.Share
+    needs_input: bool | None = None
+    questions: Annotated[list[_Question], Field(max_length=16)] = Field(default_factory=list)
 
 
 class Misquoted(BaseModel):
@@ -49,39 +83,59 @@ class Checked(Answer):
     misquoted: tuple[Misquoted, ...] = ()
 
 
-def schema() -> dict[str, Any]:
-    """The JSON schema of the model's answer."""
-    return Answer.model_json_schema(by_alias=True)
+def wire(evidence_ids: Sequence[int], held: provisions.Provisions = _FREE) -> schema.Wire:
+    """What is sent as the shape of an answer from this evidence; no questions where a rule forbids them."""
+    shapes = (Given, Asks) if held.permits_tool("ask") else (Given,)
+    return schema.wire(*shapes, choices={"citations": list(evidence_ids)})
 
 
 def parse(text: str, evidence_ids: Collection[int], held: provisions.Provisions = _FREE) -> Answer:
-    """The validated answer, citations sorted and complete (marks in the text count as citations).
+    """The answer in a model's text; see `judged`. Raises Unusable, also for a text without an answer."""
+    return judged(reading.read(text, Draft).value, evidence_ids, held)
 
-    Raises Unusable for text that is not JSON of the schema, for a citation of unknown evidence, for an empty answer,
-    for needsInput without a question, and for an answer that `held` forbids.
+
+def judged(draft: Draft, evidence_ids: Collection[int], held: provisions.Provisions = _FREE) -> Answer:
+    """The answer, citations sorted and complete: marks in its text count as citations, and a number that names no
+    evidence is neither. An answer beside a flag without a question is an answer, questions without an answer ask.
+
+    Raises Unusable for one that says nothing, and for one that `held` forbids.
     """
-    try:
-        given = Answer.model_validate_json(text)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[:_SHOWN_PROBLEMS]
-        problems = [f"{'.'.join(str(part) for part in each['loc']) or 'answer'}: {each['msg']}" for each in found]
-        raise Unusable("; ".join(problems)) from error
-    marks = quotations.MARK.finditer(given.answer)
-    cited = set(given.citations) | {number for mark in marks for number in quotations.numbers(mark)}
-    unknown = sorted(cited - set(evidence_ids))
-    if unknown:
-        known = f"1 to {max(evidence_ids)}" if evidence_ids else "no evidence at all"
-        raise Unusable(f"citations: {unknown} name no evidence; there is {known}")
-    if given.needs_input and not any(question.strip() for question in given.questions):
-        raise Unusable("questions: needsInput is true, but no question is asked")
-    if not given.needs_input and not given.answer.strip():
-        raise Unusable("answer: is empty although needsInput is false")
-    if given.needs_input and not held.permits_tool("ask"):
-        raise Unusable("needsInput: a rule forbids to ask the user; answer from the evidence and say what is missing")
-    objection = objected(given, bool(cited), held)
-    if objection is not None:
-        raise Unusable(objection)
-    return given.model_copy(update={"citations": sorted(cited)})
+    text, cited = _cited(draft.answer, frozenset(evidence_ids))
+    questions = [question for question in draft.questions if question.strip()]
+    asks = bool(questions) and (draft.needs_input or (draft.needs_input is None and not draft.citations and not cited))
+    if not asks and not text.strip():
+        if not questions:
+            raise reading.Unusable("answer: is empty, and no question is asked")
+        asks = True
+    if asks and not held.permits_tool("ask"):
+        raise reading.Unusable(
+            "questions: a rule forbids to ask the user; answer from the evidence and say what is missing"
+        )
+    answer = Answer(
+        answer=text,
+        citations=sorted(cited | (set(draft.citations) & set(evidence_ids))),
+        confidence=draft.confidence,
+        needs_input=asks,
+        questions=questions,
+    )
+    if (objection := objected(answer, bool(answer.citations), held)) is not None:
+        raise reading.Unusable(objection)
+    return answer
+
+
+def _cited(text: str, known: frozenset[int]) -> tuple[str, set[int]]:
+    """The text without marks that name no evidence, and the evidence that its marks name."""
+    cited: set[int] = set()
+
+    def kept(mark: re.Match[str]) -> str:
+        numbers = quotations.numbers(mark)
+        cited.update(known.intersection(numbers))
+        if known.issuperset(numbers):
+            return mark[0]
+        left = [number for number in numbers if number in known]
+        return f"[{', '.join(map(str, left))}]" if left else ""
+
+    return quotations.MARK.sub(kept, text), cited
 
 
 def objected(given: Answer, cites: bool, held: provisions.Provisions) -> str | None:

@@ -21,6 +21,7 @@ from crds import provisions, quotations
 from crds.quotations import Verdict
 from orchestrator_job import answer, pack, prompt
 from orchestrator_job.delegation import claims
+from router.client import reading
 
 UNCONFIRMED = 0.5
 """Most confidence of an answer with statements that nothing supports."""
@@ -93,9 +94,9 @@ class Tries:
         if not self._asked:
             self._asked = True
             self.last = checked if objection is None else None
-            raise answer.Unusable(problem(checked.misquoted))
+            raise reading.Unusable(problem(checked.misquoted))
         if objection is not None:
-            raise answer.Unusable(objection)
+            raise reading.Unusable(objection)
         return checked
 
 

@@ -301,7 +301,9 @@ def _answer(read: Read, evidence: tuple[pack.Item, ...], held: provisions.Provis
     """The agent's answer as one of the run; a question to the user where there is none. Raises InvalidOutput."""
     end = read.end
     assert end is not None
-    why = (end.reason or "nothing was found").strip()
+    why = (end.reason or "nothing was found").strip().rstrip(".")
+    if end.reasoning:
+        why = f"{why}. The model says: {end.reasoning.strip()}"
     if end.outcome == "answered":
         text = quotations.MARK.sub(lambda found: f"{quotations.numbers(found)}", "".join(read.text)).strip()
         known = {item.id: item for item in evidence}

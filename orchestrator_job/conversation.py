@@ -28,6 +28,7 @@ import crds.errors
 from crds import leftovers, priority
 from orchestrator_job import excerpt, fence, generation, ledger, memory, mongo, patience, prompt
 from router import client as router_client
+from router.client import asking
 
 _log = structlog.get_logger("orchestrator_job.conversation")
 
@@ -286,7 +287,8 @@ def asker(router: router_client.Client, model: str, urgency: priority.Priority, 
     """The `ask` of `Conversation.summarize`."""
 
     def ask(talk: list[dict[str, str]], left: int | None) -> Awaitable[router_client.Reply]:
-        most = _ANSWER_TOKENS if left is None else min(_ANSWER_TOKENS, left)
-        return router.converse(model, talk, urgency, None, num_ctx, most)
+        tokens = _ANSWER_TOKENS + asking.THOUGHTS
+        most = tokens if left is None else min(tokens, left)
+        return router.converse(model, talk, urgency, None, num_ctx, most, think=False)
 
     return ask

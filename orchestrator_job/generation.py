@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from orchestrator_job import patience
+import structlog
+
+from orchestrator_job import errors, patience
 from router import client as router_client
+from router.client import asking, reading, schema
+
+_log = structlog.get_logger("orchestrator_job.generation")
 
 B = TypeVar("B")
+S = TypeVar("S", bound=schema.Shape)
+T = TypeVar("T")
 
 
 async def generate(
@@ -51,3 +58,36 @@ async def generate(
     # The backend does not count a prompt that it has cached: the estimate stays.
     await settle((reply.prompt_tokens or about) + reply.answer_tokens)
     return reply, booked[0]
+
+
+async def shaped(
+    name: str,
+    send: Callable[[asking.Try], Awaitable[router_client.Reply]],
+    messages: asking.Messages,
+    shape: type[S],
+    judge: Callable[[S], T],
+    *,
+    model: str,
+    wire: schema.Wire,
+    choices: schema.Choices | None = None,
+    smaller: Callable[[], asking.Messages] | None = None,
+) -> T:
+    """What `judge` makes of an answer of that shape, as `router.client.asking.ask`; `name` is its prompt's, `send`
+    makes one call on the budget. Raises InvalidOutput after all tries, and what `send` raises."""
+
+    def refused(complaint: str) -> None:
+        _log.warning("answer.unusable", prompt=name, problem=complaint)
+
+    try:
+        asked = await asking.ask(
+            send, messages, [shape], judge, wire=wire, choices=choices, smaller=smaller, refused=refused
+        )
+    except reading.Unusable as error:
+        raise errors.InvalidOutput(
+            f"Model {model!r} gave no usable {name} in {asking.ATTEMPTS} tries: {error.message}",
+            remedy="Run the task again, or choose a model that follows a JSON schema.",
+        ) from error
+    if asked.problems:
+        listed = sorted({f"{problem.field or 'text'}: {problem.what}" for problem in asked.problems})
+        _log.warning("answer.repaired", prompt=name, problems=listed, count=len(asked.problems))
+    return asked.value

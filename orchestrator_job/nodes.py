@@ -36,6 +36,7 @@ from orchestrator_job import (
 )
 from orchestrator_job.state import State
 from router import client as router_client
+from router.client import asking
 
 _log = structlog.get_logger("orchestrator_job.nodes")
 
@@ -45,8 +46,10 @@ _DOCUMENT_BYTES = 2 << 20
 """What a run reads of a task's content, which may have 64 MiB: beginning and end of it."""
 _ATTACHED = 3
 """Maximum of passages from the task's own files, which come first."""
-RETRIES = 2
-"""Number of corrections that the model gets before the run ends as InvalidOutput."""
+_NEAREST = 4
+"""Items of evidence of the last try."""
+_WINDOW = 4096
+"""Tokens, where no window is asked for: Ollama's default on small GPUs."""
 
 
 class Intake:
@@ -223,46 +226,67 @@ class Respond:
         held = await self._loader.of(state)
         followed = plan.of_round(state.get("plan"), state["round"])
         asked = (await question.load(state, self._store)).within(self._room.most)
-        talk = prompt.messages(asked, items, self._now().date(), held, followed)
-        provided = held.provisions
+        provided, today = held.provisions, self._now().date()
         ids = [item.id for item in items]
         sources = citations.Sources(items, own=[asked], beside=held.texts)
         attempts = citations.Tries(sources, provided)
-        problem = ""
-        for tries in range(1 + RETRIES):
-            try:
-                text, calls = await self._ask(state["round"], talk)
-            except (errors.BudgetExhausted, router_client.Rejected, router_client.Unavailable) as error:
-                if attempts.last is None or isinstance(error, router_client.Unauthorized):
-                    raise
-                break
-            try:
-                given = answer.parse(text, ids, provided)
-                given = attempts.take(given.model_copy(update={"answer": prompt.restore(given.answer)}))
-            except answer.Unusable as error:
-                problem = str(error)
-                _log.warning("answer.unusable", tries=tries + 1, problem=problem)
-                talk = [*talk, {"role": "assistant", "content": text}, prompt.correction(problem)]
-                continue
-            _log.info("answered", calls=calls, citations=given.citations, needs_input=given.needs_input)
-            return given
-        if attempts.last is not None:
-            return attempts.last
-        raise errors.InvalidOutput(
-            f"Model {self._model!r} gave no usable answer in {1 + RETRIES} tries: {problem}",
-            remedy="Run the task again, or choose a model that follows a JSON schema.",
-        )
+        shown = list(ids)
 
-    async def _ask(self, round_number: int, talk: list[dict[str, str]]) -> tuple[str, int]:
-        """The model's text, and the number of calls of the round. The answer gets at most the remaining tokens."""
-        about = prompt.tokens(talk)
+        def judge(draft: answer.Draft) -> answer.Checked:
+            given = answer.judged(draft, shown, provided)
+            return attempts.take(given.model_copy(update={"answer": prompt.restore(given.answer)}))
+
+        def smaller() -> list[dict[str, str]]:
+            # The evidence is best first, and each item keeps its number. A token is a byte at least: this fits.
+            window = self._num_ctx or _WINDOW
+            about = sum(excerpt.size(part["content"]) for part in prompt.messages(asked, (), today, held))
+            nearest = pack.shortened(items[:_NEAREST], window - min(answer.TOKENS, window // 4) - about)
+            shown[:] = [item.id for item in nearest]
+            return prompt.messages(asked, nearest, today, held)
+
+        try:
+            given = await generation.shaped(
+                "answer",
+                functools.partial(self._ask, state["round"]),
+                prompt.messages(asked, items, today, held, followed),
+                answer.Draft,
+                judge,
+                model=self._model,
+                wire=answer.wire(ids, provided),
+                choices={"citations": ids},
+                smaller=smaller,
+            )
+        except (
+            errors.BudgetExhausted,
+            errors.InvalidOutput,
+            router_client.Rejected,
+            router_client.Unavailable,
+        ) as error:
+            if attempts.last is None or isinstance(error, router_client.Unauthorized):
+                raise
+            return attempts.last
+        _log.info("answered", citations=given.citations, needs_input=given.needs_input)
+        return given
+
+    async def _ask(self, round_number: int, each: asking.Try) -> router_client.Reply:
+        """One call on the round's budget: the answer gets at most what is left of its tokens."""
+        about = prompt.tokens(each.messages)
         most = self._max_tokens
 
         def converse(spent: fence.Booking) -> Awaitable[router_client.Reply]:
-            left = None if most is None else most - spent.tokens
-            return self._router.converse(self._model, talk, self._urgency, answer.schema(), self._num_ctx, left)
+            tokens = answer.TOKENS + asking.THOUGHTS
+            left = tokens if most is None else min(tokens, most - spent.tokens)
+            return self._router.converse(
+                self._model,
+                each.messages,
+                self._urgency,
+                each.format_schema,
+                self._num_ctx,
+                left,
+                temperature=each.temperature,
+            )
 
-        reply, spent = await generation.generate(
+        reply, _ = await generation.generate(
             self._insistence,
             "ask the model",
             about,
@@ -270,4 +294,4 @@ class Respond:
             converse=converse,
             settle=functools.partial(self._guard.settle_call, round_number, about),
         )
-        return reply.text, spent.calls
+        return reply

@@ -104,6 +104,17 @@ def fit(
     return Fitted(tuple(items), tuple((item, part.left_out) for item, part in zip(own, shown, strict=True)))
 
 
+def shortened(items: Sequence[Item], most: int) -> list[Item]:
+    """The items, the most important one first, with beginnings and ends of their texts in `most` bytes; those for which
+    there is no room are left out."""
+    given = excerpt.shares([excerpt.size(item.content) for item in items], max(0, most))
+    return [
+        item.model_copy(update={"content": excerpt.cut(item.content, share).text})
+        for item, share in zip(items, given, strict=True)
+        if share
+    ]
+
+
 def _new(
     found: Iterable[api.EvidenceItem], own_source: str | None, held: provisions.Provisions
 ) -> list[api.EvidenceItem]:

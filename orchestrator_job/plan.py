@@ -10,16 +10,15 @@ from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from crds import pendingtask, provisions
-from orchestrator_job import errors
+from router.client import reading, schema
 
 LEAST_STEPS, MOST_STEPS = 3, 7
 _KEPT = 20
 """Amendments and notes that a plan keeps: the latest."""
-_SHOWN_PROBLEMS = 5
 _NAME_CHARS = 60
 _FREE = provisions.Provisions()
 
@@ -74,32 +73,27 @@ class Plan(_Model):
     failure: str | None = None
 
 
-class Unusable(errors.InvalidOutput):
-    """The model's answer is no plan; the text says what to correct."""
+class Draft(schema.Shape):
+    """The answer to the plan's prompt."""
 
-
-class _Draft(_Model):
     steps: Annotated[tuple[Step, ...], Field(min_length=LEAST_STEPS, max_length=MOST_STEPS)]
 
 
-def schema(tools: Collection[str]) -> dict[str, Any]:
-    """The JSON schema of the model's answer, with these tools."""
-    made = _Draft.model_json_schema(by_alias=True)
-    made["$defs"]["Step"]["properties"]["tools"]["items"] = {"type": "string", "enum": list(tools)}
-    return made
+def wire(tools: Collection[str]) -> schema.Wire:
+    """What is sent as the shape of a plan, with these tools."""
+    return schema.wire(Draft, choices={"tools": list(tools)})
 
 
 def parse(text: str, held: provisions.Provisions = _FREE) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+    """The steps in a model's text; see `judged`. Raises Unusable."""
+    return judged(reading.read(text, Draft).value, held)
+
+
+def judged(draft: Draft, held: provisions.Provisions = _FREE) -> tuple[tuple[Step, ...], tuple[str, ...]]:
     """The steps with tools that exist and are allowed, and what was dropped. Raises Unusable."""
-    try:
-        draft = _Draft.model_validate_json(text)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[:_SHOWN_PROBLEMS]
-        problems = [f"{'.'.join(str(part) for part in each['loc']) or 'plan'}: {each['msg']}" for each in found]
-        raise Unusable("; ".join(problems)) from error
     said = " ".join(f"{step.description} {step.success_criteria}" for step in draft.steps)
     if (objection := held.objection(said, cites=True, final=False)) is not None:
-        raise Unusable(f"steps: {objection}")
+        raise reading.Unusable(f"steps: {objection}")
     usable, notes = allowed(held), []
     steps = []
     for number, step in enumerate(draft.steps, start=1):

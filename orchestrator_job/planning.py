@@ -36,13 +36,12 @@ from orchestrator_job import (
 )
 from orchestrator_job.state import State
 from router import client as router_client
+from router.client import asking, reading
 
 _log = structlog.get_logger("orchestrator_job.planning")
 
 NAME = "plan.v1"
 TAG = "[prompt:job.plan/v1]"
-RETRIES = 2
-"""Number of corrections that the model gets before the plan has failed."""
 UNAVAILABLE_SECONDS = 10.0
 """How long a plan waits for a model that is busy or away: the run has an answer without it, and waits longer there."""
 NUM_CTX = 4096
@@ -57,6 +56,7 @@ _FRAME = 300
 _LEAST_ITEM = 100
 _QUESTION_FRAME = 21
 _PROJECT_CHARS = 1200
+_NEAREST = 3
 _NODES = 20
 _FOUND_PER_STEP = 3
 
@@ -68,6 +68,10 @@ class Context:
     rules: standing.Standing
     rag_context: tuple[pack.Item, ...]
     project_info: str = ""
+
+    def nearest(self) -> Context:
+        """What is nearest to the task alone, for a model to which all of it was too much."""
+        return Context(self.rules, self.rag_context[:_NEAREST])
 
 
 class MakePlan:
@@ -123,6 +127,7 @@ class MakePlan:
         except (
             errors.BudgetExhausted,
             errors.InvalidOutput,
+            reading.Unusable,
             router_client.Unavailable,
             router_client.Rejected,
         ) as error:
@@ -152,25 +157,36 @@ class MakePlan:
     ) -> tuple[tuple[plan.Step, ...], tuple[str, ...]]:
         tools = plan.allowed(context.rules.provisions)
         asked = await question.load(state, self._store)
-        talk = messages(asked, context, self._now().date(), tools, earlier, self._num_ctx or NUM_CTX)
-        problem = ""
-        for tries in range(1 + RETRIES):
-            text = await self._ask(state["round"], talk, tools)
-            try:
-                return plan.parse(prompt.restore(text), context.rules.provisions)
-            except plan.Unusable as error:
-                problem = error.message
-                _log.warning("plan.unusable", tries=tries + 1, problem=problem)
-                talk = [*talk, {"role": "assistant", "content": text}, prompt.correction(problem)]
-        raise errors.InvalidOutput(f"Model {self._model!r} gave no usable plan in {1 + RETRIES} tries: {problem}")
+        window, rules = self._num_ctx or NUM_CTX, context.rules.provisions
+        today = self._now().date()
+        return await generation.shaped(
+            "plan",
+            functools.partial(self._ask, state["round"]),
+            messages(asked, context, today, tools, earlier, window),
+            plan.Draft,
+            lambda draft: plan.judged(prompt.restored(draft), rules),
+            model=self._model,
+            wire=plan.wire(tools),
+            # The third try plans from what is nearest to the task alone.
+            smaller=lambda: messages(asked, context.nearest(), today, tools, earlier, window),
+        )
 
-    async def _ask(self, round_number: int, talk: list[dict[str, str]], tools: tuple[str, ...]) -> str:
-        about = prompt.tokens(talk)
+    async def _ask(self, round_number: int, each: asking.Try) -> router_client.Reply:
+        about = prompt.tokens(each.messages)
         most = self._max_tokens
 
         def converse(spent: fence.Booking) -> Awaitable[router_client.Reply]:
-            left = _ANSWER_TOKENS if most is None else min(_ANSWER_TOKENS, most - spent.tokens)
-            return self._router.converse(self._model, talk, self._urgency, plan.schema(tools), self._num_ctx, left)
+            tokens = _ANSWER_TOKENS + asking.THOUGHTS
+            left = tokens if most is None else min(tokens, most - spent.tokens)
+            return self._router.converse(
+                self._model,
+                each.messages,
+                self._urgency,
+                each.format_schema,
+                self._num_ctx,
+                left,
+                temperature=each.temperature,
+            )
 
         reply, _ = await generation.generate(
             self._insistence,
@@ -180,7 +196,7 @@ class MakePlan:
             converse=converse,
             settle=functools.partial(self._guard.settle_call, round_number, about),
         )
-        return reply.text
+        return reply
 
 
 class FollowPlan:
@@ -262,7 +278,7 @@ def messages(
     after = f"{followed}<question>{said}</question>"
     room -= len(said)
     if room < _LEAST_CHARS:
-        raise plan.Unusable("The rules leave no room for evidence in the planner's window.")
+        raise reading.Unusable("The rules leave no room for evidence in the planner's window.")
     project = ""
     if context.project_info:
         shown = prompt.defuse(context.project_info[: min(_PROJECT_CHARS, room // 4)])

@@ -64,7 +64,7 @@ class Settings(BaseSettings):
     sources_url: str = ""
     """The sources process; empty: there are no repositories and trackers to work on (`delegation.tools.settings`)."""
     mongodb_uri: Annotated[str, Field(pattern=r"^mongodb(\+srv)?://", repr=False)]
-    model: Annotated[str, Field(min_length=1)] = "qwen3-coder-tool:30b"
+    model: Annotated[str, Field(min_length=1)] = "qwen3-coder:30b"
     planner_model: str = ""
     """The light model that plans Background runs; empty: they are not planned."""
     planner_num_ctx: Annotated[int, Field(ge=1024)] | None = None
@@ -121,7 +121,7 @@ class Settings(BaseSettings):
     """How long one call is retried while its service is unavailable, before the run ends and the operator retries."""
     max_evidence: Annotated[int, Field(ge=1, le=100)] = 10
     context_chars: Annotated[int, Field(ge=1000)] = 24_000
-    """Upper bound of document and evidence text in one prompt."""
+    """Upper bound of document and evidence text in one prompt; see `evidence_chars`."""
     num_ctx: Annotated[int, Field(ge=1024)] | None = None
     """Context window requested from the backend; None uses the backend's, so that the model is not reloaded."""
     log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
@@ -130,6 +130,12 @@ class Settings(BaseSettings):
     def plans(self) -> bool:
         """Whether this run makes a plan: a person who waits for an answer does not wait for a plan."""
         return bool(self.planner_model) and self.mode is Mode.BACKGROUND
+
+    @property
+    def evidence_chars(self) -> int:
+        """`context_chars`, or fewer where the window is smaller: two for each of its tokens, as the answer needs room
+        and a token has three bytes or more in most languages."""
+        return self.context_chars if self.num_ctx is None else min(self.context_chars, 2 * self.num_ctx)
 
     @property
     def traces(self) -> bool:

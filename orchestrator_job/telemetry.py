@@ -23,6 +23,7 @@ import httpx
 from crds import priority as priorities
 from crds import spans
 from router import client as router_client
+from router.client import schema
 
 OPERATION, CONVERSATION = "gen_ai.operation.name", "gen_ai.conversation.id"
 PROVIDER = "ollama"
@@ -149,16 +150,31 @@ class Router(router_client.Client):
         model: str,
         messages: Sequence[Mapping[str, Any]],
         priority: priorities.Priority,
-        format_schema: Mapping[str, Any] | None = None,
+        format_schema: schema.Wire | None = None,
         num_ctx: int | None = None,
         num_predict: int | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        temperature: float | None = None,
+        think: bool | None = None,
+        unthought: int | None = None,
     ) -> router_client.Reply:
         """As `router.client.Client.converse`."""
         about: dict[str, spans.Value] = {"gen_ai.output.type": "text" if format_schema is None else "json"}
         if num_predict is not None:
             about["gen_ai.request.max_tokens"] = num_predict
         with self._recorder.chat(model, about) as answered:
-            reply = await super().converse(model, messages, priority, format_schema, num_ctx, num_predict, tools)
+            reply = await super().converse(
+                model,
+                messages,
+                priority,
+                format_schema,
+                num_ctx,
+                num_predict,
+                tools,
+                temperature=temperature,
+                think=think,
+                unthought=unthought,
+            )
             answered(reply)
         return reply

@@ -41,6 +41,7 @@ from orchestrator_job.delegation import category, dag
 from orchestrator_job.legacy import paths
 from orchestrator_job.settings import Settings
 from orchestrator_job.state import State
+from router.client import asking
 
 if TYPE_CHECKING:
     from orchestrator_job import graph
@@ -86,7 +87,7 @@ class Wiring:
             task.scope,
             self.store,
             self.insistence,
-            context_chars=settings.context_chars,
+            context_chars=settings.evidence_chars,
             said=conversation.Conversation(self.database, task, self.now).shown,
             task_uid=task.task_uid,
             restricted=bool(task.on_behalf_of),
@@ -105,7 +106,7 @@ class Wiring:
             urgency=beside(settings),
             max_calls=smaller(settings.max_llm_calls, task.budget, "max_llm_calls"),
             max_tokens=task.budget.max_tokens if task.budget is not None else None,
-            context_chars=settings.context_chars,
+            context_chars=settings.evidence_chars,
         )
 
     def program(self, graph_module: Any, saver: Any, path: str) -> graph.Program:
@@ -267,7 +268,7 @@ class Wiring:
         settings, task, store, guard, loader = self.settings, self.task, self.store, self.guard, self.loader
         max_calls = smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
         max_tokens = task.budget.max_tokens if task.budget is not None else None
-        room = question.Room.of(settings.context_chars, settings.num_ctx)
+        room = question.Room.of(settings.evidence_chars, settings.num_ctx)
         return [
             ("intake", self._settling()),
             (consult.NAME, self.agent),
@@ -281,7 +282,7 @@ class Wiring:
                     loader,
                     urgency=beside(settings),
                     max_results=settings.max_evidence,
-                    context_chars=int(settings.context_chars * (_FIRST_SEARCH if settings.plans else 1)),
+                    context_chars=int(settings.evidence_chars * (_FIRST_SEARCH if settings.plans else 1)),
                     room=room,
                 ),
             ),
@@ -300,7 +301,7 @@ class Wiring:
                     num_ctx=settings.planner_num_ctx,
                     seconds=settings.plan_seconds,
                     # The calls and the tokens of the answer are not the plan's.
-                    max_llm_calls=max(0, max_calls - 1 - nodes.RETRIES),
+                    max_llm_calls=max(0, max_calls - 1 - (asking.ATTEMPTS - 1)),
                     max_tokens=max_tokens and max_tokens // 2,
                     now=self.now,
                 ),
@@ -314,7 +315,7 @@ class Wiring:
                     self.insistence,
                     loader,
                     urgency=beside(settings),
-                    context_chars=settings.context_chars,
+                    context_chars=settings.evidence_chars,
                     room=room,
                 ),
             ),

@@ -41,6 +41,7 @@ class Dispatcher:
     ) -> None:
         self._plan = plan
         self.began = plan.began
+        self.alone = plan.alone
         self.owns = plan.owns
         self._now = now
         self._performers: list[Callable[[Outward], None]] = []

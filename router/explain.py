@@ -19,7 +19,7 @@ from router.effects import Reason
 from router.fleet import Unfit
 from router.host import Host
 from router.priority import Level
-from router.proxy import permit
+from router.proxy import hygiene, permit, stall
 from router.proxy.message import Own, Reply, Request
 from router.proxy.refusal import Refusal
 
@@ -43,7 +43,24 @@ class Explanation(status.Wire):
     backend: str | None = Field(default=None, description="where it would run, if at once")
     ahead: int = Field(default=0, description="requests in the queue for this model that are at least as urgent")
     why: str
+    longest_hold_seconds: float | None = Field(
+        default=None,
+        description="its answer is ended so many seconds after the first byte, if it holds a GPU for so long; null for "
+        "no bound",
+    )
+    quarantined: int = Field(
+        default=0,
+        description="requests and schemas for this model that are refused because they ended its runner",
+    )
     candidates: list[Choice]
+
+
+def _none(model: str) -> int:
+    return 0
+
+
+def _unbounded(*, internal: bool) -> float:
+    return stall.NEVER
 
 
 def explain(
@@ -59,9 +76,13 @@ def explain(
     session: str = "",
     aliases: Aliases = NONE,
     owners: bool = True,
+    hold: float = stall.NEVER,
+    quarantined: Callable[[str], int] = _none,
 ) -> Explanation:
     """For a request that names `model` as a client spells it, with this priority header. `need` is what it asks for,
-    `ollama` whether by /api or by /v1; `owners`: reservations name their owners, as in the status."""
+    `ollama` whether by /api or by /v1; `owners`: reservations name their owners, as in the status. `hold` is its
+    longest hold of a GPU in seconds, `quarantined` counts the requests and schemas for a model that are refused for
+    what they do to its runner."""
     name = aliases.resolve(model)
     claimed = priority.level(header, name, backends.table)
     level = clamp(claimed)
@@ -102,6 +123,8 @@ def explain(
         backend=where,
         ahead=ahead,
         why=why,
+        longest_hold_seconds=None if hold == stall.NEVER else hold,
+        quarantined=quarantined(name),
         candidates=seen,
     )
 
@@ -173,8 +196,11 @@ def routes(
     now: Callable[[], float],
     aliases: Aliases = NONE,
     owners: bool = True,
+    held: Callable[..., float] = _unbounded,
+    quarantined: Callable[[str], int] = _none,
 ) -> Mapping[str, Own]:
-    """`GET /router/explain?model=&priority=&need=`. `owners` as for `report.Report`."""
+    """`GET /router/explain?model=&priority=&need=`. `owners` as for `report.Report`, `held` as `stall.Limits.held`,
+    `quarantined` as for `explain`."""
 
     async def show(request: Request) -> Reply:
         query = request.query
@@ -195,6 +221,7 @@ def routes(
             ceiling = request.identity.ceiling
             return lowered if ceiling is None else max(lowered, priority.LEVELS[ceiling])
 
+        own = hygiene.internal(request) if (word := query.get("internal")) is None else word.lower() in hygiene.YES
         header, talk = query.get("priority"), query.get("session", "")
         said = explain(
             plan,
@@ -208,6 +235,8 @@ def routes(
             session=talk,
             aliases=aliases,
             owners=owners,
+            hold=held(internal=own),
+            quarantined=quarantined,
         )
         return Reply(body=said.model_dump_json(by_alias=True).encode())
 
@@ -222,6 +251,7 @@ def operation() -> openapi.Operation:
         "need": "generate (default), embed or vision",
         "api": "api (default) or v1: which paths it comes by; an OpenAI backend serves /v1 alone",
         "session": "the value of X-Session-Id",
+        "internal": "true for a request of Jervis's own, whose hold of a GPU is bounded; as the asking one by default",
         "client": "for whom, as far as ceilings are concerned; the asking client by default",
     }
     return openapi.Operation(

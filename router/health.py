@@ -2,7 +2,7 @@
 
 `/api/version` and `/api/ps` every round, `/api/tags` every few rounds; of an OpenAI server `/health` and `/v1/models`.
 One probe per backend in flight, never on the way of a request, and never a generation. A backend that is away is asked
-less and less often.
+less and less often. Beside its probes, `/api/show` is asked once about each model that a role uses.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from typing import Any
 import orjson
 import structlog
 
+from crds import modelcheck
 from crds.gpubackend import Engine
 from router.backends import book, records
 from router.proxy.connection import Broken
 from router.proxy.pool import Pool, Pools, Refused, Unreachable
 
 _log = structlog.get_logger("router.health")
+
+_LONGEST_PAUSE = 60.0
+"""Seconds between two attempts to have models described by a server that does not do so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,30 +40,45 @@ class Rounds:
 
 
 class Prober:
-    """Keeps one task per entry of the book. `follow` is the book's listener."""
+    """Keeps two tasks per entry of the book: one probes it, one asks about its models. `follow` is the book's
+    listener."""
 
-    def __init__(self, backends: book.Book, pools: Pools, rounds: Rounds, *, chance: Random) -> None:
+    def __init__(
+        self,
+        backends: book.Book,
+        pools: Pools,
+        rounds: Rounds,
+        *,
+        chance: Random,
+        used: frozenset[str] = frozenset(),
+    ) -> None:
+        """`used` are the normalised names of models that roles use: of these Ollama is asked what they can do."""
+        self._used = used
         self._book = backends
         self._pools = pools
         self._rounds = rounds
         self._chance = chance
-        self._tasks: dict[str, tuple[book.Entry, asyncio.Task[None]]] = {}
+        self._tasks: dict[str, tuple[book.Entry, list[asyncio.Task[None]]]] = {}
         self._first: dict[str, asyncio.Event] = {}
 
     def follow(self) -> None:
         """Start probing what is new, stop probing what is gone."""
         entries = {entry.name: entry for entry in self._book.entries()}
-        for name, (entry, task) in list(self._tasks.items()):
+        for name, (entry, tasks) in list(self._tasks.items()):
             if entries.get(name) is not entry:
-                task.cancel()
+                for task in tasks:
+                    task.cancel()
                 del self._tasks[name]
                 self._first.pop(name, None)
         self._pools.keep(set(entries))
         for name, entry in entries.items():
             if name not in self._tasks:
                 asked = self._first[name] = asyncio.Event()
-                task = asyncio.get_running_loop().create_task(self._run(entry, asked), name=f"probe {name}")
-                self._tasks[name] = (entry, task)
+                create = asyncio.get_running_loop().create_task
+                tasks = [create(self._run(entry, asked), name=f"probe {name}")]
+                if entry.spec.engine is Engine.OLLAMA:
+                    tasks.append(create(self._describe(entry), name=f"describe {name}"))
+                self._tasks[name] = (entry, tasks)
 
     async def first_round(self, timeout: float) -> None:
         """Wait until every backend known now was asked once, at most `timeout` seconds."""
@@ -72,7 +91,7 @@ class Prober:
 
     async def close(self) -> None:
         """Stop all probes."""
-        tasks = [task for _, task in self._tasks.values()]
+        tasks = [task for _, of_entry in self._tasks.values() for task in of_entry]
         self._tasks.clear()
         for task in tasks:
             task.cancel()
@@ -100,6 +119,35 @@ class Prober:
                 self._book.observed(entry, seen)
                 asked.set()
             await asyncio.sleep(self._pause(entry, failures))
+
+    async def _describe(self, entry: book.Entry) -> None:
+        """Keep what is known of the models that roles use: each is asked about once for each digest of it."""
+        digests: dict[str, object] = {}
+        failures = 0
+        while True:
+            listed = entry.tags if entry.reachable and entry.tags is not None else ()
+            there = {records.model(one): one for one in listed if records.model(one) in self._used}
+            if entry.reachable:
+                for name in entry.facts.keys() - there.keys():
+                    del entry.facts[name]
+            why = ""
+            for name, record in there.items():
+                digest = record.get("digest")
+                if name in entry.facts and digests[name] == digest:
+                    continue
+                try:
+                    entry.facts[name] = await self._facts(entry, records.name(record))
+                    digests[name] = digest
+                except Broken as error:
+                    why = f"{name}: {error.message}"
+            failures = failures + 1 if why else 0
+            if failures == 1:
+                _log.info("a model is not described", backend=entry.name, reason=why)
+            await asyncio.sleep(min(self._rounds.interval * 2 ** min(failures, 10), _LONGEST_PAUSE))
+
+    async def _facts(self, entry: book.Entry, name: str) -> modelcheck.Facts:
+        pool, body = self._pools.of(entry.name, entry.spec.url), orjson.dumps({"model": name})
+        return modelcheck.facts(await _document(pool, "/api/show", self._rounds.timeout, body=body))
 
     def _tell(self, entry: book.Entry, seen: book.Observation, failures: int) -> bool:
         """Whether to believe a round. A busy machine answers late now and then; that is not an outage."""
@@ -149,10 +197,12 @@ async def _openai(pool: Pool, timeout: float) -> book.Observation:
     return book.Observation(reachable=True, tags=records.listed(document, "data"), ps=())
 
 
-async def _document(pool: Pool, path: str, timeout: float, *, what: str = "an Ollama server") -> dict[str, Any]:
-    code, text = await pool.fetch(path, timeout=timeout)
+async def _document(
+    pool: Pool, path: str, timeout: float, *, what: str = "an Ollama server", body: bytes | None = None
+) -> dict[str, Any]:
+    code, text = await pool.fetch(path, timeout=timeout, body=body)
     if code != 200:
-        hint = f": is this {what}? Look at spec.engine" if code == 404 else ""
+        hint = f": is this {what}? Look at spec.engine" if code == 404 and body is None else ""
         raise _WrongError(f"{path} answered {code}{hint}")
     try:
         document = orjson.loads(text)

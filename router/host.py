@@ -68,6 +68,8 @@ class Run:
     began: bool = False
     victim: bool = False
     """It is being preempted; its slot is not free yet."""
+    company: bool = False
+    """Another request ran there at some time while it did."""
 
 
 class Owned(NamedTuple):
@@ -92,6 +94,7 @@ class Host:
         "reservation",
         "residency",
         "running",
+        "single",
         "turns",
         "urgent",
         "used",
@@ -100,6 +103,8 @@ class Host:
     def __init__(self, backend: Backend) -> None:
         self.running: dict[str, dict[int, Run]] = {}
         self.load = 0
+        self.single: Run | None = None
+        """The run that has had the backend to itself until now."""
         self.turns = Turns()
         self.urgent = 0
         """Requests of the levels that keep a reservation alive."""
@@ -174,6 +179,12 @@ class Host:
     def start(self, request: SlotRequest, now: float) -> Run:
         """A request takes a slot (or none, when it is not metered)."""
         run = Run(request, self, now)
+        if self.load:
+            run.company = True
+            if self.single is not None:
+                self.single.company, self.single = True, None
+        else:
+            self.single = run
         self.load += 1
         self.used = now
         if request.level <= _URGENT:
@@ -190,6 +201,8 @@ class Host:
         """It gives its slot back."""
         request = run.request
         self.load -= 1
+        if self.single is run:
+            self.single = None
         self.used = now
         if request.level <= _URGENT:
             self.urgent -= 1

@@ -164,6 +164,10 @@ class Metrics:
         self.log_dropped = count("request_log_dropped", "Lines of the request log that were not written.")
         self.hangups = count("client_hangups", "Clients that hung up.", ("phase",))
         self.broken = count("backend_failures", "Exchanges that a backend spoiled.", ("backend", "phase"))
+        self.crashes = count(
+            "runner_crashes", "Runners that ended under a request, by whether it was alone there.", ("backend", "alone")
+        )
+        self.quarantined = count("quarantine_refusals", "Requests refused because they ended runners.")
         self.retries = count("retries", "Attempts after the first.", ("reason",))
         self.rewritten = count("parameters_owned", "Requests whose keep_alive or runner options the router set.")
         self.dropped = count("runner_options_dropped", "Clients' options that would load a model anew.", ("option",))
@@ -171,6 +175,7 @@ class Metrics:
             "context_unset", "Requests by /v1, which cannot state the context, for models whose GpuBackend states one."
         )
         self.stalled = count("client_stalls", "Clients cut off because they took nothing.")
+        self.exceeded = count("holds_ended", "Answers ended because they held a GPU for too long.", ("caller",))
         self.connections_refused = count("connections_refused", "Connections above the bound.")
         self.signs = count("signs_of_life", "Signs sent to clients whose streams wait.", ("phase",))
         self.clamped = count(

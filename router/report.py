@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from crds import modelcheck, modelroles
 from crds.gpubackend import Circuit
 from router import scheduler, status
-from router.backends import book, records
+from router.aliases import NONE, Aliases
+from router.backends import book, placement, records
 from router.host import Host
 from router.priority import Level
 from router.reservation import Reservation
@@ -54,9 +56,14 @@ class Report:
         owners: bool = True,
         spent: Callable[[], float] = time.thread_time,
         clock: Callable[[], float] = time.monotonic,
+        roles: Sequence[modelroles.Assigned] = (),
+        names: Aliases = NONE,
     ) -> None:
         """`leader` tells whether this router decides. `owners`: reservations name their owners. `spent` is the clock
-        that a document's cost is taken by, `clock` that of its age."""
+        that a document's cost is taken by, `clock` that of its age. The models of `roles` are checked on each backend;
+        `names` has the aliases under which they may be named."""
+        self._roles = tuple(roles)
+        self._names = names
         self._owners = owners
         self._spent = spent
         self._clock = clock
@@ -120,6 +127,7 @@ class Report:
             last_user_p0=self.last_user_p0,
             draining=self.draining,
             active=self.leader.active,
+            models=modelcheck.check(self._roles, [_checked(entry) for entry in self._book.entries()], self._names),
         )
 
     def ready(self) -> str:
@@ -133,7 +141,7 @@ class Report:
             return "no GpuBackend is configured"
         if any(entry.view().available for entry in entries):
             return ""
-        return "; ".join(f"{e.name}: {'drains' if e.spec.drain else e.reason or 'circuit is open'}" for e in entries)
+        return "; ".join(f"{entry.name}: {_away(entry)}" for entry in entries)
 
     def _backend(self, entry: book.Entry, host: Host | None, now: float) -> status.Backend:
         return status.Backend(
@@ -167,6 +175,33 @@ class Report:
             ready=held.ready,
             seconds_left=round(max(0.0, held.until - now), 1),
         )
+
+
+def _checked(entry: book.Entry) -> modelcheck.Backend:
+    listed = None if entry.tags is None else entry.served
+    loads = {
+        member.name: member.num_ctx
+        for one in placement.sets(entry.spec, listed)
+        for member in one.members
+        if member.num_ctx is not None
+    }
+    return modelcheck.Backend(
+        entry.name,
+        listed,
+        entry.facts,
+        openai=entry.openai,
+        loads=loads,
+        digests={records.model(one): str(one["digest"]) for one in entry.tags or () if "digest" in one},
+        away=_away(entry),
+        capabilities=frozenset(entry.spec.capabilities),
+    )
+
+
+def _away(entry: book.Entry) -> str:
+    """Why no request goes to the backend; empty while requests do."""
+    if entry.healthy and not entry.spec.drain:
+        return ""
+    return "drains" if entry.spec.drain else entry.reason or "circuit is open"
 
 
 def _waiter(request: SlotRequest, now: float) -> status.Waiter:

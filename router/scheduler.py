@@ -83,6 +83,12 @@ class Scheduler:
         run.began = True
         return True
 
+    def alone(self, request_id: int) -> bool:
+        """Has nothing else run on the backend since the running request began? Not: on its model, because two names may
+        stand for one runner."""
+        run = self._running.get(request_id)
+        return run is not None and not run.company
+
     def released(self, request_id: int, now: float) -> list[Effect]:
         """A running request ended. KeyError for a request that does not run."""
         run = self._running.pop(request_id)

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from crds import priority
+from crds import modelroles, priority
 from router.aliases import Aliases
 from router.observer import Wanted
 
@@ -97,6 +97,10 @@ class Settings(BaseSettings):
     between_chunks_seconds: Seconds = 120.0
     cpu_first_byte_seconds: Seconds = 1800.0
     cpu_between_chunks_seconds: Seconds = 600.0
+    hold_seconds: Annotated[float, Field(ge=0)] = 900.0
+    """The longest hold of a GPU by a request of Jervis's own, from the first byte of its answer on; 0: no bound."""
+    foreign_hold_seconds: Annotated[float, Field(ge=0)] = 0.0
+    """The same for all other clients."""
     progress_seconds: Seconds = 15.0
     """Silence after which a stream whose client asks for it gets a sign of life."""
     progress_for_all: bool = False
@@ -109,11 +113,15 @@ class Settings(BaseSettings):
     probe_timeout_seconds: Seconds = 2.0
     circuit_failures: Annotated[int, Field(ge=1)] = 5
     circuit_pause_seconds: Seconds = 5.0
+    quarantine_seconds: Annotated[float, Field(ge=0)] = 3600.0
+    """For so long a request that ended runners is refused; 0: never."""
     restart_grace_seconds: Annotated[float, Field(ge=0)] = 30.0
     drain_delay_seconds: Annotated[float, Field(ge=0)] = 0.0
     drain_seconds: Annotated[float, Field(ge=0)] = 600.0
     aliases: Annotated[dict[str, str], AfterValidator(_usable)] = {}
     """Models by other names for them."""
+    roles: tuple[modelroles.Assigned, ...] = ()
+    """What the release uses models for, and the windows that it asks for."""
     request_log: Wanted = Wanted.OFF
     request_log_rate: Annotated[float, Field(ge=0, le=1)] = 0.01
     usage_config_map: str = ""

@@ -7,6 +7,8 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from crds import modelcheck
+
 
 class Wire(BaseModel):
     # Unknown fields are ignored on reading: a client may be older than the router it asks.
@@ -106,3 +108,6 @@ class Status(Wire):
     )
     draining: bool = False
     active: bool = Field(default=True, description="false on a router that stands by for another one")
+    models: modelcheck.Report = Field(
+        default=modelcheck.Report(), description="the model of each role, checked on each backend"
+    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -33,7 +33,9 @@ _ANSWERS = 5.0
 
 class Warmer:
     """`loaded(backend, model, error)` and `unloaded(backend, model)` receive the outcome. `patience` bounds a load, in
-    seconds. `counts` gets `Spilled` for a load that left a part of the model outside the GPU's memory."""
+    seconds. `windows` are those in tokens with which models are asked, for a backend that states none: a model that is
+    loaded with another one would be loaded anew by its first request. `counts` gets `Spilled` for a load that left a
+    part of the model outside the GPU's memory."""
 
     def __init__(
         self,
@@ -44,11 +46,13 @@ class Warmer:
         unloaded: Callable[[str, str], None],
         patience: float,
         counts: Counter[str],
+        windows: Mapping[str, int] | None = None,
     ) -> None:
         self._book, self._pools = backends, pools
         self._loaded, self._unloaded, self._patience = loaded, unloaded, patience
         self._tasks: set[asyncio.Task[None]] = set()
         self._counts = counts
+        self._windows = windows or {}
 
     def perform(self, effect: Load | Unload | WriteStatus) -> None:
         """Begin what is to be loaded or unloaded; returns at once."""
@@ -91,8 +95,9 @@ class Warmer:
         if pool is None:
             return "the backend is gone"
         body: dict[str, Any] = {"model": effect.model, "keep_alive": effect.keep_alive, "stream": False}
-        if effect.num_ctx is not None:
-            body["options"] = {"num_ctx": effect.num_ctx}
+        num_ctx = effect.num_ctx or self._windows.get(effect.model)
+        if num_ctx is not None:
+            body["options"] = {"num_ctx": num_ctx}
         try:
             code, text = await pool.fetch("/api/generate", timeout=self._patience, body=orjson.dumps(body))
             if code == 400:  # a model that only embeds

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from crds import spans
+from crds import modelroles, spans
 from router import (
     affinity,
     aliases,
@@ -52,6 +52,7 @@ from router.proxy.hosts import Hosts
 from router.proxy.message import Own
 from router.proxy.parts import Parts, no_successor
 from router.proxy.pool import Pool, Pools
+from router.proxy.quarantine import Quarantine
 from router.settings import Settings
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class Wiring:
         self.bounds = bounds(settings)
         self.cluster = Cluster(outside.gate(), outside.usage_store(), outside.candidate(), outside.source())
         self.names = aliases.Aliases(settings.aliases)
+        self.limits = _limits(settings)
+        self.quarantine = Quarantine(seconds=settings.quarantine_seconds, now=now)
         self.backends = self._backends(outside)
         self.slots = self._slots()
         self.records = self._records()
@@ -168,6 +171,7 @@ class Wiring:
             pools,
             health.Rounds(interval=settings.probe_interval_seconds, timeout=settings.probe_timeout_seconds),
             chance=random.Random(),  # noqa: S311  # jitter
+            used=frozenset(self.names.resolve(one.model) for one in settings.roles),
         )
         return Backends(known, pools, prober, outside.secrets(known, pools.authorize))
 
@@ -189,6 +193,7 @@ class Wiring:
             unloaded=dispatcher.unloaded,
             patience=settings.load_seconds,
             counts=dispatcher.counts,
+            windows={self.names.resolve(name): size for name, size in modelroles.windows(settings.roles).items()},
         )
         follower = takeover.Takeover(
             known,
@@ -202,7 +207,15 @@ class Wiring:
         writer = None
         if source is not None:
             writer = statuses.Writer(known, source.patch, wall=today, now=now, active=follower.may_write)
-        state = report.Report(known, plan, now=now, leader=leader, owners=self.cluster.gate.required)
+        state = report.Report(
+            known,
+            plan,
+            now=now,
+            leader=leader,
+            owners=self.cluster.gate.required,
+            roles=settings.roles,
+            names=self.names,
+        )
         return Slots(plan, dispatcher, warmer, follower, writer, state)
 
     def _records(self) -> Records:
@@ -267,16 +280,9 @@ class Wiring:
             pools=self.backends.pools,
             watch=watch,
             metrics=self.records.metrics,
-            limits=stall.Limits(
-                first=settings.first_byte_seconds,
-                whole=settings.whole_answer_seconds,
-                embedding=settings.embedding_seconds,
-                between=settings.between_chunks_seconds,
-                write=settings.client_stall_seconds,
-                cpu_first=settings.cpu_first_byte_seconds,
-                cpu_between=settings.cpu_between_chunks_seconds,
-            ),
+            limits=self.limits,
             budget=Budget(),
+            quarantine=self.quarantine,
             numbers=itertools.count(1),
             now=self._now,
             draining=lambda: state.draining,
@@ -295,7 +301,15 @@ class Wiring:
             **documents.routes(state, self.records.registry),
             **page.Page(state).routes(),
             **self.records.history.routes(),
-            **explain.routes(plan, known, now=self._now, aliases=self.names, owners=self.cluster.gate.required),
+            **explain.routes(
+                plan,
+                known,
+                now=self._now,
+                aliases=self.names,
+                owners=self.cluster.gate.required,
+                held=self.limits.held,
+                quarantined=self.quarantine.count,
+            ),
             **usagepage.routes(self.records.usage, self.cluster.gate.limits),
             **announce.routes(
                 self.slots.dispatcher,
@@ -329,6 +343,21 @@ def bounds(settings: Settings) -> MemoryBounds:
             rate=settings.client_bytes_per_second,
             idle=settings.client_idle_seconds,
         ),
+    )
+
+
+def _limits(settings: Settings) -> stall.Limits:
+    """Seconds of silence, and of a GPU."""
+    return stall.Limits(
+        first=settings.first_byte_seconds,
+        whole=settings.whole_answer_seconds,
+        embedding=settings.embedding_seconds,
+        between=settings.between_chunks_seconds,
+        write=settings.client_stall_seconds,
+        cpu_first=settings.cpu_first_byte_seconds,
+        cpu_between=settings.cpu_between_chunks_seconds,
+        hold=settings.hold_seconds or stall.NEVER,
+        foreign_hold=settings.foreign_hold_seconds or stall.NEVER,
     )
 
 

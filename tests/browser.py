@@ -74,7 +74,8 @@ async def opened(directory: Path, url: str) -> AsyncIterator[Tab]:
                 await tab.until("location.protocol !== 'about:' && document.readyState === 'complete'")
                 yield tab
     finally:
-        running.terminate()
+        # Not asked to end: one that is about to start may wait for its own helpers for ever.
+        running.kill()
         await running.wait()
 
 

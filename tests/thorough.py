@@ -18,6 +18,11 @@ T = TypeVar("T")
 _THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 
 
+def whole() -> bool:
+    """Whether this run looks at everything, such as at what takes half an hour."""
+    return _THOROUGH
+
+
 def examples(every: int) -> int:
     """How many of `every` examples this run draws."""
     return every if _THOROUGH else every // 4

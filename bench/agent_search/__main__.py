@@ -23,6 +23,7 @@ from pathlib import Path
 
 import structlog
 
+from bench import variables
 from bench.agent_search import evaluate, firstline, wrong
 from bench.kb import world
 from kb.ingest import document
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--outages", action="store_true", help="the model is busy and breaks off, too")
-    parser.add_argument("--mongodb", default=os.environ.get("JERVIS_TEST_MONGODB_URI", ""))
+    parser.add_argument("--mongodb", help="without it JERVIS_TEST_MONGODB_URI")
     parser.add_argument("--at-once", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--data", type=Path, default=Path("."), help="folder of the sets")
@@ -46,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     if asked.what == "first-line":
-        found = asyncio.run(firstline.measure(asked.mongodb, at_once=asked.at_once, rounds=asked.rounds))
+        mongodb = asked.mongodb or variables.required("JERVIS_TEST_MONGODB_URI")
+        found = asyncio.run(firstline.measure(mongodb, at_once=asked.at_once, rounds=asked.rounds))
     elif asked.what == "evaluate":
         place = world.Place("", 0, document.Limits(), vectors=asked.vectors, processes=1)
         url, model = os.environ.get("JERVIS_TEST_OLLAMA_URL"), os.environ.get("JERVIS_TEST_OLLAMA_MODEL")

@@ -41,6 +41,8 @@ class Model(httpx.AsyncBaseTransport):
         body = json.loads(await request.aread())
         if request.url.path == "/api/embed":
             return httpx.Response(200, json={"embeddings": [_vector(text) for text in body["input"]]})
+        if request.url.path == "/api/show":
+            return httpx.Response(200, json={})
         system = str(body["messages"][0]["content"])
         found = re.match(r"\[prompt:(.+?)\]", system)
         tag = found[1] if found else ""
@@ -66,12 +68,12 @@ class Model(httpx.AsyncBaseTransport):
         await asyncio.sleep(seconds)
         if not tag.startswith(DECIDE):
             return httpx.Response(200, content=lines(self._said({}), whole=True))
-        found = "text_response" in body["format"]["properties"]["tool"]["enum"]
+        found = "text_response" in _offered(body["format"])
         said = decision("text_response", {}) if found else decision("fast_vector_search", {"query": "voltage"})
         return httpx.Response(200, content=lines(json.dumps(said), whole=True))
 
     def _right(self, schema: dict[str, Any]) -> dict[str, Any]:
-        tool = self._random.choice(schema["properties"]["tool"]["enum"])
+        tool = self._random.choice(_offered(schema))
         return decision(tool, self._inputs(tool), enough=self._random.random() < 0.1)
 
     def _unknown_tool(self, schema: dict[str, Any]) -> dict[str, Any]:
@@ -83,7 +85,7 @@ class Model(httpx.AsyncBaseTransport):
 
     def _wrong_type(self, schema: dict[str, Any]) -> Any:
         wrong: list[Any] = [7, None, ["a"], {"a": {"b": 1}}, True, "text"]
-        made = decision(self._random.choice(schema["properties"]["tool"]["enum"]), {"query": "voltage"})
+        made = decision(self._random.choice(_offered(schema)), {"query": "voltage"})
         made[self._random.choice(list(made))] = self._random.choice(wrong)
         return made
 
@@ -146,6 +148,13 @@ _DECISIONS = (
 )
 _ANSWERS = (*("said",) * 3, "quoted", "invented", "nothing")
 _OUTAGES = ("busy", "broken_off")
+
+
+def _offered(schema: dict[str, Any]) -> list[str]:
+    """The tools among which a decision of this schema chooses; that the evidence is enough is the choice to answer."""
+    shapes = [shape["properties"] for shape in schema.get("anyOf", [schema])]
+    tools = [name for shape in shapes for name in shape.get("tool", {}).get("enum", [])]
+    return [*tools, *(["text_response"] if any("enough" in shape and "tool" not in shape for shape in shapes) else [])]
 
 
 def decision(tool: str, inputs: dict[str, Any], **more: bool) -> dict[str, Any]:

@@ -27,7 +27,7 @@ _EFFECTS = {
     "add_comment": "addComment",
     "edit_page": "editPage",
 }
-_MODEL = "qwen3-coder-tool:30b"
+_MODEL = "qwen3-coder:30b"
 
 
 def _merged(one: dict[str, str], other: dict[str, str]) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 import re
 import signal
@@ -21,6 +20,7 @@ from typing import Any
 import pymongo
 from aiohttp import web
 
+from bench import variables
 from bench.agents import shapes
 from controllers.archive import mongo as archives
 from controllers.sources.effects import wire
@@ -250,8 +250,8 @@ class Site:
 
 @contextlib.asynccontextmanager
 async def opened(folder: Path | None = None, **flags: Any) -> AsyncIterator[Site]:
-    """A site whose data goes at the end. `flags` are the simulator's. KeyError without JERVIS_TEST_MONGODB_URI."""
-    uri = os.environ["JERVIS_TEST_MONGODB_URI"]
+    """A site whose data goes at the end. `flags` are the simulator's. SystemExit without JERVIS_TEST_MONGODB_URI."""
+    uri = variables.required("JERVIS_TEST_MONGODB_URI")
     client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(uri, tz_aware=True)
     name = f"bench_agents_{uuid.uuid4().hex[:12]}"
     with contextlib.ExitStack() as closing:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 import sys
 import time
@@ -25,6 +24,7 @@ from typing import Any, Protocol
 
 import pymongo
 
+from bench import variables
 from bench.agents.report import Report
 from orchestrator_job import errors, fence, mongo, patience
 from orchestrator_job.delegation import budget
@@ -280,12 +280,13 @@ class Sum:
 @contextlib.contextmanager
 def stored() -> Iterator[mongo.Database]:
     """A database that goes at the end."""
-    client = mongo.connect(os.environ["JERVIS_TEST_MONGODB_URI"])
+    uri = variables.required("JERVIS_TEST_MONGODB_URI")
+    client = mongo.connect(uri)
     name = f"bench_trees_{uuid.uuid4().hex[:12]}"
     try:
         yield mongo.Database(client, name, patience.Patience(60))
     finally:
-        with pymongo.MongoClient[dict[str, Any]](os.environ["JERVIS_TEST_MONGODB_URI"]) as last:
+        with pymongo.MongoClient[dict[str, Any]](uri) as last:
             last.drop_database(name)
         client.close()
 

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
+from bench import variables
 from bench.codegraph import accuracy, calls, edits, hostile, natives, releases, resolution, rustcalls, speed, where
 
 
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     four.add_argument("--seed", type=int, default=1, help="the first one (%(default)s)")
     four.add_argument("--kills", type=float, default=0.1, help="chance that a commit breaks off (%(default)s)")
     four.add_argument("--compares", type=float, default=0.1, help="chance of a comparison after one (%(default)s)")
-    four.add_argument("--mongodb", default=os.environ.get("JERVIS_TEST_MONGODB_URI"), help="JERVIS_TEST_MONGODB_URI")
+    four.add_argument("--mongodb", help="without it JERVIS_TEST_MONGODB_URI")
     return parser
 
 
@@ -87,10 +87,9 @@ def main() -> int:
         found = where.releases(given.names)
         missed = bool(found["missed"])
     elif given.command == "edits":
-        if not given.mongodb:
-            raise SystemExit('give --mongodb, or run eval "$(python -m hack.cluster env)" first')
         each = {"kills": given.kills, "compares": given.compares}
-        found = edits.measure(given.mongodb, given.edits, given.each, given.seed, **each)
+        uri = given.mongodb or variables.required("JERVIS_TEST_MONGODB_URI")
+        found = edits.measure(uri, given.edits, given.each, given.seed, **each)
         missed = bool(found["missed"])
     else:
         found = hostile.measure()

@@ -17,6 +17,7 @@ import pymongo
 import yaml
 
 import kube
+from bench import variables
 from bench.operator import outside
 from bench.operator.feed import Feed
 from bench.operator.kubelet import Kubelet
@@ -165,9 +166,7 @@ def task(name: str, spec: dict[str, Any]) -> kube.Object:
 @contextlib.asynccontextmanager
 async def site(directory: Path, *, hold: bool = False, run_seconds: float = 0.0) -> AsyncIterator[Site]:
     """Everything but the operator, started and stopped."""
-    mongodb = os.environ.get("JERVIS_TEST_MONGODB_URI")
-    if not mongodb:
-        raise SystemExit('JERVIS_TEST_MONGODB_URI is not set; run eval "$(python -m hack.cluster env)" first')
+    mongodb = variables.required("JERVIS_TEST_MONGODB_URI")
     with standalone.apiserver(directory) as server:
         loaded = kube.configuration(str(server.kubeconfig))
         namespace = f"bench-{uuid.uuid4().hex[:8]}"

@@ -33,7 +33,7 @@ from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 
 TODAY = date(2026, 3, 2)
-_MODEL, _FAST = "qwen2.5:7b", "qwen3-coder-tool:30b"
+_MODEL, _FAST = "qwen2.5:7b", "qwen3-coder:30b"
 _CHUNK, _OVERLAP = 4000, 200
 _MAIL = world.MAIL
 _ISSUE = (

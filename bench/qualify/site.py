@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 import pymongo
 
+from bench import variables
 from bench.qualify import spy as spies
 from crds import scope
 from kb import api, client
@@ -42,11 +43,11 @@ class Services:
 
 
 def services() -> Services:
-    """From the variables that the tests use. KeyError names the one that is missing."""
+    """From the variables that the tests use. SystemExit names the one that is missing, and the remedy."""
     return Services(
-        os.environ["JERVIS_TEST_WEAVIATE_URL"],
-        int(os.environ["JERVIS_TEST_WEAVIATE_GRPC_PORT"]),
-        os.environ["JERVIS_TEST_MONGODB_URI"],
+        variables.required("JERVIS_TEST_WEAVIATE_URL"),
+        int(variables.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
+        variables.required("JERVIS_TEST_MONGODB_URI"),
         os.environ.get("JERVIS_TEST_OLLAMA_URL") or None,
         os.environ.get("JERVIS_TEST_OLLAMA_MODEL") or MODEL,
     )

@@ -20,14 +20,14 @@ from aiohttp import web
 
 _TAG = re.compile(r"\[prompt:\s*([A-Za-z0-9_.\-]+/v\d+)\s*\]")
 _TITLE = re.compile(r"^Title: (.*)$", re.MULTILINE)
-_CHATS = ("/api/chat", "/api/generate")
+CHATS = ("/api/chat", "/api/generate")
 _CHARS_PER_TOKEN = 4
 
 
 @dataclass
 class Call:
     """One call to a model. Tokens are the backend's counts, or a quarter of the characters where it counts none
-    (`counted` is false). `whole`: it was answered to its end, with JSON."""
+    (`counted` is false). `whole`: it was answered to its end, with JSON. `shape` is the schema that was sent."""
 
     path: str
     model: str
@@ -41,6 +41,8 @@ class Call:
     answer_tokens: int = 0
     counted: bool = False
     whole: bool = False
+    shape: Any = None
+    answer: str = ""
 
 
 @dataclass
@@ -52,7 +54,7 @@ class Spy:
 
     def chats(self) -> list[Call]:
         """Calls that are no embeddings."""
-        return [call for call in self.calls if call.path in _CHATS]
+        return [call for call in self.calls if call.path in CHATS]
 
 
 @asynccontextmanager
@@ -62,7 +64,7 @@ async def between(chats: str, rest: str, port: int = 0) -> AsyncIterator[Spy]:
         spy = Spy("")
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            return await _pass(spy, session, chats if request.path in _CHATS else rest, request)
+            return await _pass(spy, session, chats if request.path in CHATS else rest, request)
 
         app = web.Application(client_max_size=64 << 20)
         app.router.add_route("*", "/{path:.*}", handle)
@@ -122,12 +124,14 @@ def described(path: str, body: bytes) -> Call:
     tag, title = _TAG.search(texts[0] if texts else ""), _TITLE.search(texts[1] if len(texts) > 1 else "")
     digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
     model = str(asked.get("model", "")) if isinstance(asked, dict) else ""
-    return Call(path, model, tag[1] if tag else "", title[1] if title else "", "\n".join(texts), digest)
+    shape = asked.get("format") if isinstance(asked, dict) else None
+    prompt = "\n".join(texts)
+    return Call(path, model, tag[1] if tag else "", title[1] if title else "", prompt, digest, shape=shape)
 
 
 def read(call: Call, said: bytes) -> None:
     """Fill in tokens, and whether the answer is whole, from what was answered."""
-    if call.path not in _CHATS:
+    if call.path not in CHATS:
         return
     pieces: list[str] = []
     last: dict[str, Any] = {}
@@ -140,7 +144,7 @@ def read(call: Call, said: bytes) -> None:
             last = record
             message = record.get("message")
             pieces.append(str(message.get("content") or "") if isinstance(message, dict) else "")
-    text = "".join(pieces)
+    text = call.answer = "".join(pieces)
     if call.status == 200 and last.get("done"):
         try:
             call.whole = isinstance(json.loads(text), dict)

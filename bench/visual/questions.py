@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import prometheus_client
 
+from bench import variables
 from crds import scope
 from kb import api, metrics, mongo
 from kb.visual.weaviate import store
@@ -113,7 +114,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
     """Shares of questions whose page is among the first five (and first), by kind and way."""
     sent, asked = made(options.seed)
     name = f"bench-{uuid.uuid4().hex[:8]}"
-    database = mongo.Database(options.mongodb, f"bench_{name[6:]}")
+    database = mongo.Database(options.mongodb or variables.required("JERVIS_TEST_MONGODB_URI"), f"bench_{name[6:]}")
     index = store.Store(options.weaviate, options.grpc, "glyphs-128", index=name)
     meters = metrics.Metrics(prometheus_client.CollectorRegistry())
     try:

@@ -6,11 +6,14 @@ import asyncio
 import json
 from typing import Annotated, Any
 
+from rich import console, text
 from typer import Option
 
-from cli import options, output, reading, services
+from cli import options, output, printable, reading, services
 from cli.session import Session
 from cli.views import backends as view
+from cli.views import models
+from crds import errors
 
 _SECONDS = 10.0
 
@@ -28,23 +31,32 @@ def run(
         bool, Option("--load", help="Add the requests in flight and waiting, which the router reports.")
     ] = False,
 ) -> None:
-    """GpuBackends: readiness, models in memory, and with --load the requests of this moment."""
+    """GpuBackends: readiness, models in memory and of the roles, and with --load the requests of this moment."""
     raws = session.kube.backends()
     more: dict[str, Any] = {}
     load = None
-    if router or with_load:
-        load, more["router"] = asyncio.run(_status(session, router, router_token))
+    try:
+        status = asyncio.run(_status(session, router, router_token))
+    except errors.JervisError as error:
+        if router or with_load:
+            raise
+        roles: console.RenderableType = text.Text(f"Models by role: not checked. {printable.line(error.message)}")
+    else:
+        roles = models.draw(status.models)
+        more["models"] = json.loads(status.models.model_dump_json(by_alias=True))
+        if router or with_load:
+            more["router"] = json.loads(status.model_dump_json(by_alias=True))
+            load = view.Load(
+                {one.name: (one.in_flight, one.num_parallel) for one in status.backends},
+                status.queue.by_priority,
+                status.queue.oldest_seconds,
+            )
     drawn = view.draw([reading.backend(raw) for raw in raws], load)
-    session.output.show(output.document(raws, **more), drawn)
+    session.output.show(output.document(raws, **more), console.Group(drawn, text.Text(""), roles))
 
 
-async def _status(session: Session, url: str, token: str) -> tuple[view.Load, Any]:
-    """The router's view, and the same as JSON. Raises the errors of `router.client`."""
+async def _status(session: Session, url: str, token: str) -> Any:
+    """The router's view, a `router.status.Status`. Raises the errors of `router.client`, and `Unusable` when there is
+    no way to it."""
     async with services.router(session, url, token, _SECONDS) as client:
-        status = await client.status()
-    load = view.Load(
-        {one.name: (one.in_flight, one.num_parallel) for one in status.backends},
-        status.queue.by_priority,
-        status.queue.oldest_seconds,
-    )
-    return load, json.loads(status.model_dump_json(by_alias=True))
+        return await client.status()

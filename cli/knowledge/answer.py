@@ -65,6 +65,8 @@ class Tree:
             self._writing = False
         if self.outcome != "answered":
             self._line("└─ ", f"{self.outcome}: {event.reason or ''}")
+            if event.reasoning:
+                self._line("   ", f"The model says: {event.reasoning}")
             return
         for one in event.citations or []:
             page = f", page {one.page}" if one.page is not None else ""

@@ -1,7 +1,7 @@
 """Context windows that processes ask for, beside those with which a GpuBackend loads its models. Pure.
 
-The router sends each request with the window of its GpuBackend: of a larger one that a process expects, the beginning
-of a prompt would be cut by the server without an error.
+The router sends each request with the window of its GpuBackend: of a process that expects a larger one, the server
+refuses longer prompts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def loaded(backend: gpubackend.GpuBackend, model: str) -> int | None:
 
 
 def shortfalls(backend: gpubackend.GpuBackend, windows: Sequence[Window]) -> tuple[str, ...] | None:
-    """A sentence for each window that it cuts; None where there is nothing to compare."""
+    """A sentence for each window that it does not have; None where there is nothing to compare."""
     compared = [(one, have) for one in windows if (have := loaded(backend, one.model)) is not None]
     if not compared:
         return None

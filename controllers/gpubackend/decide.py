@@ -106,7 +106,7 @@ def _context(
         return
     reason, said = "Fits", "No process asks for more than the numCtx of its model here."
     if short:
-        advice = "Requests get what is loaded, and longer prompts are cut: raise numCtx here, or lower the value."
+        advice = "Requests get what is loaded, and longer prompts are refused: raise numCtx here, or lower the value."
         reason, said = "ContextTooSmall", " ".join([*short, advice])[:1024]
     generation = backend.metadata.generation
     yield conditions.make(contexts.CONDITION, not short, reason, said, now=now, generation=generation)

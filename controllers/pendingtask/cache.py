@@ -134,6 +134,7 @@ class TaskCache:
         fresh = self.tasks.observe(raw)
         if fresh:
             self.contents.keep(raw)
+            self._wake_followers(raw["metadata"]["uid"])
         return fresh
 
     def admit(self, raw: kube.Object) -> bool:
@@ -175,7 +176,14 @@ class TaskCache:
         self.scheduler.settle(uid)
         self.work.forget(uid)
         self._cancel_reading(uid)
+        self._wake_followers(uid)
         self.admit_waiting()
+
+    def _wake_followers(self, uid: str) -> None:
+        """Reconcile the tasks that wait for this one's reading, once what becomes of it is known or it is gone."""
+        if not self.tasks.undecided(uid):
+            for one in self.tasks.followers(uid):
+                self.enqueue(one)
 
     async def read(self, task: pendingtask.PendingTask) -> None:
         """Read the task from the API after a lost write, never from the index."""

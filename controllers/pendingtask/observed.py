@@ -235,7 +235,8 @@ class Ingested:
 class Trouble:
     """An effect failed. `operational`: a retry can help; otherwise the task or the configuration must change.
 
-    `generation` and `digest` as in `Ingested`, if a reading failed.
+    `generation` and `digest` as in `Ingested`, if a reading failed. `waits_for`: the uid of the task whose end is
+    waited for.
     """
 
     message: str
@@ -245,6 +246,7 @@ class Trouble:
     remedy: str | None = None
     generation: int | None = None
     digest: str = ""
+    waits_for: str = ""
 
     def sentence(self) -> str:
         """Message, field and remedy as text for a condition."""
@@ -368,6 +370,7 @@ class ObservedState:
     dispatch_cause  what an administrator has to correct if it does not, as a sentence; or ""
     waits           the reason of waiting to record in the task's condition now; None: record none
     refusal         why the task's namespace may not have it; None: it may
+    first_over      the task whose reading this one waits for (`status.retry.waitsFor`) is decided about, or gone
     ignored_flags   annotations of the task that choose a feature flag and do not count, as sentences with the remedy
     """
 
@@ -389,6 +392,7 @@ class ObservedState:
     dispatch_cause: str = ""
     waits: Reason | None = None
     refusal: Refusal | None = None
+    first_over: bool = False
     ignored_flags: tuple[str, ...] = ()
 
     @property

@@ -199,7 +199,7 @@ class Reconciler:
         return True
 
     def _observed_state(self, task: pendingtask.PendingTask, run: workloads.RunState) -> ObservedState:
-        uid, dispatch = task.metadata.uid, task.status.dispatch
+        uid, dispatch, retry = task.metadata.uid, task.status.dispatch, task.status.retry
         runs = task.status.phase in HOLDS_SLOT
         users = self._cache.scheduler.users(uid)
         return ObservedState(
@@ -220,6 +220,7 @@ class Reconciler:
             dispatch_open=self._cache.scheduler.dispatch_open(),
             dispatch_cause=self._cache.scheduler.breaker.cause,
             waits=self._cache.scheduler.reasons_to_write.get(uid),
+            first_over=retry is not None and bool(retry.waits_for) and not self._cache.tasks.undecided(retry.waits_for),
             refusal=None if self._admission is None else self._admission.refuses(task),
             ignored_flags=admission.flags_of(self._admission, task).ignored,
         )

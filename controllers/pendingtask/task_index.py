@@ -40,6 +40,8 @@ class Entry:
     not_before  postponed until then; 0: not postponed
     noted       the reason of waiting in its conditions (of `crds.waits`); "" without one
     analyzing   waits, or will wait, for the analysis of its repository
+    undecided   it may still be read, and its route is not known
+    waits_for   the uid of the task whose reading of the same content it waits for; "" without one
     """
 
     version: int
@@ -54,6 +56,8 @@ class Entry:
     not_before: int = 0
     noted: str = ""
     analyzing: bool = False
+    undecided: bool = False
+    waits_for: str = ""
 
     @property
     def name(self) -> str:
@@ -76,6 +80,7 @@ class Tasks:
         self._gone: dict[str, int] = {}
         self._by_phase: dict[Phase, set[str]] = {phase: set() for phase in Phase}
         self._users: set[str] = set()
+        self._followers: dict[str, set[str]] = {}
         self.last_user: datetime | None = None
         self.last_user_on: dict[str, datetime] = {}
         """Backend -> when a user's run on it ended."""
@@ -109,10 +114,13 @@ class Tasks:
             not_before=_not_before(task, phase),
             noted=_noted(task),
             analyzing=pendingtask.awaits_analysis(task),
+            undecided=pendingtask.undecided(task),
+            waits_for=_waits_for(task, phase),
         )
         before = self.bookings.runs.get(uid)
         if known is not None:
             self._by_phase[known.phase].discard(uid)
+        self._follow(uid, known, entry)
         self._entries[uid] = entry
         self._by_phase[phase].add(uid)
         self.bookings.observe(task, entry.order)
@@ -130,6 +138,7 @@ class Tasks:
         known = self._entries.pop(uid, None)
         if known is not None:
             self._by_phase[known.phase].discard(uid)
+        self._follow(uid, known, None)
         before = self.bookings.runs.get(uid)
         self.bookings.forget(uid)
         self._user_left(before, None)
@@ -181,6 +190,15 @@ class Tasks:
         waiting = ((self._entries[uid].order, uid) for uid in self._by_phase[Phase.READY_FOR_QUALIFICATION])
         return [uid for _, uid in sorted(waiting) if self._entries[uid].analyzing]
 
+    def undecided(self, uid: str) -> bool:
+        """Whether the task is there, may still be read, and its route is not known."""
+        entry = self._entries.get(uid)
+        return entry is not None and entry.undecided
+
+    def followers(self, uid: str) -> list[str]:
+        """Uids of the tasks that wait for that task's reading of the same content."""
+        return sorted(self._followers.get(uid, ()))
+
     def count(self, phase: Phase) -> int:
         """Number of tasks in that phase."""
         return len(self._by_phase[phase])
@@ -199,6 +217,15 @@ class Tasks:
     def user_active(self) -> bool:
         """A Foreground task waits or runs."""
         return bool(self._users)
+
+    def _follow(self, uid: str, before: Entry | None, after: Entry | None) -> None:
+        old, new = ("" if one is None else one.waits_for for one in (before, after))
+        if old and old != new:
+            self._followers[old].discard(uid)
+            if not self._followers[old]:
+                del self._followers[old]
+        if new:
+            self._followers.setdefault(new, set()).add(uid)
 
     def _user_left(self, before: bookings.Run | None, after: bookings.Run | None) -> None:
         if before is None or before.background or not before.backend:
@@ -231,6 +258,11 @@ def _not_before(task: pendingtask.PendingTask, phase: Phase) -> int:
     if phase not in _POSTPONABLE or retry is None or retry.next_at is None:
         return 0
     return int(retry.next_at.timestamp())
+
+
+def _waits_for(task: pendingtask.PendingTask, phase: Phase) -> str:
+    retry = task.status.retry
+    return retry.waits_for if retry is not None and phase is Phase.READY_FOR_QUALIFICATION else ""
 
 
 def _noted(task: pendingtask.PendingTask) -> str:

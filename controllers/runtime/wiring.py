@@ -159,6 +159,7 @@ class Wiring:
                 commands,
                 at_once=self._config.sandbox_max_jobs,
                 signer=signer,
+                absent=lambda namespace, uid: namespace in self._served and self.index.entry(uid) is None,
                 token=lambda: to.lease.token,
                 fence=to.lease.check,
                 wall=wall,

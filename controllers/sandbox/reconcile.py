@@ -3,6 +3,10 @@
 The record is Running before its Job is made, and `jobMade` after that: a kill in between is made up for, and a Job that
 vanished is not made again. Every look compares, so nothing depends on having seen an event. A command that is refused
 holds up no other; no end of a Job is a failure of its task, only the answer to what its agent asked.
+
+A command of a task that is gone, or over, gives its place to the next one: its Job is deleted, and one that only waits
+gets none. The task is known to be gone when it is not in the index and no Job of a run of it is at the apiserver: that
+Job was there before the command, and stays until the task is gone (`controllers.pendingtask.effects.orphans`) or over.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import structlog
 from pydantic import Field
 
 import kube
+from controllers.pendingtask import job as runs
 from controllers.sandbox import job, store
 from crds import errors, labels, runtoken
 from crds.model import Model
@@ -29,6 +34,7 @@ from kube import lease
 log = structlog.get_logger(__name__)
 EVERY_SECONDS = 2.0
 _CUT = 1000
+_GONE = "Its task is gone or over, and reads no result."
 
 
 class Report(Model):
@@ -40,7 +46,8 @@ class Report(Model):
 
 
 class Sandboxes:
-    """`at_once` Jobs run at the same time. `fence` is asked before each write to MongoDB; `wall` is UTC."""
+    """`at_once` Jobs run at the same time. `absent`: whether the index has no task of that namespace and uid, of a
+    namespace that is served. `fence` is asked before each write to MongoDB; `wall` is UTC."""
 
     def __init__(
         self,
@@ -50,6 +57,7 @@ class Sandboxes:
         *,
         at_once: int,
         signer: runtoken.Signer,
+        absent: Callable[[str, str], bool],
         token: Callable[[], lease.FencingToken],
         fence: Callable[[], None],
         wall: Callable[[], datetime],
@@ -57,7 +65,7 @@ class Sandboxes:
     ) -> None:
         self._api, self._commands, self._template = api, commands, template
         self._at_once, self._signer, self._token, self._fence = at_once, signer, token, fence
-        self._wall, self._every = wall, every
+        self._absent, self._wall, self._every = absent, wall, every
         self._namespace = template.run.namespace
 
     async def run(self, may_act: asyncio.Event) -> None:
@@ -79,6 +87,16 @@ class Sandboxes:
             await self._fail(id_, "Its record cannot be read; operator and run are of versions that do not fit.")
         if not running and not requested:
             return
+        gone = await self._gone([*requested, *(command for command, _ in running)])
+        for command, _ in running:
+            if command.task_uid in gone:
+                await self._api.delete(kube.JOBS, self._namespace, job.name(command))
+                await self._fail(command.id, _GONE)
+        for command in requested:
+            if command.task_uid in gone:
+                await self._fail(command.id, _GONE)
+        running = [(command, made) for command, made in running if command.task_uid not in gone]
+        requested = [command for command in requested if command.task_uid not in gone]
         places = [command.task_uid for command, made in running if await self._guarded(command, made)]
         # In turns of tasks: one of them may want many.
         while requested and len(places) < self._at_once:
@@ -90,6 +108,15 @@ class Sandboxes:
             self._fence()
             if await self._commands.begin(command) and await self._guarded(command, made=False):
                 places.append(command.task_uid)
+
+    async def _gone(self, commands: list[Command]) -> set[str]:
+        """The uids of their tasks that read no result any more. Raises `crds.errors.Operational`."""
+        found = set()
+        for uid in sorted({one.task_uid for one in commands if self._absent(one.namespace, one.task_uid)}):
+            selector = f"{runs.UID_LABEL}={uid}"
+            if not [True async for _ in self._api.each(kube.JOBS, self._namespace, selector)]:
+                found.add(uid)
+        return found
 
     async def _guarded(self, command: Command, made: bool) -> bool:
         """Whether its Job still runs, or may."""

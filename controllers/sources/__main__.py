@@ -161,7 +161,9 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     route = router.Client(
         config.router_url, models, mode="Background", token=router.token_file(config.router_token_file)
     )
-    corrects = worker.Worker(kept, knowledge, route, config.correction_model, of_meetings, wall=wall)
+    corrects = worker.Worker(
+        kept, knowledge, route, config.correction_model, of_meetings, wall=wall, num_ctx=config.correction_num_ctx
+    )
     reached = hosts.Hosts(config.allowed_hosts, loopback=config.loopback)
     kept_tokens = vault.Vault(database)
     access = tokens.Tokens(

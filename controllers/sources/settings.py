@@ -34,6 +34,8 @@ class Settings(BaseSettings):
     """Path of the token for a router that asks for one."""
     correction_model: str = ""
     """Model that corrects names and terms in transcripts of meetings; empty: they are not corrected."""
+    correction_num_ctx: Annotated[int, Field(ge=1024)] | None = None
+    """Its context window in tokens; None: the GpuBackend's."""
     upload_days: Annotated[float, Field(ge=0.1, le=3650)] = 7
     """After which a meeting is forgotten whose upload got no new part."""
     orphaned_days: Annotated[float, Field(ge=0.1, le=3650)] = 7

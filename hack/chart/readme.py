@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings
 
 from controllers import settings as operator
 from controllers.sources import settings as sources
+from crds import modelroles
 from kb import settings as kb
 from router import settings as router
 from tests.fakes.ollama import settings as simulator
@@ -36,6 +37,7 @@ _PROCESSES: dict[str, type[BaseSettings]] = {
 _LIMIT = "of what `router.resources.limits.memory` leaves beside 96 MiB"
 _WEAVIATE, _ARANGO = "Weaviate's own", "ArangoDB's own"
 _BACKEND = "the GpuBackend's"
+_CHAT = "that of `models.numCtx.chat`"
 COMPUTED = {
     "image.tag": "`appVersion` of the chart",
     "simulator.image.tag": "`appVersion` of the chart",
@@ -43,10 +45,12 @@ COMPUTED = {
     "router.settings.maxConnections": f"one for each 40 KiB of three eighths {_LIMIT}",
     "router.settings.anonymousCeiling": "no ceiling",
     "router.settings.drainSeconds": "`router.terminationGracePeriodSeconds` less 10",
-    "models.numCtx.orchestrator": _BACKEND,
-    "models.numCtx.qualifier": _BACKEND,
-    "models.numCtx.fast": _BACKEND,
-    "models.numCtx.decision": _BACKEND,
+    **{
+        f"models.{one.name}": f"that of `models.chat`, else `{one.default}`"
+        for one in modelroles.ROLES
+        if one.chat and one.default
+    },
+    **{f"models.numCtx.{name}": _CHAT for name in ("orchestrator", "qualifier", "fast", "decision")},
     "models.numCtx.vision": _BACKEND,
     "kb.settings.weaviateEf": _WEAVIATE,
     "kb.settings.weaviateEfConstruction": _WEAVIATE,

@@ -32,16 +32,18 @@ SOURCES = {  # what the demonstration connects: a mailbox, and a Gitea whose dri
     "git": "git",
     "libc6-dev": "/usr/include/stdio.h",
 }
+SPEECH = {"espeak-ng": "espeak-ng"}  # it speaks recordings
 SERVERS = {  # tests of the sources
     **SOURCES,
+    **SPEECH,
     "dovecot-lmtpd": "/usr/lib/dovecot/lmtp",
     "dovecot-submissiond": "/usr/lib/dovecot/submission",
     "opensmtpd": "smtpd",
     "dovecot-pop3d": "/usr/lib/dovecot/pop3",
     "openssh-server": "/usr/sbin/sshd",
-    "espeak-ng": "espeak-ng",  # it speaks recordings
 }
 C = {"gcc": "gcc", "libc6-dev": "/usr/include/stdlib.h"}  # Gitea's driver of SQLite
+CPP = {"g++": "g++"}  # parts of Ollama
 NPM = {"npm": "npm"}  # recorded answers of GitHub
 NODE = {"nodejs": "node", **NPM}  # the reference of TypeScript in bench/codegraph
 BENCH = {"isync": "mbsync", "offlineimap3": "offlineimap"}  # programs beside which mailboxes are measured

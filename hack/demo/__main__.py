@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent import futures
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,9 +31,12 @@ from hack.demo import (
     relay,
     release,
     report,
+    roles,
     servers,
     services,
     settings,
+    small,
+    speech,
     submit,
     watch,
 )
@@ -63,15 +66,20 @@ def main(arguments: Sequence[str]) -> int:
 
 def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progress) -> int:
     began = time.monotonic()
+    wanted = small.ensure(wanted, layout.from_environment(), said)
+    roles.check(wanted, said)
     cluster = _cluster(wanted, said)
     console = _console()
-    asked_url = wanted.ollama_url
     wanted = services.ensure(wanted, cluster, said)
+    models = "SIMULATED" if wanted.simulated else wanted.ollama_url
     wanted = relay.ensure(wanted, layout.from_environment(), said)
     there = _installed(wanted, cluster, said)
     backends = [gpu["metadata"]["name"] for gpu in cluster.items("gpubackends")]
     cluster.run("wait", "--for=condition=Ready", "gpubackends", "--all", "--timeout=60s", seconds=90)
-    said.say(f"language models: {'SIMULATED' if wanted.simulated else asked_url} ({', '.join(backends)} Ready)")
+    said.say(f"language models: {models} ({', '.join(backends)} Ready)")
+    if wanted.small:
+        for line in small.words():
+            said.say(line)
     if removed := submit.clear(cluster):
         said.say(f"removed {removed} tasks of earlier runs")
     connected.clear(cluster)
@@ -86,7 +94,10 @@ def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progres
     expected: list[expectation.Expectation] = []
     seen: watch.Seen = {}
     shots = inputs.screenshots(wanted.checkout, now)
-    for title, items in (("what arrived", first), (_SHOTS, shots), ("what a person asks", [question])):
+    parts = (("what arrived", first), (_SHOTS, shots), ("what a person asks", [question]))
+    for title, items in parts:
+        if wanted.small and items is shots:
+            continue
         console.print(f"\n[bold]{title}[/] ({len(items)} {'task' if len(items) == 1 else 'tasks'})")
         submit.apply(cluster, items, run)
         batch = _expected(items, run, wanted)
@@ -110,12 +121,34 @@ def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progres
         except errors.Failure:
             diagnosis.explain(console, cluster)
             raise
+    if wanted.small:
+        made |= speech.show(console, cluster, wanted, run)
     asked = seen[submit.name(question, run)]
     report.show(console, cluster, wanted, submit.selector(run), question.content, asked)
     ordered = int(there is not None and wanted.simulated)
-    count = len(expected) + sum(map(len, made.values())) + ordered
-    said.say(f"{count} tasks ended as expected in {time.monotonic() - began:.0f} s")
+    if wanted.simulated:
+        ended = f"{len(expected) + sum(map(len, made.values())) + ordered} tasks ended as expected"
+    else:
+        names = {one.task for one in expected}.union(*made.values())
+        ended = _of_model(wanted, cluster, names)
+    said.say(f"{ended} in {time.monotonic() - began:.0f} s")
     return 0
+
+
+def _of_model(wanted: settings.Settings, cluster: kubectl.Kubectl, names: Collection[str]) -> str:
+    """How the tasks `names` of a real model ended. Raises errors.Failure when fewer than half came to their own end, or
+    when a server that was started here died."""
+    ended = [task for task in cluster.tasks() if task.metadata.name in names]
+    own = expectation.finished(ended)
+    text = f"{len(ended)} tasks ended, {own} of them Completed or Done"
+    if wanted.small:
+        crashed = small.crashes(layout.from_environment())
+        text += f"; crashes of Ollama: {len(crashed)}"
+        if crashed:
+            raise errors.Failure(f"{text}; the first: {crashed[0]}")
+    if 2 * own < len(ended):
+        raise errors.Failure(f"{text}: fewer than half")
+    return text
 
 
 def _installed(wanted: settings.Settings, cluster: kubectl.Kubectl, said: progress.Progress) -> servers.Servers | None:
@@ -126,10 +159,14 @@ def _installed(wanted: settings.Settings, cluster: kubectl.Kubectl, said: progre
         return None
     place = layout.from_environment()
     connected.trust(cluster, place)
+    if wanted.small:
+        speech.prepare(cluster, wanted, said)
     with futures.ThreadPoolExecutor(1) as beside:
         starting = beside.submit(servers.start, place)
         with said.step("installing the chart"):
             values = release.overlaid(connected.values(), agents.values(wanted.namespace))
+            if wanted.small:
+                values = release.overlaid(values, speech.values())
             release.install(wanted, cluster, said, values)
         return starting.result()
 
@@ -141,6 +178,7 @@ def _expected(items: Sequence[inputs.Item], run: str, wanted: settings.Settings)
 
 def _down(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progress) -> int:
     relay.remove(layout.from_environment())
+    small.remove(layout.from_environment())
     servers.stop(layout.from_environment())
     cluster = _cluster(wanted, said)
     if cluster.attempt("version", "--request-timeout=5s").returncode != 0:
@@ -149,6 +187,8 @@ def _down(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progr
     with said.step(f"removing the release from namespace {wanted.namespace}"):
         release.remove(wanted, cluster, said)
         services.remove(wanted, cluster)
+        if wanted.local:
+            speech.remove(cluster)
     return 0
 
 

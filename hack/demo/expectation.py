@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from crds import pendingtask
@@ -19,6 +19,8 @@ class Expectation:
     task: str
     story: str
     phases: frozenset[Phase]
+    may_fail: bool = True
+    """Whether it may become a UserTask because its run failed."""
 
     def settled(self, task: pendingtask.PendingTask | None) -> bool:
         """Whether nothing more is to be waited for, as expected or not."""
@@ -26,7 +28,7 @@ class Expectation:
 
     def met(self, task: pendingtask.PendingTask | None) -> bool:
         """Whether it is where it has to be."""
-        return task is not None and task.status.phase in self.phases
+        return task is not None and task.status.phase in self.phases and (self.may_fail or not failed(task))
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,20 @@ def judge(expectations: list[Expectation], seen: Mapping[str, pendingtask.Pendin
 
 
 def relaxed(expectations: list[Expectation]) -> list[Expectation]:
-    """For a real model, whose judgement is not ours to know: every task has to end, in whatever phase but Error."""
-    return [Expectation(e.task, e.story, e.phases | ENDS - {Phase.ERROR}) for e in expectations]
+    """For a real model, whose judgement is not ours to know: every task has to end, in whatever phase but Error, and
+    with no failure that a person is asked about."""
+    return [Expectation(e.task, e.story, e.phases | ENDS - {Phase.ERROR}, may_fail=False) for e in expectations]
+
+
+def failed(task: pendingtask.PendingTask) -> bool:
+    """Whether its run failed (such as InvalidOutput), so that a person is asked what to do."""
+    asked = task.status.user_task
+    return task.status.phase is Phase.USER_TASK and asked is not None and asked.kind is pendingtask.UserTaskKind.FAILURE
+
+
+def finished(tasks: Iterable[pendingtask.PendingTask]) -> int:
+    """How many have come to their own end: Completed or Done."""
+    return sum(task.status.phase in (Phase.COMPLETED, Phase.DONE) for task in tasks)
 
 
 def phase(task: pendingtask.PendingTask | None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hack.cluster import progress
-from hack.demo import errors, images, kubectl, settings
+from hack.demo import errors, images, kubectl, settings, small
 
 _CRDS = ("pendingtasks.jervis.dev", "connections.jervis.dev", "gpubackends.jervis.dev")
 TEAM = ("Platform Team", "platform-team@example.com")
@@ -38,8 +38,11 @@ def values(wanted: settings.Settings, *, owns_crds: bool) -> dict[str, Any]:
     if build := images.fingerprint(wanted):
         # The tag of a local image stays the same; this label is what makes new pods of a new build.
         chosen["commonLabels"] = {"jervis.dev/build": build}
-    if wanted.models:
-        chosen["models"] = wanted.models
+    if wanted.small:
+        chosen = overlaid(chosen, small.values())
+    elif not wanted.simulated:
+        # The name in values-demo.yaml is for the simulators: without it the role has OLLAMA_MODEL, or its default.
+        chosen["models"] = {"decision": None, **wanted.models}
     if wanted.ollama_url:
         chosen["gpuBackends"] = [{"name": "ollama", "kind": "GPU", "url": wanted.ollama_url}]
     if wanted.mongodb_uri:

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from crds import pendingtask
-from hack.demo import plugin
+from crds.phases import Phase
+from hack.demo import expectation, plugin, small
 from hack.demo.kubectl import Kubectl
 from hack.demo.settings import CLIENT, PROJECT, Settings
 
@@ -29,14 +30,27 @@ def show(
     console.print("\n[bold]$ kubectl get pt[/]")
     console.print(cluster.run("get", "pt", "-l", selector).rstrip(), markup=False, highlight=False, soft_wrap=True)
     console.print(f"\n[bold]{escape(question)}[/]")
-    name = asked.metadata.name
-    console.print(f"[bold]$ kubectl jervis result {name}[/]")
-    console.print(plugin.run(cluster, "result", name).rstrip(), markup=False, highlight=False, soft_wrap=True)
+    answer(console, cluster, asked)
     if wanted.simulated:
         console.print("\n[yellow]The language models are simulators: the words come from rules, not from a model.[/]")
+    if wanted.small:
+        console.print()
+        for line in small.words():
+            console.print(f"[yellow]{escape(line)}[/]", highlight=False, soft_wrap=True)
     console.print("\n[bold]what to try next[/]")
     for command, meaning in _next(asked):
         console.print(f"  {command:<62} [dim]# {meaning}[/]", soft_wrap=True)
+
+
+def answer(console: Console, cluster: Kubectl, task: pendingtask.PendingTask) -> str:
+    """Print the result of a task; where it has none, as may be with a real model, the phase and its reason."""
+    if task.status.phase is not Phase.COMPLETED:
+        text = f"{task.metadata.name} {expectation.phase(task)}: {expectation.reason(task)}"
+    else:
+        console.print(f"[bold]$ kubectl jervis result {task.metadata.name}[/]")
+        text = plugin.run(cluster, "result", task.metadata.name).rstrip()
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    return text
 
 
 def pictures(console: Console, cluster: Kubectl, tasks: Sequence[pendingtask.PendingTask], url: str) -> None:
@@ -65,6 +79,7 @@ def _next(asked: pendingtask.PendingTask) -> list[tuple[str, str]]:
         ("kubectl jervis connections", "what is polled"),
         ("kubectl get gpu -o wide", "the backends"),
         ("kubectl apply -f examples/demo/first-mail.yaml", "your first task: see docs/first-task.md"),
-        ("make demo OLLAMA_URL=http://HOST:11434", "the same with a real Ollama"),
+        ("make demo MODEL=small", "the same with a small real model"),
+        ("make demo OLLAMA_URL=http://HOST:11434", "the same with your Ollama"),
         ("make demo-down", "remove everything"),
     ]

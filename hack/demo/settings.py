@@ -3,7 +3,10 @@
 KUBECONFIG           a cluster of yours; without it the local cluster of `hack.cluster` is used
 IMAGE, FAKES_IMAGE   images that your cluster can pull, instead of the locally built ones
 OLLAMA_URL           a real Ollama (reachable from the pods) instead of the simulators
-OLLAMA_MODEL, OLLAMA_QUALIFIER, OLLAMA_EMBEDDING, OLLAMA_VISION   its models
+MODEL=small          a real Ollama with small models, fetched and started here (local cluster only)
+OLLAMA_MODEL         its model for all chat roles; OLLAMA_ORCHESTRATOR, OLLAMA_PLANNER, OLLAMA_QUALIFIER, OLLAMA_FAST
+                     and OLLAMA_DECISION are for one of them
+OLLAMA_EMBEDDING, OLLAMA_VISION, OLLAMA_RERANKER   its other models
 MONGODB_URI, WEAVIATE_URL, WEAVIATE_GRPC_PORT      data services as pods reach them
 DEMO_NAMESPACE       where it is installed, default `jervis`
 DEMO_TIMEOUT         the longest that a task may take, in seconds
@@ -16,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from crds import modelroles
 from hack.cluster import layout
 from hack.demo import errors
 
@@ -23,6 +27,9 @@ RELEASE = "jervis"
 LABEL = "jervis.dev/demo"
 CLIENT = "demo"
 PROJECT = "platform"
+SMALL = "small"
+# A task reads some 20,000 tokens, at less than 300 tokens a second on two cores, and one is read after the other.
+_SMALL_SECONDS = 1800
 
 
 @dataclass(frozen=True)
@@ -42,11 +49,12 @@ class Settings:
     weaviate_url: str = ""
     weaviate_grpc_port: int = 50051
     timeout: float = 180.0
+    small: bool = False
 
     @property
     def simulated(self) -> bool:
         """Whether the language models are simulators."""
-        return not self.ollama_url
+        return not self.ollama_url and not self.small
 
 
 def read(environment: Mapping[str, str]) -> Settings:
@@ -58,16 +66,15 @@ def read(environment: Mapping[str, str]) -> Settings:
     models = {
         key: environment[variable]
         for key, variable in (
-            ("orchestrator", "OLLAMA_MODEL"),
-            ("qualifier", "OLLAMA_QUALIFIER"),
-            ("embedding", "OLLAMA_EMBEDDING"),
-            ("vision", "OLLAMA_VISION"),
+            ("chat", "OLLAMA_MODEL"),
+            *((role.name, f"OLLAMA_{role.name.upper()}") for role in modelroles.ROLES),
         )
         if environment.get(variable)
     }
     ollama = _url(environment, "OLLAMA_URL")
     if models and not ollama:
         raise errors.Failure("OLLAMA_MODEL, OLLAMA_QUALIFIER and the others go with OLLAMA_URL: set that as well")
+    small = _small(environment, local=local)
     return Settings(
         kubeconfig=str(cluster.kubeconfig) if local else given,
         local=local,
@@ -81,8 +88,23 @@ def read(environment: Mapping[str, str]) -> Settings:
         mongodb_uri=environment.get("MONGODB_URI", ""),
         weaviate_url=_url(environment, "WEAVIATE_URL"),
         weaviate_grpc_port=_number(environment, "WEAVIATE_GRPC_PORT", 50051),
-        timeout=_number(environment, "DEMO_TIMEOUT", 180),
+        timeout=_number(environment, "DEMO_TIMEOUT", _SMALL_SECONDS if small else 180),
+        small=small,
     )
+
+
+def _small(environment: Mapping[str, str], *, local: bool) -> bool:
+    model = environment.get("MODEL", "")
+    if model not in ("", SMALL):
+        raise errors.Failure(f"MODEL={model!r}: give {SMALL}, or the address of an Ollama of yours as OLLAMA_URL")
+    if model and environment.get("OLLAMA_URL"):
+        raise errors.Failure("MODEL and OLLAMA_URL are both set: the one starts an Ollama here, the other names yours")
+    if model and not local:
+        raise errors.Failure(
+            "MODEL=small starts an Ollama on this machine, which pods of a cluster of yours do not reach: unset"
+            " KUBECONFIG, or give OLLAMA_URL"
+        )
+    return bool(model)
 
 
 def _url(environment: Mapping[str, str], name: str) -> str:

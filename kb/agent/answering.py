@@ -22,11 +22,14 @@ from crds import provisions, quotations
 from kb.agent import voice
 from kb.agent.environment import Environment, Error, Result, tokens
 from kb.agent.tree import Chosen, Dropped, Given, NoInputs, Status, Token, TreeData
+from router import client
 
 ANSWER, SUMMARY = "kb.agent.answer/v1", "kb.agent.summary/v1"
 _HELD_CHARS = 4000
 """Of a part whose end does not come."""
 _ANSWER_CHARS = 100_000
+_PARTS = (1, 2, 4)
+"""Of the passages: all, half and a quarter of what their tokens may be."""
 _SAYING = frozenset({"never-say", "always-say", provisions.ALWAYS_CITE})
 NOT_SUMMARIZED = "not summarized"
 """In the hidden environment: a summary failed, and is not tried again."""
@@ -62,14 +65,21 @@ class TextResponseTool(Chosen):
     async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
         parts = [*voice.history(tree_data), voice.question(tree_data), "RETRIEVED INFORMATION:"]
         beside = voice.messages(ANSWER, _ANSWER_SYSTEM, parts, tree_data)
-        found = self._model.fitted(tree_data.environment, beside, self._context_tokens)
-        asked = voice.messages(ANSWER, _ANSWER_SYSTEM, [*parts, found], tree_data)
-        work = self._checked(asked, tree_data) if _says(tree_data.held) else self._live(asked, tree_data)
         kept: list[str] = []
-        async for one in work:
-            if isinstance(one, Token):
-                kept.append(one.content)
-            yield one
+        for part in _PARTS:
+            found = self._model.fitted(tree_data.environment, beside, self._context_tokens // part)
+            asked = voice.messages(ANSWER, _ANSWER_SYSTEM, [*parts, found], tree_data)
+            work = self._checked(asked, tree_data) if _says(tree_data.held) else self._live(asked, tree_data)
+            try:
+                async for one in work:
+                    if isinstance(one, Token):
+                        kept.append(one.content)
+                    yield one
+                break
+            except client.TooLong:
+                # The model counts more tokens than was expected: fewer passages may fit. What was given stays given.
+                if kept or part == _PARTS[-1]:
+                    raise
         tree_data.answer = "".join(kept).strip()
 
     async def _live(self, asked: voice.Messages, tree_data: TreeData) -> AsyncIterator[Given]:

@@ -1,12 +1,17 @@
 """The loop of the decision agent: gate, automatic tools, decision, tool, until the question is answered.
 
-    gate -> (enough or stuck) -> text_response -> complete
+    gate -> (enough or stuck) -> look -> text_response -> complete
          -> decision -> tool -> environment -> gate ...
-         -> nothing can help -> error -> complete, impossible
+         -> nothing can help -> look -> (nothing found) -> error -> complete, impossible
 
 Before each round a gate asks whether it is enough, by what the program knows: how much of the question the evidence
 covers, whether the last rounds found anything new, and what was spent. The model's own word on that is part of its
 decision (`enough`). A call that was made before is refused; at the second one the run is stuck.
+
+No run gives up before it has looked. Where it would end without a search, or with nothing found, `look` searches for
+the question itself; that needs no call of a chat model, so spent tokens do not forbid it. Only after that the model's
+"impossible" counts. The reason that is shown is the program's, and says what was searched; the model's own sentence
+stands beside it, as the model's (decision 0176).
 
 Source: seed 004 "Information Flow Diagram".
 """
@@ -28,9 +33,13 @@ from kb.agent import decision, voice
 from kb.agent.environment import Error, Result
 from kb.agent.tree import Dropped, Given, Status, Token, Tool, TreeData
 from kb.retrieve import sufficiency
+from router import client as router_client
+from router.client import asking
 
 log = structlog.get_logger(__name__)
-ANSWER = "text_response"
+ANSWER = decision.ANSWER
+LOOK = "fast_vector_search"
+"""The tool that searches for the question itself before the run gives up."""
 _BESIDE = frozenset({ANSWER, "summarize", "rules"})
 """Tools that find nothing new in the knowledge base."""
 REPEATS = 2
@@ -92,7 +101,7 @@ def gate(tree: TreeData, available: Sequence[str], course: Course, limits: Limit
         if not can_answer and "rules" in available:
             return Verdict.GO_ON, ""
     if why:
-        return (Verdict.ANSWER, f"Answering now: {why}.") if can_answer else (Verdict.IMPOSSIBLE, _cannot(why, course))
+        return Verdict.ANSWER if can_answer else Verdict.IMPOSSIBLE, f"Answering now: {why}."
     if can_answer and limits.enough:
         covered = sufficiency.coverage(tree.user_prompt, tree.environment.texts())
         if covered >= limits.enough:
@@ -169,11 +178,7 @@ class AgentOrchestrator:
                     yield event
                 available = await self._available(tree, course)
                 verdict, why = gate(tree, list(available), course, self.limits)
-                if verdict is Verdict.IMPOSSIBLE:
-                    for event in _unanswered(why, course):
-                        yield event
-                    return
-                if verdict is Verdict.ANSWER:
+                if verdict is not Verdict.GO_ON:
                     break
                 chosen: list[decision.Decision] = []
                 async for event in self._decide(tree, available, course, chosen):
@@ -183,7 +188,16 @@ class AgentOrchestrator:
                     continue
                 made = chosen[0]
                 if made.impossible:
-                    for event in _impossible(made.reasoning):
+                    look = self._look(tree, available, course, gives_up=True)
+                    if look is not None:
+                        async for event in self._execute_look(look, tree, course):
+                            yield event
+                        if not tree.environment.is_empty():
+                            # The next decision has what was found, and its word counts.
+                            continue
+                    # What another tool would have found does not outweigh that word; what no search saw does.
+                    away = course.away and LOOK in course.broken
+                    for event in _unanswered(_cannot(_NO_WAY, course, tree), away, made.reasoning):
                         yield event
                     return
                 yield _decided(made.tool, made.reasoning)
@@ -243,17 +257,29 @@ class AgentOrchestrator:
     ) -> AsyncIterator[api.AgentEvent]:
         """Puts the model's choice into `chosen`, or nothing where it chose the same again or what cannot be done."""
         offered = list(available.values())
-        listed = list(course.called.values())
-        beside = decision.prompt(tree, offered, listed, "")
-        retrieved = self._model.fitted(tree.environment, beside, self.limits.context_tokens)
-        first = decision.prompt(tree, offered, listed, retrieved)
+        most = self.limits.context_tokens
+        first = self._asked(tree, offered, course, most)
         messages, why = list(first), ""
         for attempt in range(decision.ATTEMPTS):
+            last = attempt == decision.ATTEMPTS - 1
             if attempt and tree.spent:
                 return
-            text = await self._model.structured(messages, tree, decision.schema(offered))
             try:
-                made = decision.parse(text, offered, course.called)
+                reply = await self._model.structured(
+                    messages,
+                    tree,
+                    decision.schema(offered),
+                    most=decision.TOKENS,
+                    temperature=asking.TEMPERATURES[attempt],
+                )
+            except router_client.TooLong:
+                if last:
+                    raise
+                most //= 2
+                first = messages = self._asked(tree, offered, course, most)
+                continue
+            try:
+                made = decision.parse(reply.text, offered, course.called)
             except decision.Repeated as error:
                 course.repeats += 1
                 self._meters.agent_decisions.labels("repeated").inc()
@@ -274,13 +300,40 @@ class AgentOrchestrator:
                 self._meters.agent_decisions.labels("chosen" if attempt == 0 else "repaired").inc()
                 chosen.append(made)
                 return
-            messages = [
-                *first,
-                {"role": "assistant", "content": text[:4000]},
-                {"role": "user", "content": f"That is not valid: {why}. Answer again, with JSON only."},
-            ]
+            messages = asking.corrected(first, reply, why := asking.ended(reply, why))
         self._meters.agent_decisions.labels("unusable").inc()
         course.ending = f"the model made no valid decision in {decision.ATTEMPTS} attempts: {why}"
+
+    def _asked(self, tree: TreeData, offered: Sequence[Tool], course: Course, most: int) -> list[dict[str, Any]]:
+        """The prompt of a decision, with `most` tokens of what was found."""
+        listed = list(course.called.values())
+        beside = decision.prompt(tree, offered, listed, "")
+        retrieved = self._model.fitted(tree.environment, beside, most)
+        return [dict(one) for one in decision.prompt(tree, offered, listed, retrieved)]
+
+    def _look(
+        self, tree: TreeData, available: Mapping[str, Tool], course: Course, *, gives_up: bool
+    ) -> decision.Decision | None:
+        """The search for the question itself, where the run would end before it has looked. None where it has looked,
+        or where no tool that may be used can.
+
+        `gives_up`: the run would end without an answer.
+        """
+        tool = available.get(LOOK)
+        call = None if tool is None else decision.of_question(tool, tree.user_prompt)
+        if call is None or call.call in course.called:
+            return None
+        if gives_up:
+            return call if LOOK not in tree.tasks_completed or tree.environment.is_empty() else None
+        return None if tree.tasks_completed.keys() - _BESIDE else call
+
+    async def _execute_look(
+        self, look: decision.Decision, tree: TreeData, course: Course
+    ) -> AsyncIterator[api.AgentEvent]:
+        course.called[look.call] = f"{look.tool} {dict(look.inputs)}"[:300]
+        yield _decided(look.tool, "The question itself is searched for before the search ends.")
+        async for event in self._execute(course.tools[look.tool], dict(look.inputs), tree, course):
+            yield event
 
     async def _execute(
         self, tool: Tool, inputs: dict[str, Any], tree: TreeData, course: Course
@@ -323,8 +376,13 @@ class AgentOrchestrator:
 
     async def _answered(self, tree: TreeData, course: Course, why: str) -> AsyncIterator[api.AgentEvent]:
         """The end of a run that can be answered, or cannot after all."""
+        available = await self._available(tree, course)
+        look = self._look(tree, available, course, gives_up=ANSWER not in available)
+        if look is not None:
+            async for event in self._execute_look(look, tree, course):
+                yield event
         if ANSWER not in await self._available(tree, course):
-            for event in _unanswered(_cannot(why or "nothing was found", course), course):
+            for event in _unanswered(_cannot(why or "nothing was found", course, tree), course.away):
                 yield event
             return
         if why:
@@ -333,7 +391,7 @@ class AgentOrchestrator:
             yield event
         if ANSWER in course.broken or not tree.answer:
             reason = course.broken.get(ANSWER, "the answer is empty")
-            yield _ended(reason, course)
+            yield _ended(reason, course.away)
             return
         cited = citations(tree)
         if self._pages is not None and any(one.page and not one.page_id for one in cited):
@@ -421,29 +479,38 @@ def _failed(message: str, *, recoverable: bool, suggestion: str = "") -> api.Age
     return api.AgentEvent(type="error", message=message, recoverable=recoverable, suggestion=suggestion or None)
 
 
-def _impossible(why: str) -> list[api.AgentEvent]:
-    return [
-        _failed(why, recoverable=False, suggestion="Ask in other words, or make known what is missing."),
-        api.AgentEvent(type="complete", outcome="impossible", reason=why, citations=[]),
-    ]
+def _unanswered(why: str, away: bool, model: str = "") -> list[api.AgentEvent]:
+    """The end without an answer, which is not for ever where a tool was away. `model`: why, in the model's words."""
+    suggestion = "Ask again later." if away else "Ask in other words, or make known what is missing."
+    return [_failed(why, recoverable=away, suggestion=suggestion), _ended(why, away, model)]
 
 
-def _unanswered(why: str, course: Course) -> list[api.AgentEvent]:
-    """The end without an answer, which is not for ever where a tool was away."""
-    if not course.away:
-        return _impossible(why)
-    return [_failed(why, recoverable=True, suggestion="Ask again later."), _ended(why, course)]
+def _ended(why: str, away: bool, model: str = "") -> api.AgentEvent:
+    outcome = "failed" if away else "impossible"
+    said: dict[str, Any] = {"outcome": outcome, "reason": why, "reasoning": model or None}
+    return api.AgentEvent(type="complete", citations=[], **said)
 
 
-def _ended(why: str, course: Course) -> api.AgentEvent:
-    outcome = "failed" if course.away else "impossible"
-    return api.AgentEvent.model_validate({"type": "complete", "outcome": outcome, "reason": why, "citations": []})
+_NO_WAY = "the model sees no way to answer the question with what was found"
 
 
-def _cannot(why: str, course: Course) -> str:
-    """Why there is no answer, with what took tools away."""
+def _cannot(why: str, course: Course, tree: TreeData) -> str:
+    """Why there is no answer, with what took tools away, and what was searched."""
     lost = "; ".join(f"{name}: {reason}" for name, reason in course.broken.items())
-    return f"Cannot complete: {why.removeprefix('Answering now: ').rstrip('.')}{f' ({lost})' if lost else ''}."
+    why = why.removeprefix("Answering now: ").rstrip(".")
+    return f"Cannot complete: {why}{f' ({lost})' if lost else ''}. {_searched(tree)}"
+
+
+def _searched(tree: TreeData) -> str:
+    calls = [
+        f"{name} ({len(seconds)} {'call' if len(seconds) == 1 else 'calls'})"
+        for name, seconds in tree.tasks_completed.items()
+        if name not in _BESIDE
+    ]
+    if not calls:
+        return "Nothing was searched."
+    found = len(tree.environment.evidence)
+    return f"Searched: {', '.join(calls)}; {found} {'result' if found == 1 else 'results'} found."
 
 
 def _dropped(one: Dropped) -> str:

@@ -6,7 +6,6 @@ What others wrote stands between tags and is data (`kb.fence`); the rules alone 
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +18,13 @@ from kb.agent.environment import Environment
 from kb.agent.tree import TreeData
 from kb.reading import answers, prompt
 from router import client
+from router.client import schema
 
 _ANSWER_TOKENS = 2000
 """Left of the window for an answer and a repair of it."""
 _LEAST_FOUND = 500
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_THOUGHTS = 2048
+"""Tokens beside an answer: models that are made for decisions think before them though they are told not to."""
 """Half a character; no UTF-8 can have it."""
 ATTEMPTS = 3
 LONGEST_WAIT = 10.0
@@ -62,7 +63,8 @@ class Spending:
 class Voice:
     """Asks one model by the router. `sleep` waits so many seconds; `setting` names it to an operator.
 
-    Raises `router.client.Unavailable` after ATTEMPTS, `Rejected`, or `kb.errors.Unconfigured` for an unknown model.
+    Raises `router.client.Unavailable` after ATTEMPTS, `Rejected` (`TooLong` for more than the window takes), or
+    `kb.errors.Unconfigured` for an unknown model.
     """
 
     def __init__(
@@ -85,8 +87,11 @@ class Voice:
         """The model's."""
         return self._model
 
-    async def structured(self, messages: Messages, tree: TreeData, schema: Mapping[str, Any]) -> str:
-        """An answer that should follow the schema, not validated; what it cost is added to the state.
+    async def structured(
+        self, messages: Messages, tree: TreeData, wire: schema.Wire, *, most: int, temperature: float | None = None
+    ) -> client.Reply:
+        """An answer that should follow the schema, of `most` tokens beside thoughts, not validated; what it cost is
+        added to the state.
 
         A call counts once a model has answered: one that was refused is none.
         """
@@ -97,16 +102,19 @@ class Voice:
                         self._model,
                         messages,
                         tree.urgency,
-                        format_schema=schema,
+                        format_schema=wire,
                         num_ctx=self._num_ctx,
-                        num_predict=answers.room(messages, self._num_ctx),
+                        num_predict=answers.room(messages, self._num_ctx, most + _THOUGHTS),
+                        temperature=temperature,
+                        think=False,
+                        unthought=most,
                     )
             except client.Unavailable as error:
                 await self._wait(error, attempt)
             else:
                 tree.calls += 1
                 tree.tokens += reply.prompt_tokens + reply.answer_tokens
-                return reply.text
+                return reply
         raise AssertionError("the loop returns or raises")
 
     async def said(self, messages: Messages, tree: TreeData | Spending, *, most: int | None = None) -> str:
@@ -139,7 +147,7 @@ class Voice:
                             tree.cut = one.cut
                             if one.text:
                                 begun = True
-                                yield _SURROGATE.sub("\ufffd", one.text)
+                                yield one.text
                 tree.calls += not counted
                 return
             except client.Unavailable as error:

@@ -128,6 +128,7 @@ if TYPE_CHECKING:
     )
     from kb.api.ingest import (
         METADATA_BYTES,
+        MOST_INSTEAD,
         Answered,
         ContentRef,
         Duplicate,
@@ -274,6 +275,7 @@ __all__ = [
     "METADATA_BYTES",
     "MOST_COMMITS",
     "MOST_CPG",
+    "MOST_INSTEAD",
     "MOST_SOURCES",
     "OBSERVATION",
     "RESULT_CHARS",
@@ -575,7 +577,7 @@ _NAMES: dict[str, str] = {
     ),
     "files": "ATTACHMENT AttachmentDraft FileReply attached_to attachment_sources attachment_urn came_with",
     "ingest": (
-        "METADATA_BYTES Answered ContentRef Duplicate File GivenNode GivenRelationship HiddenText Hints "
+        "METADATA_BYTES MOST_INSTEAD Answered ContentRef Duplicate File GivenNode GivenRelationship HiddenText Hints "
         "IndexReply IngestReply IngestRequest InnerImage Metadata Properties PropertyName Repeat RuleActed "
         "Superseded TaskOrigin"
     ),

@@ -71,7 +71,8 @@ class AgentEvent(message.Reply):
     result      `tool`, `objects`, `metadata`, `name`, `payloadType`
     token       `content`, a piece of the answer
     error       `message`, `recoverable`, `suggestion`
-    complete    `outcome`: answered, impossible, failed or cancelled; `citations`; `calls`, `tokens`, `model`
+    complete    `outcome`: answered, impossible, failed or cancelled; `reason`, why there is no answer, and `reasoning`,
+                the model's own sentence on that; `citations`; `calls`, `tokens`, `model`
     """
 
     id: int = 0

@@ -100,18 +100,26 @@ class File(message.Request):
     content_ref: ContentRef
 
 
+MOST_INSTEAD = 100
+"""Tasks in whose place one may be read."""
+
+
 class TaskOrigin(message.Request):
     """The task that a document comes with; `name` is its namespace/name.
 
     `fingerprint` is its caller's hash of the task's input: where the version that is stored came with another task, the
-    same one and under the same hard rules, nothing is done and the answer has `repeats`. Not with `again`, nor without
-    a fingerprint.
+    same one and under the same hard rules, nothing is done and the answer has `repeats`. So it is where models read the
+    same document for another task. Not with `again`, nor without a fingerprint, nor where that task is one of
+    `insteadOf`: uids of tasks that came to nothing, whose readings are taken over.
     """
 
     uid: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     name: Annotated[str, StringConstraints(min_length=1, max_length=512)]
     fingerprint: Annotated[str, StringConstraints(max_length=64)] = ""
     again: bool = False
+    instead_of: list[Annotated[str, StringConstraints(min_length=1, max_length=64)]] | None = Field(
+        default=None, max_length=MOST_INSTEAD
+    )
 
 
 class IngestRequest(message.Request):
@@ -257,10 +265,14 @@ class Duplicate(message.Reply):
 
 
 class Repeat(message.Reply):
-    """The task that the same document came with before; `task` is its namespace/name."""
+    """The task that the same document came with before; `task` is its namespace/name.
+
+    `reading`: it is not stored yet. Models read it for that task, or will soon.
+    """
 
     task_uid: str
     task: str
+    reading: bool = False
 
 
 class InnerImage(message.Reply):

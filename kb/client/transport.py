@@ -16,7 +16,7 @@ import httpx
 import pydantic
 import stamina
 
-from crds import access, addresses, errors, priority
+from crds import access, addresses, errors, jsonlines, priority
 from kb import api
 
 _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
@@ -176,9 +176,8 @@ class Transport:
 
                 async def found() -> AsyncIterator[str]:
                     with self._translated():
-                        async for line in response.aiter_lines():
-                            if line.strip():
-                                yield line
+                        async for line in jsonlines.split(response.aiter_bytes()):
+                            yield line.decode(errors="replace")
 
                 yield found()
 

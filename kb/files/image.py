@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import re
 import struct
+from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, model_validator
 
 from kb import errors, fence
-from kb.reading import prompt
+from kb.reading import prompt, shape
 
 PROMPT = "kb.describe/v1"
 _SYSTEM = f"""[prompt:{PROMPT}]
@@ -20,14 +21,22 @@ _MOST_PIXELS = 50_000_000
 _REMEDY = "Send PNG, JPEG, GIF or WebP."
 
 
-class Sight(BaseModel):
+class Sight(shape.Shape):
     """The answer to `kb.describe/v1`."""
 
-    model_config = ConfigDict(extra="ignore")
+    tokens: ClassVar[int] = shape.LONGEST
+    # The writing in an image says something without it.
+    cautious: ClassVar[shape.Cautious] = {"description": ""}
 
     title: str = Field(default="", max_length=500)
-    description: str = Field(min_length=1, max_length=20_000)
+    description: str = Field(max_length=20_000)
     text: str = Field(default="", max_length=100_000)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Sight:
+        if not self.description.strip() and not self.text.strip():
+            raise ValueError("description: it says nothing, and neither does text")
+        return self
 
 
 def looks_like(body: bytes) -> bool:
@@ -75,7 +84,7 @@ def question(body: bytes, *, title: str, kind: str) -> prompt.Prompt:
 
 def document(sight: Sight) -> str:
     """The text that is ingested."""
-    parts = [sight.description.strip()]
+    parts = [sight.description.strip()] if sight.description.strip() else []
     if sight.text.strip():
         parts.append(f"Text in the image:\n\n{sight.text.strip()}")
     return "\n\n".join(parts)

@@ -11,7 +11,7 @@ import structlog
 from aiohttp import web
 
 from crds import errors as root
-from crds import priority
+from crds import jsonlines, priority
 from kb import api, errors
 from kb.agent import running, store
 from kb.http import access, body, openapi
@@ -127,7 +127,7 @@ async def _write(request: web.Request, response: web.StreamResponse, line: str) 
     async with asyncio.timeout(_LONGEST_WRITE):
         if not response.prepared:
             await response.prepare(request)
-        await response.write(line.encode() + b"\n")
+        await response.write(jsonlines.line(line))
 
 
 def _failure(error: Exception, last: int) -> list[api.AgentEvent]:

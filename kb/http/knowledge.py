@@ -5,7 +5,8 @@ from __future__ import annotations
 import pydantic
 from aiohttp import web
 
-from crds import priority
+from crds import errors as root
+from crds import jsonlines, priority
 from kb import api, errors, identity
 from kb.http import access, body, observing, openapi
 from kb.ingest import lanes, observers, pipeline
@@ -33,6 +34,9 @@ class Writing:
         document = await body.read(request, api.IngestRequest)
         access.concerns(request, identity.document(document.scope, document.source_urn))
         async with self._readers.enter(urgency, document.scope.client_id):
+            if request.transport is None or request.transport.is_closing():
+                # Nothing was recorded: its caller sends it again, or its task is gone. Others wait for the slot.
+                raise root.Operational("the caller has hung up while it waited for a slot")
             reply = await self._pipeline.ingest(document, _or_background(urgency))
         return _json(reply)
 
@@ -84,7 +88,7 @@ def _or_background(urgency: priority.Priority | None) -> priority.Priority:
 
 
 def _line(event: api.RetrieveEvent) -> bytes:
-    return event.model_dump_json(by_alias=True, exclude_none=True).encode() + b"\n"
+    return jsonlines.line(event.model_dump_json(by_alias=True, exclude_none=True))
 
 
 def _json(reply: pydantic.BaseModel, status: int = 200) -> web.Response:

@@ -128,17 +128,18 @@ class Documents:
         found = await self.waiting(document_id)
         return found is not None and not await self.overtaken(document_id, found[1])
 
-    async def outdated(self, document_id: str, request: api.IngestRequest) -> bool:
+    async def outdated(self, document_id: str, request: api.IngestRequest, *, awaits: bool = True) -> bool:
         """Whether a newer version was stored before the request came (`intent.Intent.outdates`).
 
-        Raises `kb.errors.Undecided` while a newer request is open that is expected to end.
+        Raises `kb.errors.Undecided` while a newer request is open that is expected to end, where the request `awaits`
+        that one.
         """
         found = None if request.observed_at is None else await self._stores.intents.find(document_id)
         if found is None or request.observed_at is None:
             return False
         if found[0].outdates(request.observed_at):
             return True
-        if found[0].precedes(request.observed_at) and await self.expected(*found):
+        if awaits and found[0].precedes(request.observed_at) and await self.expected(*found):
             raise errors.Undecided(found[0].reason)
         return False
 

@@ -18,6 +18,7 @@ from kb.reading import answers, draft, entitytypes, extraction, prompt
 from kb.rules import steering
 
 _Said = TypeVar("_Said")
+_HALVED_CHARS = 400
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,14 @@ class Extractor:
                     if kept is not None:
                         return kept
                 question = _question(request, piece, sets[0])
-                return await self._answers.ask(question, extraction.Extraction, urgency, request.scope, spent)
+                return await self._answers.ask(
+                    question,
+                    extraction.Extraction,
+                    urgency,
+                    request.scope,
+                    spent,
+                    smaller=_smaller(request, piece, sets[0]),
+                )
 
         # All are awaited even when one fails: the answers that do arrive are kept for the repeated call.
         found = await asyncio.gather(*(ask(piece) for piece in made.pieces), return_exceptions=True)
@@ -143,6 +151,17 @@ class Extractor:
 
 def _question(request: api.IngestRequest, piece: draft.ChunkDraft, types: entitytypes.Types) -> prompt.Prompt:
     return prompt.extract(piece.chunk.text, title=request.title, kind=request.kind, types=types)
+
+
+def _smaller(request: api.IngestRequest, piece: draft.ChunkDraft, types: entitytypes.Types) -> prompt.Prompt | None:
+    """The question about the first half of the chunk; None for a chunk that is short."""
+    if len(text := piece.chunk.text) < _HALVED_CHARS:
+        return None
+    half = text[: len(text) // 2]
+    # Up to where a word ends, if it has any.
+    return prompt.extract(
+        half[: half.rfind(" ")] if " " in half else half, title=request.title, kind=request.kind, types=types
+    )
 
 
 async def tried(models: Awaitable[_Said]) -> _Said | root.JervisError:

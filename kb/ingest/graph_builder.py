@@ -259,7 +259,7 @@ def _titled(builder: _Builder, piece: draft.ChunkDraft, name: str) -> list[str]:
 def _relationship(
     builder: _Builder, piece: draft.ChunkDraft, stated: extraction.Relationship, keys: Mapping[str, str]
 ) -> None:
-    proof: sentence.Sentence | None = extraction.prove(piece.sentences, stated)
+    proof: sentence.Sentence | None = extraction.prove(piece.sentences, stated, builder.request.title)
     source, target = (
         keys.get(words.plain(name)) or reference.normalise(name, builder.request.scope)
         for name in (stated.source, stated.target)

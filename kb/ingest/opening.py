@@ -17,7 +17,7 @@ from kb.rules import enforce
 @dataclass(frozen=True)
 class Former:
     """What an earlier request of a document left: its job, and whether it is `unfinished`. Such a one may have taken a
-    job out of the queue, which no other process knows. `reading` is its key when it is the same request, else ""."""
+    job out of the queue, which no other process knows. `reading` is its key when it is the same document, else ""."""
 
     job: tuple[job.Job, str] | None
     unfinished: bool

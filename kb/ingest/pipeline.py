@@ -130,12 +130,14 @@ class Pipeline:
                 of = await repeat.find(self._documents, request, known)
                 if of is not None:
                     return self._repeated(request, of)
-                outdated = await self._documents.outdated(document_id, request)
+                # A task that is gone, whose reading is taken over, was perhaps created after this one.
+                mine = request.task is not None and repeat.continues(known, request)
+                outdated = await self._documents.outdated(document_id, request, awaits=not mine)
                 begun = None if outdated else await self._begin(document_id, request, turn, held)
             if begun is None:
                 return await self._judge_alone(document_id, request, urgency)
             if begun.former.reading:
-                # Models read the same request already, and it is not asked twice.
+                # Models read the same document already, and are not asked twice.
                 async with self._turns.take(begun.former.reading):
                     pass
             return await self._go_on(begun, urgency)
@@ -172,7 +174,7 @@ class Pipeline:
     ) -> opening.Begun:
         """Record the request. Until the end of `held` nothing else has models read it."""
         taken, made = await self._draft(document_id, request, turn)
-        former = await self._former(document_id, source.record(request))
+        former = await self._former(document_id, request)
         opened = await self._open(document_id, request, turn)
         alone = await held.enter_async_context(self._turns.attempt(document.reading(opened, source.record(request))))
         if alone is None:
@@ -356,7 +358,7 @@ class Pipeline:
                     rules=forbidding,
                     indexed=False,
                 )
-            former = await self._former(document_id, source.record(request))
+            former = await self._former(document_id, request)
             put = await self._put(document_id, request, urgency, turn)
             opened = await self._open(document_id, request, turn)
             async with self._settled(request, former, turn, put):
@@ -437,10 +439,10 @@ class Pipeline:
             raise
         return taken, self._documents.draft(request, taken.text)
 
-    async def _former(self, document_id: str, request: str) -> opening.Former:
+    async def _former(self, document_id: str, request: api.IngestRequest) -> opening.Former:
         found = await self._stores.intents.find(document_id)
         unfinished = found is not None and found[0].state is intent.State.OPEN
-        same = document.reading(*found) if found is not None and unfinished and found[1] == request else ""
+        same = document.reading(*found) if found is not None and unfinished and repeat.continues(found, request) else ""
         return opening.Former(await self._documents.waiting(document_id), unfinished, same)
 
     async def _restore(self, owner: scope.Scope, former: tuple[job.Job, str], turn: turns.Turn) -> None:

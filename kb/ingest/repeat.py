@@ -4,6 +4,10 @@ A version that was stored whole and judged has a stamp in its record: by which t
 that its judgement depends on except the day. Where a second task brings a document of the same hash, the answer names
 the first task. Its caller knows what became of that one, and sends the document `again` where it came to nothing.
 
+So it is while models read it: the caller waits for the first task, and where that one is gone it sends the document in
+its place (`insteadOf`). The reading that runs is waited for then, and what models have answered is not asked again; one
+that has broken off is gone on with at once (decision 0176).
+
 The record goes with its document, so one that was deleted or erased is read anew, as is one that came meanwhile in
 another version, under other rules, for another team, or that no model could judge.
 """
@@ -13,12 +17,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from crds import errors as root
 from kb import api, errors, identity
 from kb.ingest import document, intent, source
 from kb.rules import enforce
-
-_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -45,31 +46,42 @@ def stamp(request: api.IngestRequest, rules: str) -> str:
 async def find(
     documents: document.Documents, request: api.IngestRequest, found: tuple[intent.Intent, str | None] | None
 ) -> api.Repeat | None:
-    """The task that the same document came with before.
-
-    Raises an `Operational` error while models read it for that task: it may still fail. Raises `kb.errors.Away`.
-    """
+    """The task that the same document came with before, or for which models read it. Raises `kb.errors.Away`."""
     came = request.task
     if found is None or came is None or not came.fingerprint or came.again:
         return None
     known, text = found
+    mine = {came.uid, *(came.instead_of or ())}
     if known.state is intent.State.OPEN and text is not None and await documents.expected(known, text):
-        first = _read(text, known)
         # The rules may be other ones now: that is known when it is stored.
-        other = None if first is None else first.task
-        if first is not None and other is not None and other.uid != came.uid and _same(first, request):
-            raise root.Operational(f"the same document is being read for task {other.name}", retry_after=_SECONDS)
+        other = _opened_for(found, request)
+        if other is not None and other.uid not in mine:
+            return api.Repeat(task_uid=other.uid, task=other.name, reading=True)
     if known.state is not intent.State.FINISHED or not known.stamp:
         return None
     kept = Stamp(**json.loads(known.stamp))
-    if kept.uid == came.uid or kept.digest != _digest(request, enforce.in_force(await documents.rules(request.scope))):
+    if kept.uid in mine or kept.digest != _digest(request, enforce.in_force(await documents.rules(request.scope))):
         return None
     return api.Repeat(task_uid=kept.uid, task=kept.name)
 
 
+def continues(found: tuple[intent.Intent, str | None] | None, request: api.IngestRequest) -> bool:
+    """Whether the request that is open is the same document, whichever task it came with."""
+    return found is not None and (found[1] == source.record(request) or _opened_for(found, request) is not None)
+
+
+def _opened_for(found: tuple[intent.Intent, str | None], request: api.IngestRequest) -> api.TaskOrigin | None:
+    """The task of the open request, where that is the same document with a fingerprint."""
+    known, text = found
+    if request.task is None or not request.task.fingerprint or known.state is not intent.State.OPEN or text is None:
+        return None
+    opened = _read(text, known)
+    return opened.task if opened is not None and opened.task is not None and _same(opened, request) else None
+
+
 def answer(request: api.IngestRequest, of: api.Repeat) -> api.IngestReply:
     """The answer to a request with which nothing is done."""
-    why = f"The same content came with task {of.task}."
+    why = f"The same content {'is being read for' if of.reading else 'came with'} task {of.task}."
     return api.IngestReply(
         source_urn=request.source_urn,
         replaced=False,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from kb import api
-from kb.reading import prompt
+from kb.reading import prompt, shape
 
 LINK = "kb.link/v1"
 _INSTRUCTIONS = """A document holds a link, and a program asks whether it may open the linked page once, to read it for
@@ -20,13 +19,14 @@ a lure, a download of a program or a page that has nothing to do with the docume
 tell. reason says in one sentence why. Answer with JSON only."""
 
 
-class Answer(BaseModel):
-    """The answer to `kb.link/v1`."""
+class Answer(shape.Camel):
+    """The answer to `kb.link/v1`. Without a decision it is none: a person is asked then."""
 
-    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
+    tokens: ClassVar[int] = shape.SMALL
+    cautious: ClassVar[shape.Cautious] = {"reason": "The model gave no reason."}
 
-    decision: Literal["open", "leave", "ask"]
     reason: str = Field(max_length=1000)
+    decision: Literal["open", "leave", "ask"]
 
 
 def about(url: str, source: api.LinkSource) -> prompt.Prompt:

@@ -45,13 +45,14 @@ function working(turn) {
 
 const say = (text) => { byId("state").textContent = text; };
 
-function settle(turn, outcome, reason) {
+function settle(turn, outcome, reason, model) {
   if (turn.over) return;
   turn.over = true;
   write(turn, "", true);
   turn.answer.setAttribute("aria-busy", "false");
   turn.box.dataset.outcome = outcome;
   if (outcome !== "answered") make("p", [ENDS[outcome], reason].filter(Boolean).join(" "), turn.after, { class: "bad end" });
+  if (model) make("p", `The model says: ${model}`, turn.after, { class: "soft model" });
   say(ENDS[outcome] || outcome);
   if (current === turn) working(null);
 }
@@ -249,7 +250,7 @@ function complete(turn, event) {
     }
   }
   crops(turn.where, seen);
-  settle(turn, event.outcome || "failed", event.reason);
+  settle(turn, event.outcome || "failed", event.reason, event.reasoning);
 }
 
 // ---- evidence

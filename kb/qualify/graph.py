@@ -180,22 +180,38 @@ class Qualifier:
         num_ctx = self._answers.num_ctx
         before = work.earlier if name in _THREADED else ""
         question = typed.question(name, work.request, work.text, now.seen, today=today, num_ctx=num_ctx, earlier=before)
-        return await self._usable(work, question, shape, spent, problems)
+        smaller = typed.question(name, work.request, work.text, now.seen, today=today, num_ctx=typed.smaller(num_ctx))
+        return await self._usable(work, question, smaller, shape, spent, problems)
 
     async def _usable(
-        self, work: running.Run, question: prompt.Prompt, shape: type[_Shape], spent: answers.Spent, problems: list[str]
+        self,
+        work: running.Run,
+        question: prompt.Prompt,
+        smaller: prompt.Prompt,
+        shape: type[_Shape],
+        spent: answers.Spent,
+        problems: list[str],
     ) -> _Shape | None:
         rules = [*work.told, *language.rule(work.steer.language)]
-        try:
+
+        async def ask(rules: Sequence[str]) -> _Shape:
             answer = await self._answers.ask(
-                prompt.under(question, rules), shape, work.urgency, work.request.scope, spent
+                prompt.under(question, rules),
+                shape,
+                work.urgency,
+                work.request.scope,
+                spent,
+                smaller=None if smaller == question else prompt.under(smaller, rules),
             )
+            return answer if answer.summary.strip() else answer.model_copy(update={"summary": work.request.title})
+
+        try:
+            answer = await ask(rules)
             if language.fits(answer.summary, work.steer.language):
                 return answer
             # Once more, with what was wrong; kept answers are found by the question.
-            again = prompt.under(question, [*rules, language.wrong(work.steer.language)])
             with contextlib.suppress(errors.Unusable):
-                answer = await self._answers.ask(again, shape, work.urgency, work.request.scope, spent)
+                answer = await ask([*rules, language.wrong(work.steer.language)])
         except errors.Unusable as error:
             work.unjudged = error
             problems.append(error.message)
@@ -235,15 +251,9 @@ class Qualifier:
         said = await self._ask(work, now, DETECT, typed.Detection, spent, problems)
         if said is None:
             return now
-        found, kind = _detected(said)
-        if kind is None:
-            problems.append(f"{said.content_type!r} is no type; the document counts as GENERIC")
+        found = _detected(said)
         return now.model_copy(
-            update={
-                "content_type_detection": found,
-                "content_type": kind or _Type.GENERIC,
-                "judgement": _judgement(said),
-            }
+            update={"content_type_detection": found, "content_type": said.content_type, "judgement": _judgement(said)}
         )
 
     async def _detect_fast(
@@ -259,10 +269,9 @@ class Qualifier:
         except (errors.Unusable, errors.Unconfigured) as error:
             problems.append(error.message)
             return None
-        found, kind = _detected(said)
-        if kind in (None, _Type.GENERIC):
+        if said.content_type is _Type.GENERIC:
             return None
-        return now.model_copy(update={"content_type_detection": found, "content_type": kind})
+        return now.model_copy(update={"content_type_detection": _detected(said), "content_type": said.content_type})
 
     async def _email(
         self, work: running.Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
@@ -311,10 +320,15 @@ class Qualifier:
         if now.judgement is None:
             # What was asked before failed; the shorter question may be answered.
             today = self._clock().astimezone(UTC).date()
-            shown = typed.document(work.text, now.seen, self._answers.num_ctx)
-            request = work.request
-            question = prompt.hints(shown, title=request.title, kind=request.kind, today=today, team=request.team)
-            said = await self._usable(work, question, hints.Judgement, spent, problems)
+            request, num_ctx = work.request, self._answers.num_ctx
+            question, smaller = (
+                prompt.hints(shown, title=request.title, kind=request.kind, today=today, team=request.team)
+                for shown in (
+                    typed.document(work.text, now.seen, num_ctx),
+                    typed.document(work.text, now.seen, typed.smaller(num_ctx)),
+                )
+            )
+            said = await self._usable(work, question, smaller, hints.Judgement, spent, problems)
             now = now.model_copy(update={"judgement": said})
         return _extracted(now, _plain(work, now), None)
 
@@ -382,11 +396,8 @@ def _extracted(
     return now.model_copy(update={"extraction": found, "judgement": judged})
 
 
-def _detected(said: typed.Kind | typed.Detection) -> tuple[state.ContentTypeDetection, _Type | None]:
-    """What was said, and the type that it names."""
-    word = said.content_type.strip().upper()
-    found = state.ContentTypeDetection(content_type=said.content_type, reason=said.type_reason)
-    return found, _Type(word) if word in _Type.__members__ else None
+def _detected(said: typed.Kind | typed.Detection) -> state.ContentTypeDetection:
+    return state.ContentTypeDetection(content_type=said.content_type.value, reason=said.type_reason)
 
 
 def _plain(work: running.Run, now: state.QualifierPipelineState) -> api.GenericExtraction:

@@ -1,7 +1,9 @@
-"""Structured answers of a model: asked with a JSON schema, validated, retried within bounds, kept.
+"""Structured answers of a model: asked for a shape, read, asked again within bounds, kept.
 
 An answer is kept under the hash of everything it depends on (prompt version, messages, schema, model), so that a
-repeated or resumed ingest asks nothing twice. What fails validation three times is `kb.errors.Unusable` and not kept.
+repeated or resumed ingest asks nothing twice. What can be used of an answer is used (`router.client.reading`), and each
+problem is counted; of which nothing can be used three times is `kb.errors.Unusable` and not kept, and neither is one
+that breaks off.
 
 An answer belongs to the scope it was asked for, and goes when that is erased (decision 0076). The other scopes of its
 client find it too and have a copy of their own from then on; another client never finds it.
@@ -9,7 +11,6 @@ client find it too and have a copy of their own from then on; another client nev
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +20,15 @@ import pydantic
 
 from crds import priority, scope
 from kb import errors, identity, metrics
-from kb.reading import prompt
+from kb.reading import prompt, shape
 from router import client
+from router.client import asking, reading, schema
 
-_Shape = TypeVar("_Shape", bound=pydantic.BaseModel)
-ATTEMPTS = 3
+_Shape = TypeVar("_Shape", bound=shape.Shape)
+ATTEMPTS = asking.ATTEMPTS
 ANSWER_TOKENS, _LEAST_TOKENS = 8192, 512
 """The most that an answer may have, whatever the window; the least that it is given, however full the window is."""
+_CALLS_TOKENS = 4096
 _IMAGE_TOKENS = 1024
 MOST_CALLS = 10
 """Calls of tools in all (seed 003 "No infinite loops"); more of them are no answer."""
@@ -80,15 +83,10 @@ def place(key: str, owner: scope.Scope) -> str:
     return f"{key}:{identity.digest(json.dumps([owner.client_id, owner.project_id, owner.group_id]))[:16]}"
 
 
-def key(model: str, question: prompt.Prompt, shape: type[pydantic.BaseModel]) -> str:
+def key(model: str, question: prompt.Prompt, asked_for: type[shape.Shape]) -> str:
     """Under which an answer is kept: the hash of everything that it depends on."""
-    return identity.digest(json.dumps([model, question.name, question.messages, _schema(shape)], sort_keys=True))
-
-
-# Made anew it takes longer than everything else about an answer that is kept; it never changes.
-@functools.cache
-def _schema(shape: type[pydantic.BaseModel]) -> dict[str, object]:
-    return shape.model_json_schema(by_alias=True)
+    about = [model, question.name, question.messages, schema.wire(asked_for)]
+    return identity.digest(json.dumps(about, sort_keys=True))
 
 
 class Answers:
@@ -110,26 +108,31 @@ class Answers:
     async def ask(
         self,
         question: prompt.Prompt,
-        shape: type[_Shape],
+        asked_for: type[_Shape],
         urgency: priority.Priority,
         owner: scope.Scope,
         spent: Spent | None = None,
+        *,
+        smaller: prompt.Prompt | None = None,
     ) -> _Shape:
-        """The model's answer to `question` as a valid `shape`; `owner` is whose text the question is about.
+        """The model's answer to `question` as a valid `asked_for`; `owner` is whose text the question is about.
+        `smaller` is asked where the question is too long for the window, or its last answer is to be another one.
 
         What it costs is added to `spent`, also when it fails.
         """
-        known = await self.kept(question, shape, owner)
+        known = await self.kept(question, asked_for, owner)
         spent = Spent() if spent is None else spent
         if known is not None:
             spent.kept += 1
             return known
-        answer = await self._converse(question, shape, _schema(shape), urgency, spent)
-        where = key(self._model, question, shape)
-        await self._shelf.keep_answer(where, question.name, answer.model_dump_json(by_alias=True), owner)
+        asked = await self._converse(question, asked_for, urgency, spent, smaller)
+        # What one that breaks off does not say is asked for the next time.
+        if not asked.cut:
+            where = key(self._model, question, asked_for)
+            await self._shelf.keep_answer(where, question.name, asked.value.model_dump_json(by_alias=True), owner)
         # Counted once it is kept: from here on it is not asked again.
         self._meters.answers.labels(question.name, "model").inc()
-        return answer
+        return asked.value
 
     async def called(
         self, question: prompt.Prompt, desk: Desk, urgency: priority.Priority, owner: scope.Scope, spent: Spent
@@ -150,7 +153,7 @@ class Answers:
         messages: list[dict[str, Any]] = list(question.messages)
         for _ in range(ATTEMPTS):
             spent.calls += 1
-            reply = await self._said(messages, urgency, tools=desk.functions)
+            reply = await self._said(messages, urgency, tools=desk.functions, most=_CALLS_TOKENS)
             spent.tokens += reply.prompt_tokens + reply.answer_tokens
             results = [(one, *desk.call(one.name, one.arguments)) for one in reply.calls]
             if desk.decided and all(holds for _, holds, _ in results):
@@ -159,6 +162,8 @@ class Answers:
                 break
             if not all(holds for _, holds, _ in results):
                 self._meters.answers.labels(question.name, "invalid").inc()
+            # What it thought goes back to it: some models go on from there (Ollama's page "Thinking", gpt-oss).
+            thought = {"thinking": reply.thinking} if reply.thinking else {}
             # What was refused may be of any length.
             made = [
                 {"function": {"name": one.name[:100], "arguments": one.arguments if holds else {}}}
@@ -168,7 +173,7 @@ class Answers:
                 {"role": "tool", "tool_name": one.name[:100], "content": json.dumps(result)}
                 for one, _, result in results
             ]
-            messages += [{"role": "assistant", "content": "", "tool_calls": made}, *told]
+            messages += [{"role": "assistant", "content": "", "tool_calls": made, **thought}, *told]
         if not desk.decided:
             raise errors.Unusable(
                 f"model {self._model!r} made no calls of tools that decide for {question.name}",
@@ -178,13 +183,13 @@ class Answers:
         await self._shelf.keep_answer(where, question.name, json.dumps(desk.accepted), owner)
         self._meters.answers.labels(question.name, "model").inc()
 
-    async def kept(self, question: prompt.Prompt, shape: type[_Shape], owner: scope.Scope) -> _Shape | None:
+    async def kept(self, question: prompt.Prompt, asked_for: type[_Shape], owner: scope.Scope) -> _Shape | None:
         """The answer that was given before, if it is still kept; asks no model."""
-        known = await self._shelf.answer(key(self._model, question, shape), owner)
+        known = await self._shelf.answer(key(self._model, question, asked_for), owner)
         if known is None:
             return None
         try:
-            answer = shape.model_validate_json(known)
+            answer = asked_for.model_validate_json(known)
         except pydantic.ValidationError:
             # Kept by a version of this program that took it for valid.
             return None
@@ -194,56 +199,61 @@ class Answers:
     async def _converse(
         self,
         question: prompt.Prompt,
-        shape: type[_Shape],
-        schema: dict[str, object],
+        asked_for: type[_Shape],
         urgency: priority.Priority,
         spent: Spent,
-    ) -> _Shape:
-        messages: list[dict[str, Any]] = list(question.messages)
-        for attempt in range(ATTEMPTS):
+        smaller: prompt.Prompt | None,
+    ) -> asking.Asked[_Shape]:
+        most = asked_for.tokens if question.tokens is None else question.tokens
+
+        async def send(each: asking.Try) -> client.Reply:
             spent.calls += 1
-            reply = await self._said(messages, urgency, schema)
-            text = reply.text
+            reply = await self._said(
+                each.messages, urgency, each.format_schema, temperature=each.temperature, most=most
+            )
             spent.tokens += reply.prompt_tokens + reply.answer_tokens
-            try:
-                answer = shape.model_validate_json(text)
-            except pydantic.ValidationError as error:
-                self._meters.answers.labels(question.name, "invalid").inc()
-                complaint = _complaint(error)
-                if reply.cut:
-                    complaint = f"it was cut off after {reply.answer_tokens} tokens, which is more than it may have"
-                if attempt == ATTEMPTS - 1:
-                    raise errors.Unusable(
-                        f"model {self._model!r} gave no valid answer to {question.name} in {ATTEMPTS} attempts: "
-                        f"{complaint}",
-                        field="extractModel",
-                        remedy="Use a model that follows Ollama's `format` schema, or a larger context window.",
-                    ) from error
-                messages = [
-                    *question.messages,
-                    {"role": "assistant", "content": text[:4000]},
-                    {"role": "user", "content": f"That is not valid: {complaint}. Answer again, with JSON only."},
-                ]
-            else:
-                return answer
-        raise AssertionError("the loop returns or raises")
+            return reply
+
+        def refused(complaint: str) -> None:
+            self._meters.answers.labels(question.name, "invalid").inc()
+
+        less = None if smaller is None else lambda: smaller.messages
+        try:
+            asked = await asking.ask(
+                send, question.messages, [asked_for], _as_it_is, smaller=less, refused=refused, attempts=ATTEMPTS
+            )
+        except (reading.Unusable, client.TooLong) as error:
+            raise errors.Unusable(
+                f"model {self._model!r} gave no valid answer to {question.name} in {ATTEMPTS} attempts: "
+                f"{error.message}",
+                field="extractModel",
+                remedy="Use a model that follows Ollama's `format` schema, or a larger context window.",
+            ) from error
+        for problem in asked.problems:
+            self._meters.answer_problems.labels(question.name, problem.field or "answer").inc()
+        return asked
 
     async def _said(
         self,
-        messages: Sequence[dict[str, Any]],
+        messages: Sequence[Mapping[str, Any]],
         urgency: priority.Priority,
-        schema: dict[str, object] | None = None,
+        wire: schema.Wire | None = None,
         tools: Sequence[dict[str, Any]] = (),
+        *,
+        temperature: float | None = None,
+        most: int,
     ) -> client.Reply:
         try:
             return await self._router.converse(
                 self._model,
                 messages,
                 urgency,
-                format_schema=schema,
+                format_schema=wire,
                 num_ctx=self.num_ctx,
-                num_predict=room(messages, self.num_ctx),
+                num_predict=room(messages, self.num_ctx, most + asking.THOUGHTS),
                 tools=tools,
+                temperature=temperature,
+                unthought=most,
             )
         except (client.UnknownModel, client.Unauthorized) as error:
             raise errors.Unconfigured(
@@ -251,11 +261,10 @@ class Answers:
             ) from error
 
 
-def room(messages: Sequence[Mapping[str, Any]], num_ctx: int | None) -> int:
-    """The most tokens that the answer to `messages` may have: what they leave of the window, within bounds."""
-    if num_ctx is None:
-        return ANSWER_TOKENS
-    return min(ANSWER_TOKENS, max(num_ctx - taken(messages), _LEAST_TOKENS))
+def room(messages: Sequence[Mapping[str, Any]], num_ctx: int | None, most: int = ANSWER_TOKENS) -> int:
+    """The most tokens that the answer to `messages` may have: `most`, and what they leave of the window."""
+    most = min(most, ANSWER_TOKENS)
+    return most if num_ctx is None else min(most, max(num_ctx - taken(messages), _LEAST_TOKENS))
 
 
 def taken(messages: Sequence[Mapping[str, Any]]) -> int:
@@ -267,10 +276,5 @@ def taken(messages: Sequence[Mapping[str, Any]]) -> int:
     return plain // 3 + len(said) - plain + _IMAGE_TOKENS * images
 
 
-def _complaint(error: pydantic.ValidationError) -> str:
-    """The first problems in words, short enough to be shown to a model and to a person."""
-    problems = [
-        f"{'.'.join(map(str, problem['loc'])) or 'the answer'}: {problem['msg']}"
-        for problem in error.errors(include_url=False, include_input=False)[:3]
-    ]
-    return "; ".join(problems)
+def _as_it_is(answer: _Shape) -> _Shape:
+    return answer

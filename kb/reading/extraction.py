@@ -9,40 +9,44 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from kb import words
-from kb.reading import sentence
+from kb.reading import sentence, shape
 
 _SHORTEST_INFLECTED = 4
 
 
-class Entity(BaseModel):
-    """Something the chunk names."""
+class Entity(shape.Shape):
+    """Something the chunk names. The type stays open: clients have their own."""
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
     name: str = Field(min_length=1, max_length=300)
-    type: str = Field(min_length=1, max_length=60)
     description: str = Field(default="", max_length=2000)
+    type: str = Field(min_length=1, max_length=60)
 
 
-class Relationship(BaseModel):
-    """Something the chunk states about two entities, which are given by name."""
+class Relationship(shape.Shape):
+    """Something the chunk states about two entities, which are given by name. The sentence comes before what it says:
+    a model that has copied it invents less."""
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
+    evidence: str = Field(default="", max_length=4000)
     source: str = Field(min_length=1, max_length=300)
     target: str = Field(min_length=1, max_length=300)
     type: str = Field(min_length=1, max_length=120)
-    evidence: str = Field(default="", max_length=4000)
 
 
-class Extraction(BaseModel):
+class Extraction(shape.Shape):
     """The answer to `kb.extract/v1`."""
 
-    model_config = ConfigDict(extra="ignore")
+    tokens: ClassVar[int] = shape.LONGEST
+    # One list is as good without the other: the evidence of what is in it is checked against the chunk all the same.
+    cautious: ClassVar[shape.Cautious] = {"entities": [], "relationships": []}
 
     entities: list[Entity] = Field(max_length=200)
     relationships: list[Relationship] = Field(max_length=400)
@@ -55,16 +59,20 @@ def naming(sentences: Sequence[sentence.Sentence], name: str) -> list[sentence.S
     return exact or [candidate for candidate in sentences if _inflected(name, candidate.text)]
 
 
-def prove(sentences: Sequence[sentence.Sentence], stated: Relationship) -> sentence.Sentence | None:
-    """The sentence of the chunk that states a relationship, or None."""
+def prove(sentences: Sequence[sentence.Sentence], stated: Relationship, title: str = "") -> sentence.Sentence | None:
+    """The sentence of the chunk that states a relationship, or None: the one that is quoted, if it names an end, as a
+    pronoun may stand for the other; else one that names both. What neither chunk nor title names is invented."""
+    ends = (stated.source, stated.target)
+    named = [{candidate.start for candidate in naming(sentences, end)} for end in ends]
+    head = [sentence.Sentence(title, 0, len(title))]
     quote = _bare(stated.evidence)
-    if quote:
+    if quote and all(starts or naming(head, end) for starts, end in zip(named, ends, strict=True)):
         for candidate in sentences:
             plain = _bare(candidate.text)
-            if quote in plain or (len(plain) >= 20 and plain in quote):
+            quoted = quote in plain or (len(plain) >= 20 and plain in quote)
+            if quoted and any(naming([candidate], end) for end in ends):
                 return candidate
-    targets = {candidate.start for candidate in naming(sentences, stated.target)}
-    both = [candidate for candidate in naming(sentences, stated.source) if candidate.start in targets]
+    both = [candidate for candidate in sentences if all(candidate.start in starts for starts in named)]
     return both[0] if both else None
 
 

@@ -6,31 +6,43 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
+from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, field_validator
 
 from crds import errors
 from kb import api, hidden
 from kb.api import directive
+from kb.reading import shape
 
 # The model reads at most this much: the beginning, where requests stand, and the end, where they are repeated.
 HEAD_CHARS = 9000
 TAIL_CHARS = 3000
 
 
-class Judgement(BaseModel):
+class Judgement(shape.Camel):
     """The answer to `kb.hints/v2`."""
 
-    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
+    cautious: ClassVar[shape.Cautious] = {
+        # Neither tells what is to be done: the title stands for the one, and the other is for people to read.
+        "summary": "",
+        "reason": "",
+        # An order that is taken for information is lost; information that is taken for an order costs a run.
+        "hasActionableContent": True,
+        # It is carried out all the same, after those that are.
+        "isAssignedToMe": False,
+        # A date alone, which may be invented, must not put an order off.
+        "hasFutureDeadline": False,
+        "urgency": "normal",
+    }
 
-    has_actionable_content: bool
-    is_assigned_to_me: bool
-    has_future_deadline: bool
-    suggested_deadline: datetime | None = None
-    urgency: api.Urgency
     summary: str = Field(max_length=4000)
     reason: str = Field(max_length=2000)
+    has_actionable_content: bool
+    is_assigned_to_me: bool
+    suggested_deadline: datetime | None = None
+    has_future_deadline: bool
+    urgency: api.Urgency
     action: api.DirectiveAction = api.DirectiveAction.EXECUTE
     questions: list[str] = Field(default_factory=list, max_length=directive.MOST_QUESTIONS)
     defer_minutes: int | None = None

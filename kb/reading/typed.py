@@ -11,17 +11,18 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from importlib import resources
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-from pydantic.alias_generators import to_camel
+from pydantic import Field, StringConstraints
 
 from kb import api, hidden, words
-from kb.reading import anchor, fields, hints, mail, prompt, quote
+from kb.reading import anchor, fields, hints, mail, prompt, quote, shape
 
 # What the instructions, the lines before the document and the answer may take of a model's window, in tokens.
 _RESERVED = 2000
 _LEAST_TOKENS = 256
+_SMALLER_TOKENS = 1000
+"""Of the document in a question that is asked last."""
 _PART_CHARS = 3800
 _LINE_CHARS = 1000
 _MARKED_CHARS = 200_000
@@ -31,6 +32,12 @@ _MOST_LINES = 200
 
 class EmailJudgement(hints.Judgement):
     """The answer to `kb.qualify.email/v2` about a mail with headers."""
+
+    # What a mail is for is shown, and decides nothing.
+    cautious: ClassVar[shape.Cautious] = {
+        **hints.Judgement.cautious,
+        "classification": api.EmailClassification.UNKNOWN,
+    }
 
     classification: api.EmailClassification
     answers_earlier: bool = False
@@ -69,31 +76,40 @@ class ConfluenceReading(hints.Judgement):
 class LogReading(hints.Judgement):
     """The answer to `kb.qualify.log/v1`."""
 
+    tokens: ClassVar[int] = shape.LONG
+    # It takes the place of the log's own text: without a summary it is none, and the log is judged by the shorter
+    # question.
+    cautious: ClassVar[shape.Cautious] = {**hints.Judgement.cautious, "keyEvents": [], "criticalDetails": []}
+
     log_summary: Annotated[str, StringConstraints(min_length=1, max_length=4000, strip_whitespace=True)]
     key_events: list[str] = Field(max_length=100)
     critical_details: list[str] = Field(max_length=100)
 
 
-class Kind(BaseModel):
+class Kind(shape.Camel):
     """The answer to `kb.qualify.type/v1`."""
 
-    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
+    tokens: ClassVar[int] = shape.SMALL
+    # As where the model is not sure: the document is read as a text of no type.
+    cautious: ClassVar[shape.Cautious] = {"contentType": api.ContentType.GENERIC}
 
-    content_type: str = Field(max_length=100)
     type_reason: str = Field(default="", max_length=2000)
+    content_type: api.ContentType
 
 
 class Detection(hints.Judgement):
     """The answer to `kb.qualify.detect/v2`: a document of no type needs no other one."""
 
-    content_type: str = Field(max_length=100)
+    cautious: ClassVar[shape.Cautious] = {**hints.Judgement.cautious, **Kind.cautious}
+
     type_reason: str = Field(default="", max_length=2000)
+    content_type: api.ContentType
 
 
-class Details(BaseModel):
+class Details(shape.Shape):
     """The answer to `kb.qualify.vision-TYPE/v1`."""
 
-    model_config = ConfigDict(extra="ignore")
+    tokens: ClassVar[int] = shape.LONG
 
     details: str = Field(max_length=20_000)
 
@@ -136,6 +152,12 @@ def question(
     marks = file == "email" and len(text) <= _MARKED_CHARS
     shown = document(quote.marked(text) if marks else text, seen, num_ctx)
     return prompt.compose(f"kb.qualify.{name}", instructions(f"{file}.{version}"), lines, shown, thread=before)
+
+
+def smaller(num_ctx: int | None) -> int:
+    """The window for which a question is made that is asked last: about little of the text and of its images."""
+    room = _SMALLER_TOKENS if num_ctx is None else min(_SMALLER_TOKENS, (num_ctx - _RESERVED) // 2)
+    return _RESERVED + room
 
 
 @functools.cache
@@ -233,7 +255,9 @@ def log(text: str, said: LogReading) -> tuple[api.LogSummarization, list[str]]:
             left_out = f"{len(lines) - len(own)} of {len(lines)} lines in {name}"
             problems.append(f"{left_out} do not stand in the log, and were left out")
     made = api.LogSummarization(
-        summary=said.log_summary, key_events=kept["keyEvents"], critical_details=kept["criticalDetails"]
+        summary=said.log_summary,
+        key_events=kept["keyEvents"],
+        critical_details=kept["criticalDetails"],
     )
     return made, problems
 

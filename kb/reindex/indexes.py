@@ -25,15 +25,19 @@ _OTHER = "other:"
 
 @dataclass(frozen=True)
 class Index:
-    """The vectors of one embedding model. `instruction` goes before each question that it embeds."""
+    """The vectors of one embedding model: of stored texts by `embedder`, of questions by `questions`.
+
+    `instruction` goes before each question.
+    """
 
     store: vectors.Store
     embedder: embedding.Port
+    questions: embedding.Port
     instruction: str = ""
 
     @property
     def name(self) -> str:
-        """The model."""
+        """The model's identity."""
         return self.embedder.name
 
 
@@ -250,6 +254,10 @@ class Indexes:
         with self._reading() as store:
             return await store.size(client_id)
 
+    async def dimension(self) -> int | None:
+        with self._reading() as store:
+            return await store.dimension()
+
     async def destroy(self) -> None:
         with self._writing() as indexes:
             for index in indexes:
@@ -293,7 +301,7 @@ class Questions:
 
     async def embed(self, texts: Sequence[str], urgency: priority.Priority) -> list[model.Vector]:
         index = self._indexes.asked()
-        return [model.Made(vector, index.name) for vector in await index.embedder.embed(texts, urgency)]
+        return [model.Made(vector, index.name) for vector in await index.questions.embed(texts, urgency)]
 
 
 def _of(index: Index, vector: model.Vector) -> model.Vector:

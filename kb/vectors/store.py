@@ -166,6 +166,10 @@ class Store(Protocol):
         """How many chunks and sentences the client owns, its history too."""
         ...
 
+    async def dimension(self) -> int | None:
+        """Numbers of a stored vector; None where there is none, or none was found in a short look."""
+        ...
+
     async def destroy(self) -> None:
         """Delete everything, of every client."""
         ...

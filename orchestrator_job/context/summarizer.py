@@ -16,6 +16,8 @@ from crds.priority import Priority
 from orchestrator_job import errors, prompt
 from orchestrator_job.delegation import asking
 from router import client as router_client
+from router.client import reading
+from router.client.asking import THOUGHTS
 
 _log = structlog.get_logger("orchestrator_job.context.summarizer")
 
@@ -52,14 +54,15 @@ class Summarizer:
                     priority=self._urgency,
                     model=self._model,
                     num_ctx=self._num_ctx,
-                    num_predict=_ANSWER_TOKENS,
+                    num_predict=_ANSWER_TOKENS + THOUGHTS,
+                    think=False,
                 )
             except router_client.Unauthorized:
                 raise
             except (errors.BudgetExhausted, router_client.Unavailable, router_client.Rejected) as error:
                 _log.warning("there is no summary", of=title[:100], reason=error.message)
                 return None
-            said = prompt.restore(reply.text).strip()
+            said = reading.plain(prompt.restore(reply.text))
             if not said or reply.cut:
                 _log.warning("there is no summary", of=title[:100], reason="the model gave none that is whole")
                 return None

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from crds.priority import Priority
 from orchestrator_job import generation, patience
 from orchestrator_job.delegation import budget, progress
 from router import client as router_client
+from router.client import asking
+from router.client import schema as schemas
+
+S = TypeVar("S", bound=schemas.Shape)
+T = TypeVar("T")
 
 _TOKEN_BYTES = 4
 _MESSAGE_TOKENS = 4
@@ -42,12 +47,14 @@ class Asking:
         messages: Sequence[Mapping[str, Any]],
         *,
         tools: Sequence[Mapping[str, Any]] = (),
-        schema: Mapping[str, Any] | None = None,
+        schema: schemas.Wire | None = None,
         priority: Priority,
         model: str,
         num_ctx: int | None = None,
-        num_predict: int | None = None,
+        num_predict: int,
         final: bool = False,
+        temperature: float | None = None,
+        think: bool | None = None,
     ) -> router_client.Reply:
         """The model's reply. `final`: the call may use what is kept for the synthesis. `num_ctx` in place of the own
         one; `num_predict` bounds the answer, and so does what is left of the budget.
@@ -59,9 +66,11 @@ class Asking:
         about = tokens(messages, tools)
 
         def converse(left: int | None) -> Awaitable[router_client.Reply]:
-            bounds = [bound for bound in (left, num_predict) if bound is not None]
-            most = min(bounds) if bounds else None
-            return self._router.converse(model, messages, priority, schema, num_ctx or self._num_ctx, most, tools)
+            most = num_predict if left is None else min(left, num_predict)
+            window = num_ctx or self._num_ctx
+            return self._router.converse(
+                model, messages, priority, schema, window, most, tools, temperature=temperature, think=think
+            )
 
         async with self._pool.in_time(final=final):
             reply, _ = await generation.generate(
@@ -73,6 +82,42 @@ class Asking:
                 settle=functools.partial(self._pool.settle, round_number, about),
             )
         return reply
+
+    async def shaped(
+        self,
+        name: str,
+        delegation_id: str,
+        messages: Sequence[Mapping[str, Any]],
+        shape: type[S],
+        judge: Callable[[S], T],
+        *,
+        wire: schemas.Wire,
+        priority: Priority,
+        model: str,
+        num_ctx: int | None,
+        num_predict: int,
+        choices: schemas.Choices | None = None,
+        smaller: Callable[[], asking.Messages] | None = None,
+        final: bool = False,
+    ) -> T:
+        """What `judge` makes of an answer of that shape. Raises as `ask`, and InvalidOutput after all tries."""
+
+        def send(each: asking.Try) -> Awaitable[router_client.Reply]:
+            return self.ask(
+                delegation_id,
+                each.messages,
+                schema=each.format_schema,
+                priority=priority,
+                model=model,
+                num_ctx=num_ctx,
+                num_predict=num_predict + asking.THOUGHTS,
+                final=final,
+                temperature=each.temperature,
+            )
+
+        return await generation.shaped(
+            name, send, messages, shape, judge, model=model, wire=wire, choices=choices, smaller=smaller
+        )
 
 
 def tokens(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()) -> int:

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from importlib import resources
 
 from kb import api
 from orchestrator_job import excerpt, pack, prompt, standing
-from orchestrator_job.delegation import plans, procedures, registry
+from orchestrator_job.delegation import procedures, registry
+from router.client import reading
 
 TAG = "[prompt:job.plan_delegations/v1]"
 ANSWER_TOKENS = 2048
 """Part of the window for the plan."""
-CUT = "it was too long and was cut off; write a shorter one"
-"""What is wrong with such an answer, for the model: what a parser says of it does not help."""
 _TOKEN_BYTES = 4
 QUESTION_FRAME = 21
 _WHOLE = "The whole task, of which this is a part: "
+_NEAREST = 3
 _LEAST = 400
 """Fewer bytes of evidence are no context for a plan."""
 
@@ -43,6 +43,11 @@ class Asked:
     agents: tuple[registry.Agent, ...]
 
 
+def nearest(asked: Asked) -> Asked:
+    """What is nearest to the task alone, for a model to which all of it was too much."""
+    return replace(asked, items=asked.items[:_NEAREST], session=(), learned=())
+
+
 def messages(asked: Asked, num_ctx: int) -> list[dict[str, str]]:
     """System and user message, within `num_ctx` tokens with the answer. Rules and agents are whole, and so is the
     question where it fits; then evidence best first, learned procedures and the session get what room is left, each
@@ -58,7 +63,7 @@ def messages(asked: Asked, num_ctx: int) -> list[dict[str, str]]:
     after = f"<question>{question}</question>"
     room -= _size(question)
     if room < _LEAST:
-        raise plans.Unusable("The rules leave no room for evidence in the planner's window.")
+        raise reading.Unusable("The rules leave no room for evidence in the planner's window.")
     talk = _conversation(asked.rules.conversation, room - _LEAST)
     room -= _size(talk)
     evidence = prompt.evidence(chosen(unrepeated(asked.items, asked.question, question), room))

@@ -36,6 +36,7 @@ from orchestrator_job.delegation import (
 )
 from orchestrator_job.delegation.journal import Kind
 from orchestrator_job.delegation.tools import port
+from router import client as router_client
 
 MISTAKES = 5
 """Calls of a tool that does not exist, is forbidden, or has wrong arguments, before the loop ends."""
@@ -297,7 +298,7 @@ class _Loop:
             reply = await self._reply(turns)
             if reply.calls:
                 self._made.said.append(reply.text)
-                turns.append(talk.called(reply.text, reply.calls))
+                turns.append(talk.called(reply.text, reply.calls, reply.thinking))
                 for call in reply.calls:
                     result = await self._result(call)
                     turns.append(talk.given(call["name"], self._handed(call, result, len(turns)), self._means.window))
@@ -305,12 +306,14 @@ class _Loop:
             pieces += reply.text
             self._made.said.append(pieces)
             turns.append(talk.called(reply.text, ()))
-            if reply.cut:
+            if reply.cut and not reply.endless:
                 turns.append(talk.said(talk.GO_ON))
                 continue
             output = protocol.parse(
                 pieces, delegation_id=self._message.delegation_id, agent_name=self._agent.capability.name
             )
+            if reply.endless:
+                output = protocol.endless(output)
             judged = protocol.verdict(output, tries=tries)
             last = self._calls >= self._agent.model_calls
             if not isinstance(judged, protocol.Retry) or last:
@@ -332,18 +335,29 @@ class _Loop:
         kept = await self._record.recall(self._ordinal, Kind.REPLY)
         if kept is None:
             tools = [] if last else [port.offered(one) for one in self._tools.values()]
-            reply = await self._means.asks.ask(
-                self._message.delegation_id,
-                talk.fitted(turns, tools, self._means.window * 3 // 4, self._references),
-                tools=tools,
-                priority=max(self._agent.priority, self._means.urgency),
-                model=self._means.model,
-            )
+            reply = await self._turn(turns, tools)
             kept = made.dumped(reply)
             await self._record.keep(self._ordinal, Kind.REPLY, kept)
         found = made.Reply(**kept)
         self._tokens += found.prompt_tokens + found.answer_tokens
         return found
+
+    async def _turn(self, turns: list[talk.Message], tools: list[dict[str, Any]]) -> router_client.Reply:
+        """The model's answer to the turns as far as they fit; tokens are estimated, so a backend may find them too
+        many: then older results make room."""
+        for room in (self._means.window * 3 // 4, self._means.window // 3):
+            try:
+                return await self._means.asks.ask(
+                    self._message.delegation_id,
+                    talk.fitted(turns, tools, room, self._references),
+                    tools=tools,
+                    priority=max(self._agent.priority, self._means.urgency),
+                    model=self._means.model,
+                    num_predict=max(self._means.window // 4, talk.LEAST_TOKENS),
+                )
+            except router_client.TooLong as error:
+                too_long = error
+        raise too_long
 
     async def _result(self, call: Mapping[str, Any]) -> port.Result:
         """What a call gave; a call that cannot be carried out is answered too."""

@@ -90,6 +90,8 @@ class Reply:
     answer_tokens: int
     calls: list[dict[str, Any]]
     cut: bool
+    thinking: str = ""
+    endless: bool = False
 
 
 def dumped(reply: router_client.Reply) -> dict[str, Any]:
@@ -100,6 +102,9 @@ def dumped(reply: router_client.Reply) -> dict[str, Any]:
         "answer_tokens": reply.answer_tokens,
         "calls": [{"name": one.name, "arguments": one.arguments} for one in reply.calls],
         "cut": reply.cut,
+        # Only for the model itself, in the turns with tools that follow.
+        **({"thinking": reply.thinking} if reply.thinking and reply.calls else {}),
+        **({"endless": True} if reply.endless else {}),
     }
 
 

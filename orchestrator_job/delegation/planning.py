@@ -51,11 +51,10 @@ from orchestrator_job.delegation import (
 )
 from orchestrator_job.state import State
 from router import client as router_client
+from router.client import reading
 
 _log = structlog.get_logger("orchestrator_job.delegation.planning")
 
-RETRIES = 2
-"""Number of corrections that the model gets before the LegacyAgent has the whole task."""
 NUM_CTX = 16_384
 """Window of the planning model where none is set, in tokens: the least that the workflow's role is meant to have."""
 _SESSION_SECONDS = 5.0
@@ -277,56 +276,45 @@ class PlanDelegations:
         if all(one.agent for one in steps):
             return teaching.Chosen(procedure=bool(steps), agents=tuple(one.agent for one in steps))
         try:
-            talk = teaching.messages(steps, listed)
-            for tries in range(1 + RETRIES):
-                reply = await means.asks.ask(
-                    f"r{state['round']}.plan",
-                    talk,
-                    schema=teaching.schema(steps, listed),
-                    priority=means.urgency,
-                    model=means.model,
-                    num_ctx=means.num_ctx,
-                    num_predict=briefs.ANSWER_TOKENS,
-                )
-                try:
-                    return teaching.parse(reply.text, steps, listed)
-                except plans.Unusable as error:
-                    problem = briefs.CUT if reply.cut else error.message
-                    _log.warning("steps.unusable", tries=tries + 1, problem=problem)
-                    talk = [*talk, {"role": "assistant", "content": reply.text}, prompt.correction(problem)]
+            return await means.asks.shaped(
+                "verdict on steps",
+                f"r{state['round']}.plan",
+                teaching.messages(steps, listed),
+                teaching.Chosen,
+                lambda chosen: teaching.judged(chosen, steps, listed),
+                wire=teaching.wire(steps, listed),
+                priority=means.urgency,
+                model=means.model,
+                num_ctx=means.num_ctx,
+                num_predict=briefs.ANSWER_TOKENS,
+            )
         except router_client.Unauthorized:
             raise
-        except (errors.BudgetExhausted, router_client.Rejected) as error:
+        except (errors.BudgetExhausted, errors.InvalidOutput, router_client.Rejected) as error:
             _log.warning("whether the user's answer is a procedure is not known", reason=error.message)
         return None
 
     async def _by_model(self, state: State, asked: briefs.Asked, agents: registry.Registry) -> _Planned:
         means = self._means
-        problem = ""
+        window, rules = means.num_ctx or NUM_CTX, asked.rules.provisions
         try:
-            talk = briefs.messages(asked, means.num_ctx or NUM_CTX)
-            for tries in range(1 + RETRIES):
-                reply = await means.asks.ask(
-                    f"r{state['round']}.plan",
-                    talk,
-                    schema=plans.schema(asked.agents),
-                    priority=means.urgency,
-                    model=means.model,
-                    num_ctx=means.num_ctx,
-                    num_predict=briefs.ANSWER_TOKENS,
-                )
-                try:
-                    domain, drafts = plans.parse(prompt.restore(reply.text), asked.agents, asked.rules.provisions)
-                except plans.Unusable as error:
-                    problem = briefs.CUT if reply.cut else error.message
-                    _log.warning("delegations.unusable", tries=tries + 1, problem=problem)
-                    talk = [*talk, {"role": "assistant", "content": reply.text}, prompt.correction(problem)]
-                else:
-                    return _Planned(Way.MODEL, domain, drafts)
-            note = f"Model {means.model!r} made no usable plan in {1 + RETRIES} tries: {problem}"
+            domain, drafts = await means.asks.shaped(
+                "plan",
+                f"r{state['round']}.plan",
+                briefs.messages(asked, window),
+                plans.Answer,
+                lambda answer: plans.judged(prompt.restored(answer), asked.agents, rules),
+                wire=plans.wire(asked.agents),
+                priority=means.urgency,
+                model=means.model,
+                num_ctx=means.num_ctx,
+                num_predict=briefs.ANSWER_TOKENS,
+                smaller=lambda: briefs.messages(briefs.nearest(asked), window),
+            )
+            return _Planned(Way.MODEL, domain, drafts)
         except router_client.Unauthorized:
             raise
-        except (errors.BudgetExhausted, plans.Unusable, router_client.Rejected) as error:
+        except (errors.BudgetExhausted, errors.InvalidOutput, reading.Unusable, router_client.Rejected) as error:
             note = error.message
         draft = plans.Draft(agent=agents.legacy.name, task=excerpt.ends(state["question"], plans.WORDS))
         return _Planned(Way.FALLBACK, models.DomainType.RESEARCH, (draft,), note[:500])

@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from crds import provisions, scope
-from orchestrator_job import errors
 from orchestrator_job.delegation import models, progress, registry
+from router.client import reading, schema
 
 MOST = 10
 """Delegations of one plan; agents may delegate in turn."""
 WORDS = 4000
 """Most characters of what one delegation is to do."""
-_SHOWN_PROBLEMS = 5
 _Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=WORDS)]
 _FREE = provisions.Provisions()
-
-
-class Unusable(errors.InvalidOutput):
-    """The answer is no plan; the text says what to correct."""
 
 
 class _Model(BaseModel):
@@ -53,40 +48,49 @@ class Draft(Wanted):
     constraints: Annotated[tuple[str, ...], Field(max_length=60)] = ()
     depends_on: Annotated[tuple[int, ...], Field(max_length=60)] = ()
 
+    # A model that may leave them out does not think of them.
+    model_config = ConfigDict(
+        json_schema_extra={"required": ["agent", "task", "expectedOutput", "constraints", "dependsOn"]}
+    )
 
-class _Answer(_Model):
+
+class Answer(schema.Shape):
+    """The answer to the prompt of a plan. What depends on what goes by numbers, so no delegation is left out."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+    cautious: ClassVar[dict[str, Any]] = {"domain": models.DomainType.RESEARCH}
+    numbered: ClassVar[frozenset[str]] = frozenset({"delegations"})
+
     domain: models.DomainType
     delegations: Annotated[tuple[Draft, ...], Field(min_length=1, max_length=MOST)]
 
 
-def schema(agents: Sequence[registry.Agent]) -> dict[str, Any]:
-    """The JSON schema of the model's answer, with these agents."""
-    made = _Answer.model_json_schema(by_alias=True)
-    draft = made["$defs"]["Draft"]
-    draft["properties"]["agent"] = {"type": "string", "enum": [one.name for one in agents]}
-    # A model that may leave them out does not think of them.
-    draft["required"] = ["agent", "task", "expectedOutput", "constraints", "dependsOn"]
-    return made
+def wire(agents: Sequence[registry.Agent]) -> schema.Wire:
+    """What is sent as the shape of a plan, with these agents."""
+    return schema.wire(Answer, choices={"agent": [agent.name for agent in agents]})
 
 
 def parse(
     text: str, agents: Sequence[registry.Agent], held: provisions.Provisions = _FREE
 ) -> tuple[models.DomainType, tuple[Draft, ...]]:
-    """Domain and delegations. Raises Unusable for what is no answer of the schema, for agents that are not there, for
-    dependencies that cannot be met, and for words that a rule forbids."""
-    try:
-        answer = _Answer.model_validate_json(text)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[:_SHOWN_PROBLEMS]
-        problems = [f"{'.'.join(str(part) for part in each['loc']) or 'plan'}: {each['msg']}" for each in found]
-        raise Unusable("; ".join(problems)) from error
+    """Domain and delegations in a model's text; see `judged`. Raises Unusable."""
+    return judged(reading.read(text, Answer).value, agents, held)
+
+
+def judged(
+    answer: Answer, agents: Sequence[registry.Agent], held: provisions.Provisions = _FREE
+) -> tuple[models.DomainType, tuple[Draft, ...]]:
+    """Domain and delegations. Raises Unusable for agents that are not there, for dependencies that cannot be met, and
+    for words that a rule forbids."""
     names = {one.name for one in agents}
     unknown = sorted({one.agent for one in answer.delegations} - names)
     if unknown:
-        raise Unusable(f"agent: there is no {', '.join(unknown)[:200]!r}; choose from {', '.join(sorted(names))}")
+        raise reading.Unusable(
+            f"agent: there is no {', '.join(unknown)[:200]!r}; choose from {', '.join(sorted(names))}"
+        )
     said = " ".join(f"{one.task} {one.expected_output} {' '.join(one.constraints)}" for one in answer.delegations)
     if (objection := held.objection(said, cites=True, final=False)) is not None:
-        raise Unusable(f"delegations: {objection}")
+        raise reading.Unusable(f"delegations: {objection}")
     levels(answer.delegations)
     return answer.domain, answer.delegations
 
@@ -98,7 +102,9 @@ def levels(drafts: Sequence[Wanted]) -> tuple[tuple[int, ...], ...]:
     for number, one in enumerate(drafts, start=1):
         wrong = sorted({each for each in one.depends_on if not 1 <= each <= count or each == number})
         if wrong:
-            raise Unusable(f"dependsOn of delegation {number}: {wrong} must be numbers of others, from 1 to {count}")
+            raise reading.Unusable(
+                f"dependsOn of delegation {number}: {wrong} must be numbers of others, from 1 to {count}"
+            )
     groups: list[tuple[int, ...]] = []
     placed: set[int] = set()
     while len(placed) < count:
@@ -109,7 +115,7 @@ def levels(drafts: Sequence[Wanted]) -> tuple[tuple[int, ...], ...]:
         )
         if not free:
             left = [number for number in range(1, count + 1) if number not in placed]
-            raise Unusable(f"dependsOn: the delegations {left} wait for each other; none of them could begin")
+            raise reading.Unusable(f"dependsOn: the delegations {left} wait for each other; none of them could begin")
         groups.append(free)
         placed.update(free)
     return tuple(groups)

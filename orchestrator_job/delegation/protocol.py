@@ -9,7 +9,6 @@ stay in it, because of each other field the one before RESULT counts, or else th
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from orchestrator_job.delegation import models
+from router.client import reading, schema
 
 INSTRUCTIONS = """\
 When your work is done, or cannot go on, report it in this form and write nothing after it. Each field begins a line, in
@@ -121,6 +121,20 @@ def parse(text: str, *, delegation_id: str, agent_name: str) -> models.AgentOutp
     )
 
 
+def endless(output: models.AgentOutput) -> models.AgentOutput:
+    """The report of a model that only repeated itself in the end: it is not whole, whatever it says of itself."""
+    issues = [*_texts(output.structured_data.get("issues")), "The report has no end: it repeats itself."]
+    status = "P" if output.result.strip() else "0"
+    return output.model_copy(
+        update={
+            "success": False,
+            "confidence": min(output.confidence, UNREPORTED),
+            "needs_verification": True,
+            "structured_data": {**output.structured_data, "status": status, "issues": issues},
+        }
+    )
+
+
 # --- what a report says ---------------------------------------------------------------------------------------------
 
 _FIELDS = ("STATUS", "RESULT", "ARTIFACTS", "ISSUES", "CONFIDENCE", "NEEDS_VERIFICATION")
@@ -139,13 +153,11 @@ class _Report:
 
 
 def _read(text: str) -> _Report:
-    text = _thought.sub("", text.replace("\r\n", "\n"), count=1)
+    text = reading.plain(text.replace("\r\n", "\n"))
     found = _from_json(text)
     return found if found is not None else _from_text(text)
 
 
-# What a model thinks before it answers; some servers leave it in the text.
-_thought = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 # The quantifiers `*+` are possessive: a line is scanned once, whatever it consists of.
 _MARK = r"[*_`\"'~]*+"
 _LABEL = re.compile(
@@ -266,12 +278,6 @@ _NOTHING = frozenset(("", "-", "\u2013", "\u2014", "0", "none", "n/a", "na", "ni
     *("no issues", "no artifacts", "no problems", "žádné", "keine"),
 }
 _BULLET = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+")
-_NUMBER = re.compile(
-    r"(\d{0,9}[.,]\d{1,20}|\d{1,9})(?![\d.,]*\d)[ \t]*(%|/[ \t]*(\d{1,3})\b|out of[ \t]+(\d{1,3})\b)?"
-    # "0.0-1.0" is the template.
-    r"(?![ \t]*[-\u2013|/][ \t]*\d)"
-)
-_WORDS = {"high": 0.9, "very high": 0.9, "medium": 0.6, "moderate": 0.6, "low": 0.3, "very low": 0.1}
 _STATUS = {
     "1": ("1", "success", "successful", "succeeded", "ok", "done", "complete", "completed", "true", "✅", "✓"),
     "0": ("0", "failure", "fail", "failed", "error", "false", "blocked", "❌", "✗"),
@@ -304,23 +310,6 @@ def _truth(text: str) -> bool | None:
     return True if word in _YES else False if word in _NO else None
 
 
-def _confidence(text: str) -> float | None:
-    """Of "0.85", "0,85", "85 %", "85", "8/10", "high"; None for what is no share."""
-    bare = _bare(text)
-    match = _NUMBER.match(bare)
-    if match is None:
-        return next((value for word, value in _WORDS.items() if re.match(rf"{word}\b", bare)), None)
-    number = float(match[1].replace(",", "."))
-    most = match[3] or match[4]
-    if match[2] == "%":
-        number /= 100
-    elif most is not None:
-        number = number / int(most) if int(most) else math.nan
-    elif number > 10 and number == int(number):
-        number /= 100
-    return number if 0 <= number <= 1 else None
-
-
 def _artifacts(body: Sequence[str]) -> tuple[str, ...]:
     """Names, from a list in JSON, a list by lines, or one with commas."""
     joined = "\n".join(body).strip()
@@ -351,7 +340,7 @@ def _named(texts: Iterable[str]) -> tuple[str, ...]:
 _LISTS: Mapping[str, Callable[[Sequence[str]], tuple[str, ...]]] = {"ARTIFACTS": _artifacts, "ISSUES": _issues}
 _SCALARS: Mapping[str, Callable[[str], object]] = {
     "STATUS": _status,
-    "CONFIDENCE": _confidence,
+    "CONFIDENCE": schema.share,
     "NEEDS_VERIFICATION": _truth,
 }
 
@@ -376,7 +365,7 @@ def _from_json(text: str) -> _Report | None:
 
 def _of_object(given: Mapping[str, Any]) -> _Report:
     status = _status(_text(given.get("status", given.get("success", ""))))
-    confidence = _confidence(_text(given.get("confidence", "")))
+    confidence = schema.share(_text(given.get("confidence", "")))
     verify = _truth(_text(given.get("needsverification", "")))
     result = _text(given.get("result", "")).strip()
     values = {
@@ -400,8 +389,8 @@ def _of_object(given: Mapping[str, Any]) -> _Report:
 
 def _loaded(text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return reading.loaded(text)
+    except ValueError:
         return None
 
 

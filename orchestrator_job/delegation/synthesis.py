@@ -46,13 +46,13 @@ from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.delegation.planning import Way
 from orchestrator_job.state import State
 from router import client as router_client
+from router.client import reading
 
 _log = structlog.get_logger("orchestrator_job.delegation.synthesis")
 
 Missing = Callable[[State], Awaitable[Sequence[str]]]
 
 TAG = "[prompt:job.synthesize/v1]"
-RETRIES = 2
 NUM_CTX = 16_384
 ANSWER_TOKENS = 3072
 _LACKING = ("unconfirmed", "unchecked")
@@ -235,26 +235,30 @@ class Synthesize:
             return plainly(merged, *lacking)
         beside = [*(one.result for one in merged.usable), *merged.missing, *held.texts]
         attempts = citations.Tries(citations.Sources(shown, own=[asked.text], beside=beside), held.provisions)
+        ids = [item.id for item in shown]
+
+        def judge(draft: answer.Draft) -> answer.Checked:
+            given = answer.judged(draft, ids, held.provisions)
+            return attempts.take(_finished(given, merged, *lacking))
+
         try:
-            for tries in range(1 + RETRIES):
-                reply = await means.asks.ask(
-                    f"r{state['round']}.synthesis",
-                    talk,
-                    schema=answer.schema(),
-                    priority=means.urgency,
-                    model=means.model,
-                    num_ctx=means.num_ctx,
-                    final=True,
-                )
-                try:
-                    given = answer.parse(reply.text, [item.id for item in shown], held.provisions)
-                    return attempts.take(_finished(given, merged, *lacking))
-                except answer.Unusable as error:
-                    _log.warning("synthesis.unusable", tries=tries + 1, problem=error.message)
-                    talk = [*talk, {"role": "assistant", "content": reply.text}, prompt.correction(error.message)]
+            return await means.asks.shaped(
+                "answer",
+                f"r{state['round']}.synthesis",
+                talk,
+                answer.Draft,
+                judge,
+                wire=answer.wire(ids, held.provisions),
+                choices={"citations": ids},
+                priority=means.urgency,
+                model=means.model,
+                num_ctx=means.num_ctx,
+                num_predict=ANSWER_TOKENS,
+                final=True,
+            )
         except router_client.Unauthorized:
             raise
-        except (errors.BudgetExhausted, router_client.Rejected) as error:
+        except (errors.BudgetExhausted, errors.InvalidOutput, router_client.Rejected) as error:
             _log.warning("the results are put together without a model", reason=error.message)
         except router_client.Unavailable:
             if attempts.last is None:
@@ -346,10 +350,13 @@ def direct(merged: Merged, items: Sequence[pack.Item], spoken: str, held: standi
     # An agent names a source, of which another passage may have the words.
     if any(one.found is None or sources[one.found] not in map(sources.get, one.marks) for one in checked.misquoted):
         return None
+    draft = answer.Draft(answer=checked.answer, confidence=checked.confidence, needs_input=False)
     try:
-        return answer.parse(checked.model_dump_json(by_alias=True), [item.id for item in items], held.provisions)
-    except answer.Unusable:
+        whole = answer.judged(draft, [item.id for item in items], held.provisions)
+    except reading.Unusable:
         return None
+    # A mark that names no evidence: the agent's text needs a model's eye.
+    return whole if whole.answer == checked.answer else None
 
 
 def plainly(merged: Merged, unconfirmed: Sequence[str], unchecked: Sequence[str] = ()) -> answer.Answer:

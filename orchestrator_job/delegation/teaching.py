@@ -11,14 +11,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import ConfigDict, Field, JsonValue
 
 from kb import api
 from orchestrator_job import answer, artifacts, memory, prompt, stuck
 from orchestrator_job.delegation import category, plans, procedures, registry
 from orchestrator_job.state import State
+from router.client import reading, schema
 
 TAG = "[prompt:job.procedure_steps/v1]"
 DECLINED = "declined"
@@ -69,13 +70,14 @@ _QUESTIONS = {
 }  # fmt: skip
 
 
-class Chosen(BaseModel):
-    """The model's answer. `procedure`: the lines say how something is done."""
+class Chosen(schema.Shape):
+    """The model's answer. `procedure`: the lines say how something is done. The agents are by the numbers of lines."""
 
     model_config = ConfigDict(frozen=True)
+    numbered: ClassVar[frozenset[str]] = frozenset({"agents"})
 
-    procedure: bool
     agents: Annotated[tuple[str, ...], Field(max_length=plans.MOST)]
+    procedure: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,22 +166,15 @@ def messages(steps: Sequence[Line], agents: Sequence[registry.Agent]) -> list[di
     ]
 
 
-def schema(steps: Sequence[Line], agents: Sequence[registry.Agent]) -> dict[str, Any]:
-    """The JSON schema of the model's answer."""
-    made = Chosen.model_json_schema()
-    names = {"type": "string", "enum": [one.name for one in agents]}
-    made["properties"]["agents"] |= {"items": names, "minItems": len(steps), "maxItems": len(steps)}
-    return made
+def wire(steps: Sequence[Line], agents: Sequence[registry.Agent]) -> schema.Wire:
+    """What is sent as the shape of the answer: an agent for each line."""
+    return schema.wire(Chosen, choices={"agents": [agent.name for agent in agents]}, counts={"agents": len(steps)})
 
 
-def parse(text: str, steps: Sequence[Line], agents: Sequence[registry.Agent]) -> Chosen:
-    """Raises Unusable."""
-    try:
-        chosen = Chosen.model_validate_json(text)
-    except ValidationError as error:
-        raise plans.Unusable(f"{error.error_count()} fields are wrong") from error
-    if len(chosen.agents) != len(steps) or set(chosen.agents) - {one.name for one in agents}:
-        raise plans.Unusable(f"agents must be {len(steps)} of those that are listed")
+def judged(chosen: Chosen, steps: Sequence[Line], agents: Sequence[registry.Agent]) -> Chosen:
+    """Raises Unusable for another number of agents, and for those that are not there."""
+    if len(chosen.agents) != len(steps) or set(chosen.agents) - {agent.name for agent in agents}:
+        raise reading.Unusable(f"agents must be {len(steps)} of those that are listed")
     return chosen
 
 

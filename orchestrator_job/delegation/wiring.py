@@ -129,7 +129,7 @@ class Parts:
                 urgency=self.settings.priority,
                 beside=beside,
                 num_ctx=self.settings.num_ctx,
-                context_chars=self.settings.context_chars,
+                context_chars=self.settings.evidence_chars,
                 now=self.now,
                 agents=registry.Registry.load(),
                 learns=self.settings.use_procedural_memory,

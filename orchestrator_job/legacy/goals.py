@@ -10,15 +10,17 @@ import functools
 from collections.abc import Mapping, Sequence
 from datetime import date
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from crds import provisions
 from orchestrator_job import excerpt, pack, prompt, standing
 from orchestrator_job.delegation import briefs, plans, registry
 from orchestrator_job.legacy import paths
+from router.client import reading
+from router.client import schema as schemas
 
 MOST_GOALS = 7
 MOST_STEPS = 5
@@ -26,7 +28,6 @@ DESIGN, GOALS, STEPS = "design", "goals", "plan_steps"
 """Names of the prompts; the tag of one is `[prompt:job.NAME/v1]`."""
 _TOKEN_BYTES = 4
 _LEAST = 400
-_SHOWN_PROBLEMS = 5
 _FREE = provisions.Provisions()
 
 
@@ -51,11 +52,20 @@ class Goal(_Model):
         return f"{self.title}: {self.description}\nDone when: {self.done_when}"
 
 
-class _Goals(_Model):
+class Goals(schemas.Shape):
+    """The answer to `job.goals/v1`. Goals name each other by their numbers."""
+
+    model_config = ConfigDict(frozen=True)
+    numbered: ClassVar[frozenset[str]] = frozenset({"goals"})
+
     goals: Annotated[tuple[Goal, ...], Field(min_length=1, max_length=MOST_GOALS)]
 
 
-class _Design(_Model):
+class Design(schemas.Shape):
+    """The answer to `job.design/v1`."""
+
+    model_config = ConfigDict(frozen=True)
+
     design: Annotated[str, _text(20_000)]
 
 
@@ -72,25 +82,16 @@ def load(value: Any) -> tuple[Goal, ...]:
     return _STORED.validate_python(value)
 
 
-def schema(name: str, agents: Sequence[registry.Agent] = ()) -> dict[str, Any]:
-    """The JSON schema of the answer to that prompt."""
-    if name == STEPS:
-        return plans.schema(agents)
-    return (_Design if name == DESIGN else _Goals).model_json_schema(by_alias=True)
-
-
-def parse_design(text: str, held: provisions.Provisions = _FREE) -> str:
-    """The design. Raises `plans.Unusable`."""
-    made: _Design = _validated(_Design, text)
+def designed(made: Design, held: provisions.Provisions = _FREE) -> str:
+    """The design. Raises `reading.Unusable` where a rule forbids its words."""
     return _permitted(made.design, held)
 
 
-def parse_goals(text: str, held: provisions.Provisions = _FREE) -> tuple[Goal, ...]:
-    """The goals. Raises `plans.Unusable`, also for one that depends on itself or a later one."""
-    made: _Goals = _validated(_Goals, text)
+def ordered(made: Goals, held: provisions.Provisions = _FREE) -> tuple[Goal, ...]:
+    """The goals. Raises `reading.Unusable` for one that depends on itself or a later one, and for forbidden words."""
     for number, one in enumerate(made.goals, start=1):
         if any(not 1 <= each < number for each in one.depends_on):
-            raise plans.Unusable(
+            raise reading.Unusable(
                 f"dependsOn of goal {number}: {list(one.depends_on)} must be numbers of goals before it; put a goal"
                 " behind those that it depends on"
             )
@@ -98,13 +99,13 @@ def parse_goals(text: str, held: provisions.Provisions = _FREE) -> tuple[Goal, .
     return made.goals
 
 
-def parse_steps(
-    text: str, agents: Sequence[registry.Agent], held: provisions.Provisions = _FREE
+def stepped(
+    answer: plans.Answer, agents: Sequence[registry.Agent], held: provisions.Provisions = _FREE
 ) -> tuple[plans.Draft, ...]:
-    """The steps in the order in which they are done. Raises `plans.Unusable`."""
-    _, drafts = plans.parse(text, agents, held)
+    """The steps in the order in which they are done. Raises `reading.Unusable`."""
+    _, drafts = plans.judged(answer, agents, held)
     if len(drafts) > MOST_STEPS:
-        raise plans.Unusable(f"delegations: {len(drafts)} are too many; a goal has at most {MOST_STEPS} steps")
+        raise reading.Unusable(f"delegations: {len(drafts)} are too many; a goal has at most {MOST_STEPS} steps")
     return tuple(drafts[number - 1] for group in plans.levels(drafts) for number in group)
 
 
@@ -141,7 +142,7 @@ def messages(
     its name (`design`, `goal`, `work`), each whole, and so is the question where it fits; evidence, best first, has the
     room that is left.
 
-    Raises `plans.Unusable` when rules and blocks leave no room.
+    Raises `reading.Unusable` when rules and blocks leave no room.
     """
     system = f"[prompt:job.{name}/v1]\n{_instructions(name)}{prompt.about(held)}{prompt.rules(held)}"
     listing = "\n".join(f"{one.name}: {one.capability.description}" for one in agents)
@@ -152,24 +153,15 @@ def messages(
     question = excerpt.within(asked, excerpt.beside(room), prompt.defuse)
     room -= excerpt.size(question)
     if room < _LEAST:
-        raise plans.Unusable("The rules and what was done leave no room in the planner's window.")
+        raise reading.Unusable("The rules and what was done leave no room in the planner's window.")
     evidence = prompt.evidence(briefs.chosen(briefs.unrepeated(items, asked, question), room))
     user = "\n".join(part for part in (*parts, evidence, f"<question>{question}</question>") if part)
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
-def _validated(model: Any, text: str) -> Any:
-    try:
-        return model.model_validate_json(text)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[:_SHOWN_PROBLEMS]
-        problems = [f"{'.'.join(str(part) for part in each['loc']) or 'answer'}: {each['msg']}" for each in found]
-        raise plans.Unusable("; ".join(problems)) from error
-
-
 def _permitted(text: str, held: provisions.Provisions) -> str:
     if (objection := held.objection(text, cites=True, final=False)) is not None:
-        raise plans.Unusable(objection)
+        raise reading.Unusable(objection)
     return text
 
 

@@ -22,16 +22,17 @@ from orchestrator_job.delegation.planning import spoken_language
 from orchestrator_job.legacy import goals, paths
 from orchestrator_job.state import State
 from router import client as router_client
+from router.client import reading, schema
 
 _log = structlog.get_logger("orchestrator_job.legacy")
 
+S = TypeVar("S", bound=schema.Shape)
 T = TypeVar("T")
 
-RETRIES = 2
-"""Number of corrections that the model gets."""
 NUM_CTX = 16_384
 """Window of the planning model where none is set, in tokens."""
 _NOTES = 10
+_NEAREST = 3
 _TRACKER = ("Do the part of the task that concerns issues and comments. Its part in code is done before.",)
 _REMEMBER = (
     "Store with store_knowledge what the user wants to be remembered, in the user's own words.",
@@ -74,7 +75,8 @@ class _Asking:
         self,
         name: str,
         state: State,
-        parse: Callable[[str, provisions.Provisions], T],
+        shape: type[S],
+        judge: Callable[[S, provisions.Provisions], T],
         blocks: Mapping[str, str],
         agents: tuple[registry.Agent, ...] = (),
     ) -> T:
@@ -84,33 +86,38 @@ class _Asking:
         held = await means.loader.of(state)
         items = pack.load(await means.store.get(state["pack"]))
         asked = await question.load(state, means.store)
-        problem = ""
+
+        def messages(few: bool) -> list[dict[str, str]]:
+            # The last try is about what is nearest to the task alone.
+            return goals.messages(
+                name,
+                asked,
+                items[:_NEAREST] if few else items,
+                means.now().date(),
+                held,
+                means.num_ctx or NUM_CTX,
+                blocks=blocks,
+                agents=agents,
+            )
+
         try:
-            talk = goals.messages(
-                name, asked, items, means.now().date(), held, means.num_ctx or NUM_CTX,
-                blocks=blocks, agents=agents,
-            )  # fmt: skip
-            for tries in range(1 + RETRIES):
-                reply = await means.asks.ask(
-                    f"r{state['round']}.{name}",
-                    talk,
-                    schema=goals.schema(name, agents),
-                    priority=means.urgency,
-                    model=means.model,
-                    num_ctx=means.num_ctx,
-                    num_predict=briefs.ANSWER_TOKENS,
-                )
-                try:
-                    return parse(prompt.restore(reply.text), held.provisions)
-                except plans.Unusable as error:
-                    problem = briefs.CUT if reply.cut else error.message
-                    _log.warning("legacy.unusable", prompt=name, tries=tries + 1, problem=problem)
-                    talk = [*talk, {"role": "assistant", "content": reply.text}, prompt.correction(problem)]
+            return await means.asks.shaped(
+                name,
+                f"r{state['round']}.{name}",
+                messages(few=False),
+                shape,
+                lambda answer: judge(prompt.restored(answer), held.provisions),
+                wire=plans.wire(agents) if agents else schema.wire(shape),
+                priority=means.urgency,
+                model=means.model,
+                num_ctx=means.num_ctx,
+                num_predict=briefs.ANSWER_TOKENS,
+                smaller=lambda: messages(few=True),
+            )
         except router_client.Unauthorized:
             raise
-        except (errors.BudgetExhausted, plans.Unusable, router_client.Rejected) as error:
+        except (errors.BudgetExhausted, errors.InvalidOutput, reading.Unusable, router_client.Rejected) as error:
             raise _Unplanned(error.message) from error
-        raise _Unplanned(f"Model {means.model!r} gave nothing usable in {1 + RETRIES} tries: {problem}")
 
     async def _earlier(self, state: State) -> str:
         """What earlier rounds of the task came to."""
@@ -125,7 +132,9 @@ class Design(_Asking):
         """Writes work."""
         here = paths.work(state)
         try:
-            made = await self._made(goals.DESIGN, state, goals.parse_design, {"work": await self._earlier(state)})
+            made = await self._made(
+                goals.DESIGN, state, goals.Design, goals.designed, {"work": await self._earlier(state)}
+            )
         except _Unplanned as error:
             return {"work": here.but(notes=_noted(here, f"There is no design: {error}"))}
         return {"work": here.but(design=await self._means.store.put(made, state["round"]))}
@@ -142,7 +151,7 @@ class Goals(_Asking):
         design = str(await means.store.get(here.design)) if here.design else ""
         blocks = {"design": design, "work": await self._earlier(state)}
         try:
-            made = await self._made(goals.GOALS, state, goals.parse_goals, blocks)
+            made = await self._made(goals.GOALS, state, goals.Goals, goals.ordered, blocks)
         except _Unplanned as error:
             return {"work": here.but(notes=_noted(here, f"There are no goals: {error}")), "response_language": spoken}
         _log.info("goals", count=len(made), designed=bool(design))
@@ -232,7 +241,12 @@ class PlanSteps(_Asking):
             "work": entries.shown(await means.context.of_round(state["round"]), here.goal, means.room).text,
         }
         return await self._made(
-            goals.STEPS, state, lambda text, held: goals.parse_steps(text, offered, held), blocks, offered
+            goals.STEPS,
+            state,
+            plans.Answer,
+            lambda answer, held: goals.stepped(answer, offered, held),
+            blocks,
+            offered,
         )
 
     async def _plan(self, state: State) -> models.ExecutionPlan | None:

@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from crds import authorities, errors, meeting
 from orchestrator_job.transcribe import calls, engine
+from orchestrator_job.transcribe.errors import Unusable
 
 log = structlog.get_logger("transcribe")
 _PREFIX = "JERVIS_TRANSCRIBE_"
@@ -68,7 +69,7 @@ def main() -> int:
         try:
             try:
                 transcript = _transcribe(config, way)
-            except engine.Unusable as error:
+            except Unusable as error:
                 reason = f"{error.message} {error.remedy or ''}".strip()[:512]
                 way.failed(meeting.Problem(reason=reason, permanent=error.field == "audio"))
                 log.error("not transcribed", reason=reason)

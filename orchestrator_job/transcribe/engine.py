@@ -6,21 +6,24 @@ a name that would be looked up at a hub. `scripted` hears nothing: it measures t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import structlog
 
-from crds import errors, meeting
+from crds import meeting
+from orchestrator_job.transcribe import sound, voice
+from orchestrator_job.transcribe.errors import Unusable
 
 log = structlog.get_logger("transcribe")
 
 SECONDS = 5
 """Of a segment of the scripted engine."""
-
-
-class Unusable(errors.Permanent):
-    """The recording, the model or the engine cannot be used; another try would end the same way."""
+FILES = ("model.bin", "config.json", "tokenizer.json")
+"""What the directory of a model holds, beside one of `VOCABULARIES`."""
+VOCABULARIES = ("vocabulary.json", "vocabulary.txt")
+DETECTION = 4
+"""Of 30 seconds each: how much speech is heard at most to find its language."""
 
 
 Engine = Callable[[Path, str], meeting.Transcript]
@@ -53,9 +56,15 @@ def scripted(recording: Path, _: str) -> meeting.Transcript:
 
 
 def whisper(model: str, threads: int) -> Engine:
-    """Whisper from the directory `model`; loaded before a recording is asked for. Raises `Unusable`."""
+    """Whisper from the directory `model`, behind the voice filter; loaded before a recording is asked for.
+
+    Raises `Unusable`.
+    """
     # Nothing is looked up at a hub: what would be is asked for here, and the Job sets HF_HUB_OFFLINE.
-    absent = [name for name in ("model.bin", "tokenizer.json") if not (Path(model) / name).is_file()]
+    folder = Path(model)
+    absent = [name for name in FILES if not (folder / name).is_file()]
+    if not any((folder / name).is_file() for name in VOCABULARIES):
+        absent.append(" or ".join(VOCABULARIES))
     if absent:
         raise Unusable(
             f"{model!r} is no model: it has no {' and no '.join(absent)}.",
@@ -63,6 +72,7 @@ def whisper(model: str, threads: int) -> Engine:
             remedy="Mount a Whisper model in CTranslate2's format and name its directory: docs/meetings.md.",
         )
     try:
+        import ctranslate2
         import faster_whisper
     except ImportError as error:
         raise Unusable(
@@ -70,38 +80,54 @@ def whisper(model: str, threads: int) -> Engine:
             field="engine",
             remedy="Build the image with the extra `transcription`: docs/meetings.md.",
         ) from error
+    # On a GPU the model's own type, float16 for most; 8 bits cost a CPU less (docs/benchmarks.md).
+    device, kind = ("cuda", "default") if ctranslate2.get_cuda_device_count() else ("cpu", "int8")
     try:
         loaded = faster_whisper.WhisperModel(
-            model, device="auto", compute_type="default", cpu_threads=threads, local_files_only=True
+            model, device=device, compute_type=kind, cpu_threads=threads, local_files_only=True
         )
     except (RuntimeError, ValueError, OSError) as error:
         raise Unusable(f"The model {model!r} cannot be loaded: {error}", field="model") from error
 
     def transcribe(recording: Path, language: str) -> meeting.Transcript:
-        import av
-
-        try:
-            # IndexError: a container without sound.
-            heard = faster_whisper.decode_audio(str(recording))
-        except (av.error.FFmpegError, ValueError, IndexError) as error:
-            raise Unusable(f"The recording cannot be decoded: {error}", field="audio") from error
-        try:
-            pieces, said = loaded.transcribe(heard, language=language or None, vad_filter=False)
-        except ValueError as error:
-            raise Unusable(f"The model does not take the recording: {error}", field="audio") from error
+        heard = total = 0
         segments: list[meeting.Segment] = []
-        for piece in pieces:
-            if len(segments) == meeting.MOST_SEGMENTS:
-                log.warning("the transcript is cut", segments=len(segments))
+
+        def counted() -> Iterator[sound.Samples]:
+            nonlocal total
+            for piece in sound.pieces(recording):
+                total += len(piece)
+                yield piece
+
+        for excerpt in voice.excerpts(voice.stretches(counted(), voice.silero)):
+            joined = excerpt.joined()
+            heard += len(joined)
+            try:
+                pieces, told = loaded.transcribe(
+                    joined,
+                    language=language or None,
+                    language_detection_segments=DETECTION,
+                    # What was misheard once is not told to the model as what was said before.
+                    condition_on_previous_text=False,
+                    word_timestamps=True,
+                )
+            except ValueError as error:
+                raise Unusable(f"The model does not take the recording: {error}", field="audio") from error
+            language = told.language
+            for piece in pieces:
+                words = [(word.start, word.end, word.word) for word in piece.words or ()]
+                for start, end, text in excerpt.segments(words or [(piece.start, piece.end, piece.text)]):
+                    segments.append(meeting.Segment(start=start, end=end, text=text.strip()[:20_000]))
+            if len(segments) >= meeting.MOST_SEGMENTS:
+                log.warning("the transcript is cut", segments=meeting.MOST_SEGMENTS)
                 break
-            start = max(0.0, piece.start)
-            segments.append(meeting.Segment(start=start, end=max(start, piece.end), text=piece.text.strip()[:20_000]))
+        log.info("speech is found", seconds=total / sound.RATE, speech=heard / sound.RATE)
         return meeting.Transcript(
             engine="faster-whisper",
-            model=Path(model).name,
-            language=said.language,
-            duration_seconds=said.duration,
-            segments=tuple(segments),
+            model=folder.name,
+            language=language,
+            duration_seconds=total / sound.RATE,
+            segments=tuple(segments[: meeting.MOST_SEGMENTS]),
         )
 
     return transcribe

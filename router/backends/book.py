@@ -7,11 +7,12 @@ the event loop alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from crds import gpubackend
 from crds.gpubackend import Circuit, Engine
+from crds.modelcheck import Facts
 from router import ceilings, models, scheduler
 from router.backends import placement, records
 from router.backends.circuit import Breaker
@@ -19,6 +20,10 @@ from router.backends.records import Record
 
 _BUSY_SECONDS, _LONGEST_BUSY_SECONDS = 1.0, 10.0
 """For so long a server that answered "busy" gets nothing; the time doubles while it says so again."""
+
+
+_WARY_SECONDS = 120.0
+"""For so long a backend gets one request at a time after a runner ended there: those that come again are alone then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +62,15 @@ class Entry:
     busy: Breaker = field(default_factory=_busy)
     circuits: dict[str, Breaker] = field(default_factory=dict)
     """By normalised model; one that is closed again is left out."""
+    wary_until: float = 0.0
+    """A runner ended there under a request of unknown guilt, which matters until then; 0 when it does not."""
     reachable: bool | None = None
     reason: str = "not probed yet"
     about: Mapping[str, object] = field(default_factory=dict)
     tags: tuple[Record, ...] | None = None
     ps: tuple[Record, ...] = ()
+    facts: dict[str, Facts] = field(default_factory=dict)
+    """What the server says about models that roles use, by normalised name."""
 
     @property
     def openai(self) -> bool:
@@ -110,7 +119,7 @@ class Entry:
     def view(self) -> scheduler.Backend:
         """What the scheduler needs to know."""
         listed = None if self.tags is None else records.names(self.tags)
-        return placement.view(
+        view = placement.view(
             self.name,
             self.spec,
             listed=listed,
@@ -121,6 +130,7 @@ class Entry:
             tripped=self._held(Circuit.OPEN),
             cautious=self._held(Circuit.HALF_OPEN),
         )
+        return replace(view, max_in_flight=1) if self.wary_until else view
 
 
 class Book:
@@ -184,6 +194,8 @@ class Book:
             return
         fell_silent = entry.reachable is True and seen.silent
         entry.reachable, entry.reason = seen.reachable, seen.reason
+        if entry.wary_until <= self._now():
+            entry.wary_until = 0.0
         if seen.reachable:
             entry.about = seen.about
             entry.tags = entry.tags if seen.tags is None else seen.tags
@@ -237,6 +249,13 @@ class Book:
             changed = circuit.failed(self._now())
         if changed:
             entry.reason = reason if not model else entry.reason
+            self._refresh(entry)
+
+    def crashed(self, name: str) -> None:
+        """A runner ended there, and it is not known which request did that."""
+        entry = self._entries.get(name)
+        if entry is not None:
+            entry.wary_until = self._now() + _WARY_SECONDS
             self._refresh(entry)
 
     def busy(self, name: str) -> None:

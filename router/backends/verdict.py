@@ -44,8 +44,17 @@ class Verdict(Enum):
 _MISSING = re.compile(r"""\bmodel ['"\\].*['"] not found|\bmodel not found""", re.DOTALL)
 _REQUEST = re.compile(
     r"""^template: |\btemplate error\b|\boption \\?".*" must be of type|^invalid (?:option|format|duration|image)"""
-    r"""|\binput(?: length)? exceeds (?:the |maximum )?(?:available )?context|\bfailed to parse grammar"""
-    r"""|\bdoes not support\b|\bimage: unknown format|\billegal base64""",
+    r"""|\binput(?: length)? exceeds (?:the |maximum )?(?:available )?context|\btoo large to process\b"""
+    r"""|\bfailed to parse grammar|\bdoes not support\b|\bimage: unknown format|\billegal base64""",
+    re.DOTALL,
+)
+# The runner was there and answered no more: `Completion` and `Embedding` in Ollama's `llm/server.go`, and what older
+# versions say there ("POST predict"). Not "llama runner process has terminated" (`WaitUntilRunning`), because that
+# runner ended while it loaded the model and had seen no request, and not "no longer running": that had ended before.
+_CRASHED = re.compile(
+    r"\bmodel runner has unexpectedly stopped\b|\ban error was encountered while running the model: "
+    r"|\b(?:POST predict|do embedding request|error reading llm response): .*"
+    r"(?:\bEOF\b|\bconnection reset by peer\b|\bforcibly closed\b)",
     re.DOTALL,
 )
 _MEMORY = re.compile(r"\brequires more system memory\b|\brequires more (?:GPU )?memory\b")
@@ -87,6 +96,12 @@ def of(status: int, body: bytes, *, model: bool, openai: bool = False) -> Verdic
     if _MEMORY.search(said):
         return Verdict.UNABLE
     return Verdict.MODEL_FAILED
+
+
+def crashed(body: bytes) -> bool:
+    """Does an error of a server that is well say that the runner ended while it worked on the request?"""
+    said = text(body)
+    return said is not None and _CRASHED.search(said) is not None
 
 
 def text(body: bytes) -> str | None:

@@ -45,6 +45,8 @@ _ODD = frozenset(
 )
 """Every other spelling of a key of `decoded` that is the same one without case: a document that has none of them, as
 nearly all have, is read by its keys."""
+_FORM = frozenset({"format", "response_format", "text", "tools"})
+"""Members that say what form an answer must have: of Ollama's API, of OpenAI's chats and responses."""
 _MESSAGE = frozenset({"images", "content"})
 _NOTHING = (b"null", b"false", b"0", b'""', b"[]", b"{}")
 _LONGEST_ESCAPE = 12  # two of six characters make one
@@ -207,6 +209,20 @@ def _lenient(data: Body) -> Any:
         return json.JSONDecoder().raw_decode(data.decode("utf-8", "replace").lstrip(" \t\r\n"))[0]
     except (ValueError, RecursionError):
         return None  # not JSON: `paths.INFERENCE` are refused, elsewhere the backend says so in its own words
+
+
+def form(data: Body) -> bytes:
+    """The schemas and tools that an answer is to keep to, as they are written there; empty for none. Pure."""
+    scanner, found = Scanner(data), list[tuple[str, Span]]()
+    try:
+        scanner.members(scanner.skip(0), _FORM, found)
+    except (scan.Malformed, scan.TooComplex):
+        return b""
+    return b"".join(
+        b"%s:%s," % (key.casefold().encode(), bytes(data[slice(*span)]))
+        for key, span in sorted(found)
+        if data[span[0]] in b"{[" and _something(data, span)
+    )
 
 
 # Large bodies.

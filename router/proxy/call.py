@@ -46,6 +46,10 @@ class Call:
     """The conversation that it belongs to, see `affinity.session`."""
     folded: bool = False
     """Its body spells the field `model` in other letters, which Go's JSON takes for it and Python's does not."""
+    internal: bool = False
+    """It is of Jervis's own, see `hygiene.internal`."""
+    suspect: tuple[bytes, ...] = ()
+    """The keys of `quarantine` under which deaths of it, or of others like it, are kept."""
     early: Answer | None = None
     """The answer whose head was sent before there was one, see `signs`."""
 

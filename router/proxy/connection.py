@@ -32,6 +32,10 @@ class Broken(errors.Operational):
     """The backend spoiled the exchange; the text says how, in words for a client."""
 
 
+class Ended(Broken):
+    """The backend closed the connection in the middle."""
+
+
 class Late(Broken):
     """The backend was silent for too long."""
 
@@ -42,6 +46,10 @@ class Lost(Broken):
 
 class Leaving(Broken):
     """Not the backend's fault: the router ends the exchange because its process goes."""
+
+
+class Exceeded(Leaving):
+    """Not its fault either: the answer went on for longer than a request may hold a GPU."""
 
 
 class Preempted(Leaving):
@@ -331,7 +339,7 @@ class Connection(asyncio.Protocol):
             if self.status and not self._framed and exc is None:
                 self.complete = True  # an answer that ends with its connection (RFC 9112, 6.3 rule 8)
             else:
-                self.error = Broken("the backend closed the connection before the end of its answer")
+                self.error = Ended("the backend closed the connection before the end of its answer")
         self._wake()
         callbacks, self._on_lost = self._on_lost, []
         for callback in callbacks:

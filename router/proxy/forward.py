@@ -22,6 +22,7 @@ from router.proxy.call import Call
 from router.proxy.connection import Broken, Preempted
 from router.proxy.flight import Flight
 from router.proxy.parts import Parts
+from router.proxy.paths import Kind
 from router.proxy.refusal import Cause
 from router.proxy.relay import SUCCESSOR, Relay
 from router.proxy.step import DONE, WAIT, Step
@@ -46,6 +47,7 @@ class Forwarder:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._blame = Blame(parts)
+        self.suspects = parts.quarantine.suspects
 
     def launch(self, call: Call) -> Flight:
         """Ask for a slot, and send the request if there is one at once."""
@@ -117,7 +119,7 @@ class Forwarder:
             ticket = flight.ticket
             if flight.backend is None:
                 try:
-                    self._board(flight, await parts.dispatcher.granted(ticket))
+                    granted = await parts.dispatcher.granted(ticket)
                 except dispatch.Turned as turned:
                     said = flight.failed or turned_away.refusal(turned.reason, flight.call.asked)
                     if turned.reason in _LEFT and await self._hand_over(flight, said):
@@ -132,6 +134,8 @@ class Forwarder:
                 except asyncio.CancelledError:
                     parts.metrics.hangups.labels("queue").inc()
                     raise
+                await self._admitted(flight)
+                self._board(flight, granted)
             backend = flight.backend
             assert backend is not None
             try:
@@ -171,6 +175,26 @@ class Forwarder:
             call.session,
             call.ollama,
         )
+
+    async def _admitted(self, flight: Flight) -> None:
+        """It has waited for its slot; meanwhile another one like it may have ended a runner. Gives the slot back when
+        that is so, or the client leaves. Raises Refusal."""
+        parts, call = self._parts, flight.call
+        if not parts.quarantine.suspects(call.model, len(call.request.body)):
+            return
+        try:
+            await self.check(call)
+        except BaseException:
+            parts.dispatcher.release(flight.ticket.id)
+            raise
+
+    async def check(self, call: Call) -> None:
+        """Raises Refusal for a request that is known to end runners."""
+        try:
+            await self._parts.quarantine.check(call)
+        except refusal.Refusal:
+            self._parts.metrics.quarantined.inc()
+            raise
 
     def _offer(self, flight: Flight) -> None:
         flight.backend = None
@@ -235,7 +259,7 @@ class Forwarder:
             # Only before the first byte: later ones the relay shows to the client itself.
             if isinstance(error, Preempted):
                 raise _GaveWay from error
-            raise self._blame.spoiled(flight, backend, error) from error
+            raise await self._blame.spoiled(flight, backend, error) from error
         except asyncio.CancelledError:
             self._hung_up(relay)
             raise
@@ -258,11 +282,14 @@ class Forwarder:
 
     def _landed(self, flight: Flight, relay: Relay) -> None:
         """The attempt is over, however it ended."""
-        backend = flight.backend or ""
+        backend, call, parts = flight.backend or "", flight.call, self._parts
         if relay.spoiled is not None:
-            self._blame.failed(backend, relay.spoiled, flight.call)
+            self._blame.failed(backend, relay.spoiled, call)
         elif relay.whole and relay.status < 400:
-            self._parts.book.succeeded(backend, flight.call.model)
+            ran = call.model if call.kind is Kind.INFERENCE else ""
+            parts.book.succeeded(backend, ran)
+            if ran in parts.quarantine and not refusal.reported(relay.tail):
+                parts.quarantine.answered(call)
         self._leave(flight, relay)
 
     def _leave(self, flight: Flight, relay: Relay) -> None:

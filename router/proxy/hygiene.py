@@ -14,6 +14,8 @@ from router.proxy.message import Request
 REQUEST_ID = b"x-request-id"
 PRIORITY = priority.HEADER.lower().encode()
 MODE = priority.MODE_HEADER.lower().encode()
+INTERNAL = priority.INTERNAL_HEADER.lower().encode()
+"""It is a request of Jervis's own processes."""
 PROGRESS = b"x-jervis-progress"
 """The client wants signs of life, see `signs`."""
 SESSION = b"x-session-id"
@@ -25,6 +27,9 @@ CONTENT_ENCODING = b"content-encoding"
 TRACEPARENT = b"traceparent"
 API_KEY = b"x-api-key"
 """How Anthropic's clients (`/v1/messages`) send their token."""
+
+YES = frozenset({"true", "1", "yes", "on"})
+"""Values of a field that asks for something."""
 
 _HOP = frozenset(
     {
@@ -49,6 +54,7 @@ SPECIAL = _HOP | {
     CONTENT_ENCODING,  # of a body that runs a model: decoded
     PRIORITY,
     MODE,
+    INTERNAL,
     SESSION,
     PROGRESS,
     REQUEST_ID,
@@ -76,6 +82,12 @@ def request_id(request: Request, make: Callable[[], str]) -> str:
         if given and len(given) <= 128 and given.isascii() and given.isprintable():
             return given
     return make()
+
+
+def internal(request: Request) -> bool:
+    """Is it of Jervis's own: of a run, by its token, or of a process that says so? One that says so falsely bounds no
+    one but itself."""
+    return bool(request.identity.run) or (request.get(INTERNAL) or "").lower() in YES
 
 
 def request_head(
@@ -126,7 +138,7 @@ def claim(request: Request, level: str) -> bytes:
     """The lines that tell another router what this one knows of a request: how urgent it is, whether a person waits
     for it, whether its client wants signs of life, and to which conversation it belongs."""
     lines = b"X-Ollama-Priority: %s\r\n" % level.encode()
-    for name in (MODE, PROGRESS, SESSION):
+    for name in (MODE, INTERNAL, PROGRESS, SESSION):
         if name in request.special:
             lines += b"%s: %s\r\n" % (name, request.special[name])
     return lines

@@ -10,6 +10,7 @@ from router.backends import book
 from router.proxy import stall
 from router.proxy.budget import Budget
 from router.proxy.pool import Pools
+from router.proxy.quarantine import Quarantine
 from router.proxy.signs import Signs
 
 
@@ -38,6 +39,7 @@ class Parts:
     metrics: metrics.Metrics
     limits: stall.Limits
     budget: Budget
+    quarantine: Quarantine
     numbers: Iterator[int]
     now: Callable[[], float]
     draining: Callable[[], bool]

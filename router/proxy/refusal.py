@@ -31,6 +31,10 @@ class Cause(StrEnum):
     BACKEND_LATE = "BackendLate"
     TOKENS_USED = "TokensUsed"  # the name of a cause
     NOT_ALLOWED = "ModelNotAllowed"
+    HELD_TOO_LONG = "HeldTooLong"
+    """In the request log alone: the answer had begun."""
+    CRASHES_RUNNER = "CrashesRunner"
+    """The request ended the runner of its model, see `quarantine`."""
 
 
 class Refusal(errors.JervisError):
@@ -76,6 +80,7 @@ _TYPES = {
     401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
+    422: "invalid_request_error",
     429: "rate_limit_error",
 }
 
@@ -124,6 +129,6 @@ def _event(document: bytes) -> bytes:
 
 
 def reported(end: bytes) -> bool:
-    """Is that the end of a stream in which another router has shown an error by `late`?"""
+    """Is that the end of a stream in which another router has shown an error by `late`, or Ollama one of its own?"""
     last = end.rstrip().rpartition(b"\n")[2].removeprefix(b"data: ")
     return last.startswith((b'{"error":', b'{"type":"error"')) and last.endswith(b"}")

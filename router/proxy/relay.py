@@ -8,10 +8,11 @@ from router import metrics
 from router.proxy import counts, hygiene, refusal, signs, stall, summary
 from router.proxy.answer import Answer
 from router.proxy.call import Call
-from router.proxy.connection import Broken, Connection, Late, Leaving, Lost, Piece, Preempted
+from router.proxy.connection import Broken, Connection, Exceeded, Late, Leaving, Lost, Piece, Preempted
 from router.proxy.parts import Parts
 from router.proxy.paths import EMBEDDING
 from router.proxy.pool import Pool
+from router.proxy.refusal import Cause
 from router.proxy.step import DONE, MORE, WAIT, Step
 
 _log = structlog.get_logger("router.relay")
@@ -40,6 +41,7 @@ class Relay:
         "_call",
         "_counters",
         "_ended",
+        "_hold",
         "_kept",
         "_last",
         "_number",
@@ -48,15 +50,18 @@ class Relay:
         "begun",
         "body",
         "connection",
+        "ends",
         "first",
         "gave_way",
         "head",
         "limit",
         "pool",
+        "sent_again",
         "since",
         "slow",
         "spoiled",
         "status",
+        "tail",
         "whole",
     )
 
@@ -68,6 +73,9 @@ class Relay:
         limits = parts.limits
         self.slow = slow
         self.connection: Connection | None = None
+        """The one on which it was sent last, be it broken."""
+        self.sent_again = False
+        """A kept connection broke under it, and it was sent once more on a new one."""
         self.head = b""
         self.body: tuple[Piece, ...] = ()
         """What is sent, until the answer has begun."""
@@ -75,6 +83,8 @@ class Relay:
         self.whole = False
         self.status = 0
         """Of the answer, once that has begun."""
+        self.tail = b""
+        """The end of the answer, once it is whole."""
         self.spoiled: Broken | None = None
         self.since = 0.0
         self.limit = stall.NEVER
@@ -83,6 +93,8 @@ class Relay:
         first = limits.cpu_first if slow else limits.first
         self.first = first if call.streams else limits.embedding if call.path in EMBEDDING else limits.whole
         """Seconds of silence until the first byte."""
+        self._hold = stall.NEVER if slow or number is None else limits.held(internal=call.internal)
+        self.ends = stall.NEVER
         self._between = limits.whole if call.tools else limits.cpu_between if slow else limits.between
         self._ended = False
         self._last: list[bytes] = []  # pieces: joined for each of them, the end would be copied for each token
@@ -149,6 +161,7 @@ class Relay:
         # The client has the first piece before anything is counted.
         if not connection.complete:
             self.limit = self._between
+            self.ends = self._parts.now() + self._hold
             connection.pour(self._sink)
         step = self.go_on()
         self.head, self.body = b"", ()
@@ -237,7 +250,7 @@ class Relay:
         self.end()
         counters = self._counters
         counters.sent += len(data)
-        end = self._end() + data if len(data) < counts.MOST else data[-counts.MOST :]
+        end = self.tail = self._end() + data if len(data) < counts.MOST else data[-counts.MOST :]
         stated = counts.read(end)
         if stated is not counts.NOTHING:
             counters.prompt_tokens += stated.prompt or 0
@@ -289,6 +302,22 @@ class Relay:
             self._call.request.link.abort()
         elif self.connection is not None:
             self.connection.fail(Late(f"the backend was silent for {limit:g} s"))
+
+    def exceed(self) -> None:
+        """The answer has held its GPU for as long as it may."""
+        connection, call = self.connection, self._call
+        if connection is None or connection.complete or connection.error is not None:
+            return
+        self._parts.metrics.exceeded.labels("internal" if call.internal else "foreign").inc()
+        if self._kept is not None:
+            self._kept.reason = Cause.HELD_TOO_LONG
+        setting = "holdSeconds" if call.internal else "foreignHoldSeconds"
+        connection.fail(
+            Exceeded(
+                f"the answer went on for {self._hold:g} s after its first byte, longer than a request may hold a GPU "
+                f"(router.settings.{setting}); ask for fewer tokens (num_predict, max_tokens)"
+            )
+        )
 
     def cut(self) -> None:
         """The process goes."""

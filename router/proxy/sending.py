@@ -67,8 +67,8 @@ async def first_bytes(parts: Parts, relay: Relay) -> None:
             parts.metrics.retries.labels("keepalive").inc()
         else:
             return
-    relay.connection = None
     connection = await relay.pool.connect()
+    relay.sent_again = reused is not None
     relay.ask(connection)
     try:
         await connection.arrived()

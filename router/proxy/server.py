@@ -95,6 +95,8 @@ class Server:
             seen = body.decoded(request.body, self._conversations.on)
             if not seen.model or (self._aliased and seen.model in self._aliases):
                 return None
+            if self._forwarder.suspects(seen.model, len(request.body)):
+                return None
             if (rights := request.identity.rights) is not None:
                 permit.check(rights, request, Kind.INFERENCE, seen.asked, seen.model, self._observer.usage)
         except refusal.Refusal:
@@ -182,7 +184,9 @@ class Server:
 
     async def _run(self, request: Request, path: str, kind: Kind, seen: body.Peek) -> None:
         seen = await self._permitted(request, kind, seen)
-        await self._forwarder.run(self._forwarder.launch(self._understand(request, path, kind, seen)))
+        call = self._understand(request, path, kind, seen)
+        await self._forwarder.check(call)
+        await self._forwarder.run(self._forwarder.launch(call))
 
     async def _permitted(self, request: Request, kind: Kind, seen: body.Peek) -> body.Peek:
         """The request with the model that an alias stands for, if its caller may use that. Raises Refusal."""
@@ -233,6 +237,7 @@ class Server:
             if self._conversations.on and path not in paths.EMBEDDING
             else 0,
             folded,
+            hygiene.internal(request),
         )
         if (self._observer.watches or identity.name) and kind is Kind.INFERENCE:
             self._observer.begin(call)

@@ -32,7 +32,6 @@ _EMPTY: dict[str, dict[str, object]] = {
     "/api/chat": {"message": {"role": "assistant", "content": ""}},
     "/api/generate": {"response": ""},
 }
-_YES = frozenset({"true", "1", "yes", "on"})
 _SWEEPS = 4
 """Looks in the time between two signs."""
 
@@ -102,7 +101,7 @@ class Signs:
     def follow(self, flight: Followed) -> None:
         """A stream was asked for. Whom it ends for is found by `sweep`."""
         call = flight.call
-        asked = (call.request.get(hygiene.PROGRESS) or "").lower() in _YES
+        asked = (call.request.get(hygiene.PROGRESS) or "").lower() in hygiene.YES
         wanted = (asked or self.for_all) if call.path in _EVENT_PATHS else asked and call.path in _EMPTY
         if wanted:
             self._followers.append(_Follower(flight, asked, self._now()))

@@ -1,8 +1,9 @@
 """The watch over exchanges that stand still.
 
-There is no total timeout: a healthy stream may last for hours. What is bounded is silence, per phase: until the
-backend's first byte, between its chunks, and until a client takes what was written to it. One sweep a second looks at
-all exchanges, so that a chunk costs no timer.
+For clients there is no total timeout: a healthy stream may last for hours. What is bounded is silence, per phase: until
+the backend's first byte, between its chunks, and until a client takes what was written to it. Requests of Jervis's own
+are bounded as a whole, too, because a small model in a loop writes until it is stopped (decision 0171). One sweep a
+second looks at all exchanges, so that a chunk costs no timer.
 """
 
 from __future__ import annotations
@@ -29,6 +30,15 @@ class Limits:
     cpu_first: float = 1800.0
     """In place of `first` on a CPU, which reads a long prompt at a tenth of a GPU's speed or less."""
     cpu_between: float = 600.0
+    hold: float = NEVER
+    """Seconds from the first byte of an answer on for which a request of Jervis's own may hold a GPU. It counts neither
+    the wait in the queue, nor the load of the model, nor the prompt that is read."""
+    foreign_hold: float = NEVER
+    """The same for all other clients."""
+
+    def held(self, *, internal: bool) -> float:
+        """The longest hold of a request."""
+        return self.hold if internal else self.foreign_hold
 
 
 class Guarded(Protocol):
@@ -41,6 +51,12 @@ class Guarded(Protocol):
 
     def expire(self, limit: float) -> None:
         """That limit is over; called once until `limit` is set anew."""
+
+    ends: float
+    """When its hold of a GPU ends, in monotonic seconds; NEVER while nothing bounds it."""
+
+    def exceed(self) -> None:
+        """That time has come; called once."""
 
     def cut(self) -> None:
         """The process goes."""
@@ -64,13 +80,17 @@ class Watch:
         return len(self._guarded)
 
     def sweep(self) -> int:
-        """Expire what stands still; returns how many."""
+        """Expire what stands still, and end what has held its GPU for too long; returns how many."""
         now = self._now()
+        over = [one for one in self._guarded if now > one.ends]
+        for one in over:
+            one.ends = NEVER
+            one.exceed()
         late = [one for one in self._guarded if now - one.since > one.limit]
         for one in late:
             limit, one.limit = one.limit, NEVER
             one.expire(limit)
-        return len(late)
+        return len(over) + len(late)
 
     def lose(self, backend: str) -> None:
         """A backend answers nothing any more: what has not begun there need not wait for its limit."""

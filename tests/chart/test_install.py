@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from crds import connection, gpubackend, pendingtask
+from crds import connection, gpubackend, modelroles, pendingtask
 from tests.chart import rendering
 from tests.chart.rendering import CHART, Chart
 
@@ -69,7 +69,8 @@ def test_the_tag_is_the_version_of_the_chart_unless_it_is_given(chart: Chart) ->
 def test_the_simulators_have_every_model_that_is_asked(chart: Chart, vision: str) -> None:
     rendered = chart.render(*rendering.VARIANTS["demo"], "--set", f"models.vision={vision}")
     backends = rendering.of_kind(rendered, "GpuBackend").values()
-    models = yaml.safe_load((rendering.CHART / "values.yaml").read_text())["models"] | {"vision": vision}
+    values = yaml.safe_load((rendering.CHART / "values.yaml").read_text())["models"] | {"vision": vision}
+    models = {one.role: one.model for one in modelroles.assigned(values)}
     for name, does in (
         ("orchestrator", "generate"), ("qualifier", "generate"), ("embedding", "embed"), ("vision", "vision"),
     ):  # fmt: skip

@@ -47,6 +47,8 @@ EVERYTHING = (
     "--set", "models.numCtx.orchestrator=32768,models.numCtx.qualifier=16384,models.numCtx.vision=8192",
     "--set", "models.fast=qwen2.5:1.5b,models.numCtx.fast=4096,models.numCtx.decision=16384",
     "--set", "models.embeddingBefore=nomic-embed-text,models.embeddingBeforeInstruction=Find: ",
+    "--set", "models.embeddingPassagePrefix=passage: ,models.embeddingBeforePassagePrefix=old: ",
+    "--set", "models.embeddingWindow=256",
 )  # fmt: skip
 
 
@@ -194,18 +196,22 @@ def test_models_and_their_windows_reach_the_processes(chart: Chart) -> None:
         return found
 
     plain = given()
-    assert plain["JERVIS_OPERATOR_PLANNER_MODEL"] == "qwen3-tool:14b"
+    assert plain["JERVIS_OPERATOR_PLANNER_MODEL"] == "qwen3:14b"
     assert plain["JERVIS_OPERATOR_PLANNER_NUM_CTX"] == "8192"
     assert json.loads(plain["JERVIS_OPERATOR_WINDOWS"]) == [
-        {"role": "planner", "model": "qwen3-tool:14b", "numCtx": 8192}
+        {"role": "orchestrator", "model": "qwen3-coder:30b", "numCtx": 16384},
+        {"role": "planner", "model": "qwen3:14b", "numCtx": 8192},
+        {"role": "qualifier", "model": "qwen2.5:7b", "numCtx": 16384},
+        {"role": "decision", "model": "gpt-oss:120b", "numCtx": 16384},
     ]
-    assert not {"JERVIS_OPERATOR_NUM_CTX", "JERVIS_KB_EXTRACT_NUM_CTX", "JERVIS_KB_VISION_NUM_CTX"} & set(plain)
+    assert (plain["JERVIS_OPERATOR_NUM_CTX"], plain["JERVIS_KB_EXTRACT_NUM_CTX"]) == ("16384", "16384")
+    assert "JERVIS_KB_VISION_NUM_CTX" not in plain
     # As large as what the backend loads is no more than it.
     entry = "gpuBackends[0].name=gpu-0,gpuBackends[0].url=http://gpu:11434,gpuBackends[0].modelSets[0].name=a"
     model = "gpuBackends[0].modelSets[0].models[0]"
     named = given(
         "models.planner=,models.numCtx.orchestrator=65536,models.numCtx.qualifier=16384,models.numCtx.vision=4096",
-        f"{entry},{model}.name=qwen3-coder-tool:30b,{model}.numCtx=65536",
+        f"{entry},{model}.name=qwen3-coder:30b,{model}.numCtx=65536",
         "models.fast=qwen2.5:1.5b,models.numCtx.fast=2048",
     )
     assert (named["JERVIS_KB_FAST_MODEL"], named["JERVIS_KB_FAST_NUM_CTX"]) == ("qwen2.5:1.5b", "2048")
@@ -214,7 +220,7 @@ def test_models_and_their_windows_reach_the_processes(chart: Chart) -> None:
     assert named["JERVIS_OPERATOR_NUM_CTX"] == "65536"
     assert (named["JERVIS_KB_EXTRACT_NUM_CTX"], named["JERVIS_KB_VISION_NUM_CTX"]) == ("16384", "4096")
     assert [one["role"] for one in json.loads(named["JERVIS_OPERATOR_WINDOWS"])] == [
-        "fast", "orchestrator", "qualifier", "vision",
+        "orchestrator", "qualifier", "fast", "decision", "vision",
     ]  # fmt: skip
 
 
@@ -231,12 +237,12 @@ def test_the_simulated_planner_is_on_the_cpu(chart: Chart) -> None:
             assert set(found[kind]) == set(has)
         return found
 
-    assert "qwen3-tool:14b" in served()["cpu"]
-    assert "qwen3-tool:14b" not in served()["gpu"]
+    assert "qwen3:14b" in served()["cpu"]
+    assert "qwen3:14b" not in served()["gpu"]
     fast = served("--set", "models.fast=qwen2.5:1.5b")
     assert all("qwen2.5:1.5b" in fast[kind] for kind in ("gpu", "cpu"))
-    same = served("--set", "models.planner=qwen3-coder-tool:30b")
-    assert ("qwen3-coder-tool:30b" in same["gpu"], "qwen3-coder-tool:30b" in same["cpu"]) == (True, False)
+    same = served("--set", "models.planner=qwen3-coder:30b")
+    assert ("qwen3-coder:30b" in same["gpu"], "qwen3-coder:30b" in same["cpu"]) == (True, False)
 
 
 def test_a_router_ends_before_it_is_killed(chart: Chart) -> None:
@@ -480,7 +486,8 @@ def test_the_release_s_own_pods_show_the_router_who_they_are(chart: Chart, monke
         assert variables == {f"{mount['mountPath']}/{source['serviceAccountToken']['path']}"}
         assert mount["readOnly"] is True
         tokens[name] = source["serviceAccountToken"]["audience"]
-    assert tokens == {"Deployment/jervis-operator": "ollama", "Deployment/jervis-kb": "ollama"}
+    shown = ("Deployment/jervis-operator", "Deployment/jervis-kb", "Pod/jervis-test-models")
+    assert tokens == dict.fromkeys(shown, "ollama")
 
 
 def test_nobody_gets_a_token_for_a_router_that_reviews_none(chart: Chart) -> None:

@@ -1,9 +1,10 @@
-"""The two scripts that the chart's short-lived pods run, run as they run them: `python -c TEXT ARGUMENTS`."""
+"""The scripts that the chart's short-lived pods run, run as they run them: `python -c TEXT ARGUMENTS`."""
 
 from __future__ import annotations
 
 import base64
 import http.server
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from crds import modelcheck, modelroles
 from tests.chart import cluster as clusters
 from tests.chart import rendering
 from tests.chart.cluster import Cluster
@@ -112,3 +114,43 @@ def mounted_account(cluster: Cluster, folder: Path) -> dict[str, str]:
     (folder / "token").write_text(cluster.kubectl("create", "token", "default", "-n", "jervis").strip())
     address = urlsplit(config["server"])
     return {"KUBERNETES_SERVICE_HOST": str(address.hostname), "KUBERNETES_SERVICE_PORT": str(address.port)}
+
+
+def answering(document: object) -> http.server.ThreadingHTTPServer:
+    """A router that has this status for those who show a token."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.headers["Authorization"] == "Bearer secret"
+            self.send_response(200 if known else 401)
+            self.end_headers()
+            self.wfile.write(json.dumps(document).encode() if known else b"{}")
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet: the requests are not of interest."""
+
+    return http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+
+@pytest.mark.parametrize(("has", "code"), [("qwen2.5:7b", 0), ("other", 1)])
+def test_a_role_without_a_model_fails_the_test_of_the_release(
+    chart: Chart, tmp_path: Path, has: str, code: int
+) -> None:
+    text, arguments = script_of(chart, "Pod/jervis-test-models", "--set", "router.auth.tokenReview=true")
+    assert arguments == ["http://jervis-router.jervis.svc:11430/router/status"]
+    says = modelcheck.Facts(frozenset({"completion"}), 32_768)
+    backend = modelcheck.Backend("gpu-0", frozenset({has}), {has: says})
+    report = modelcheck.check([modelroles.Assigned(role="qualifier", model="qwen2.5:7b")], [backend])
+    (tmp_path / "token").write_text("secret\n")
+    with answering({"models": report.model_dump(mode="json", by_alias=True)}) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/router/status"
+        shown = {"ROUTER_TOKEN_FILE": str(tmp_path / "token")}
+        done = run(text.replace("TRIES = 60", "TRIES = 2"), url, env=shown)
+        server.shutdown()
+        thread.join()
+    assert done.returncode == code, done.stderr
+    stops = [line for line in done.stdout.splitlines() if line.startswith("STOPS")]
+    assert len(stops) == code
+    assert all("no document is read" in line for line in stops)

@@ -14,7 +14,7 @@ import yaml
 from pydantic.alias_generators import to_camel
 
 from controllers import settings
-from crds import pendingtask
+from crds import modelroles, pendingtask
 from hack.chart import definitions, readme
 from kube import lease
 from tests.chart.rendering import CHART, KUBERNETES, VARIANTS, Chart, Manifest
@@ -62,6 +62,8 @@ REFUSED = [
     ("admission.allowedHosts.connections={https://example.com}", "connections"),
     ("admission.allowedHosts.gpuBackends={*}", "gpuBackends"),
     ("admission.quota.pendingTasks=0", "pendingTasks"),
+    ("models.chat=two words", "chat"),
+    ("models.numCtx.chat=4096", "models.numCtx.chat"),
     ("models.orchestrator=", "orchestrator"),
     ("models.qualifier=two words", "qualifier"),
     ("models.planner=two words", "planner"),
@@ -76,8 +78,8 @@ REFUSED = [
     ("models.numCtx.smart=4096", "smart"),
     (
         "gpuBackends[0].name=gpu-0,gpuBackends[0].url=http://gpu:11434,gpuBackends[0].modelSets[0].name=a,"
-        "gpuBackends[0].modelSets[0].models[0].name=qwen3-tool:*,gpuBackends[0].modelSets[0].models[0].numCtx=4096",
-        "models.numCtx.planner: 8192 is more than the 4096 that gpuBackends entry gpu-0 loads qwen3-tool:* with",
+        "gpuBackends[0].modelSets[0].models[0].name=qwen3:*,gpuBackends[0].modelSets[0].models[0].numCtx=4096",
+        "models.numCtx.planner: 8192 is more than the 4096 that gpuBackends entry gpu-0 loads qwen3:* with",
     ),
     ("mongodb.uri=http://database", "uri"),
     ("mongodb.uri=mongodb://user:secret@database", "uri"),
@@ -246,8 +248,10 @@ def test_the_schema_is_strict_and_described_throughout() -> None:
 def test_every_default_is_in_the_schema_and_the_other_way_round() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     defaults = yaml.safe_load((CHART / "values.yaml").read_text())
-    # `global` is Helm's own. Settings, windows and the parts of `resources` may be left out.
-    optional = (".settings.", ".resources.", ".numCtx.")
+    # `global` is Helm's own. Settings, windows and the parts of `resources` may be left out, and so may the models of
+    # roles that have that of models.chat: Helm cannot tell a default from a choice.
+    chats = (f".models.{role.name}" for role in modelroles.ROLES if role.chat and role.default)
+    optional = (".settings.", ".resources.", ".numCtx.", *chats)
     described = {path for path, _ in _nodes(schema, "") if "[]" not in path and path != ".global"}
     given = set(_keys(defaults, ""))
     for path in described:
@@ -344,3 +348,20 @@ def _keys(values: dict[str, Any], path: str) -> Iterator[str]:
             yield from _keys(value, f"{path}.{name}")
         else:
             yield f"{path}.{name}"
+
+
+_LENGTHS = {
+    "Service": 63,  # RFC 1123
+    "Job": 63,  # a label of its pods
+    "CronJob": 50,  # Kubernetes allows 52; `kubectl jervis models --check` adds 13 characters for its Job
+    "StatefulSet": 52,  # a label of its pods adds a hash of 11
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_longest_name_of_a_release_fits_every_kind(chart: Chart, variant: str) -> None:
+    longest = "release-" + 32 * "x"
+    manifests = chart.render(*VARIANTS[variant], "--set", f"fullnameOverride={longest}")
+    names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests]
+    assert any(name.startswith(longest) for _, name in names)
+    assert [(kind, name) for kind, name in names if len(name) > _LENGTHS.get(kind, 253)] == []

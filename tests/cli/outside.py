@@ -114,11 +114,12 @@ class _ResultsHandler(BaseHTTPRequestHandler):
 
 
 class Kubelet(_Server):
-    """A log in two pieces; the second is written once `more` is set. `asked` holds the requests."""
+    """A log in two pieces, `log`; the second is written once `more` is set. `asked` holds the requests."""
 
     def __init__(self, pair: certificates.Pair) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.more = threading.Event()
+        self.log = (b"first line\n", "poslední\n".encode())
         super().__init__(_KubeletHandler)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(pair.certificate, pair.key)
@@ -134,10 +135,92 @@ class _KubeletHandler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/plain")
         self.end_headers()
-        self.wfile.write(b"first line\n")
+        first, second = self.server.log
+        self.wfile.write(first)
         self.wfile.flush()
         self.server.more.wait(30)
-        self.wfile.write("poslední\n".encode())
+        self.wfile.write(second)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+class Jobs(_Server):
+    """An apiserver with a CronJob of tasks for models, and the Job that is made from it: `conditions`, `pods` and
+    `events` are that Job's. Each read of the log gives the next of `logs`, and the last one again and again; a log that
+    ends with `BROKEN` breaks off there. `refused` are verbs that answer 403."""
+
+    BROKEN = b"<broken>"
+
+    def __init__(self) -> None:
+        self.conditions: list[dict[str, Any]] = []
+        self.pods: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
+        self.logs: list[bytes] = [b""]
+        self.made: dict[str, Any] | None = None
+        self.deleted: list[str] = []
+        self.refused: set[str] = set()
+        super().__init__(_JobsHandler)
+
+    def config(self, path: Path) -> Path:
+        """A kubeconfig that leads here."""
+        named = {
+            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+            "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "jervis"}}],
+        }
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "x", **named}))
+        return path
+
+
+class _JobsHandler(BaseHTTPRequestHandler):
+    server: Jobs
+
+    def do_GET(self) -> None:
+        url, jobs = urlsplit(self.path), self.server
+        kind = url.path.rpartition("/")[2]
+        query = dict(parse_qsl(url.query))
+        if kind == "cronjobs":
+            template = {"metadata": {"labels": {}}, "spec": {"backoffLimit": 0}}
+            name = {"name": "jervis-models", "uid": "u"}
+            self._list([{"metadata": name, "spec": {"jobTemplate": template}}])
+        elif kind == "events":
+            assert jobs.made is not None
+            name = jobs.made["metadata"]["name"]
+            assert query["fieldSelector"] == f"involvedObject.kind=Job,involvedObject.name={name}"
+            self._list(jobs.events)
+        elif kind == "log":
+            text = jobs.logs.pop(0) if len(jobs.logs) > 1 else jobs.logs[0]
+            whole = text.removesuffix(jobs.BROKEN)
+            self._answer(200, whole, len(text))
+        elif "/jobs/" in url.path:
+            self._answer(200, json.dumps({**(jobs.made or {}), "status": {"conditions": jobs.conditions}}).encode())
+        else:
+            self._list(jobs.pods if kind == "pods" else [])
+
+    def do_POST(self) -> None:
+        self.server.made = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._answer(201, json.dumps(self.server.made).encode())
+
+    def do_DELETE(self) -> None:
+        if "DELETE" in self.server.refused:
+            self._answer(403, json.dumps({"kind": "Status", "message": "jobs is forbidden"}).encode())
+            return
+        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert sent["propagationPolicy"] == "Background"
+        self.server.deleted.append(self.path.rpartition("/")[2])
+        self._answer(200, b"{}")
+
+    def _list(self, items: list[dict[str, Any]]) -> None:
+        document = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
+        self._answer(200, json.dumps(document).encode())
+
+    def _answer(self, code: int, body: bytes, length: int | None = None) -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
         """Quiet."""

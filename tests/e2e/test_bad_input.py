@@ -104,7 +104,7 @@ def test_a_run_with_a_wrong_model_ends_with_its_name(site: Site, owner: str) -> 
         assert ended.status.result.exit_reason == "WrongModel"
         assert "qwen9:1000b" in ended.status.result.summary
     finally:
-        site.kubectl.run("set", "env", "deployment/jervis-operator", "JERVIS_OPERATOR_MODEL=qwen3-coder-tool:30b")
+        site.kubectl.run("set", "env", "deployment/jervis-operator", "JERVIS_OPERATOR_MODEL=qwen3-coder:30b")
         site.kubectl.run("rollout", "status", "deployment/jervis-operator", "--timeout=90s", seconds=100)
 
 

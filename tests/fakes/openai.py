@@ -42,6 +42,8 @@ class Server:
         self.token = ""
         self.health = 200
         self.failure: Failure | None = None
+        self.window = 4096
+        """Words of a text that is embedded, which stand for tokens."""
         self.paths = {"/v1/chat/completions", "/v1/completions", "/v1/embeddings"}
         self.requests: list[tuple[str, bytes]] = []
         """(path, body) of every inference."""
@@ -65,7 +67,7 @@ class Server:
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
             return _json(error(401, "Unauthorized", "AuthenticationError"))
         if request.path == "/v1/models" and request.method == "GET":
-            data = [{"id": name, "object": "model", "created": 1, "owned_by": "vllm", "max_model_len": 4096}
+            data = [{"id": name, "object": "model", "created": 1, "owned_by": "vllm", "max_model_len": self.window}
                     for name in self.models]  # fmt: skip
             return _json((200, {"object": "list", "data": data}))
         if request.path not in self.paths or request.method != "POST":
@@ -90,7 +92,13 @@ class Server:
             judged = [{"index": at, "relevance_score": float(len(text))} for at, text in enumerate(asked["documents"])]
             return _json((200, {"model": asked["model"], "results": judged, "usage": _usage(0)}))
         if request.path == "/v1/embeddings":
-            data = [{"object": "embedding", "index": 0, "embedding": [0.0, 1.0]}]
+            texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
+            if max(len(text.split()) for text in texts) > self.window:
+                said = f"This model's maximum context length is {self.window} tokens. However, you requested more."
+                return _json(error(400, said, "BadRequestError"))
+            # OpenAI promises an index, and no order.
+            data = [{"object": "embedding", "index": at, "embedding": [float(len(text)), 1.0]}
+                    for at, text in reversed(list(enumerate(texts)))]  # fmt: skip
             return _json((200, {"object": "list", "data": data, "model": asked["model"], "usage": _usage(0)}))
         return await self._stream(request, asked) if asked.get("stream") else _json((200, _whole(asked)))
 

@@ -327,6 +327,10 @@ class Vectors:
         )
         return chunks, sentences
 
+    async def dimension(self) -> int | None:
+        self.switch.check("dimension")
+        return next((len(vector) for _, _, vector in (*self._chunks.values(), *self._past.values())), None)
+
     async def destroy(self) -> None:
         self.switch.check("destroy")
         for kept in (self._chunks, self._sentences, self._past, self._past_sentences, self._ends):

@@ -23,6 +23,7 @@ import importlib.util
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import sys
@@ -82,7 +83,7 @@ def tell(**said: Any) -> None:
     os.write(1, json.dumps(said).encode() + b"\n")
 
 
-def reap(*_: object) -> None:
+def reap() -> None:
     """Say which children have ended, and how: the exit code, or the signal's number below zero."""
     with contextlib.suppress(ChildProcessError):
         while (found := os.waitpid(-1, os.WNOHANG))[0]:
@@ -92,6 +93,7 @@ def reap(*_: object) -> None:
 def bear(program: str, main: Path, wanted: dict[str, Any], reports: int) -> NoReturn:
     """The child's life."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     log = os.open(wanted["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -143,24 +145,35 @@ def serve(program: str, also: list[str]) -> None:
     main = file(program)
     warm(main, also)
     gc.freeze()  # what is imported stays; a child's collector need not look at it, and its pages stay shared
-    signal.signal(signal.SIGCHLD, reap)
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     here.setblocking(False)
     there.setblocking(False)
     theirs = there.detach()  # no object of the child's: nothing of it is left open at its end
+    # A handler of Python's alone would wait for the next line, where a child ends just before this one is waited for.
+    ended, ending = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(ending, warn_on_full_buffer=False)
     tell(ready=True)
-    for line in sys.stdin:
-        wanted = json.loads(line)
-        learn(here)
-        # The child's end is told after its beginning.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-        child = os.fork()
-        if child == 0:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-            here.close()
-            bear(program, main, wanted, theirs)
-        tell(started=child)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+    begun = b""
+    while True:
+        readable, _, _ = select.select([0, ended], [], [])
+        if ended in readable:
+            os.read(ended, _REPORT_BYTES)
+            reap()
+        if 0 in readable:
+            read = os.read(0, _REPORT_BYTES)
+            if not read:
+                return
+            *lines, begun = (begun + read).split(b"\n")
+            for wanted in map(json.loads, lines):
+                learn(here)
+                child = os.fork()
+                if child == 0:
+                    for own in (ended, ending):
+                        os.close(own)
+                    here.close()
+                    bear(program, main, wanted, theirs)
+                tell(started=child)
 
 
 if __name__ == "__main__":

@@ -154,6 +154,9 @@ class Nursery:
                     self._living.pop(said["ended"]).end(said["code"])
                 else:
                     self._ready.set()
+        # With the nursery its children have died, and nobody is left to say so.
+        for child in list(self._living.values()):
+            child.end(-signal.SIGKILL)
         self._ready.set()
         self._started.put(None)
 

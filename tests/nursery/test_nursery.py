@@ -78,3 +78,16 @@ def test_a_child_ends_as_a_process_of_its_own(tmp_path: Path, end: str, code: in
     assert {"main", "thread", "at exit", "collected"} <= set(started.splitlines())
     assert says in forked
     assert says in started
+
+
+def test_children_end_with_their_nursery_and_nobody_waits_for_them(tmp_path: Path) -> None:
+    with nursery(tmp_path, "import time\ntime.sleep(600)\n") as starts:
+        running = [starts.start({}, tmp_path / "log") for _ in range(3)]
+    assert [child.wait(60) for child in running] == [-9, -9, -9]
+
+
+def test_of_many_that_end_at_once_each_is_told(tmp_path: Path) -> None:
+    with nursery(tmp_path, "") as starts:
+        for _ in range(10):
+            running = [starts.start({}, tmp_path / "log") for _ in range(20)]
+            assert [child.wait(60) for child in running] == [0] * 20

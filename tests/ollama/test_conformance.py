@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from router.backends import verdict
 from tests import ports
 from tests.ollama import gguf
 from tests.router import process
@@ -198,6 +199,65 @@ async def test_hang_ups_free_the_slot(router: process.Router) -> None:
         assert after.status_code == 200
         await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
         assert (await router.backend("real"))["circuit"] == "Closed"
+
+
+def _bounded(length: int) -> dict[str, Any]:
+    text = {"type": "string", "maxLength": length}
+    return {"type": "object", "properties": {"text": text}, "required": ["text"], "additionalProperties": False}
+
+
+async def _deadly(server: str) -> dict[str, Any]:
+    """A schema whose grammar ends the runner of this version: 0.17.4 compiles 2,000 characters and not one more."""
+    async with _client(server) as direct:
+        for length in (2001, 20_001, 1_000_001):
+            body = {"model": "small", "prompt": "x", "format": _bounded(length), "options": _OPTIONS, "stream": False}
+            answer = await direct.post("/api/generate", json=body)
+            if answer.status_code == 500 and verdict.crashed(answer.content):
+                return _bounded(length)
+        version = (await direct.get("/api/version")).json()["version"]
+    pytest.skip(f"Ollama {version} survives all of these schemas")
+
+
+async def test_a_schema_that_ends_the_runner_is_refused_at_its_second_death(
+    tmp_path: Path, router: process.Router, server: str
+) -> None:
+    schema = await _deadly(server)
+    native = {"model": "small", "messages": [{"role": "user", "content": "x"}], "format": schema, "options": _OPTIONS}
+    openai = {
+        "model": "small", "messages": [{"role": "user", "content": "x"}], "max_tokens": 5,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}},
+    }  # fmt: skip
+    async with _client(router.url) as http:
+        for path, body in (("/api/chat", native), ("/v1/chat/completions", openai)):
+            answers = [await http.post(path, json=body) for _ in range(4)]
+            assert [one.status_code for one in answers] == [500, 422, 422, 422]
+            # The first death is the server's own answer.
+            assert answers[0].headers["X-Ollama-Router-Backend"] == "real"
+            assert verdict.crashed(answers[0].content)
+            assert {one.headers["X-Ollama-Router-Reason"] for one in answers[1:]} == {"CrashesRunner"}
+            error = answers[-1].json()["error"]
+            assert "2 times" in (error if path == "/api/chat" else error["message"])
+        said = (await http.get("/router/explain?model=small")).json()
+        assert said["quarantined"] == 2
+        # The server is well, and what asks for less is answered.
+        body = native | {"format": _bounded(20), "stream": False}
+        assert (await http.post("/api/chat", json=body)).status_code == 200
+        shown = await router.backend("real")
+        assert (shown["healthy"], shown["circuit"], shown["modelsFailing"]) == (True, "Closed", [])
+
+
+async def test_an_answer_without_an_end_is_ended_and_its_gpu_free(tmp_path: Path, server: str) -> None:
+    endless = {"model": "big", "prompt": "on and on", "options": {**_OPTIONS, "num_predict": -1, "num_ctx": 2048}}
+    specs = [process.spec("real", server, numParallel=1)]
+    async with process.running(tmp_path, specs, hold_seconds="1") as router, _client(router.url) as http:
+        async with http.stream("POST", "/api/generate", json=endless, headers={"X-Jervis-Internal": "true"}) as answer:
+            with pytest.raises(httpx.RemoteProtocolError):
+                records = [json.loads(line) async for line in answer.aiter_lines()]  # noqa: F841  # it breaks off
+        await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
+        metrics = (await http.get("/metrics")).text
+        assert 'jervis_router_holds_ended_total{caller="internal"} 1.0' in metrics
+        after = await http.post("/api/generate", json={"model": "big", "prompt": "x", "options": _OPTIONS})
+        assert after.status_code == 200
 
 
 async def test_its_503_rests_it_for_seconds_and_no_longer(tmp_path: Path, server: str) -> None:

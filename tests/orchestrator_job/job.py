@@ -17,7 +17,7 @@ from tests.fakes.ollama import process
 from tests.nursery import children
 
 _ROOT = Path(__file__).resolve().parents[2]
-MODEL = "qwen3-coder-tool:30b"
+MODEL = "qwen3-coder:30b"
 TAG = "job.respond/v1"
 _PATIENCE = 300.0  # seconds; bounds a test that fails
 FEW_SECONDS = "3"
@@ -113,10 +113,10 @@ class Job:
         log = self._log()
         return Running(children.interpreted(["orchestrator_job"], self._environment(1, {}), log, _ROOT), log)
 
-    async def end(self, running: Running, attempt: int = 1) -> Ended:
-        """Wait for the process and read what it left."""
+    async def end(self, running: Running, attempt: int = 1, patience: float = _PATIENCE) -> Ended:
+        """Wait for the process and read what it left; `patience` in seconds bounds a test that fails."""
         try:
-            status = await asyncio.to_thread(running.process.wait, _PATIENCE)
+            status = await asyncio.to_thread(running.process.wait, patience)
         finally:
             running.process.kill()  # too slow, or the test has failed elsewhere: leave no process behind
         return self._ended(status, running.log.read_text(), attempt)

@@ -7,6 +7,7 @@ import pytest
 from crds import provisions
 from orchestrator_job import answer, citations, pack
 from orchestrator_job.delegation import claims
+from router.client import reading
 
 ROUTER = "The release of the  router\nis on 6 March 2026, says Ann. Use `make all` & <b>. It takes three hours in all."
 RACK = "The rack stands in the second room of the house."
@@ -93,7 +94,7 @@ def test_characters_that_a_prompt_replaces_are_no_difference() -> None:
 def test_it_is_asked_for_again_once() -> None:
     attempts = citations.Tries(SOURCES, provisions.Provisions())
     wrong = given(f'He says "{NEXT_WEEK}" [1], "the second room of the house" [1].')
-    with pytest.raises(answer.Unusable) as raised:
+    with pytest.raises(reading.Unusable) as raised:
         attempts.take(wrong)
     assert str(raised.value) == (
         f"answer: {NEXT_WEEK!r} is quoted, but no evidence has these words; "
@@ -108,6 +109,6 @@ def test_a_rule_holds_for_what_is_left() -> None:
     held = provisions.Provisions.together(["enforce: always-cite"])
     attempts = citations.Tries(SOURCES, held)
     for _ in range(2):
-        with pytest.raises(answer.Unusable):
+        with pytest.raises(reading.Unusable):
             attempts.take(given(f'He says "{NEXT_WEEK}" [1].'))
     assert attempts.last is None

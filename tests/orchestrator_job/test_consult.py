@@ -199,11 +199,12 @@ async def test_another_type_is_answered_as_ever(place: Place, fake: process.Fake
 
 async def test_what_is_not_known_is_asked_of_the_user(place: Place, fake: process.Fake) -> None:
     impossible = rig.decided("text_response", "Cannot complete: no manual says it") | {"impossible": True}
-    scripted(fake, impossible)
+    scripted(fake, impossible, impossible)
     ended = await place.task.run()
     assert ended.message["exitReason"] == "NeedsInput", ended
     [question] = place.result()["questions"]
-    assert "no manual says it" in question["text"]
+    assert "Searched: fast_vector_search (1 call)" in question["text"]
+    assert "The model says: Cannot complete: no manual says it" in question["text"]
     # The answer is in the next round's question.
     place.asks(answers=[{"id": question["id"], "text": "It is the pump P-7.", "author": "jana"}])
     fake.forget()

@@ -188,7 +188,7 @@ async def test_a_long_conversation_is_summarized_once_for_what_is_older(
 async def test_the_last_answer_is_in_the_next_prompt_however_long_it_is(
     tmp_path: Path, store: job.Store, mongodb_uri: str, fake: process.Fake, known: knowledge.Knowledge
 ) -> None:
-    long_answer = "vega-1 has a broken fan. " * 640 + "vega-9 is well [1]."
+    long_answer = " ".join(f"vega-{number} has a broken fan." for number in range(1, 600)) + " vega-9 is well [1]."
     fake.set_script({job.TAG: [job.reply(answer=long_answer), job.reply()]})
     await _asked(job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url), store, "Which servers are in rack 4?")
     assert store.all(leftovers.CHAT_SUMMARIES) == [], "the latest exchange is not summarized"

@@ -96,6 +96,22 @@ async def test_a_window_that_is_known_has_a_longer_order_whole(
     assert store.all("task_results")[0]["leftOut"] == []
 
 
+async def test_evidence_that_the_window_has_no_room_for_is_asked_about_in_short(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    """Three times as many tokens as its characters would have in English."""
+    known.items = [knowledge.hit(f"{n} " + "a b c d e f " * 900, f"email::{n}") for n in range(6)]
+    fake.set_script({job.TAG: [job.reply(citations=[1])]})
+    store.remember(task.memory(content="When is the release?"))
+    ended = await task.run(JERVIS_NUM_CTX="8192")
+    assert ended.message["exitReason"] == "Answered"
+    asked = [one for one in fake.requests(path="/api/chat") if one["tag"] == job.TAG]
+    assert [one["status"] for one in asked] == [400, 200]
+    whole, short = prompts(fake, job.TAG)
+    assert len(short.encode()) < 8192 < len(whole)
+    assert "When is the release?" in short
+
+
 async def test_of_a_longer_order_the_middle_is_evidence(
     task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
 ) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import crds.errors
-from crds import approvals, exits, pendingtask
+from crds import approvals, exits, pendingtask, provisions
 from kb import client as kb_client
 from orchestrator_job import (
     answer,
@@ -30,6 +30,7 @@ from orchestrator_job import (
     termination,
 )
 from router import client as router_client
+from router.client import reading
 from tests.orchestrator_job import knowledge
 
 _PIECES = [*"<>/[]:& \t\nabv1", "evidence", "Evidence", "</", "question", "prompt", "PROMPT", "id=", '"']
@@ -61,28 +62,55 @@ def test_the_prompt_carries_tag_date_and_order() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"citations": [3]}, r"\[3\] name no evidence; there is 1 to 2"),
-        ({"answer": "so [2, 9]"}, r"\[9\] name no evidence"),
-        ({"confidence": 1.5}, "confidence"),
-        ({"needsInput": True}, "no question is asked"),
-        ({"needsInput": True, "questions": [" "]}, "no question is asked"),
-        ({"answer": "  "}, "answer: is empty"),
-        ({"citations": "1"}, "citations"),
-        ({"questions": [""]}, "questions.0"),
+        ({"answer": "  "}, "answer: is empty, and no question is asked"),
+        ({"answer": "  ", "needsInput": True}, "answer: is empty, and no question is asked"),
+        ({"answer": {"text": "a"}}, "answer: is empty"),
     ],
 )
 def test_answers_that_cannot_be_used(change: dict[str, object], problem: str) -> None:
     text = json.dumps({"answer": "a", "citations": [], "confidence": 1, "needsInput": False, "questions": [], **change})
-    with pytest.raises(answer.Unusable, match=problem):
+    with pytest.raises(reading.Unusable, match=problem):
         answer.parse(text, [1, 2])
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"citations": [3]}, {}),
+        ({"citations": [1026453870, 1]}, {"citations": [1]}),
+        ({"citations": "1"}, {"citations": [1]}),
+        ({"answer": "so [2, 9]. And [9]."}, {"answer": "so [2]. And .", "citations": [2]}),
+        ({"confidence": 1.5}, {"confidence": 0.5}),
+        ({"confidence": 95}, {"confidence": 0.95}),
+        ({"confidence": "very low"}, {"confidence": 0.1}),
+        # A person's question is never lost to a flag.
+        ({"needsInput": True}, {}),
+        ({"needsInput": True, "questions": [" "]}, {}),
+        ({"questions": [""]}, {}),
+        ({"needsInput": True, "questions": ["Which?"]}, {"needs_input": True, "questions": ["Which?"]}),
+        ({"answer": "", "questions": ["Which?"]}, {"answer": "", "needs_input": True, "questions": ["Which?"]}),
+    ],
+)
+def test_what_is_usable_of_an_answer_is_used(change: dict[str, object], expected: dict[str, object]) -> None:
+    text = json.dumps({"answer": "a", "citations": [], "confidence": 1, "needsInput": False, "questions": [], **change})
+    plain = {"answer": "a", "citations": [], "confidence": 1.0, "needs_input": False, "questions": []}
+    assert answer.parse(text, [1, 2]).model_dump() == plain | expected
+
+
 def test_marks_in_the_text_are_citations() -> None:
-    text = json.dumps(
-        {"answer": "[2] x [1,2]", "citations": [2], "confidence": 1, "needsInput": False, "questions": []}
-    )
+    text = json.dumps({"answer": "[2] x [1,2]", "citations": [2], "confidence": "high"})
     assert answer.parse(text, [1, 2]).citations == [1, 2]
-    assert set(answer.schema()["required"]) == {"answer", "citations", "confidence", "needsInput", "questions"}
+
+
+def test_a_model_answers_or_asks_and_cites_what_there_is() -> None:
+    given, asks = answer.wire([1, 2])["anyOf"]
+    assert given["properties"]["citations"] == {"type": "array", "items": {"type": "integer", "enum": [1, 2]}}
+    assert set(given["required"]) == {"answer", "citations", "confidence"}
+    assert asks["properties"]["questions"]["minItems"] == 1
+    assert "citations" not in answer.wire([])["anyOf"][0]["properties"]
+    held = provisions.Provisions.together(["enforce: never-use-tool ask"])
+    assert "questions" not in answer.wire([1], held)["properties"]
+    assert answer.parse('{"answer": "", "questions": ["Which?"]}', []).needs_input
 
 
 def test_the_pack_is_numbered_bounded_and_without_repetition() -> None:

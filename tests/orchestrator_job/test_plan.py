@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from crds import provisions, scope
 from kb import api
-from orchestrator_job import answer, errors, pack, plan, planning, prompt, standing
+from orchestrator_job import answer, pack, plan, planning, prompt, standing
+from router.client import reading
 from tests.orchestrator_job import knowledge
 
 TODAY = date(2026, 3, 1)
@@ -53,18 +54,21 @@ def a_plan(*tools: str, round_number: int = 1) -> plan.Plan:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ("no json", "Invalid JSON"),
+        ("no json", "no JSON object"),
         (text(step(), step()), "steps: .*at least 3"),
-        (text(*[step()] * 8), "steps: .*at most 7"),
-        (text(step(), step(" "), step()), "steps.1.description"),
-        (text(step(), step(), step("x" * 301)), "steps.2.description"),
-        (text(step(done=""), step(), step()), "steps.0.successCriteria"),
+        (text(step(), step(" "), step()), "steps"),
+        (text(step(done=""), step(), step()), "steps"),
         (json.dumps({"steps": [{"description": "a", "tools": []}] * 3}), "successCriteria: Field required"),
     ],
 )
 def test_answers_that_are_no_plan(said: str, problem: str) -> None:
-    with pytest.raises(plan.Unusable, match=problem):
+    with pytest.raises(reading.Unusable, match=problem):
         plan.parse(said)
+
+
+def test_of_too_many_steps_the_first_are_used_and_long_ones_are_cut() -> None:
+    steps, _ = plan.parse(text(*[step("x" * 301)] * 8))
+    assert [len(each.description) for each in steps] == [300] * 7
 
 
 def test_unknown_tools_are_dropped_and_said() -> None:
@@ -79,7 +83,7 @@ def test_unknown_tools_are_dropped_and_said() -> None:
 
 
 def test_what_was_dropped_is_said_in_few_words() -> None:
-    _, notes = plan.parse(text(*[step("a", *(f"{name}{'x' * 50_000}" for name in range(10))) for _ in range(7)]))
+    _, notes = plan.parse(text(*[step("a", *(f"{name}{'x' * 3000}" for name in range(10))) for _ in range(7)]))
     assert 10 < len(notes) <= 20
     assert max(map(len, notes)) < 150
 
@@ -88,7 +92,7 @@ def test_a_rule_bounds_the_tools() -> None:
     held = provisions.Provisions.together(["enforce: never-use-tool Search"])
     assert plan.allowed(held) == ("answer", "ask")
     assert plan.allowed(provisions.Provisions()) == ("search", "answer", "ask")
-    offered = plan.schema(plan.allowed(held))["$defs"]["Step"]["properties"]["tools"]["items"]
+    offered = plan.wire(plan.allowed(held))["properties"]["steps"]["items"]["properties"]["tools"]["items"]
     assert offered == {"type": "string", "enum": ["answer", "ask"]}
     steps, notes = plan.parse(text(step("a", "search"), step(), step()), held)
     assert (steps[0].tools, notes) == ((), ("Step 1: the tool 'search' was dropped, a rule forbids it.",))
@@ -98,7 +102,7 @@ def test_a_rule_bounds_the_tools() -> None:
 
 def test_a_plan_says_nothing_that_a_rule_forbids_to_say() -> None:
     held = provisions.Provisions.together(["enforce: never-say account number\nenforce: always-cite"])
-    with pytest.raises(plan.Unusable, match="a rule forbids to say 'account number'"):
+    with pytest.raises(reading.Unusable, match="a rule forbids to say 'account number'"):
         plan.parse(text(step("Find the Account  Number"), step(), step()), held)
     assert plan.parse(text(step(), step(), step()), held)[1] == ()
 
@@ -190,7 +194,7 @@ def test_the_prompt_keeps_within_the_window(num_ctx: int) -> None:
 
 
 def test_rules_are_never_cut_for_a_plan() -> None:
-    with pytest.raises(plan.Unusable, match="no room for evidence"):
+    with pytest.raises(reading.Unusable, match="no room for evidence"):
         planning.messages("why?", planning.Context(ruled("x" * 9000), ()), TODAY, ("answer",))
 
 
@@ -225,5 +229,5 @@ def test_an_answer_asks_nothing_where_a_rule_forbids_it() -> None:
     asks = json.dumps({"answer": "", "citations": [], "confidence": 0, "needsInput": True, "questions": ["Which?"]})
     held = provisions.Provisions.together(["enforce: never-use-tool ask"])
     assert answer.parse(asks, []).needs_input
-    with pytest.raises(errors.InvalidOutput, match="a rule forbids to ask"):
+    with pytest.raises(reading.Unusable, match="a rule forbids to ask"):
         answer.parse(asks, [], held)

@@ -233,7 +233,7 @@ async def test_tools_that_evidence_asks_for_are_no_tools(
     assert user.count("</evidence>") == user.count("<evidence ") == 1
     assert "<plan" not in user
     assert "Tools: answer, ask\n" in user
-    tools = planning["body"]["format"]["$defs"]["Step"]["properties"]["tools"]["items"]["enum"]
+    tools = planning["body"]["format"]["properties"]["steps"]["items"]["properties"]["tools"]["items"]["enum"]
     assert tools == ["answer", "ask"]
     [result] = store.all("task_results")
     assert [one["tools"] for one in result["plan"]["steps"]] == [[], [], ["answer"]]

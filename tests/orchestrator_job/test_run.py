@@ -100,12 +100,13 @@ async def test_large_content_comes_by_reference(
 async def test_an_unusable_answer_is_corrected_twice_and_no_more(
     task: job.Job, store: job.Store, fake: process.Fake
 ) -> None:
-    fake.set_script({job.TAG: ["no json", job.reply(citations=[7]), job.reply()]})
+    fake.set_script({job.TAG: ["no json", job.reply(answer=" "), job.reply()]})
     ended = await task.run()
     assert ended.message["exitReason"] == "Answered"
     requests = fake.requests(path="/api/chat")
-    assert [len(request["body"]["messages"]) for request in requests] == [2, 4, 6]
-    assert "[7] name no evidence; there is 1 to 2" in requests[2]["body"]["messages"][-1]["content"]
+    # The last one is a smaller question.
+    assert [len(request["body"]["messages"]) for request in requests] == [2, 4, 2]
+    assert "has no JSON" in requests[1]["body"]["messages"][-1]["content"]
     [fence] = store.all("orchestrator_fences")
     assert fence["spent"]["r1"]["llmCalls"] == 3
 
@@ -115,7 +116,7 @@ async def test_an_unusable_answer_is_corrected_twice_and_no_more(
         *(task.environment[f"JERVIS_{name}"] for name in ("MONGODB_URI", "DATABASE", "KB_URL", "ROUTER_URL")),
     )
     store.remember(other.memory())
-    fake.set_script({job.TAG: ["no", job.reply(needsInput=True), job.reply(answer=" "), job.reply()]})
+    fake.set_script({job.TAG: ["no", job.reply(answer=" "), job.reply(answer=" "), job.reply()]})
     ended = await other.run()
     assert (ended.status, ended.message["exitReason"]) == (1, "InvalidOutput")
     assert "answer: is empty" in ended.message["summary"]

@@ -7,6 +7,8 @@ import socket
 
 import pytest
 
+from orchestrator_job import answer
+from router.client import asking
 from tests.controllers.test_tracing import Collector, attributes, collector
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
@@ -43,6 +45,7 @@ async def test_every_step_and_every_model_call_is_a_span(
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "ollama",
         "gen_ai.request.model": job.MODEL,
+        "gen_ai.request.max_tokens": answer.TOKENS + asking.THOUGHTS,
         "gen_ai.response.model": job.MODEL,
         "gen_ai.output.type": "json",
         "gen_ai.conversation.id": "talk-7",

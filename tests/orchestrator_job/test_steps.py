@@ -37,7 +37,7 @@ def statuses(found: dict[str, dict[str, Any]]) -> dict[str, str | None]:
 async def test_a_run_notes_its_nodes_and_what_they_took(
     task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
 ) -> None:
-    fake.set_script({job.TAG: [job.reply(citations=[99]), job.reply()]})
+    fake.set_script({job.TAG: ["no json", job.reply()]})
     assert (await task.run()).message["exitReason"] == "Answered"
     found = noted(store, task.uid)
     done = dict.fromkeys(("intake", "evidence", "respond", "approve", "finalize"), "COMPLETED")

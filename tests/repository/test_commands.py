@@ -53,6 +53,7 @@ INSTALL_NOT_RUN = {
     "kubectl -n jervis-data wait": "needs nodes and a registry; the manifests are applied",
     "kubectl -n jervis rollout status": NODES,
     "helm test": NODES,
+    "kubectl jervis models --url": "asks a model server",
     "kubectl -n jervis wait": NODES,
     "kubectl delete namespace": "needs the controller of namespaces",
 }

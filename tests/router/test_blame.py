@@ -125,6 +125,24 @@ async def test_a_model_that_crashes_is_closed_alone_and_comes_back(tmp_path: Pat
         assert await _statuses(router, 2) == [200] * 2
 
 
+async def test_an_answer_about_a_model_says_nothing_about_its_runner(tmp_path: Path) -> None:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        asked = message.path == "/api/show"
+        writer.write(wire.plain(b"{}") if asked else wire.plain(_CRASH, status="500 Internal Server Error"))
+        return True
+
+    settings = {"circuit_pause_seconds": "300", "restart_grace_seconds": "0"}
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("a", backend.url)], **settings) as router,
+    ):
+        statuses = []
+        for _ in range(6):
+            statuses += await _statuses(router, 1)
+            assert (await _ask(router, path="/api/show")).status == 200
+        assert statuses == [500] * 5 + [503]
+
+
 async def test_a_busy_backend_does_not_attract_everybody(tmp_path: Path) -> None:
     busy = _fails(m=("503 Service Unavailable", _BUSY))
     async with wire.backend(busy) as first, wire.backend(_fails()) as second:

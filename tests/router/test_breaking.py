@@ -122,7 +122,7 @@ async def test_alone_without_an_answer_is_502_and_says_try_again(tmp_path: Path)
 
 
 async def test_circuit_opens_after_failures_in_a_row_and_heals(tmp_path: Path) -> None:
-    settings = {"circuit_pause_seconds": "0.5", "restart_grace_seconds": "0"}
+    settings = {"circuit_pause_seconds": "0.5", "restart_grace_seconds": "0", "quarantine_seconds": "0"}
     async with (
         wire.backend(_dies_after()) as backend,
         process.running(tmp_path, [process.spec("raw", backend.url)], **settings) as router,

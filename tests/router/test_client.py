@@ -12,9 +12,15 @@ import pytest
 from crds import errors
 from crds.priority import Priority
 from router import client, priority
+from router.client import schema
 from router.settings import Settings
 from tests.fakes.ollama import process as ollama
 from tests.router import process, wire
+
+
+class Answered(schema.Shape):
+    answer: str
+
 
 _ASK = [{"role": "user", "content": "hello"}]
 
@@ -33,8 +39,8 @@ async def test_chat_embed_and_status(tmp_path: Path) -> None:
             assert text == direct.json()["message"]["content"]
             seen = fake.requests(path="/api/chat")[0]
             assert seen["body"]["options"] == {"num_ctx": 8192}
-            schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
-            assert "answer" in json.loads(await door.chat("qwen2.5:7b", _ASK, Priority.P3, format_schema=schema))
+            wire_schema = schema.wire(Answered)
+            assert "answer" in json.loads(await door.chat("qwen2.5:7b", _ASK, Priority.P3, format_schema=wire_schema))
             reply = await door.converse("qwen2.5:7b", _ASK, Priority.P0, num_predict=3)
             assert reply.prompt_tokens > 0
             assert 0 < reply.answer_tokens <= 3
@@ -80,7 +86,7 @@ async def test_busy_and_broken_are_operational(tmp_path: Path) -> None:
     answers = [
         wire.plain(b'{"error":"server busy"}', status="429 Too Many Requests\r\nRetry-After: 7"),
         wire.chunked_head() + wire.chunk(b'{"error":"runner stopped"}\n') + wire.chunk(b""),
-        wire.chunked_head() + wire.chunk(b'{"message":{"content":"half"},"done":false}\n') + wire.chunk(b""),
+        wire.chunked_head() + wire.chunk(b"\n") + wire.chunk(b""),
         wire.chunked_head() + wire.chunk(b'{"message":{"content":"half"},"done":false}\n'),
         wire.chunked_head() + wire.chunk(b"<html>\n") + wire.chunk(b""),
     ]
@@ -105,6 +111,70 @@ async def test_busy_and_broken_are_operational(tmp_path: Path) -> None:
         assert "runner stopped" in raised[1].message
         assert "broke off" in raised[2].message
         assert all(isinstance(e, errors.Operational) for e in raised)
+
+
+def _lines(*records: dict[str, object]) -> bytes:
+    body = b"".join(json.dumps(record).encode() + b"\n" for record in records)
+    return wire.chunked_head() + wire.chunk(body) + wire.chunk(b"")
+
+
+_DONE: dict[str, object] = {"message": {"content": ""}, "done": True, "prompt_eval_count": 90, "eval_count": 3}
+_REFUSED = wire.plain(
+    b'{"error":"registry.ollama.ai/library/m:latest does not support tools"}', status="400 Bad Request"
+)
+
+
+async def test_what_engines_do_beside_the_simulation(tmp_path: Path) -> None:
+    blanks = [{"message": {"content": "\n"}, "done": False}] * 600
+    answers = [
+        # Ollama ends a model that writes the same token thirty times like this.
+        _lines({"message": {"content": "half"}, "done": False}),
+        _lines({"message": {"content": "{"}, "done": False}, *blanks, _DONE),
+        _lines({"message": {"content": "", "thinking": "hm"}}, {"message": {"content": "yes"}}, _DONE),
+        _REFUSED,
+        _lines({"message": {"content": '{"name": "find", "arguments": {"q": "a"}}'}}, _DONE),
+        _lines({"message": {"content": '{"answer": "done"}'}}, _DONE),
+        wire.plain(b'{"error":"\\"m\\" does not support thinking"}', status="400 Bad Request"),
+        _lines({"message": {"content": "ok"}}, _DONE),
+        _lines({"message": {"content": "ok"}}, _DONE),
+        wire.plain(b'{"error":"the input length exceeds the context length"}', status="400 Bad Request"),
+        _lines({"message": {"content": "ok"}}, _DONE),
+    ]
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answers[len(backend.requests) - 1])
+        await writer.drain()
+
+    tool = {"type": "function", "function": {"name": "find", "parameters": {"type": "object", "properties": {}}}}
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+        httpx.AsyncClient(verify=False) as http,
+    ):
+        door = client.Client(router.url, http)
+        ended = await door.converse("m", _ASK, Priority.P3)
+        assert (ended.text, ended.cut, ended.endless) == ("half", True, True)
+        blank = await door.converse("m", _ASK, Priority.P3)
+        assert blank.cut
+        assert len(blank.text) < 600
+        thought = await door.converse("m", _ASK, Priority.P3)
+        assert (thought.text, thought.thinking) == ("yes", "hm")
+        called = await door.converse("m", _ASK, Priority.P3, tools=[tool])
+        assert called.calls == (client.ToolCall("find", {"q": "a"}),)
+        # The next call knows.
+        assert (await door.converse("m", _ASK, Priority.P3, tools=[tool])).text == "done"
+        assert (await door.converse("m", _ASK, Priority.P3, think=True)).text == "ok"
+        for answer_number in range(2):
+            with pytest.raises(client.TooLong) as caught:
+                await door.converse("m", _ASK, Priority.P3, num_ctx=90)
+            assert caught.value.field == "messages", answer_number
+        with pytest.raises(client.TooLong):
+            assert [piece.text async for piece in door.stream("m", _ASK, Priority.P3, num_ctx=90)]
+        bodies = [json.loads(request.body) for request in backend.requests]
+    assert [("tools" in body, "format" in body, body.get("think")) for body in bodies[3:8]] == [
+        (True, False, None), (False, True, False), (False, True, False), (False, False, True), (False, False, None)
+    ]  # fmt: skip
+    assert all(body["truncate"] is False and body["shift"] is False for body in bodies)
 
 
 async def test_nobody_there_is_operational_and_a_bad_address_is_not() -> None:

@@ -68,6 +68,45 @@ async def test_reranking_takes_a_slot_of_a_server_that_can(tmp_path: Path) -> No
                 await door.rerank("unknown", "?", ["one"], priority.Priority.P1)
 
 
+async def test_the_client_embeds_with_a_model_that_has_the_v1_api_alone(tmp_path: Path) -> None:
+    with ollama.running(models=["all-minilm:latest"]) as gpu:
+        async with openai.running(["Org/e5"]) as vllm:
+            specs = [process.spec("g", gpu.url), _spec("v", vllm.url)]
+            async with (
+                process.running(tmp_path, specs) as router,
+                httpx.AsyncClient(trust_env=False, verify=False) as http,
+            ):
+                asked = client.Client(router.url, http)
+                vllm.window = 5
+                assert await asked.embed("Org/e5", ["one", "three", "be"], priority.Priority.P3) == [
+                    [3.0, 1.0], [5.0, 1.0], [2.0, 1.0],
+                ]  # fmt: skip
+                assert [(path, json.loads(body)) for path, body in vllm.requests] == [
+                    ("/v1/embeddings", {"model": "Org/e5", "input": ["one", "three", "be"]})
+                ]
+                with pytest.raises(client.TooLong, match="maximum context length is 5"):
+                    await asked.embed("Org/e5", ["one two three four five six"], priority.Priority.P3)
+                vllm.failure = openai.error(500, "input (812 tokens) is too large to process.", "server_error")
+                with pytest.raises(client.TooLong):
+                    await asked.embed("Org/e5", ["one"], priority.Priority.P3)
+                assert (await router.backend("v"))["healthy"]
+                # Ollama cuts nothing, and says how much it reads.
+                assert await asked.window("all-minilm", priority.Priority.P3) == 256
+                assert [len(vector) for vector in await asked.embed("all-minilm", ["a"], priority.Priority.P3)] == [384]
+                with pytest.raises(client.TooLong, match="context length"):
+                    await asked.embed("all-minilm", ["word " * 300], priority.Priority.P3)
+
+
+async def test_the_window_of_a_model_of_a_v1_server_is_what_it_lists(tmp_path: Path) -> None:
+    async with openai.running(["Org/e5"]) as vllm:
+        vllm.window = 512
+        async with (
+            process.running(tmp_path, [_spec("v", vllm.url)]) as router,
+            httpx.AsyncClient(trust_env=False, verify=False) as http,
+        ):
+            assert await client.Client(router.url, http).window("Org/e5", priority.Priority.P3) == 512
+
+
 async def test_api_never_goes_there_and_says_why(tmp_path: Path) -> None:
     async with openai.running() as vllm, process.running(tmp_path, [_spec("v", vllm.url)]) as router:
         for path, more in ((_API, {}), ("/api/embed", {"input": "x"}), ("/api/show", {})):

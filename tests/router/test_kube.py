@@ -90,7 +90,7 @@ async def test_a_reservation_survives_the_router_and_the_status_says_so(
     tmp_path: Path, kubeconfig: Path, custom_objects: client.CustomObjectsApi
 ) -> None:
     sets = [
-        {"name": "orchestrator", "models": [{"name": "qwen3-coder-tool:30b", "vram": "20Gi", "priority": 0}]},
+        {"name": "orchestrator", "models": [{"name": "qwen3-coder:30b", "vram": "20Gi", "priority": 0}]},
         {"name": "background", "models": [{"name": "qwen2.5:7b", "vram": "6Gi", "priority": 3}]},
     ]
 
@@ -98,7 +98,7 @@ async def test_a_reservation_survives_the_router_and_the_status_says_so(
         found: Any = custom_objects.get_namespaced_custom_object(*_PLURAL, "kept")
         return dict(found.get("status") or {})
 
-    with ollama.running(models=["qwen3-coder-tool:30b", "qwen2.5:7b"], vram="24GiB") as fake:
+    with ollama.running(models=["qwen3-coder:30b", "qwen2.5:7b"], vram="24GiB") as fake:
         custom_objects.create_namespaced_custom_object(*_PLURAL, _object("kept", fake.url, vram="24Gi", modelSets=sets))
         try:
             async with process.running(tmp_path, None, namespace="default", kubeconfig=str(kubeconfig)) as router:

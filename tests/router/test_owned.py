@@ -14,7 +14,7 @@ import pytest
 from tests.fakes.ollama import process as ollama
 from tests.router import process, wire
 
-_BIG, _SMALL = "qwen3-coder-tool:30b", "qwen2.5:7b"
+_BIG, _SMALL = "qwen3-coder:30b", "qwen2.5:7b"
 _SETS = [
     {"name": "orchestrator", "models": [{"name": _BIG, "vram": "20Gi", "numCtx": 8192, "priority": 0}]},
     {"name": "background", "models": [{"name": "qwen2.5:*", "vram": "6Gi", "cpuAllowed": True, "priority": 3}]},

@@ -20,11 +20,11 @@ from router.effects import Held, WriteStatus
 from router.priority import Level
 from tests.router.plans import GIB
 
-_NAMES = ("qwen2.5:7b", "qwen2.5:14b", "qwen3-embedding:8b", "qwen3-coder-tool:30b")
+_NAMES = ("qwen2.5:7b", "qwen2.5:14b", "qwen3-embedding:8b", "qwen3-coder:30b")
 _SETS = [
     {
         "name": "orchestrator",
-        "models": [{"name": "Qwen3-Coder-Tool:30b", "vram": "20Gi", "numCtx": 8192, "priority": 0}],
+        "models": [{"name": "Qwen3-Coder:30b", "vram": "20Gi", "numCtx": 8192, "priority": 0}],
     },
     {"name": "background", "models": [{"name": "qwen2.5:*", "vram": "6Gi", "priority": 3}, {"name": "qwen2.5:14b"}]},
 ]
@@ -41,10 +41,10 @@ def test_a_pattern_stands_for_what_the_server_lists_and_nobody_names_exactly() -
     view = _entry(*_NAMES, modelSets=_SETS, vram="24Gi").view()
     members = {one.name: {m.name: (m.vram, m.num_ctx, m.urgency) for m in one.members} for one in view.sets}
     assert members == {
-        "orchestrator": {"qwen3-coder-tool:30b": (20 * GIB, 8192, 0)},
+        "orchestrator": {"qwen3-coder:30b": (20 * GIB, 8192, 0)},
         "background": {"qwen2.5:7b": (6 * GIB, None, 3), "qwen2.5:14b": (None, None, 3)},
     }
-    assert view.models == frozenset({"qwen3-coder-tool:30b", "qwen2.5:7b", "qwen2.5:14b"})
+    assert view.models == frozenset({"qwen3-coder:30b", "qwen2.5:7b", "qwen2.5:14b"})
     assert (view.vram, view.keep_alive, view.durations.longest, view.durations.idle) == (24 * GIB, 2100, 1800, 300)
 
 

@@ -19,7 +19,7 @@ _CHAT = {"model": "qwen2.5:7b", "messages": [{"role": "user", "content": "hello"
 
 @pytest.fixture(name="gpu")
 def _gpu() -> Iterator[ollama.Fake]:
-    with ollama.running(models=["qwen2.5:7b", "qwen3-coder-tool:30b"], num_parallel=4) as fake:
+    with ollama.running(models=["qwen2.5:7b", "qwen3-coder:30b"], num_parallel=4) as fake:
         yield fake
 
 
@@ -113,17 +113,17 @@ async def test_a_wrong_model_is_404_and_named_and_nothing_is_asked(tmp_path: Pat
 
 
 async def test_model_sets_narrow_what_is_served_and_give_priorities(tmp_path: Path, gpu: ollama.Fake) -> None:
-    sets = process.model_set({"name": "Qwen3-Coder-Tool:30b", "priority": 0}, {"name": "not-pulled"})
+    sets = process.model_set({"name": "Qwen3-Coder:30b", "priority": 0}, {"name": "not-pulled"})
     async with (
         process.running(tmp_path, [process.spec("g", gpu.url, modelSets=sets)]) as router,
         router.http() as http,
     ):
-        assert (await router.backend("g"))["models"] == ["qwen3-coder-tool:30b"]
+        assert (await router.backend("g"))["models"] == ["qwen3-coder:30b"]
         assert (await http.post("/api/chat", json=_CHAT)).status_code == 404
         assert (await router.status())["lastP0"] is None
-        assert (await http.post("/api/chat", json=_CHAT | {"model": "qwen3-coder-tool:30b"})).status_code == 200
+        assert (await http.post("/api/chat", json=_CHAT | {"model": "qwen3-coder:30b"})).status_code == 200
         assert (await router.status())["lastP0"] is not None
-        assert [m["name"] for m in (await http.get("/api/tags")).json()["models"]] == ["qwen3-coder-tool:30b"]
+        assert [m["name"] for m in (await http.get("/api/tags")).json()["models"]] == ["qwen3-coder:30b"]
 
 
 async def test_lists_are_merged_and_cost_the_backends_nothing(
@@ -133,7 +133,7 @@ async def test_lists_are_merged_and_cost_the_backends_nothing(
         process.running(tmp_path, _both(gpu, cpu)) as router,
         router.http() as http,
     ):
-        everything = {"qwen2.5:7b", "qwen3-coder-tool:30b", "only-cpu:1b"}
+        everything = {"qwen2.5:7b", "qwen3-coder:30b", "only-cpu:1b"}
         tags = [m["name"] for m in (await http.get("/api/tags")).json()["models"]]
         assert (set(tags), len(tags)) == (everything, 3)
         assert {m["id"] for m in (await http.get("/v1/models")).json()["data"]} == everything

@@ -23,6 +23,7 @@ from router.proxy.budget import Budget
 from router.proxy.call import Call
 from router.proxy.paths import Kind
 from router.proxy.pool import Pool, Pools, Unreachable
+from router.proxy.quarantine import Quarantine
 from router.reservation import Verdict
 from tests.router.plans import M, ask, dispatched, gpu, owned, plan, refused, written
 
@@ -179,6 +180,7 @@ async def test_an_attempt_that_fails_before_it_is_made_gives_its_slot_back() -> 
             metrics=metrics.Metrics(CollectorRegistry(), now=lambda: 0.0),
             limits=stall.Limits(),
             budget=Budget(),
+            quarantine=Quarantine(seconds=60, now=lambda: 0.0),
             numbers=itertools.count(1),
             now=lambda: 0.0,
             draining=lambda: False,

@@ -29,6 +29,7 @@ _CHAT, _OPENAI = "/api/chat", "/v1/chat/completions"
         (500, 'option "num_ctx" must be of type integer', Verdict.REQUEST),
         (500, "template: :1: unexpected EOF", Verdict.REQUEST),
         (500, "the input length exceeds the context length", Verdict.REQUEST),
+        (500, "input (812 tokens) is too large to process. increase the physical batch size", Verdict.REQUEST),
         (500, "model requires more system memory (8.1 GiB) than is available (7.3 GiB)", Verdict.UNABLE),
         (503, "server busy, please try again.  maximum pending requests exceeded", Verdict.BUSY),
         (500, "llama runner process has terminated: exit status 2", Verdict.MODEL_FAILED),

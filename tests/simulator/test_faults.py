@@ -11,6 +11,7 @@ import pytest
 
 from tests.fakes.ollama import faults, process, script
 from tests.simulator import waiting
+from tests.simulator.conftest import Starter
 
 BODY: dict[str, Any] = {"model": "small:1b", "prompt": "one two three four five six"}
 
@@ -150,3 +151,27 @@ def test_the_first_fault_that_fires_wins_and_all_count() -> None:
         fault and fault.status and fault.status.code for fault in (plan.choose("/", None, None, None) for _ in "1234")
     ]
     assert codes == [None, 500, None, 501]
+
+
+async def test_a_runner_that_dies_of_a_body_takes_its_other_requests_along(start: Starter) -> None:
+    fake = start(num_parallel=2, tokens_per_second=5.0)
+    fake.set_faults([{"match": {"path": "/api/*", "body": '"maxLength": 2001'}, "crash": {}}])
+    killer = {"format": {"type": "object", "properties": {"text": {"type": "string", "maxLength": 2001}}}}
+    async with (
+        httpx.AsyncClient(base_url=fake.url, timeout=20, trust_env=False, verify=False) as http,
+        http.stream("POST", "/api/generate", json=BODY | {"prompt": "one two " * 100}) as companion,
+    ):
+        lines = companion.aiter_lines()
+        assert json.loads(await anext(lines))["done"] is False
+        # httpx writes JSON without blanks.
+        answer = await http.post(
+            "/api/generate", content=json.dumps(BODY | killer), headers={"Content-Type": "application/json"}
+        )
+        assert (answer.status_code, answer.json()) == (500, {"error": faults.STOPPED})
+        *_, last = [json.loads(line) async for line in lines]
+        assert last == {"error": "an error was encountered while running the model: unexpected EOF"}
+        assert fake.state()["loaded"] == []
+        fake.set_pace(tokens_per_second=0)
+        # The next request loads the model anew.
+        assert (await post(http)).status_code == 200
+        assert fake.state()["runner"]["crashed"] == 2

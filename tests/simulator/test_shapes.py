@@ -150,11 +150,11 @@ def test_names(name: str, canonical: str) -> None:
 
 
 def test_sizes_follow_from_names() -> None:
-    large, small, vision = (catalogue.describe(name) for name in ("qwen3-coder-tool:30b", "nomic-embed-text", "llava"))
+    large, small, vision = (catalogue.describe(name) for name in ("qwen3-coder:30b", "nomic-embed-text", "llava"))
     assert 17e9 < large.size < 20e9
     assert small.size < 0.2e9
     assert small.embeds
-    assert vision.capabilities == ["completion", "tools"]
+    assert vision.capabilities == ["completion", "tools", "vision"]
     assert large.memory(8192, 2) == large.size + 2 * 8192 * large.kv_bytes_per_token
 
 

@@ -314,20 +314,6 @@ The limits of namespaces as the operator reads them: those that its admission po
 {{- end }}
 
 {{/*
-The context windows that processes ask for, as JSON: [{role, model, numCtx}].
-*/}}
-{{- define "jervis.windows" -}}
-{{- $models := .Values.models -}}
-{{- $found := list -}}
-{{- range $role, $tokens := $models.numCtx | default dict -}}
-{{- with get $models $role -}}
-{{- if $tokens }}{{ $found = append $found (dict "role" $role "model" . "numCtx" (int64 $tokens)) }}{{ end -}}
-{{- end -}}
-{{- end -}}
-{{- toJson $found -}}
-{{- end }}
-
-{{/*
 Values that no schema can judge alone.
 */}}
 {{- define "jervis.validate" -}}
@@ -409,7 +395,7 @@ Values that no schema can judge alone.
 {{- range $model := $set.models -}}
 {{- $meant := regexMatch (printf "^%s$" (regexQuoteMeta $model.name | replace "\\*" ".*")) $window.model -}}
 {{- if and $meant $model.numCtx (gt (int64 $window.numCtx) (int64 $model.numCtx)) -}}
-{{- fail (printf "\n\nmodels.numCtx.%s: %d is more than the %d that gpuBackends entry %s loads %s with, so prompts would be cut there.\nRaise numCtx of that model, or lower models.numCtx.%s." $window.role (int64 $window.numCtx) (int64 $model.numCtx) $backend.name $model.name $window.role) -}}
+{{- fail (printf "\n\nmodels.numCtx.%s: %d is more than the %d that gpuBackends entry %s loads %s with, so longer prompts would be refused there.\nRaise numCtx of that model, or lower models.numCtx.%s (roles that share a model have the largest of their windows)." $window.role (int64 $window.numCtx) (int64 $model.numCtx) $backend.name $model.name $window.role) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

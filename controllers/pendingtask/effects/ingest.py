@@ -55,10 +55,12 @@ KINDS = {
 }
 
 
-def ingest_request(task: pendingtask.PendingTask, team: Sequence[str], *, again: bool = False) -> api.IngestRequest:
+def ingest_request(
+    task: pendingtask.PendingTask, team: Sequence[str], instead_of: Sequence[str] = ()
+) -> api.IngestRequest:
     """The ingestion of `task`. Without a sourceUrn the task itself is the source.
 
-    `again`: it is to be read although its content came with another task.
+    `instead_of`: uids of tasks whose content it has too, and which came to nothing.
     """
     spec = task.spec
     ref = spec.content_ref
@@ -80,7 +82,7 @@ def ingest_request(task: pendingtask.PendingTask, team: Sequence[str], *, again:
             "taskType": spec.type.value,
             "correlationId": spec.correlation_id,
         },
-        task=repeats.origin(task, repeats.digest(content_title(task), spec), again=again),
+        task=repeats.origin(task, repeats.digest(content_title(task), spec), instead_of),
     )
 
 
@@ -338,13 +340,18 @@ class Qualifier:
                 return Trouble(f"{reply.link.url} cannot be read now: {reply.link.reason}", operational=True)
         else:
             reply = await self._kb.ingest(request, urgency=urgency)
-            if reply.repeats is not None:
-                ended = await repeats.settled(self._cluster, self._archived, task, reply.repeats)
+            nothing: list[str] = []
+            while (of := reply.repeats) is not None:
+                ended = await repeats.settled(self._cluster, self._archived, task, of)
                 if isinstance(ended, Trouble):
                     return ended
                 if ended is not None:
                     return replace(ingested(reply), repeats=ended)
-                request = ingest_request(task, request.team, again=True)
+                if of.task_uid in nothing or len(nothing) == api.MOST_INSTEAD:
+                    return Trouble(f"the content came with {len(nothing)} tasks that came to nothing", operational=True)
+                # By its uid: another task that takes this one's place meanwhile is waited for.
+                nothing.append(of.task_uid)
+                request = ingest_request(task, request.team, nothing)
                 reply = await self._kb.ingest(request, urgency=urgency)
         # The files belong to the version that they came with: they would stay behind a newer one, or a deletion.
         # Nor are they stored when a rule forbids to store the content.

@@ -76,9 +76,12 @@ def shows_suspended(view: View) -> bool:
 def retry_later(view: View) -> Decision | None:
     """The last try failed for an operational reason, and its wait is not over.
 
-    A wait longer than any backoff was written under another clock and counts as over.
+    A wait longer than any backoff was written under another clock and counts as over, and so does a wait for another
+    task that has an end.
     """
     retry = view.task.status.retry
+    if view.state.first_over:
+        return None
     if retry is None or retry.next_at is None or not view.now < retry.next_at <= view.now + LONGEST:
         return None
     return until(view, retry.next_at)

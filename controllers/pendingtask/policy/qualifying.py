@@ -86,6 +86,7 @@ def postpone(view: View) -> Decision | None:
         count=count,
         next_at=whole(view.now + timedelta(seconds=delay)),
         reason=f"{POSTPONED}: {trouble.sentence()}"[:1024],
+        waits_for=trouble.waits_for,
     )
     problem = condition(view, "Qualified", False, "Unavailable", trouble.sentence())
     decision = to(

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Annotated, Any
 
-import pydantic
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from crds import errors, meeting
+from router import client
+from router.client import asking, reading, schema
 
 WINDOW_SEGMENTS = 30
 WINDOW_CHARS = 3000
@@ -33,34 +33,22 @@ _TASK = (
     ' that you changed, each with its number and its whole text: {"segments": [{"n": 1, "text": "..."}]}. An empty list'
     " means that everything is right."
 )
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "segments": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"n": {"type": "integer"}, "text": {"type": "string"}},
-                "required": ["n", "text"],
-            },
-        }
-    },
-    "required": ["segments"],
-}
-Ask = Callable[[list[dict[str, str]]], Awaitable[str]]
-"""(messages) -> the model's answer, JSON after `SCHEMA`. Raises `crds.errors.JervisError`."""
+Ask = Callable[[asking.Try, int], Awaitable[client.Reply]]
+"""(call, tokens that its answer may have) -> the model's reply. Raises `crds.errors.JervisError`."""
+_SEGMENT_TOKENS, _THOUGHTS = 32, 1024
+"""What an answer has beside a segment's text; what a model may think before it, though it is told not to."""
 
 
 class Unreadable(errors.Permanent):
     """No window had an answer that could be read."""
 
 
-class _Said(BaseModel):
+class _Said(schema.Shape):
     n: int
-    text: Annotated[str, Field(max_length=20_000)]
+    text: str = Field(max_length=20_000)
 
 
-class _Answer(BaseModel):
+class _Answer(schema.Shape):
     segments: list[_Said] = Field(max_length=WINDOW_SEGMENTS * 2)
 
 
@@ -84,8 +72,8 @@ async def correct(
         await between()
         windows += 1
         try:
-            answer = _Answer.model_validate_json(await ask(_messages(segments, window, terms)))
-        except pydantic.ValidationError:
+            answer = await _answer(segments, window, terms, ask)
+        except (reading.Unusable, client.TooLong):
             unreadable += 1
             continue
         seen: set[int] = set()
@@ -107,6 +95,28 @@ async def correct(
         raise Unreadable("The model answered nothing that can be read.", field="models.qualifier")
     corrected = tuple(segments) if changes else ()
     return meeting.Told(transcript=transcript, corrected=corrected, changes=tuple(changes), refused=refused)
+
+
+async def _answer(
+    segments: Sequence[meeting.Segment], window: Sequence[int], terms: Sequence[Term], ask: Ask
+) -> _Answer:
+    """What the model makes of a window; the last time it is asked about its first half."""
+    most = _THOUGHTS + sum(_tokens(segments[number].text) + _SEGMENT_TOKENS for number in window)
+    asked = await asking.ask(
+        lambda each: ask(each, most),
+        _messages(segments, window, terms),
+        [_Answer],
+        lambda answer: answer,
+        choices={"n": [number + 1 for number in window]},
+        smaller=lambda: _messages(segments, window[: (len(window) + 1) // 2], terms),
+    )
+    return asked.value
+
+
+def _tokens(text: str) -> int:
+    """As many as a text has at most: two letters of a Latin script are a token, and one of any other."""
+    plain = sum(1 for letter in text if letter.isascii())
+    return plain // 2 + len(text) - plain
 
 
 def _windows(segments: Sequence[meeting.Segment]) -> Iterator[list[int]]:

@@ -17,6 +17,7 @@ from controllers.sources.meetings import correction, metrics, store
 from crds import errors, meeting, priority, scope
 from kb import client as kb
 from router import client as router
+from router.client import asking
 
 log = structlog.get_logger("sources")
 EVERY_SECONDS = 2.0
@@ -29,7 +30,8 @@ class Lost(errors.Operational):
 
 
 class Worker:
-    """`model` corrects through `route`; without a model nothing is to be corrected. `wall` is UTC."""
+    """`model` corrects through `route` in a window of `num_ctx` tokens; without a model nothing is to be corrected.
+    `wall` is UTC."""
 
     def __init__(
         self,
@@ -41,9 +43,11 @@ class Worker:
         *,
         wall: Callable[[], datetime],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        num_ctx: int | None = None,
     ) -> None:
         self._meetings, self._kb, self._route, self._model = meetings, knowledge, route, model
         self._metrics, self._wall, self._sleep = measured, wall, sleep
+        self._num_ctx = num_ctx
 
     async def run(self) -> None:
         """Both loops, until cancelled."""
@@ -119,8 +123,16 @@ class Worker:
             self._metrics.changes.labels("changed").inc(len({one.segment for one in told.changes}))
             self._metrics.changes.labels("refused").inc(told.refused)
 
-    async def _ask(self, messages: list[dict[str, str]]) -> str:
-        return await self._route.chat(self._model, messages, priority.Priority.P3, correction.SCHEMA)
+    async def _ask(self, each: asking.Try, num_predict: int) -> router.Reply:
+        return await self._route.converse(
+            self._model,
+            each.messages,
+            priority.Priority.P3,
+            each.format_schema,
+            self._num_ctx,
+            num_predict,
+            temperature=each.temperature,
+        )
 
     async def _terms(self, row: store.Row) -> list[correction.Term]:
         """Who was there, and the names that the client's knowledge base has seen most, with their aliases."""

@@ -10,6 +10,7 @@ from typing import Any
 import pydantic
 
 from kb import api
+from router.client import schema
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,9 @@ class Tool:
     @functools.cached_property
     def function(self) -> dict[str, Any]:
         """The tool in the form of Ollama's `tools` (docs/api.md of Ollama, "Chat request (with tools)")."""
-        about = {"name": self.name, "description": self.description, "parameters": _brief(self.schema)}
+        # What the arguments are stands in the prompt once; their descriptions would stand in each.
+        takes = schema.Parameters(_plain(schema.parameters(self.arguments), explained=False))
+        about = {"name": self.name, "description": self.description, "parameters": takes}
         return {"type": "function", "function": about}
 
 
@@ -113,49 +116,23 @@ NAMED: Mapping[str, Tool] = {one.name: one for one in ALL}
 TASK = tuple(one for one in ALL if one.concerns_task)
 
 
-_BOUNDS = frozenset({"description", "minLength", "maxLength", "pattern", "additionalProperties", "default"})
-"""What a model cannot count, or need not know: it would stand in each prompt."""
-
-
-def _brief(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_brief(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: {name: _brief(one) for name, one in value.items()} if key == "properties" else _brief(value)
-        for key, value in schema.items()
-        if key not in _BOUNDS
-    }
-
-
 def schema_of(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """The JSON Schema of arguments, without what says nothing to a model."""
-    whole = model.model_json_schema(by_alias=True)
-    parts = whole.pop("$defs", {})
-    whole.pop("description", None)
-    made: dict[str, Any] = plain(whole, parts)
+    """The JSON Schema of arguments as agents are offered it. It has no bounds of texts, which engines may refuse as
+    parameters of a tool: arguments are checked when they come."""
+    made = {key: value for key, value in schema.parameters(model).items() if key != "description"}
+    return {**_plain(made, explained=True), "additionalProperties": False}
+
+
+def _plain(part: Mapping[str, Any], *, explained: bool) -> dict[str, Any]:
+    """Without "or null", which says nothing to a model, and without descriptions if they are not wanted."""
+    several = [one for one in part.get("anyOf", ()) if one != {"type": "null"}]
+    if len(several) == 1:
+        part = {**several[0], **{key: value for key, value in part.items() if key != "anyOf"}}
+    elif several:
+        part = {**part, "anyOf": several}
+    made = {key: value for key, value in part.items() if key != "description" or explained}
+    if "properties" in made:
+        made["properties"] = {name: _plain(one, explained=explained) for name, one in made["properties"].items()}
+    if isinstance(made.get("items"), Mapping):
+        made["items"] = _plain(made["items"], explained=explained)
     return made
-
-
-def plain(schema: Any, parts: Mapping[str, Any]) -> Any:
-    """With `parts` in place of references, and without titles, empty defaults and "or null"."""
-    if isinstance(schema, list):
-        return [plain(one, parts) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        schema = {**parts[schema["$ref"].rpartition("/")[2]], **schema}
-    several = schema.get("anyOf")
-    if isinstance(several, list) and {"type": "null"} in several:
-        others = [one for one in several if one != {"type": "null"}]
-        rest = {key: value for key, value in schema.items() if key != "anyOf"}
-        return plain({**others[0], **rest} if len(others) == 1 else {**rest, "anyOf": others}, parts)
-    # A property may itself be called "title" or "default": those are objects.
-    return {
-        key: plain(value, parts)
-        for key, value in schema.items()
-        if key != "$ref"
-        and not (key == "title" and isinstance(value, str))
-        and not (key == "default" and value is None)
-    }

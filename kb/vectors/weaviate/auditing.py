@@ -16,6 +16,8 @@ from kb.vectors.weaviate import connection, filters
 _AUDITED = ["projectId", "groupId", "documentId", "sourceUrn", "graphRefs", "revision"]
 _AUDITED_SENTENCE = ["projectId", "groupId", "documentId", "chunkId"]
 _PAST = "past:"
+# Tenants in which a stored vector is looked for.
+_LOOKED = 20
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FIRST = "00000000-0000-0000-0000-000000000000"
 
@@ -92,6 +94,18 @@ class Auditing(connection.Connection):
                 for name in (self._chunks_name, self._sentences_name)
             ]
             return chunks, sentences
+
+    async def dimension(self) -> int | None:
+        async def ask(tenant: Any) -> Any:
+            return await tenant.query.fetch_objects(limit=1, return_properties=["dimension"])
+
+        async with self._session(connection.READ_SECONDS):
+            tenants = await self._client.collections.use(self._chunks_name).tenants.get()
+            for own in sorted(tenants)[:_LOOKED]:
+                found = await ask(self._client.collections.use(self._chunks_name).with_tenant(own))
+                for row in found.objects:
+                    return int(row.properties["dimension"])
+        return None
 
     async def _page(
         self,

@@ -131,7 +131,7 @@ class Connection:
             log.warning(
                 "the index of this embedding model is empty, and that of another one is not read",
                 model=self._model,
-                others=[(one.description or "").rpartition(" ")[2] for one in others],
+                others=[(one.description or "").partition(schema.EMBEDDINGS)[2] for one in others],
                 remedy="Name the model before in JERVIS_KB_EMBED_MODEL_BEFORE, and its index is copied.",
             )
 

@@ -19,6 +19,8 @@ from kb.vectors.weaviate import faults
 # Part of the collections' names: changes when objects must be made anew. What can be changed in place is a schema.
 LAYOUT = 1
 VERSION = 3
+EMBEDDINGS = ", embeddings of "
+"""In the description of a collection, before the identity of its embedding model."""
 _SAID = re.compile(r"schema (\d+)")
 _SAID_WORDS = re.compile(r"words (\d+ (?:folded|exact))")
 # Objects of an older schema that are brought up to date at once.
@@ -163,7 +165,7 @@ class Index:
 
     @property
     def description(self) -> str:
-        return f"Jervis knowledge base, schema {VERSION}, words {self.words}, embeddings of {self.embed_model}"
+        return f"Jervis knowledge base, schema {VERSION}, words {self.words}{EMBEDDINGS}{self.embed_model}"
 
 
 async def ensure(client: weaviate.WeaviateAsyncClient, name: str, properties: Sequence[Property], index: Index) -> None:

@@ -18,6 +18,7 @@ from pydantic.alias_generators import to_camel
 
 from crds import errors, scope
 from orchestrator_job import ledger
+from router.client import schema
 
 DISPENSABLE_SECONDS = 30.0
 """See `Dispensable`."""
@@ -216,7 +217,5 @@ def parse(tool: Tool, given: object) -> Any:
 
 def offered(tool: Tool) -> dict[str, Any]:
     """The tool as Ollama's `tools` has it (API page, "Chat request with tools")."""
-    schema = tool.arguments.model_json_schema(by_alias=True)
-    schema.pop("title", None)
-    function = {"name": tool.name, "description": tool.description, "parameters": schema}
+    function = {"name": tool.name, "description": tool.description, "parameters": schema.parameters(tool.arguments)}
     return {"type": "function", "function": function}

@@ -149,6 +149,9 @@ async def test_the_command_asks_and_its_status_says_how_it_ended(
         events[:] = [{"type": "complete", "outcome": outcome, "reason": "why"}]
         assert await run("ask", "What voltage?", *WHERE, "--answer", "--url", url) == status
         assert capsys.readouterr().out == f"└─ {outcome}: why\n"
+    events[0]["reasoning"] = "It is not there."
+    assert await run("ask", "What voltage?", *WHERE, "--answer", "--url", url) == codes.LATER
+    assert capsys.readouterr().out == "└─ cancelled: why\n   The model says: It is not there.\n"
 
 
 async def test_flags_that_do_not_fit_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

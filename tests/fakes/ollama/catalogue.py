@@ -14,10 +14,11 @@ from typing import Any
 
 import yaml
 
+from tests.fakes.ollama.embedding import minilm
 from tests.fakes.ollama.protocol import names, quantity
 
 DEFAULT = (
-    "qwen3-coder-tool:30b",
+    "qwen3-coder:30b",
     "qwen2.5:7b",
     "qwen3-embedding:8b",
     "nomic-embed-text:latest",
@@ -26,6 +27,7 @@ DEFAULT = (
 _BYTES_PER_PARAMETER = 0.62  # Q4_K_M: 4.5 bits a weight and some tensors in 6 bits
 _FALLBACK_BILLIONS = 7.0
 _SMALL_EMBEDDER_BILLIONS = 0.14
+_CONTEXT = 32768
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Model:
     name: str
     size: int
     kv_bytes_per_token: int
-    context_length: int = 32768
+    context_length: int = _CONTEXT
 
     @property
     def key(self) -> str:
@@ -50,7 +52,9 @@ class Model:
 
     @property
     def capabilities(self) -> list[str]:
-        return ["embedding"] if self.embeds else ["completion", "tools"]
+        if self.embeds:
+            return ["embedding"]
+        return ["completion", "tools", *(["vision"] if names.sees(self.name) else [])]
 
     @property
     def digest(self) -> str:
@@ -86,7 +90,7 @@ class Catalogue:
 
 
 def describe(
-    name: str, size: int | None = None, kv_bytes_per_token: int | None = None, context_length: int = 32768
+    name: str, size: int | None = None, kv_bytes_per_token: int | None = None, context_length: int | None = None
 ) -> Model:
     """A Model with the gaps filled in from its name. ValueError if `name` cannot be a model's name."""
     key = names.canonical(name)
@@ -98,6 +102,9 @@ def describe(
     if kv_bytes_per_token is None:
         # 18 GiB of weights with grouped-query attention keep about 128 KiB a token; embedders keep nothing.
         kv_bytes_per_token = 0 if names.embeds(name) else max(1, size // 150_000)
+    if context_length is None:
+        # Embedders of any name are the one that there is, and read what it reads.
+        context_length = minilm.MAX_TOKENS if names.embeds(name) else _CONTEXT
     shown = name if ":" in name.rsplit("/", 1)[-1] else f"{name}:latest"
     return Model(shown, size, kv_bytes_per_token, context_length)
 
@@ -120,5 +127,6 @@ def _entry(item: object) -> Model:
     if isinstance(item, dict) and isinstance(item.get("name"), str):
         size = quantity.to_bytes(item["size"]) if "size" in item else None
         per_token = int(item["kvBytesPerToken"]) if "kvBytesPerToken" in item else None
-        return describe(item["name"], size, per_token, int(item.get("contextLength", 32768)))
+        context = int(item["contextLength"]) if "contextLength" in item else None
+        return describe(item["name"], size, per_token, context)
     raise ValueError(f"models: an entry is a name or {{name, size, kvBytesPerToken, contextLength}}, not {item!r}")

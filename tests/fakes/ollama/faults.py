@@ -4,7 +4,9 @@
     - {match: {model: qwen2.5:7b}, reset: {afterBytes: 100}}
     - {match: {path: "/api/*"}, times: 3, stall: {afterBytes: 0, gate: release}}
     - {match: {}, every: 10, error: {afterLines: 3, message: "model runner has unexpectedly stopped"}}
-    - {match: {}, malformed: wire}       # or `answer`: a well-formed reply whose text is broken JSON
+    - {match: {}, malformed: wire}       # or `answer`: a well-formed reply with a part of the JSON
+    - {match: {model: gpt-oss:120b}, engine: thinks}       # a habit of real engines, see `Engine`
+    - {match: {body: '"maxLength": 2001'}, crash: {}}   # the runner ends, and what else it was at
 
 The first fault that fires wins. `nth` and `every` count the requests that matched this fault, from 1.
 """
@@ -19,20 +21,37 @@ from pydantic.alias_generators import to_camel
 
 from tests.fakes.ollama.protocol import names
 
+Engine = Literal["thinks", "thinksInText", "ignoresFormat", "blanks", "endsEarly", "noTools", "diesOfBounds"]
+"""What real engines do with requests that the simulator's own takes as they are meant:
+
+    thinks         thoughts come before the answer, in `message.thinking`, and count as its tokens
+    thinksInText   thoughts come as `<think>` in the text
+    ignoresFormat  the answer stands in prose, between fences
+    blanks         after two thirds of the answer blanks come until the bound
+    endsEarly      after two thirds the same token comes thirty times, and the stream ends without its last record
+    noTools        the model's template has no tools: HTTP 400
+    diesOfBounds   a text of more than 2,000 characters in a schema ends the runner: HTTP 500
+"""
+_ACTIONS = ("status", "reset", "stall", "error", "crash", "malformed", "engine")
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
 class Match(_Strict):
-    """Which requests: every field that is given must fit. `path`, `tag` and `priority` may hold shell wildcards."""
+    """Which requests: every field that is given must fit. `path`, `tag` and `priority` may hold shell wildcards; `body`
+    is a text that the body contains."""
 
     path: str | None = None
     model: str | None = None
     tag: str | None = None
     priority: str | None = None
+    body: str | None = None
 
-    def hits(self, path: str, model: str | None, tag: str | None, priority: str | None) -> bool:
+    def hits(self, path: str, model: str | None, tag: str | None, priority: str | None, body: bytes = b"") -> bool:
+        if self.body is not None and self.body.encode() not in body:
+            return False
         pairs = ((self.path, path), (self.tag, tag), (self.priority, priority))
         if any(wanted is not None and not fnmatchcase(given or "", wanted) for wanted, given in pairs):
             return False
@@ -70,6 +89,19 @@ class ErrorLine(_Strict):
     message: str = "an error was encountered while running the model: unexpected EOF"
 
 
+STOPPED = (
+    "model runner has unexpectedly stopped, this may be due to resource limitations or an internal error, check ollama "
+    "server logs for details"
+)
+"""Ollama's words for a runner that ended before its first token (`llm/server.go`)."""
+
+
+class Crash(_Strict):
+    """The runner ends when it begins with the request: HTTP 500, and everything else that it was at ends with it."""
+
+    message: str = STOPPED
+
+
 class Fault(_Strict):
     """One fault: `match` and counting say when, exactly one of the others says what."""
 
@@ -81,17 +113,17 @@ class Fault(_Strict):
     reset: Reset | None = None
     stall: Stall | None = None
     error: ErrorLine | None = None
+    crash: Crash | None = None
     malformed: Literal["wire", "answer"] | None = None
+    engine: Engine | None = None
     _seen: int = PrivateAttr(0)
     _fired: int = PrivateAttr(0)
 
     @model_validator(mode="after")
     def _one_action(self) -> Fault:
-        given = [name for name in ("status", "reset", "stall", "error", "malformed") if getattr(self, name) is not None]
+        given = [name for name in _ACTIONS if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(
-                f"a fault does exactly one of status, reset, stall, error, malformed; this one has {given or 'none'}"
-            )
+            raise ValueError(f"a fault does exactly one of {', '.join(_ACTIONS)}; this one has {given or 'none'}")
         return self
 
     def fires(self) -> bool:
@@ -113,14 +145,17 @@ class Plan:
     def __init__(self, faults: list[Fault]) -> None:
         self._faults = faults
 
-    def choose(self, path: str, model: str | None, tag: str | None, priority: str | None) -> Fault | None:
+    def choose(
+        self, path: str, model: str | None, tag: str | None, priority: str | None, body: bytes = b""
+    ) -> Fault | None:
         """The fault that hits this request, if any. Counts the request for every fault that it matches."""
-        fired = [fault for fault in self._faults if fault.match.hits(path, model, tag, priority) and fault.fires()]
+        hit = [fault for fault in self._faults if fault.match.hits(path, model, tag, priority, body)]
+        fired = [fault for fault in hit if fault.fires()]
         return fired[0] if fired else None
 
 
 def parse(documents: object) -> Plan:
     """A list of fault objects. ValueError tells which one is wrong and why."""
     if not isinstance(documents, list):
-        raise ValueError("faults: expected a list of objects {match, nth?, status|reset|stall|error|malformed}")
+        raise ValueError(f"faults: expected a list of objects {{match, nth?, {'|'.join(_ACTIONS)}}}")
     return Plan([Fault.model_validate(document) for document in documents])

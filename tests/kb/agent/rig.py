@@ -31,6 +31,13 @@ def decided(tool: str, reasoning: str = "r", **inputs: Any) -> dict[str, Any]:
     }
 
 
+def offered(request: dict[str, Any]) -> list[str]:
+    """The tools that a request for a decision has shapes for; `text_response` is chosen by saying that it is enough."""
+    shapes = [shape["properties"] for shape in request["body"]["format"]["anyOf"]]
+    named = [shape["tool"]["enum"][0] for shape in shapes if "tool" in shape]
+    return named + ["text_response" for shape in shapes if "enough" in shape]
+
+
 async def no_pause(seconds: float) -> None:
     """Time does not pass in a test."""
 

@@ -131,9 +131,9 @@ async def test_the_schema_offers_what_is_available_and_nothing_else(
     found = await rig.events(made, rig.asked("What is the operating voltage?"))
     assert found[-1].outcome == "answered"
     assert {one.tool for one in found if one.tool} == {"fast_vector_search", "text_response"}
-    offered = [one["body"]["format"]["properties"]["tool"]["enum"] for one in fake.requests(tag=rig.DECIDE)]
+    offered = [rig.offered(one) for one in fake.requests(tag=rig.DECIDE)]
     assert offered[0] == ["fast_vector_search", "graph_explore"]
-    assert offered[1] == offered[2] == ["fast_vector_search", "graph_explore", "text_response", "summarize"]
+    assert offered[1] == offered[2] == ["fast_vector_search", "graph_explore", "summarize", "text_response"]
     complaint = fake.requests(tag=rig.DECIDE)[2]["body"]["messages"][-1]["content"]
     assert "'send_mail' is not available" in complaint
 
@@ -150,7 +150,7 @@ async def test_the_same_call_is_refused_and_a_second_time_ends_the_search(
     assert found[-1].outcome == "answered"
     assert len(data.tasks_completed["fast_vector_search"]) == 1
     assert sum("before" in (one.message or "") for one in found if one.type == "error") == 2
-    offered = fake.requests(tag=rig.DECIDE)[2]["body"]["format"]["properties"]["tool"]["enum"]
+    offered = rig.offered(fake.requests(tag=rig.DECIDE)[2])
     assert "fast_vector_search" not in offered
     [forced] = [one for one in found if one.tool == "text_response"]
     assert "again and again" in (forced.reasoning or "")
@@ -175,11 +175,18 @@ async def test_a_wrong_choice_is_repaired_twice_and_then_it_is_impossible(
 ) -> None:
     said = wrong if isinstance(wrong, str | dict) else "[]"
     fake.set_script({rig.DECIDE: [said] * 3})
-    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("Anything?"))
-    assert rig.kinds(found) == ["error", "complete"]
-    assert (found[0].recoverable, found[-1].outcome) == (False, "impossible")
+    made = rig.agent(rig.tools(kb, router), router, meters)
+    # Of another client nothing is found for the question itself either.
+    found = await rig.events(made, rig.asked("Anything?", scopes.OTHER))
+    assert rig.kinds(found) == ["decision", "status", "error", "complete"]
+    assert (found[-2].recoverable, found[-1].outcome) == (False, "impossible")
     assert "3 attempts" in (found[-1].reason or "")
+    assert "Searched: fast_vector_search (1 call); 0 results found." in (found[-1].reason or "")
     assert fake.count(tag=rig.DECIDE) == 3
+    fake.forget()
+    fake.set_script({rig.DECIDE: [said] * 3, rig.ANSWER: [SAID]})
+    found = await rig.events(made, rig.asked("The voltage?"))
+    assert (fake.count(tag=rig.DECIDE), rig.text(found), found[-1].outcome) == (3, SAID, "answered")
     fake.set_script({rig.DECIDE: [said, said, SEARCH, WRITE], rig.ANSWER: [SAID]})
     again = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("The voltage?"))
     assert again[-1].outcome == "answered"
@@ -190,15 +197,77 @@ async def test_a_wrong_choice_is_repaired_twice_and_then_it_is_impossible(
     assert "no valid decision in 3 attempts" in ([one.reasoning for one in found if one.type == "decision"][-1] or "")
 
 
-async def test_what_the_model_calls_impossible_ends_there(
+GIVES_UP = rig.decided("search", "The answer is not found yet.") | {"should_end": True, "impossible": True}
+"""As a small model's first decision was (SmolLM2-135M)."""
+
+
+async def test_a_model_that_gives_up_first_is_shown_what_the_question_finds(
     kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:
-    fake.set_script(
-        {rig.DECIDE: [rig.decided("text_response", "Cannot complete: no weather here") | {"impossible": True}]}
-    )
-    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("Will it rain?"))
-    assert [one.type for one in found] == ["error", "complete"]
-    assert (found[0].message, found[1].outcome) == ("Cannot complete: no weather here", "impossible")
+    fake.set_script({rig.DECIDE: [GIVES_UP, WRITE], rig.ANSWER: [SAID]})
+    made = rig.agent(rig.tools(kb, router), router, meters)
+    found = await rig.events(made, rig.asked("What is the  operating voltage?"))
+    assert [one.tool for one in found if one.type == "decision"] == ["fast_vector_search", "text_response"]
+    [result] = [one for one in found if one.type == "result"]
+    assert (result.metadata or {})["query"] == "What is the operating voltage?"
+    assert "230 volts" in str(fake.requests(tag=rig.DECIDE)[1]["body"]["messages"])
+    assert (rig.text(found), found[-1].outcome) == (SAID, "answered")
+
+
+async def test_its_second_word_counts_and_stands_beside_the_program_s(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    cannot = rig.decided("text_response", "Cannot complete: no weather here") | {"impossible": True}
+    fake.set_script({rig.DECIDE: [cannot, cannot]})
+    made = rig.agent(rig.tools(kb, router), router, meters)
+    found = await rig.events(made, rig.asked("Will it rain on the pump?"))
+    assert rig.kinds(found) == ["decision", "status", "result", "error", "complete"]
+    assert (fake.count(tag=rig.DECIDE), found[-1].outcome) == (2, "impossible")
+    why = "Cannot complete: the model sees no way to answer the question with what was found."
+    assert found[-1].reason == f"{why} Searched: fast_vector_search (1 call); 1 result found."
+    assert (found[-1].reasoning, found[-2].message) == ("Cannot complete: no weather here", found[-1].reason)
+    # Where the question finds nothing the model is not asked again; nor after a search of its own for it.
+    for first in ([], [rig.decided("fast_vector_search", query="will it RAIN?")]):
+        fake.forget()
+        fake.set_script({rig.DECIDE: [*first, cannot]})
+        data = rig.asked("Will it rain?", scopes.OTHER)
+        found = await rig.events(made, data)
+        assert (fake.count(tag=rig.DECIDE), found[-1].outcome) == (len(first) + 1, "impossible")
+        assert len(data.tasks_completed["fast_vector_search"]) == 1
+
+
+@pytest.mark.parametrize("ending", ["should_end", "rounds", "tokens", "rules alone", "no round"])
+async def test_no_end_comes_before_a_look(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics, ending: str
+) -> None:
+    nothing = rig.decided("graph_explore", node="nothing")
+    decisions: dict[str, list[Any]] = {
+        "should_end": [nothing | {"should_end": True}],
+        "rounds": [nothing],
+        "tokens": ["[]"],
+        "rules alone": [rig.decided("rules"), WRITE],
+        "no round": [GIVES_UP],
+    }
+    bounds: dict[str, dict[str, Any]] = {
+        "rounds": {"iterations": 1}, "tokens": {"tokens": 1}, "no round": {"iterations": 1},
+    }  # fmt: skip
+    fake.set_script({rig.DECIDE: decisions[ending], rig.ANSWER: [SAID]})
+    made = rig.agent(rig.tools(kb, router), router, meters, **bounds.get(ending, {}))
+    data = rig.asked("What is the operating voltage?", rules=[rule("Be kind.")])
+    found = await rig.events(made, data)
+    assert len(data.tasks_completed["fast_vector_search"]) == 1
+    assert (fake.count(tag=rig.DECIDE), fake.count(tag=rig.ANSWER)) == (len(decisions[ending]), 1)
+    assert (rig.text(found), found[-1].outcome) == (SAID, "answered")
+
+
+async def test_where_no_search_is_allowed_it_says_that_nothing_was_searched(
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    none = [rule("enforce: never-use-tool search")]
+    fake.set_script({rig.DECIDE: [GIVES_UP]})
+    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?", rules=none))
+    assert (fake.count(tag=rig.DECIDE), found[-1].outcome) == (1, "impossible")
+    assert (found[-1].reason or "").endswith("Nothing was searched.")
 
 
 async def test_rounds_without_anything_new_end_in_the_answer_or_impossible(
@@ -206,7 +275,8 @@ async def test_rounds_without_anything_new_end_in_the_answer_or_impossible(
 ) -> None:
     searches = [rig.decided("graph_explore", node=f"nothing {number}") for number in range(9)]
     fake.set_script({rig.DECIDE: list(searches)})
-    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("Who?"))
+    made = rig.agent(rig.tools(kb, router), router, meters)
+    found = await rig.events(made, rig.asked("Who?", scopes.OTHER))
     assert fake.count(tag=rig.DECIDE) == orchestrator.IDLE
     assert found[-1].outcome == "impossible"
     assert "found nothing new" in (found[-1].reason or "")
@@ -232,7 +302,8 @@ async def test_rounds_and_tokens_are_bounded(
     # Where nothing is left a wrong choice is not repaired.
     fake.forget()
     fake.set_script({rig.DECIDE: ["[]", SEARCH]})
-    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters, tokens=1), rig.asked("V?"))
+    made = rig.agent(rig.tools(kb, router), router, meters, tokens=1)
+    found = await rig.events(made, rig.asked("V?", scopes.OTHER))
     assert (fake.count(tag=rig.DECIDE), found[-1].outcome) == (1, "impossible")
     assert "1 are allowed" in (found[-1].reason or "")
 
@@ -284,7 +355,7 @@ async def test_hard_rules_take_tools_and_sources_away_and_decide_what_is_said(
     none = [rule("enforce: never-use-tool search")]
     fake.set_script({rig.DECIDE: [rig.decided("rules"), WRITE], rig.ANSWER: ["One rule holds [1]."]})
     found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?", rules=none))
-    assert fake.requests(tag=rig.DECIDE)[0]["body"]["format"]["properties"]["tool"]["enum"] == ["rules"]
+    assert rig.offered(fake.requests(tag=rig.DECIDE)[0]) == ["rules"]
     assert [one.payload_type for one in found if one.type == "result"] == ["rules"]
 
     fake.forget()
@@ -323,7 +394,7 @@ async def test_what_must_not_be_said_is_in_no_event(
 
     fake.forget()
     cannot = rig.decided("text_response", "Cannot complete: the code name Zephyr is unknown") | {"impossible": True}
-    fake.set_script({rig.DECIDE: [cannot]})
+    fake.set_script({rig.DECIDE: [cannot, cannot]})
     found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?", rules=saying))
     assert (found[-1].outcome, "Zephyr" in str([one.model_dump() for one in found])) == ("impossible", False)
 
@@ -340,12 +411,21 @@ async def test_what_must_not_be_said_is_in_no_event(
 async def test_an_answer_without_an_end_ends(
     kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:
-    fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: ['"' + "So it goes on. " * 20_000]})
+    endless = "".join(f"So it goes on to {number}. " for number in range(20_000))
+    fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: [f'"{endless}']})
     found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?"))
     assert found[-1].outcome == "answered"
     assert "is cut here" in str([one.message for one in found if one.type == "status"])
     assert len(rig.text(found)) <= 100_000
     assert len(rig.text(found)) > 20_000
+
+    # One that only repeats itself is not waited for.
+    fake.forget()
+    fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: [SAID + " So it goes on." * 20_000]})
+    found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?"))
+    assert (found[-1].outcome, rig.text(found).startswith(SAID)) == ("answered", True)
+    assert "is cut here" in str([one.message for one in found if one.type == "status"])
+    assert len(rig.text(found)) < 10_000
 
 
 async def test_a_store_that_is_away_costs_its_tool_alone(
@@ -357,9 +437,11 @@ async def test_a_store_that_is_away_costs_its_tool_alone(
     found = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?"))
     first = next(one for one in found if one.type == "error")
     assert (first.recoverable, first.message) == (False, "weaviate is away: switched off")
-    offered = fake.requests(tag=rig.DECIDE)[1]["body"]["format"]["properties"]["tool"]["enum"]
+    offered = rig.offered(fake.requests(tag=rig.DECIDE)[1])
     assert offered == ["graph_explore"]
-    assert found[-1].outcome == "impossible"
+    # The model says so without having seen what a search would have found.
+    assert (found[-1].outcome, found[-2].recoverable) == ("failed", True)
+    assert "weaviate is away" in (found[-1].reason or "")
 
 
 class Raising(Visual):

@@ -127,7 +127,7 @@ async def test_pages_are_searched_looked_at_and_cited(desk: Desk, fake: process.
     # The look at the page is a call, as decisions and the answer are.
     assert [one.calls for one in found if one.type in ("decision", "complete")] == [1, 2, 4, 5]
 
-    offered = [one["body"]["format"]["properties"]["tool"]["enum"] for one in fake.requests(tag=rig.DECIDE)]
+    offered = [rig.offered(one) for one in fake.requests(tag=rig.DECIDE)]
     assert offered == [
         ["colqwen_visual_search"],
         ["colqwen_visual_search", "visual_interpretation", "text_response"],
@@ -404,7 +404,7 @@ async def test_orders_in_a_picture_change_nothing(desk: Desk, fake: process.Fake
     found = await desk.ask(data())
     assert found[-1].outcome == "answered"
     last = fake.requests(tag=rig.DECIDE)[-1]["body"]
-    assert last["format"]["properties"]["tool"]["enum"] == ["colqwen_visual_search", "text_response"]
+    assert rig.offered({"body": last}) == ["colqwen_visual_search", "text_response"]
     said = last["messages"][-1]["content"]
     before, _, rest = said.partition("SYSTEM: the tool")
     assert before.rstrip().endswith("< /document>")

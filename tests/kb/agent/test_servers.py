@@ -148,7 +148,7 @@ async def test_a_reading_tool_is_chosen_called_and_cited(
     assert (cited.source_urn, cited.quotes) == ("mcp::weather.forecast", ["Rain in Brno, all day long."])
     assert [(one["name"], one["arguments"]) for one in made.calls] == [("forecast", {"city": "Brno"})]
     asked = fake.requests(tag=rig.DECIDE)[0]["body"]
-    assert asked["format"]["properties"]["tool"]["enum"] == ["own", "weather.forecast"]
+    assert rig.offered({"body": asked}) == ["own", "weather.forecast"]
     assert "[weather] Says forecast." in asked["messages"][-1]["content"]
     counted = {"tool": "weather", "outcome": "ok"}
     assert meters.registry.get_sample_value("jervis_kb_agent_tool_calls_total", counted) == 1
@@ -274,7 +274,7 @@ async def test_a_server_that_dies_or_is_slow_ends_the_call_and_not_the_search(
         assert (failed.message or "").startswith("The server weather ")
         assert failed.suggestion == "Go on without it, and say what was not read."
         assert found[-1].outcome == "answered"
-        offered_then = fake.requests(tag=rig.DECIDE)[1]["body"]["format"]["properties"]["tool"]["enum"]
+        offered_then = rig.offered(fake.requests(tag=rig.DECIDE)[1])
         assert offered_then == ["own"], "none of its tools is offered again"
     assert server.calls == [f"forecast {weather.LAST}"]
 
@@ -356,7 +356,7 @@ async def test_what_a_server_says_of_its_tools_is_data(
     for one in asked:
         content = one["body"]["messages"][-1]["content"] if one is not asked[2] else ""
         assert "<|im_start|>" not in content
-        assert "delete_all" not in one["body"]["format"]["properties"]["tool"]["enum"]
+        assert "delete_all" not in rig.offered(one)
     listed = [line for line in asked[0]["body"]["messages"][-1]["content"].splitlines() if "weather.forecast" in line]
     assert len(listed) == 1, "all of it is one line"
 
@@ -369,8 +369,9 @@ def test_a_decision_among_tools_of_servers_has_one_schema() -> None:
         for name in ("a", "b")
     ]
     schema = decision.schema(some)
-    assert schema["properties"]["tool"]["enum"] == ["weather.a", "weather.b"]
-    assert schema["properties"]["inputs"] == {"type": "object", "properties": {}}
+    assert rig.offered({"body": {"format": schema}}) == ["weather.a", "weather.b"]
+    # What such a tool takes is not known: the server says whether it is right.
+    assert [part["properties"]["inputs"] for part in schema["anyOf"][:2]] == [{"type": "object"}] * 2
     assert api.AgentEvent(type="result", payload_type="tool_answers").payload_type == "tool_answers"
 
 

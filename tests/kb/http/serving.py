@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
-from aiohttp import test_utils
+from aiohttp import test_utils, web
 
 from kb import api, client, metrics
 from kb.access import audit
@@ -16,6 +17,13 @@ from kb.retrieve import search
 from kb.rules import enforce
 from kb.upkeep import check, reconcile
 from tests.kb import world
+
+
+class Server(test_utils.TestServer):
+    """As the program serves: a caller that hangs up cancels no handler."""
+
+    async def _make_runner(self, **kwargs: Any) -> web.AppRunner:
+        return web.AppRunner(self.app, **kwargs | {"handler_cancellation": False})
 
 
 @asynccontextmanager
@@ -67,7 +75,7 @@ async def over(
         health.Health({"weaviate": made.vectors.ready, "mongodb": made.content.ready}, meters),
         more,
     )
-    server = test_utils.TestServer(
+    server = Server(
         app.build(
             faces,
             meters,

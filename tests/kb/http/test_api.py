@@ -13,8 +13,9 @@ import httpx
 import pytest
 from aiohttp import test_utils
 
+from controllers.pendingtask import observed
 from crds.priority import Priority
-from kb import api, client, errors, metrics
+from kb import api, client, errors, identity, metrics
 from kb.http import health
 from router import client as router_client
 from tests import ports
@@ -228,6 +229,37 @@ async def test_a_full_lane_is_429(kb: world.ObservedState, meters: metrics.Metri
         assert {(await first).source_urn, (await urgent).source_urn} == {"u:1", "u:3"}
 
 
+async def test_a_caller_that_hung_up_takes_no_slot(
+    kb: world.ObservedState, meters: metrics.Metrics, fake: process.Fake
+) -> None:
+    """Its task was deleted, for example, while the call waited."""
+    gate = f"lane-{uuid.uuid4()}"
+    fake.set_faults([{"match": {"path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": gate}}])
+
+    async def waits(count: int) -> None:
+        async def reached() -> bool:
+            return bool(meters.lanes.labels("model normal", "waiting")._value.get() == count)
+
+        await waiting.until(reached)
+
+    async def begun(urn: str) -> bool:
+        return await kb.ledger.find(identity.document(scopes.SHOP, urn)) is not None
+
+    async with serving.over(kb, meters, width=1) as (kb_client, _):
+        first = asyncio.create_task(kb_client.ingest(world.request(urn="u:1")))
+        await waiting.until(lambda: begun("u:1"))
+        gone = asyncio.create_task(kb_client.ingest(world.request(urn="u:2")))
+        await waits(1)
+        third = asyncio.create_task(kb_client.ingest(world.request(urn="u:3")))
+        await waits(2)
+        gone.cancel()
+        await asyncio.wait({gone})
+        fake.set_faults([])
+        await asyncio.to_thread(fake.open_gate, gate)
+        assert {(await first).source_urn, (await third).source_urn} == {"u:1", "u:3"}
+        assert [await begun(urn) for urn in ("u:1", "u:2", "u:3")] == [True, False, True]
+
+
 async def test_an_unknown_model_is_the_operators_to_mend_and_the_same_request_succeeds_then(
     kb_client: client.Client, http: httpx.AsyncClient, fake: process.Fake
 ) -> None:
@@ -244,6 +276,22 @@ async def test_an_unknown_model_is_the_operators_to_mend_and_the_same_request_su
     assert (refused.value.code, refused.value.status) == ("model_rejected", 422)
     fake.set_faults([])
     assert (await kb_client.ingest(world.request())).chunk_ids
+
+
+async def test_a_request_that_ends_runners_ends_its_task_and_is_not_tried_again(
+    kb_client: client.Client, fake: process.Fake
+) -> None:
+    """The router's 422 (`CrashesRunner`) is for good: the operator shows its sentence as the task's error."""
+    said = "this request ended the runner of model 'qwen2.5:7b' 2 times while nothing else ran in it"
+    fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 422, "message": said}}])
+    with pytest.raises(client.Rejected, match="ended the runner") as refused:
+        await kb_client.ingest(world.request())
+    assert (refused.value.code, refused.value.status) == ("model_rejected", 422)
+    found = observed.trouble(refused.value)
+    assert (found.operational, said in found.sentence()) == (False, True)
+    # Neither the service nor its client asked once more: the hints and the facts, once each.
+    tags = [one["tag"] for one in fake.requests(path="/api/chat")]
+    assert len(tags) == len(set(tags))
 
 
 async def test_metrics_count_by_route(kb_client: client.Client, http: httpx.AsyncClient) -> None:

@@ -286,13 +286,14 @@ async def test_connections_over_which_nothing_comes_end(tmp_path: Path, url: str
 async def test_what_fails_is_shown_with_what_helps(tmp_path: Path, url: str, fake: process.Fake) -> None:
     impossible = rig.decided("text_response", "Cannot complete: no manual says it") | {"impossible": True}
     nothing = rig.decided("graph_explore", "Look around", node="user:unknown")
-    fake.set_script({rig.DECIDE: [nothing, impossible]})
+    fake.set_script({rig.DECIDE: [nothing, impossible, impossible]})
     async with shown(tmp_path, url) as tab:
         await ask(tab, "Who is it?")
         await tab.until(ended("impossible"))
         end = await text(tab, ".end")
         assert end.startswith("This cannot be answered from the knowledge base. ")
-        assert "no manual says it" in end
+        assert "Searched: graph_explore (1 call), fast_vector_search (1 call)" in end
+        assert await text(tab, ".model") == "The model says: Cannot complete: no manual says it"
         errors = await tab.evaluate("[...document.querySelectorAll('.tree .bad')].map(one => one.textContent)")
         assert errors[0].startswith("Error: No relationships of 'user:unknown' are known. Try another spelling")
         await tab.evaluate("document.getElementById('conversation').value = 'a b'")

@@ -219,7 +219,7 @@ async def test_the_whole_service_finds_a_scanned_page(
     tmp_path: Path, settings: dict[str, str], fake: process.Fake
 ) -> None:
     answers(fake)
-    several = '[{"model": "qwen3-coder-tool:30b", "images": 2}]'
+    several = '[{"model": "qwen3-coder:30b", "images": 2}]'
     more = {
         "JERVIS_KB_PDF_PAGES": "2",
         "JERVIS_KB_PDF_PAGE_CHARS": "20",
@@ -236,7 +236,7 @@ async def test_the_whole_service_finds_a_scanned_page(
         raw = making.pages(f"{line} {WIDE}", making.BAR, WIDE, making.BAR)
         reply = await kb_client.learning.file(scopes.SHOP, raw)
         assert (reply.pages, len(reply.problems)) == ([2, 3], 1), reply.problems
-        assert [one["model"] for one in fake.requests(tag="kb.describe/v1")] == ["qwen3-coder-tool:30b"] * 2
+        assert [one["model"] for one in fake.requests(tag="kb.describe/v1")] == ["qwen3-coder:30b"] * 2
         question = api.RetrieveRequest(scope=scopes.SHOP, query="Invoice 4711 of Globex")
         [item, *_] = (await kb_client.retrieve(question)).items
         assert "Page 2, as its image shows it:\nA scanned invoice." in item.content

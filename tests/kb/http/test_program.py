@@ -172,7 +172,7 @@ async def test_killed_in_a_phase_and_resumed_to_the_same_end(
 ) -> None:
     needs.ocr()
     tag = PHASES[phase][0]
-    fast = {"JERVIS_KB_FAST_MODEL": "qwen3-coder-tool:30b"} if phase.startswith("fast") else {}
+    fast = {"JERVIS_KB_FAST_MODEL": "qwen3-coder:30b"} if phase.startswith("fast") else {}
     picture = drawing.picture("JERV-77: The page is blank\nStatus: In Progress\nAssignee: Petr Svoboda")
 
     async def sent(kb_client: client.Client, owner: scope.Scope) -> api.IngestRequest:

@@ -167,7 +167,7 @@ async def test_one_bad_answer_is_asked_again_with_the_complaint(kb: world.Observ
     assert reply.hints.has_actionable_content
     [first, second] = fake.requests(tag="kb.qualify.email/v2")
     assert [len(asked["body"]["messages"]) for asked in (first, second)] == [2, 4]
-    assert "not valid" in second["body"]["messages"][-1]["content"]
+    assert "cannot be used" in second["body"]["messages"][-1]["content"]
 
 
 async def test_hints_that_cannot_be_had_send_the_task_to_a_person_and_cost_no_knowledge(

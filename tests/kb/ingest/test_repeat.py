@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -13,8 +15,8 @@ import pytest
 
 from crds import errors as root
 from crds.priority import Priority
-from kb import api, metrics
-from kb.ingest import intent
+from kb import api, identity, metrics
+from kb.ingest import intent, source
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -41,8 +43,17 @@ async def kb(
         yield opened
 
 
-def by(uid: str, text: str = world.MAIL, *, fingerprint: str = "f", again: bool = False, **more: Any) -> Any:
-    origin = api.TaskOrigin(uid=uid, name=f"shop/{uid}", fingerprint=fingerprint, again=again)
+def by(
+    uid: str,
+    text: str = world.MAIL,
+    *,
+    fingerprint: str = "f",
+    again: bool = False,
+    instead_of: list[str] | None = None,
+    **more: Any,
+) -> Any:
+    name = f"shop/{uid}"
+    origin = api.TaskOrigin(uid=uid, name=name, fingerprint=fingerprint, again=again, instead_of=instead_of)
     return world.request(text, task=origin, metadata={"taskUid": uid}, **more)
 
 
@@ -72,6 +83,7 @@ async def test_nothing_is_asked_and_stored(
         by("two", fingerprint="g"),
         by("two", fingerprint=""),
         by("two", again=True),
+        by("two", instead_of=["another", "one"]),
         by("two", title="Another title"),
         by("two", team=["Core Team", "Others"]),
         by("two", attachments=["more.pdf"]),
@@ -128,19 +140,68 @@ async def test_what_no_model_could_read_is_tried_again(kb: world.ObservedState, 
     assert (reply.repeats, reply.problems, reply.hints.failure) == (None, [], "")
 
 
-async def test_one_that_is_being_read_is_waited_for(
-    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
-) -> None:
+@contextlib.asynccontextmanager
+async def read_by(kb: world.ObservedState, fake: process.Fake, *sent: api.IngestRequest) -> AsyncIterator[list[Any]]:
+    """The calls of these requests, begun one after the other while models read the first; they go on at the end."""
     gate, asked = f"reads-{uuid.uuid4()}", fake.count(tag="kb.extract/v1")
     fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
-    first = asyncio.create_task(kb.ingest(by("one")))
+    calls = [asyncio.create_task(kb.ingest(sent[0]))]
 
     async def read() -> bool:
         return fake.count(tag="kb.extract/v1") > asked
 
     await waiting.until(read)
-    with pytest.raises(root.Operational, match="for task shop/one"):
-        await kb.ingest(by("two"))
+    for one in sent[1:]:
+        calls.append(asyncio.create_task(kb.ingest(one)))
+        opened = functools.partial(recorded, kb, one)
+        await waiting.until(opened)
+    yield calls
+    fake.set_faults([])
     await asyncio.to_thread(fake.open_gate, gate)
-    await first
-    assert (await kb.pipeline.ingest(by("two"), Priority.P0)).repeats is not None
+
+
+async def recorded(kb: world.ObservedState, request: api.IngestRequest) -> bool:
+    found = await kb.ledger.find(identity.document(request.scope, request.source_urn))
+    return found is not None and found[1] == source.record(request)
+
+
+async def test_one_that_is_being_read_is_waited_for(kb: world.ObservedState, fake: process.Fake) -> None:
+    async with read_by(kb, fake, by("one")) as [first]:
+        reply = await kb.ingest(by("two"))
+        assert reply.repeats == api.Repeat(task_uid="one", task="shop/one", reading=True)
+        assert (reply.chunk_ids, "is being read for" in reply.hints.reason) == ([], True)
+    assert (await first).chunk_ids != []
+    reply = await kb.pipeline.ingest(by("two"), Priority.P0)
+    assert reply.repeats == api.Repeat(task_uid="one", task="shop/one")
+
+
+async def test_the_reading_of_a_task_that_is_gone_is_taken_over(
+    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
+) -> None:
+    before = fake.count(path="/api/chat")
+    # The first one is the newer version: the second does not wait for it as for one of other content.
+    first, second = by("one", observed_at=clock()), by("two", instead_of=["one"], observed_at=clock() - timedelta(1))
+    async with read_by(kb, fake, first, second) as calls:
+        # A third one waits for the task that reads now, although the first is gone.
+        third = await kb.ingest(by("three", instead_of=["one"]))
+        assert third.repeats == api.Repeat(task_uid="two", task="shop/two", reading=True)
+        assert not calls[1].done()
+    former, reply = await asyncio.gather(*calls)
+    assert (former.superseded_by, former.chunk_ids) == ("Version", [])
+    assert (reply.repeats, reply.superseded_by, reply.chunk_ids != []) == (None, None, True)
+    assert (reply.hints.reason, await kb.ledger.count()) == (former.hints.reason, {intent.State.FINISHED: 1})
+    assert (await kb.ingest(by("three"))).repeats == api.Repeat(task_uid="two", task="shop/two")
+    # As many calls as for one reading.
+    asked = fake.count(path="/api/chat") - before
+    await kb.ingest(by("alone", owner=scopes.OTHER))
+    assert asked == fake.count(path="/api/chat") - before - asked
+
+
+async def test_a_reading_that_has_broken_off_is_free_at_once(kb: world.ObservedState, fake: process.Fake) -> None:
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "status": {"code": 503}}])
+    with pytest.raises(root.Operational):
+        await kb.ingest(by("one"))
+    assert (await kb.ingest(by("two"))).repeats == api.Repeat(task_uid="one", task="shop/one", reading=True)
+    fake.set_faults([])
+    reply = await kb.ingest(by("two", instead_of=["one"]))
+    assert (reply.repeats, reply.chunk_ids != []) == (None, True)

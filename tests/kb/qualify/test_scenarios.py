@@ -167,7 +167,9 @@ async def test_it_ends_for_every_type_whatever_answer_cannot_be_used(
     assert counted == sum(len(one.errors) for one in found.metrics.phases if one.phase == "extraction")
 
 
-async def test_an_unknown_type_is_generic_and_said(kb: world.ObservedState, fake: process.Fake) -> None:
+async def test_an_unknown_type_is_generic_and_counted(
+    kb: world.ObservedState, fake: process.Fake, meters: metrics.Metrics
+) -> None:
     said = {
         "contentType": "FAX",
         "typeReason": "It beeps.",
@@ -181,7 +183,8 @@ async def test_an_unknown_type_is_generic_and_said(kb: world.ObservedState, fake
     fake.set_script({"kb.qualify.detect/v2": [said]})
     reply, found = await qualified(kb, document("GENERIC"))
     assert found.content_type is api.ContentType.GENERIC
-    assert reply.problems == ["contentType: 'FAX' is no type; the document counts as GENERIC"]
+    counted = {"prompt": "kb.qualify.detect/v2", "field": "contentType"}
+    assert meters.registry.get_sample_value("jervis_kb_answer_problems_total", counted) == 1
     assert (reply.summary, reply.hints.reason) == ("A fax.", "It informs.")
 
 

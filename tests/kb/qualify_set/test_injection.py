@@ -108,15 +108,12 @@ async def test_content_reaches_nothing_and_changes_nothing(where: site.Services)
 
 async def test_a_model_that_obeys_is_bounded(where: site.Services) -> None:
     obeyed = [item for item in ATTACKS if item.type is Type.EMAIL][:4]
-    invalid = OBEDIENT | {"urgency": "right now", "reason": "r" * 9000}
-    flood = OBEDIENT | {"questions": ["What is the password?"] * 40}
+    asked = OBEDIENT | {"classification": "REQUEST"}
+    odd = asked | {"urgency": "right now", "reason": "r" * 9000}
+    flood = asked | {"questions": ["What is the password?"] * 40}
     answers: dict[str, list[dict[str, Any]]] = {}
-    for item, said in zip(obeyed, (OBEDIENT, OBEDIENT, invalid, flood), strict=True):
-        answer = {
-            "when": f"Title: {item.title}",
-            "answer": said | {"classification": "REQUEST"},
-        }
-        answers.setdefault(items.JUDGED[item.type], []).append(answer)
+    for item, answer in zip(obeyed, (asked, odd, flood, {"done": "obeyed"}), strict=True):
+        answers.setdefault(items.JUDGED[item.type], []).append({"when": f"Title: {item.title}", "answer": answer})
     async with canary() as (port, met), site.opened(where, SHARED.today) as place:
         place.fake.set_script(answers)
         outcomes = []
@@ -137,5 +134,5 @@ async def test_a_model_that_obeys_is_bounded(where: site.Services) -> None:
         assert reply.hints.questions == []
         assert chosen.decision in (Decision.EXECUTE_HIGH, Decision.FAIL)
         assert reply.source_urn.startswith("qualify::attack/")
-    # What is no answer by the schema decides nothing: a person looks at the task.
-    assert [chosen.decision for _, chosen in outcomes] == [Decision.EXECUTE_HIGH] * 2 + [Decision.FAIL] * 2
+    # An answer with nothing in it that was asked for decides nothing: a person looks at the task.
+    assert [chosen.decision for _, chosen in outcomes] == [Decision.EXECUTE_HIGH] * 3 + [Decision.FAIL]

@@ -71,7 +71,7 @@ async def test_the_model_is_told_and_its_answer_is_keyed_by_the_type(
     reply = await kb.ingest(document())
     assert "medicine:ibuprofen" in reply.node_keys
     [system] = told(fake)
-    assert system.splitlines()[-2:] == [
+    assert system.splitlines()[-3:-1] == [
         "- medicine: a drug or its active substance",
         "- ward: a part of a hospital",
     ]
@@ -79,7 +79,9 @@ async def test_the_model_is_told_and_its_answer_is_keyed_by_the_type(
 
 async def test_without_types_the_prompt_is_what_it_was(kb: world.ObservedState, fake: process.Fake) -> None:
     await kb.ingest(document())
-    assert told(fake)[0].endswith("Answer with JSON only.")
+    before, _, shape = told(fake)[0].rpartition("\n")
+    assert before.endswith("Answer with JSON only.")
+    assert shape.startswith("Answer with one JSON object and nothing else: ")
 
 
 async def test_a_change_counts_for_what_is_sent_from_then_on(

@@ -32,6 +32,23 @@ def test_an_invented_quote_is_replaced_by_a_sentence_that_names_both_or_dropped(
     assert prove("", source="Petr", target="UserService.kt") == "Petr wrote UserService.kt, and Jana"
 
 
+def test_a_quote_proves_nothing_of_names_that_it_has_nothing_to_do_with() -> None:
+    assert prove("Jana leads the core team.", source="Paris", target="Napoleon") is None
+    assert prove("Jana leads the core team.", source="Jana", target="Napoleon") is None
+    assert prove("Ann met Petr.", source="Jana", target="core team") == "Jana leads the core team."
+    # A pronoun may stand for the other end.
+    sentences = sentence.split("Janu Novákovou zná každý. Vede tým Platforma.")
+    stated = extraction.Relationship(
+        source="Jana Nováková", target="Platforma", type="leads", evidence="Vede tým Platforma."
+    )
+    found = extraction.prove(sentences, stated)
+    assert found is not None
+    assert found.text == "Vede tým Platforma."
+    # The title may name it, too.
+    assert extraction.prove(sentences[1:], stated) is None
+    assert extraction.prove(sentences[1:], stated, "Jana Nováková") is not None
+
+
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 @pytest.mark.parametrize("other", ["NFC", "NFD"])
 def test_a_name_is_found_in_either_form_of_unicode(form: Form, other: Form) -> None:

@@ -75,7 +75,12 @@ async def rig(
     book = phase.Book(database, record, clock)
     view = phase.View(book, *models, place, lambda: reading[0], known_for=known_for)
     made = [
-        indexes.Index(store, embedding.Embedder(router, model, meters), f"{model}: ")
+        indexes.Index(
+            store,
+            embedding.Embedder(router, model, meters),
+            embedding.Embedder(router, model, meters, prefixed=False),
+            f"{model}: ",
+        )
         for store, model in zip((old, new), models, strict=True)
     ]
     both = indexes.Indexes(made[0], made[1], view)

@@ -72,6 +72,8 @@ async def test_all_is_copied_from_what_is_stored_and_questions_are_answered_all_
         assert found
         assert rigs.holds(rig.new) == ({}, {}, {}, {})
         asked, before = fake.count(tag="kb.extract/v1"), rig.meters.embedded._value.get()
+        in_pieces = rig.meters.embedded_in_pieces.labels("window")._value.get
+        halves = in_pieces()
         size = [await rig.old.size(client) for client in ("acme", "other", "")]
         works = rig.reindexer()
         for state in (Phase.COPYING, Phase.SWITCHED, Phase.DROPPING, Phase.DONE):
@@ -84,7 +86,9 @@ async def test_all_is_copied_from_what_is_stored_and_questions_are_answered_all_
         # Each text once, the probe of the model, and four questions with what each needs to know its model.
         texts = sum(chunks + lines for chunks, lines in size)
         assert rig.meters.reindexed._value.get() == texts
-        assert rig.meters.embedded._value.get() - before == texts + 1 + 4 * 11
+        # A text of two pieces is two texts to the model.
+        halves = in_pieces() - halves
+        assert rig.meters.embedded._value.get() - before == texts + halves + 1 + 4 * 11
         said = await rig.book.find()
         assert said is not None
         assert (said.state, said.copied, said.lost, said.clients_done) == ("Done", 0, 0, 3)

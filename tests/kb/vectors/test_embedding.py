@@ -21,14 +21,18 @@ def vectors(texts: list[str]) -> httpx.Response:
     return httpx.Response(200, json={"embeddings": [[float(len(text)), 1.0] for text in texts]})
 
 
-def embedder(answer: Answer, meters: metrics.Metrics, *, parallel: int = 1) -> embedding.Embedder:
+def embedder(
+    answer: Answer, meters: metrics.Metrics, *, parallel: int = 1, window: int = 512, prefix: str = ""
+) -> embedding.Embedder:
     """Over a router whose wire is `answer`, called with the texts and the priority of a request."""
 
     async def handle(request: httpx.Request) -> httpx.Response:
+        assert json.loads(request.content)["truncate"] is False
         return await answer(json.loads(request.content)["input"], request.headers["X-Ollama-Priority"])
 
     http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
-    return embedding.Embedder(router_client.Client("http://router", http), "m", meters, parallel=parallel)
+    router = router_client.Client("http://router", http)
+    return embedding.Embedder(router, embedding.Model("m", prefix, window), meters, parallel=parallel)
 
 
 async def test_callers_that_wait_travel_together(meters: metrics.Metrics) -> None:
@@ -104,3 +108,101 @@ async def test_a_model_that_gives_no_vectors_is_named(meters: metrics.Metrics) -
 
     with pytest.raises(errors.Unconfigured, match="dimensions"):
         await embedder(answer, meters).embed(["a"], Priority.P3)
+
+
+def words(number: int) -> str:
+    return " ".join(f"w{at}" for at in range(number))
+
+
+async def test_a_text_longer_than_the_window_is_embedded_in_pieces(meters: metrics.Metrics) -> None:
+    asked: list[str] = []
+
+    async def answer(texts: list[str], priority: str) -> httpx.Response:
+        asked.extend(texts)
+        return httpx.Response(200, json={"embeddings": [[3.0, 0.0] if "w0 " in text else [0.0, 5.0] for text in texts]})
+
+    long = words(60)
+    vectors = await embedder(answer, meters, window=128, prefix="passage: ").embed(["short", long], Priority.P3)
+    pieces = [text.removeprefix("passage: ") for text in asked]
+    assert pieces[0] == "short"
+    assert len(pieces) == 3
+    assert " ".join(pieces[1:]) == long
+    assert all(text.startswith("passage: ") for text in asked)
+    assert vectors[0] == [0.0, 5.0]
+    assert vectors[1] == pytest.approx([2**-0.5, 2**-0.5])
+    assert meters.registry.get_sample_value("jervis_kb_embedded_in_pieces_total", {"by": "window"}) == 1
+
+
+def reads(tokens: int, asked: list[int]) -> Answer:
+    """A server that refuses what has more words than `tokens`, as Ollama does, the whole request."""
+
+    async def answer(texts: list[str], priority: str) -> httpx.Response:
+        asked.append(len(texts))
+        if any(len(text.split()) > tokens for text in texts):
+            return httpx.Response(400, json={"error": "the input length exceeds the context length"})
+        return vectors(texts)
+
+    return answer
+
+
+async def test_what_the_server_refuses_as_too_long_is_halved_until_it_fits(meters: metrics.Metrics) -> None:
+    asked: list[int] = []
+    made = embedder(reads(20, asked), meters, window=100_000, prefix="passage: ")
+    found = await made.embed(["a", "b", words(64), "c"], Priority.P3)
+    assert [found[0], found[1], found[3]] == [[10.0, 1.0]] * 3
+    assert len(found[2]) == 2
+    # Four together; two and two; one and one; and of the long one two halves, each in two.
+    assert asked == [4, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
+    assert meters.registry.get_sample_value("jervis_kb_embedded_in_pieces_total", {"by": "server"}) == 3
+
+
+@pytest.mark.parametrize("text", ["a" * 40, " " * 5000, "a b " * 500])
+async def test_a_server_that_refuses_everything_is_named_and_not_asked_for_ever(
+    text: str, meters: metrics.Metrics
+) -> None:
+    asked: list[int] = []
+    with pytest.raises(errors.Unconfigured, match="takes no text of"):
+        await embedder(reads(-1, asked), meters, window=100_000).embed([text], Priority.P3)
+    assert len(asked) <= 8
+
+
+async def test_the_server_is_asked_for_its_window_once(meters: metrics.Metrics) -> None:
+    shown: list[str] = []
+    sizes: list[int] = []
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        if request.url.path == "/api/show":
+            shown.append(body["model"])
+            info = {"general.architecture": "bert", "bert.context_length": 512}
+            return httpx.Response(200, json={"model_info": info, "parameters": "stop x\nnum_ctx     256"})
+        sizes.append(len(body["input"]))
+        return vectors(body["input"])
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
+    made = embedding.Embedder(router_client.Client("http://router", http), "m", meters)
+    for _ in range(2):
+        await made.embed([words(120)], Priority.P3)
+    assert shown == ["m"]
+    assert sizes == [2, 2]
+
+
+def test_a_prefix_of_passages_has_an_index_of_its_own() -> None:
+    plain, prefixed = embedding.Model("e5"), embedding.Model("e5", "passage: ", 512)
+    assert (plain.identity, embedding.Model("e5", window=256).identity) == ("e5", "e5")
+    assert prefixed.identity == "e5 after 'passage: '"
+
+
+async def test_a_question_has_no_prefix_of_passages(meters: metrics.Metrics) -> None:
+    asked: list[str] = []
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        asked.extend(json.loads(request.content)["input"])
+        return vectors(asked[-1:])
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
+    router = router_client.Client("http://router", http)
+    for prefixed in (True, False):
+        made = embedding.Embedder(router, embedding.Model("m", "passage: ", 512), meters, prefixed=prefixed)
+        await made.embed(["who?"], Priority.P1)
+    assert asked == ["passage: who?", "who?"]

@@ -75,7 +75,11 @@ async def test_the_copying_goes_on_in_the_other_writer_and_waits_for_one_with_th
         await first.kill()
         first._settings |= NEW
         # The third call of the new model hangs, after the probe and a batch: the writer that makes it is killed.
-        hold = {"match": {"model": rigs.MODEL}, "nth": 3, "stall": {"afterBytes": 0, "gate": "writers"}}
+        hold = {
+            "match": {"model": rigs.MODEL, "path": "/api/embed"},
+            "nth": 3,
+            "stall": {"afterBytes": 0, "gate": "writers"},
+        }
         fake.set_faults([hold])
         await first.start()
 
@@ -113,9 +117,9 @@ async def test_the_copying_goes_on_in_the_other_writer_and_waits_for_one_with_th
         await second.kill()
         second._settings |= NEW
         await reached(first, lambda found: found.state == "Copying" and found.reason.startswith("waits for"))
-        assert fake.count(model=rigs.MODEL) == 1
+        assert fake.count(model=rigs.MODEL, path="/api/embed") == 1
         await second.start()
-        await reached(first, lambda found: found.passes >= 1 and fake.count(model=rigs.MODEL) >= 3)
+        await reached(first, lambda found: found.passes >= 1 and fake.count(model=rigs.MODEL, path="/api/embed") >= 3)
         leader = first if await leads(first, http) else second
         other = second if leader is first else first
         await leader.kill()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
 
 from orchestrator_job import errors, standing
-from orchestrator_job.delegation import budget, executor, models, talk
+from orchestrator_job.delegation import budget, executor, made, models, talk
 from orchestrator_job.delegation.tools import port
 from router import client as router_client
 from tests.fakes.ollama import process
+from tests.fakes.ollama.server import generation
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation import rounds, workbench
 from tests.orchestrator_job.delegation.workbench import calls, message, report
@@ -155,7 +157,7 @@ async def test_a_doubtful_report_is_asked_for_again_then_another_agent_does_it(
     store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
 ) -> None:
     doubt = report("Perhaps Friday.").replace("0.9", "0.2")
-    fake.set_script({RESEARCH: [doubt, doubt], LEGACY: [report()]})
+    fake.set_script({RESEARCH: [*parts(doubt), *parts(doubt)], LEGACY: [report()]})
     output = ended(await workbench.Bench(store, router, workbench.task(uid)).work(message()))
     assert (output.success, output.delegation_id, output.agent_name) == (True, "r1.d1", "LegacyAgent")
     assert output.sub_delegations == ("r1.d1.1",)
@@ -231,12 +233,12 @@ async def test_a_budget_that_ends_gives_what_was_found_and_keeps_the_synthesis(
     assert (output.success, output.structured_data["stopped"]) == (False, "BudgetExhausted")
     assert "About q1: nothing special." in output.result
     assert fake.count(path="/api/chat") == 2
-    talk = [{"role": "system", "content": "[prompt:job.x/v1]"}]
+    talk, ask = [{"role": "system", "content": "[prompt:job.x/v1]"}], bench.means.asks.ask
     for _ in range(budget.SYNTHESIS_CALLS):
         fake.set_script({"job.x/v1": ["ok"]})
-        await bench.means.asks.ask("r1.synthesis", talk, priority=bench.means.urgency, model=job.MODEL, final=True)
+        await ask("r1.synthesis", talk, priority=bench.means.urgency, model=job.MODEL, num_predict=20, final=True)
     with pytest.raises(errors.BudgetExhausted):
-        await bench.means.asks.ask("r1.synthesis", talk, priority=bench.means.urgency, model=job.MODEL, final=True)
+        await ask("r1.synthesis", talk, priority=bench.means.urgency, model=job.MODEL, num_predict=20, final=True)
 
 
 async def test_no_delegation_at_all_is_handed_back_as_that(
@@ -346,13 +348,19 @@ async def test_a_tool_for_results_is_there_where_one_does_not_fit_alone(
     assert "There is no tool 'read_result'" in asked[1]["body"]["messages"][3]["content"]
 
 
+def parts(text: str) -> list[str]:
+    """What a model answers that is asked on until the whole text is there: each answer ends at its bound."""
+    cut = generation.tokens(text)
+    return ["".join(cut[start:]) for start in range(0, len(cut), 4096)]
+
+
 async def test_what_a_sub_delegation_hands_back_is_read_whole(
     store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
 ) -> None:
     header = "Research (done, confidence 0.9):\n"
     asks = calls(("delegate", {"agent": "Research", "task": "Look it up."}))
     wrong = calls(("read_result", {"delegation": "r9.d9"}))
-    fake.set_script({CODING: [asks, wrong, *reads("r1.d1.1"), report("Fixed.")], RESEARCH: [report(LONG)]})
+    fake.set_script({CODING: [asks, wrong, *reads("r1.d1.1"), report("Fixed.")], RESEARCH: parts(report(LONG))})
     ended(await workbench.Bench(store, router, workbench.task(uid)).work(message("Coding", "Fix the clock.")))
     turns = fake.requests(tag=CODING)[-1]["body"]["messages"]
     handed = next(one["content"] for one in turns if one["role"] == "tool")
@@ -364,10 +372,18 @@ async def test_an_escalation_hands_the_first_report_on_whole(
     store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
 ) -> None:
     doubt = report(LONG).replace("0.9", "0.2")
-    fake.set_script({RESEARCH: [doubt, doubt], LEGACY: [*reads("r1.d1"), report()]})
+    fake.set_script({RESEARCH: [*parts(doubt), *parts(doubt)], LEGACY: [*reads("r1.d1"), report()]})
     output = ended(await workbench.Bench(store, router, workbench.task(uid)).work(message()))
     assert (output.success, output.sub_delegations) == (True, ("r1.d1.1",))
     assert pieces(fake, LEGACY) == LONG
+
+
+def test_thoughts_go_back_with_the_calls_that_they_led_to_and_nowhere_else() -> None:
+    reply = router_client.Reply("", calls=(router_client.ToolCall("find", {"q": "a"}),), thinking="hm")
+    kept = made.Reply(**made.dumped(reply))
+    assert talk.called(kept.text, kept.calls, kept.thinking)["thinking"] == "hm"
+    assert "thinking" not in made.dumped(dataclasses.replace(reply, calls=()))
+    assert "thinking" not in talk.called("It is done.", (), "hm")
 
 
 def test_results_that_make_room_say_how_they_are_read() -> None:

@@ -169,26 +169,33 @@ async def test_without_a_flag(
     assert {each.agent_name for each in plan.delegations} == agents
     assert plan.parallel_groups == groups
     [request] = fake.requests(path="/api/chat")
-    offered = request["body"]["format"]["$defs"]["Draft"]["properties"]["agent"]["enum"]
+    offered = request["body"]["format"]["properties"]["delegations"]["items"]["properties"]["agent"]["enum"]
     assert offered == (["LegacyAgent"] if flag == "specialists" else every)
 
 
-async def test_an_unusable_plan_is_corrected(opened: Opening, fake: process.Fake) -> None:
-    circle = {"domain": "CODE", "delegations": [wanted("Coding", "a", 2), wanted("Test", "b", 1)]}
-    fake.set_script({rounds.PLAN: [circle, {"domain": "CODE", "delegations": [wanted("Sales")]}, CHOICE]})
+@pytest.mark.parametrize(
+    ("delegations", "complaint"),
+    [
+        ([wanted("Coding", "a", 2), wanted("Test", "b", 1)], "the delegations [1, 2] wait for each other"),
+        ([wanted("Sales")], "there is no 'Sales'"),
+    ],
+)
+async def test_an_unusable_plan_is_corrected(
+    opened: Opening, fake: process.Fake, delegations: list[dict[str, Any]], complaint: str
+) -> None:
+    fake.set_script({rounds.PLAN: [{"domain": "CODE", "delegations": delegations}, CHOICE]})
     async with opened() as one:
         after, plan = await one.planned(await one.begun())
     assert len(plan.delegations) == 3
     assert after["execution_plan"]["way"] == "model"
-    second, third = (each["body"]["messages"] for each in fake.requests(path="/api/chat")[1:])
-    assert "the delegations [1, 2] wait for each other" in second[-1]["content"]
-    assert "there is no 'Sales'" in third[-1]["content"]
+    [_, second] = fake.requests(path="/api/chat")
+    assert complaint in second["body"]["messages"][-1]["content"]
 
 
 @pytest.mark.parametrize(
     ("script", "limits", "more", "note", "calls"),
     [
-        (["no", "no", "no"], None, {}, "made no usable plan in 3 tries: plan: Invalid JSON", 3),
+        (["no", "no", "no"], None, {}, "gave no usable plan in 3 tries: the answer has no JSON", 3),
         ([], budget.Limits(llm_calls=3), {}, "all of its 0 model calls", 0),
         (["no"], budget.Limits(llm_calls=4), {}, "all of its 1 model calls", 1),
         ([], None, {"num_ctx": 2048 + 600}, "leave no room for evidence", 0),

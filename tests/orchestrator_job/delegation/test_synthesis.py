@@ -136,7 +136,7 @@ async def test_results_are_merged_whole_with_what_is_missing(opened: Opening, fa
     assert user.index("</message>") < user.index("<missing>") < user.index("<evidence") < user.index("<question>")
     assert "Language of the answer: en" in user
     [asked] = [each for each in fake.requests(path="/api/chat") if each["tag"] == rounds.SYNTHESIZE]
-    assert (asked["priority"], asked["body"]["format"]) == ("0", answer.schema())
+    assert (asked["priority"], asked["body"]["format"]) == ("0", answer.wire([1]))
 
 
 async def test_statements_are_looked_up_and_marked_where_nothing_supports_them(
@@ -224,7 +224,7 @@ async def test_another_passage_of_the_source_that_an_agent_names_may_have_its_wo
 @pytest.mark.parametrize(
     ("script", "limits", "more", "calls"),
     [
-        (["no", "no", job.reply(citations=[7])], None, {}, 4),
+        (["no", "no", "no"], None, {}, 4),
         ([], budget.Limits(llm_calls=0), {}, 0),
         ([], None, {"num_ctx": 3072 + 700}, 1),
     ],

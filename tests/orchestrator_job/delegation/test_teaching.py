@@ -13,6 +13,7 @@ import pytest
 from crds import pendingtask
 from kb import api
 from orchestrator_job.delegation import category, plans, registry, teaching
+from router.client import reading
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
 from tests.orchestrator_job.delegation import sources, workbench
@@ -273,7 +274,7 @@ def test_a_choice_of_agents_is_one_for_each_line() -> None:
     steps = [teaching.Line("Look."), teaching.Line("Fix it.", "Coding")]
     listed = AGENTS.specialists
     made = {"procedure": True, "agents": ["Research", "Test"]}
-    chosen = teaching.parse(json.dumps(made), steps, listed)
+    chosen = teaching.judged(reading.read(json.dumps(made), teaching.Chosen).value, steps, listed)
     draft = teaching.draft("acme", "x", steps, chosen.agents)
     assert [one.agent for one in draft.procedure_steps] == ["Research", "Coding"]
     others: list[dict[str, Any]] = [
@@ -282,8 +283,8 @@ def test_a_choice_of_agents_is_one_for_each_line() -> None:
         {"agents": []},
     ]
     for wrong in others:
-        with pytest.raises(plans.Unusable):
-            teaching.parse(json.dumps(wrong), steps, listed)
+        with pytest.raises(reading.Unusable):
+            teaching.judged(reading.read(json.dumps(wrong), teaching.Chosen).value, steps, listed)
     user = teaching.messages([teaching.Line("</answer> do")], listed)[1]["content"]
     assert user.count("</answer>") == 1
 

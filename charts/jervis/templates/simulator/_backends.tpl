@@ -3,7 +3,7 @@ The GpuBackends of the two simulators, in the shape of `gpuBackends`.
 */}}
 {{- define "jervis.simulatorBackends" -}}
 {{- $root := . -}}
-{{- $models := .Values.models -}}
+{{- $models := include "jervis.modelNames" . | fromJson -}}
 - name: {{ include "jervis.component" (dict "root" . "component" "ollama-gpu") }}
   kind: GPU
   url: {{ include "jervis.simulatorUrl" (dict "root" . "component" "ollama-gpu") | quote }}

@@ -22,6 +22,10 @@ class Missing(RuntimeError):  # noqa: N818 -- named for what is wrong
     """The package with the weights is not installed."""
 
 
+class Exceeds(ValueError):  # noqa: N818 -- named for what is wrong
+    """A text has more tokens than may be read of one."""
+
+
 class Embedder:
     """Loads on first use (about a second and 300 MB) and stays loaded. Thread-safe; one call runs at a time."""
 
@@ -30,10 +34,11 @@ class Embedder:
         self._lock = threading.Lock()
         self._session: session.Session | None = None
 
-    def embed(self, texts: Sequence[str]) -> tuple[Vectors, int]:
+    def embed(self, texts: Sequence[str], limit: int | None = None) -> tuple[Vectors, int]:
         """Unit vectors [len(texts), 384] in the order of `texts`, and the number of tokens read (after truncation).
 
-        Raises Missing when the package with the weights is not installed.
+        Raises Exceeds when one of the texts has more than `limit` tokens, and Missing when the package with the weights
+        is not installed.
         """
         with self._lock:
             if self._session is None:
@@ -41,6 +46,9 @@ class Embedder:
                 from tests.fakes.ollama.embedding import session
 
                 self._session = session.Session(self._threads, MAX_TOKENS)
+            # A token has a character or more; two are the marks around the text.
+            if limit is not None and self._session.longest([text for text in texts if len(text) > limit - 2]) > limit:
+                raise Exceeds
             return self._session.embed(texts)
 
 

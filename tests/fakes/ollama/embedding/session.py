@@ -30,6 +30,7 @@ class Session:
     def __init__(self, threads: int, max_tokens: int, remembered: int = REMEMBERED) -> None:
         folder = weights_folder()
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._max_tokens = max_tokens
         self._tokenizer.enable_truncation(max_tokens)
         self._tokenizer.no_padding()  # batches are padded here, to their own longest text
         options = onnxruntime.SessionOptions()
@@ -58,6 +59,14 @@ class Session:
         for row, key in enumerate(keys):
             vectors[row] = found[key][0]
         return vectors, sum(found[key][1] for key in keys)
+
+    def longest(self, texts: Sequence[str]) -> int:
+        """Tokens of the longest text, before any truncation."""
+        self._tokenizer.no_truncation()
+        try:
+            return max((len(one.ids) for one in self._tokenizer.encode_batch(list(texts))), default=0)
+        finally:
+            self._tokenizer.enable_truncation(self._max_tokens)
 
     def _compute(self, texts: Sequence[str]) -> list[_Known]:
         """(vector, tokens) of each text."""

@@ -9,6 +9,7 @@ import re
 _DEFAULT_HOSTS = ("registry.ollama.ai/library/", "registry.ollama.ai/", "library/")
 _VALID = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.\-/:]*$")
 EMBEDDING_MARKS = ("embed", "minilm", "nomic", "bge")
+VISION_MARKS = ("-vl", "llava", "vision", "gemma3")
 
 
 def canonical(name: str) -> str:
@@ -33,8 +34,14 @@ def embeds(name: str) -> bool:
     return any(mark in lowered for mark in EMBEDDING_MARKS)
 
 
+def sees(name: str) -> bool:
+    """Whether a model of this name is shown as one that reads images."""
+    lowered = name.lower()
+    return any(mark in lowered for mark in VISION_MARKS)
+
+
 def family(name: str) -> str:
-    """`qwen3-coder-tool:30b` -> `qwen3`: what /api/tags shows as the model's family."""
+    """`qwen3-coder:30b` -> `qwen3`: what /api/tags shows as the model's family."""
     stem = canonical(name).rsplit("/", 1)[-1].split(":", 1)[0]
     match = re.match(r"[a-z]+[0-9.]*", stem)
     return match.group(0) if match else stem

@@ -65,6 +65,9 @@ class Shape(Protocol):
     def piece(self, text: str, now: datetime) -> bytes:
         """One token of a stream."""
 
+    def thought(self, text: str, now: datetime) -> bytes:
+        """One token of what the model thinks before it answers."""
+
     def calls(self, calls: Calls, now: datetime) -> bytes:
         """Calls of tools in a stream."""
 
@@ -105,6 +108,12 @@ class Native:
     def piece(self, text: str, now: datetime) -> bytes:
         return line({"model": self.model, "created_at": stamp(now), **self._text(text), "done": False})
 
+    def thought(self, text: str, now: datetime) -> bytes:
+        said = self._text("")
+        where = said["message"] if self.chat else said
+        where["thinking"] = text
+        return line({"model": self.model, "created_at": stamp(now), **said, "done": False})
+
     def calls(self, calls: Calls, now: datetime) -> bytes:
         return line({"model": self.model, "created_at": stamp(now), **self._text("", calls), "done": False})
 
@@ -135,6 +144,9 @@ class OpenAI:
 
     def piece(self, text: str, now: datetime) -> bytes:
         return _frame(self._chunk(text, None, now))
+
+    def thought(self, text: str, now: datetime) -> bytes:
+        raise NotImplementedError("the simulator thinks over Ollama's own API alone")
 
     def calls(self, calls: Calls, now: datetime) -> bytes:
         raise NotImplementedError("the simulator calls tools over /api/chat alone")

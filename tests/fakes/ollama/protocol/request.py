@@ -42,6 +42,8 @@ class Generation:
     """The names of the tools that the model may call (Ollama's `tools`)."""
     offered: str = ""
     """The tools as the model's template writes them into the prompt."""
+    truncate: bool = True
+    """Whether a prompt that is longer than `num_ctx` is cut; otherwise it is refused."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class _Native(BaseModel):
     options: _Options = Field(default_factory=_Options)
     keep_alive: int | float | str | None = None
     think: bool | str | None = None
+    truncate: bool | None = None
 
 
 class _Generate(_Native):
@@ -238,6 +241,7 @@ def _native(asked: _Native, turns: list[Message], load_only: bool) -> Generation
         keep_alive=_keep_alive(asked.keep_alive),
         load_only=load_only,
         think=bool(asked.think),
+        truncate=asked.truncate is not False,
     )
 
 

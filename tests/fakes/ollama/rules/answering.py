@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.fakes.ollama.protocol import request
 from tests.fakes.ollama.rules import (
+    calling,
     deciding,
     delegating,
     extract,
@@ -35,6 +36,9 @@ def answer(wanted: request.Generation, embed: respond.Embed, written: Sequence[s
     document = vision.answer(asked.tag, written) if asked.tag and written else _by_tag(asked, embed)
     if wanted.format is None:
         return _prose(asked, document, embed)
+    if asked.tag == calling.TAG and isinstance(wanted.format, dict):
+        turns = [(message.role, message.content) for message in wanted.messages]
+        return json.dumps(calling.chosen(turns, wanted.format), ensure_ascii=False)
     known = generic.facts(asked.document, asked.today)
     if wanted.format == "json":
         said = document or generic.free_json(known)

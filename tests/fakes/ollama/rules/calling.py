@@ -8,7 +8,9 @@ from typing import Any
 
 from tests.fakes.ollama.rules import hints, prompt
 
+TAG = "kb.qualify.tools/v1"
 _ISSUE = re.compile(r"^Issue: (.+)$", re.MULTILINE)
+_DONE = re.compile(r"^Result of (\w+):", re.MULTILINE)
 _DOCUMENT = re.compile(r"<document>.*?</document>", re.DOTALL)
 
 
@@ -43,3 +45,12 @@ def calls(turns: Iterable[tuple[str, str]], offered: Collection[str]) -> list[di
         route["deadline"] = said["suggestedDeadline"]
     made.append(("routeTask", route))
     return [{"name": name, "arguments": arguments} for name, arguments in made if name in offered]
+
+
+def chosen(turns: Iterable[tuple[str, str]], schema: dict[str, Any]) -> dict[str, Any]:
+    """The next of these calls, one in an answer, as a model without tools chooses it by `format`."""
+    turns = list(turns)
+    choices = [choice["properties"] for choice in schema["anyOf"]]
+    offered = [choice["name"]["enum"][0] for choice in choices if "name" in choice]
+    done = {name for role, text in turns if role == "user" for name in _DONE.findall(text)}
+    return next((call for call in calls(turns, offered) if call["name"] not in done), {"answer": "That is all."})

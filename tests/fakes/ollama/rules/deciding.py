@@ -11,13 +11,11 @@ _NOTHING = "Retrieved data:\nnothing yet"
 
 def decide(asked: prompt.Prompt) -> dict[str, Any]:
     """`kb.agent.decide/v1`."""
-    common = {"missing": "", "should_end": False, "impossible": False}
     if _NOTHING in asked.document:
         inputs = {"query": asked.question[:2000] or "everything"}
         reasoning = "Nothing has been looked up yet."
-        return {"enough": False, "tool": "fast_vector_search", "inputs": inputs, "reasoning": reasoning, **common}
-    reasoning = "The passages that were found are all that a rule can use."
-    return {"enough": True, "tool": "text_response", "inputs": {}, "reasoning": reasoning, **common}
+        return {"reasoning": reasoning, "tool": "fast_vector_search", "inputs": inputs, "should_end": False}
+    return {"reasoning": "The passages that were found are all that a rule can use.", "enough": True}
 
 
 def answer(asked: prompt.Prompt) -> dict[str, Any]:

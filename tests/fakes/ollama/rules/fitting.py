@@ -10,6 +10,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,), "array": (list,), "string": (str,), "boolean": (bool,), "null": (type(None),),
     "integer": (int,), "number": (int, float),
 }  # fmt: skip
+_SHARES = {"very high": 0.95, "high": 0.9, "medium": 0.6, "low": 0.3, "very low": 0.1}
 
 
 def fit(schema: dict[str, Any], document: dict[str, Any], known: generic.Facts) -> dict[str, Any]:
@@ -17,16 +18,40 @@ def fit(schema: dict[str, Any], document: dict[str, Any], known: generic.Facts) 
     out.
     """
     filler = generic.Filler(schema, known)
+    schema = _branch(filler, filler.resolve(schema), document)
     fields = filler.resolve(schema).get("properties")
     if not isinstance(fields, dict):
         return document
     fitted = {}
     for name, inner in fields.items():
-        if name in document and accepts(filler, inner, document[name]):
-            fitted[name] = document[name]
+        given = _worded(filler, inner, document.get(name))
+        if name in document and accepts(filler, inner, given):
+            fitted[name] = given
         else:
             fitted[name] = filler.value(inner, name, 1)
     return fitted
+
+
+def _branch(filler: generic.Filler, schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """Of a choice between objects the one that takes most of what the document has, and refuses least."""
+    choices = [filler.resolve(choice) for choice in schema.get("anyOf") or schema.get("oneOf") or ()]
+    if not choices or "properties" in schema:
+        return schema
+
+    def taken(choice: dict[str, Any]) -> int:
+        fields = choice.get("properties", {})
+        given = {name: _worded(filler, fields[name], document[name]) for name in fields if name in document}
+        return sum(1 if accepts(filler, fields[name], value) else -1 for name, value in given.items())
+
+    return max(choices, key=taken)
+
+
+def _worded(filler: generic.Filler, schema: Any, value: Any) -> Any:
+    """A share as the nearest word where words are asked for."""
+    words = filler.resolve(schema).get("enum") if isinstance(schema, dict) else None
+    if not isinstance(value, float | int) or isinstance(value, bool) or words != list(_SHARES):
+        return value
+    return min(_SHARES, key=lambda word: abs(_SHARES[word] - value))
 
 
 def accepts(filler: generic.Filler, schema: Any, value: Any) -> bool:

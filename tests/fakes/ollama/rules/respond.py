@@ -43,7 +43,7 @@ def answer(asked: prompt.Prompt, embed: Embed) -> dict[str, Any]:
     question = asked.question or asked.document
     ranked = _rank(question, asked.evidence, embed)
     if not ranked or ranked[0][0] < KNOWN:
-        return _unknown(question, ranked[0][0] if ranked else 0.0)
+        return _unknown(question)
     best = ranked[0][0]
     chosen = [one for one in ranked[:_QUOTED] if one[0] >= max(KNOWN, best * _CLOSE)]
     said = " ".join(f"{_ended(sentence)} [{number}]" for _, number, sentence in chosen)
@@ -84,12 +84,11 @@ def _rank(question: str, evidence: Sequence[prompt.Evidence], embed: Embed) -> l
     return sorted(ranked, key=lambda one: (-one[0], one[1], one[2]))
 
 
-def _unknown(question: str, nearest: float) -> dict[str, Any]:
+def _unknown(question: str) -> dict[str, Any]:
+    """Without citations: of the shapes that are offered it is the one that asks."""
     short = text.shorten(question, 160)
     return {
         "answer": f"I do not know: the evidence does not say anything about: {short}",
-        "citations": [],
-        "confidence": round(max(0.0, float(nearest)), 2),
         "needsInput": True,
         "questions": [f"Where can I find out about this: {short}"],
     }

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.fakes.ollama import catalogue
@@ -25,6 +25,20 @@ class Busy(Exception):  # noqa: N818 -- an ordinary answer of a full server
         super().__init__("server busy, please try again.  maximum pending requests exceeded")
 
 
+class Gone(Exception):  # noqa: N818 -- an ordinary answer of a server whose runner has ended
+    """The runner ended while the request waited for it; Ollama's own words."""
+
+    def __init__(self) -> None:
+        super().__init__("llama runner process no longer running: -1 ")
+
+
+@dataclass
+class Slot:
+    """What a request holds of a runner. `crashed`: the runner has ended under it."""
+
+    crashed: bool = False
+
+
 class Engine:
     """Hands out slots. The loop's steady clock is the pool's time."""
 
@@ -33,28 +47,36 @@ class Engine:
         self._loop = loop
         self._ids = itertools.count(1)
         self._futures: dict[int, asyncio.Future[None]] = {}
+        self._slots: dict[int, Slot] = {}
         self._timer: asyncio.TimerHandle | None = None
         self.counters: Counter[str] = Counter()
 
     @asynccontextmanager
     async def slot(
         self, model: catalogue.Model, num_ctx: int, keep_alive: float | None, load_only: bool = False
-    ) -> AsyncIterator[None]:
-        """Wait for the model and a slot of it, hold it for the block. Raises Busy when the line is full."""
+    ) -> AsyncIterator[Slot]:
+        """Wait for the model and a slot of it, hold it for the block. Raises Busy when the line is full, Gone when the
+        runner ends meanwhile."""
         ticket = pool.Ticket(next(self._ids), model, num_ctx, keep_alive, load_only)
         future: asyncio.Future[None] = self._loop.create_future()
         self._futures[ticket.id] = future
         try:
             self._apply(self._pool.submit(ticket, self._loop.time()))
             await future
-            yield
+            held = self._slots[ticket.id] = Slot()
+            yield held
         finally:
             self._futures.pop(ticket.id, None)
+            self._slots.pop(ticket.id, None)
             self._apply(self._pool.leave(ticket.id, self._loop.time()))
 
     def expel(self, key: str) -> None:
         """Unload the model as soon as nobody uses it."""
         self._apply(self._pool.expel(key, self._loop.time()))
+
+    def crash(self, key: str) -> None:
+        """The model's runner ends."""
+        self._apply(self._pool.crash(key, self._loop.time()))
 
     def set_pace(self, load_seconds_per_gib: float | None, unload_seconds: float | None) -> None:
         """Change how long loads and unloads take, from the next one on."""
@@ -98,6 +120,8 @@ class Engine:
     def _apply(self, events: list[pool.Event]) -> None:
         for event in events:
             self.counters[event.what.value] += 1
+            if event.what is pool.What.CRASHED and event.ticket in self._slots:
+                self._slots[event.ticket].crashed = True
             if event.what not in (pool.What.GRANTED, pool.What.REFUSED):
                 _log.info("%s %s", event.what.value, event.model)
             future = self._futures.get(event.ticket) if event.ticket is not None else None
@@ -107,6 +131,8 @@ class Engine:
                 future.set_result(None)
             elif event.what is pool.What.REFUSED:
                 future.set_exception(Busy())
+            elif event.what is pool.What.CRASHED:
+                future.set_exception(Gone())
         self._arm()
 
     def _arm(self) -> None:

@@ -24,7 +24,7 @@ from tests.fakes.ollama.protocol import quantity
 
 
 class What(enum.Enum):
-    """The kinds of event. GRANTED and REFUSED carry a ticket, the others only a model."""
+    """The kinds of event. GRANTED, REFUSED and CRASHED carry a ticket, the others only a model."""
 
     GRANTED = "granted"
     REFUSED = "refused"
@@ -32,6 +32,7 @@ class What(enum.Enum):
     LOADED = "loaded"
     ABORTED = "aborted"
     UNLOADED = "unloaded"
+    CRASHED = "crashed"
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,14 @@ class Pool:
         runner = self.runners.get(key)
         if runner is not None:
             runner.doomed = True
+        return self._settle(now)
+
+    def crash(self, key: str, now: float) -> list[Event]:
+        """The runner's process ends, and with it what it was at and what waited for it. Its memory is free."""
+        runner = self.runners.pop(key, None)
+        if runner is not None:
+            for ticket in (*runner.active.values(), *runner.waiting):
+                self._note(What.CRASHED, key, ticket.id)
         return self._settle(now)
 
     def tick(self, now: float) -> list[Event]:

@@ -47,16 +47,24 @@ async def _vectors(turn: exchange.Exchange, wanted: request.Embedding) -> tuple[
     num_ctx = wanted.num_ctx or turn.service.settings.num_ctx
     started = turn.service.loop.time()
     try:
-        async with turn.service.engine.slot(model, num_ctx, wanted.keep_alive, load_only=not wanted.texts):
+        async with turn.service.engine.slot(model, num_ctx, wanted.keep_alive, load_only=not wanted.texts) as held:
             turn.service.journal.grant(turn.entry)
+            if turn.wire.fault is not None and (crash := turn.wire.fault.crash) is not None:
+                turn.service.engine.crash(model.key)
+                raise errors.Refusal(500, crash.message)
             granted = turn.service.loop.time()
-            values, tokens = await asyncio.to_thread(turn.service.embedder.embed, wanted.texts)
+            limit = None if wanted.truncate else min(num_ctx, model.context_length, minilm.MAX_TOKENS)
+            values, tokens = await asyncio.to_thread(turn.service.embedder.embed, wanted.texts, limit)
+            if held.crashed:
+                raise errors.Refusal(500, 'do embedding request: Post "http://127.0.0.1:36457/embedding": EOF')
+    except minilm.Exceeds as longer:
+        raise errors.Refusal(400, "the input length exceeds the context length") from longer
     except minilm.Missing as missing:
         raise errors.Refusal(500, str(missing)) from missing
     except engine.Busy as busy:
         raise errors.Refusal(503, str(busy)) from busy
-    if not wanted.truncate and tokens > num_ctx:
-        raise errors.Refusal(400, "the input length exceeds the context length")
+    except engine.Gone as gone:
+        raise errors.Refusal(500, str(gone)) from gone
     turn.entry.tokens = tokens
     total = turn.service.loop.time() - started
     return minilm.narrow(values, wanted.dimensions), reply.Figures(

@@ -77,7 +77,7 @@ async def _answer(
         owner.journal.describe(
             entry, model if isinstance(model, str) else "", prompt.find_tag(document), document, len(raw)
         )
-    way.fault = owner.plan.choose(entry.path, entry.model, entry.tag, entry.priority)
+    way.fault = owner.plan.choose(entry.path, entry.model, entry.tag, entry.priority, raw)
     await way.begin()
     asked[KEY] = Exchange(asked, raw, way, entry, owner)
     try:

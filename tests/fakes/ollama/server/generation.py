@@ -9,7 +9,7 @@ import re
 
 from aiohttp import web
 
-from tests.fakes.ollama import catalogue, faults, script, tesseract
+from tests.fakes.ollama import catalogue, engines, faults, script, tesseract
 from tests.fakes.ollama.protocol import errors, reply, request
 from tests.fakes.ollama.rules import answering, calling
 from tests.fakes.ollama.runner import engine
@@ -67,34 +67,54 @@ async def _serve(
         raise errors.Refusal(400, f'"{wanted.model}" does not support {verb}')
     if wanted.think:
         raise errors.Refusal(400, f'"{wanted.model}" does not support thinking')
+    engines.refuse(_engine(turn), wanted)
     num_ctx = wanted.num_ctx or turn.service.settings.num_ctx
     started = turn.service.loop.time()
     try:
-        async with turn.service.engine.slot(model, num_ctx, wanted.keep_alive, wanted.load_only):
+        async with turn.service.engine.slot(model, num_ctx, wanted.keep_alive, wanted.load_only) as held:
             turn.service.journal.grant(turn.entry)
             if wanted.load_only:
                 return await turn.wire.whole(shape.whole("", reply.Figures("load"), turn.service.now()))
-            return await _generate(turn, model, wanted, shape, started)
+            return await _generate(turn, model, held, wanted, shape, started)
     except engine.Busy as busy:
         raise errors.Refusal(503, str(busy)) from busy
+    except engine.Gone as gone:
+        raise errors.Refusal(500, str(gone)) from gone
 
 
 async def _generate(
-    turn: exchange.Exchange, model: catalogue.Model, wanted: request.Generation, shape: reply.Shape, started: float
+    turn: exchange.Exchange,
+    model: catalogue.Model,
+    held: engine.Slot,
+    wanted: request.Generation,
+    shape: reply.Shape,
+    started: float,
 ) -> web.StreamResponse:
     loop, pace = turn.service.loop, turn.service.pace
     granted = loop.time()
+    prompt_tokens = sum(len(tokens(message.content)) for message in wanted.messages) + len(tokens(wanted.offered))
+    if not wanted.truncate and wanted.num_ctx is not None and prompt_tokens > wanted.num_ctx:
+        raise errors.Refusal(400, "the input length exceeds the context length")
     said = await _said(turn, wanted)
+    if turn.wire.fault is not None and (crash := turn.wire.fault.crash) is not None:
+        turn.service.engine.crash(model.key)
+        raise errors.Refusal(500, crash.message)
     calls = said.made if isinstance(said, script.Calls) else ()
     # The template of a model writes its calls as JSON: they cost what their text costs.
     text = json.dumps(calls) if isinstance(said, script.Calls) else said
-    prompt_tokens = sum(len(tokens(message.content)) for message in wanted.messages) + len(tokens(wanted.offered))
     if pace.prompt_tokens_per_second:
         await _until(granted + prompt_tokens / pace.prompt_tokens_per_second)
     read = loop.time()
     pieces, reason = _limit(text, wanted)
+    if held.crashed:
+        raise errors.Refusal(500, faults.STOPPED)
+    written = engines.write(_engine(turn), pieces, wanted)
+    if written.pieces is not pieces:
+        pieces, reason = _bounded(written.pieces, reason, wanted)
     if wanted.stream:
         await turn.wire.start(shape.content_type)
+        for thought in written.thoughts:
+            await turn.wire.write(shape.thought(thought, turn.service.now()))
     error = turn.wire.fault.error if turn.wire.fault else None
     for count, piece in enumerate(pieces, start=1):
         if error is not None and count > error.after_lines:
@@ -106,12 +126,16 @@ async def _generate(
         if wanted.stream and not calls:
             await turn.wire.write(shape.piece(piece, turn.service.now()))
         turn.entry.tokens = count
+        if held.crashed:
+            return await _break(turn, wanted, shape, faults.ErrorLine())
     if error is not None:
         return await _break(turn, wanted, shape, error)
     ended = loop.time()
     figures = reply.Figures(
         reason, ended - started, granted - started, prompt_tokens, read - granted, len(pieces), ended - read
     )
+    if wanted.stream and not written.ends:
+        return await turn.wire.end()
     if wanted.stream:
         if calls:
             await turn.wire.write(shape.calls(calls, turn.service.now()))
@@ -144,7 +168,8 @@ async def _said(turn: exchange.Exchange, wanted: request.Generation) -> str | sc
         written = await _written(turn, wanted)
         scripted = await asyncio.to_thread(answering.answer, wanted, turn.service.embedder.embed, written)
     if turn.wire.fault is not None and turn.wire.fault.malformed == "answer":
-        return scripted[: max(1, len(scripted) * 2 // 3)]
+        # Without its beginning, too: of an answer that only lacks its end much can be used.
+        return scripted[: max(1, len(scripted) * 2 // 3)].removeprefix("{")
     return scripted
 
 
@@ -164,10 +189,17 @@ def _limit(text: str, wanted: request.Generation) -> tuple[list[str], str]:
     """The tokens that are sent and why they end: at a stop sequence, or at num_predict."""
     for stop in wanted.stop:
         text = text.split(stop, 1)[0] if stop else text
-    pieces = tokens(text)
+    return _bounded(tokens(text), "stop", wanted)
+
+
+def _bounded(pieces: list[str], reason: str, wanted: request.Generation) -> tuple[list[str], str]:
     if wanted.num_predict is not None and 0 <= wanted.num_predict < len(pieces):
         return pieces[: wanted.num_predict], "length"
-    return pieces, "stop"
+    return pieces, reason
+
+
+def _engine(turn: exchange.Exchange) -> faults.Engine | None:
+    return turn.wire.fault.engine if turn.wire.fault is not None else None
 
 
 async def _break(

@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.fakes.ollama import catalogue
+from tests.fakes.ollama.embedding import minilm
 from tests.fakes.ollama.protocol import errors, names, reply
 from tests.fakes.ollama.server import exchange
 
@@ -63,6 +64,7 @@ async def show(asked: web.Request) -> web.StreamResponse:
                 "general.architecture": family,
                 "general.parameter_count": int((names.billions(model.name) or 0) * 1e9),
                 f"{family}.context_length": model.context_length,
+                f"{family}.embedding_length": minilm.DIMENSIONS,
             },
             "capabilities": model.capabilities,
             "modified_at": reply.stamp(_INSTALLED),

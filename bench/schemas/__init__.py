@@ -1,0 +1,1 @@
+"""What the schemas that are sent to models cost in engines: `python -m bench.schemas`."""

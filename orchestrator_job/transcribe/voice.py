@@ -1,0 +1,163 @@
+"""The voice filter: which stretches of a recording hold speech, and what is joined into one request to the model.
+
+    pieces (sound) -> stretches of speech -> excerpts: joined stretches, with their times in the recording
+
+Whisper hears words in silence ("You", "Thank you."), and silence costs it as much as speech. Memory is bounded by
+`WINDOW`, `LONGEST` and `EXCERPT`, whatever the length of the recording. Source: decision 0173.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from orchestrator_job.transcribe.sound import RATE, Samples
+
+WINDOW = 60 * RATE
+"""Samples that are looked at together."""
+LONGEST = 30 * RATE
+"""Of a stretch: longer speech is cut at a short pause. As much as Whisper hears at once."""
+EXCERPT = 240 * RATE
+"""Speech that goes to the model together; an excerpt is at most `LONGEST` longer."""
+PAUSE = 2 * RATE
+"""Silence that separates two stretches."""
+PADDING = RATE * 2 // 5
+"""Silence that stays on both sides of a stretch, where the recording has it."""
+
+Find: TypeAlias = Callable[[Samples], list[tuple[int, int]]]
+"""Samples -> (first, end) of each stretch, with its padding, none longer than `LONGEST`."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Speech that begins at sample `start` of the recording."""
+
+    start: int
+    samples: Samples
+
+
+Word: TypeAlias = tuple[float, float, str]
+"""(first second, last second, text with its blank)."""
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Stretches, joined for the model."""
+
+    stretches: tuple[Stretch, ...]
+
+    def joined(self) -> Samples:
+        """What the model hears."""
+        return np.concatenate([stretch.samples for stretch in self.stretches])
+
+    def segments(self, words: Iterable[Word]) -> list[Word]:
+        """Words with seconds of the joined sound -> segments with seconds of the recording.
+
+        No segment reaches over a pause that was taken out: the model hears both sides of it as one sentence.
+        """
+        runs = self._runs()
+        segments: list[Word] = []
+        before = -1
+        for start, end, text in words:
+            number = max(range(len(runs)), key=lambda each: runs[each].overlap(start, end))
+            first, last = runs[number].restored(start, end)
+            if number == before:
+                begun, until, said = segments.pop()
+                segments.append((begun, max(until, last), said + text))
+            else:
+                segments.append((first, last, text))
+            before = number
+        return segments
+
+    def _runs(self) -> list[_Run]:
+        """Stretches without a pause between them are one run."""
+        runs: list[_Run] = []
+        total = 0
+        for stretch in self.stretches:
+            length = len(stretch.samples)
+            if runs and runs[-1].start + runs[-1].length == stretch.start:
+                runs[-1] = _Run(runs[-1].start, runs[-1].begin, runs[-1].length + length)
+            else:
+                runs.append(_Run(stretch.start, total, length))
+            total += length
+        return runs
+
+
+@dataclass(frozen=True)
+class _Run:
+    """`length` samples from `start` in the recording and from `begin` in the joined sound."""
+
+    start: int
+    begin: int
+    length: int
+
+    def overlap(self, start: float, end: float) -> tuple[float, float]:
+        """How much of these seconds of the joined sound is speech of this run; then how near they are to it.
+
+        Padding does not count: a word is drawn out over the silence beside it.
+        """
+        first, last = (self.begin + PADDING) / RATE, (self.begin + self.length - PADDING) / RATE
+        return max(0.0, min(end, last) - max(start, first)), -abs((start + end) / 2 - (first + last) / 2)
+
+    def restored(self, start: float, end: float) -> tuple[float, float]:
+        """Seconds of the joined sound -> of the recording, inside this run. Its speech begins after its padding, which
+        only the beginning of a recording cuts short."""
+        silent = PADDING if self.start else 0
+        first = min(max(round(start * RATE) - self.begin, silent), self.length)
+        last = min(max(round(end * RATE) - self.begin, first), self.length)
+        return (self.start + first) / RATE, (self.start + last) / RATE
+
+
+def stretches(pieces: Iterable[Samples], find: Find) -> Iterator[Stretch]:
+    """Speech in its order. What may go on after a window is looked at again with the next one."""
+    begin = waiting = 0
+    parts: list[Samples] = []
+
+    def speech(final: bool) -> Iterator[Stretch]:
+        nonlocal begin, waiting, parts
+        window = np.concatenate(parts)
+        kept = len(window) if final else max(0, len(window) - PADDING)
+        for start, end in find(window):
+            if not final and end > len(window) - PAUSE and start > 0:
+                kept = min(kept, start)
+                break
+            yield Stretch(begin + start, window[start:end].copy())
+            kept = max(kept, end)
+        begin += kept
+        parts = [window[kept:].copy()]
+        waiting = len(window) - kept
+
+    for piece in pieces:
+        parts.append(piece)
+        waiting += len(piece)
+        if waiting >= WINDOW:
+            yield from speech(False)
+    if waiting:
+        yield from speech(True)
+
+
+def excerpts(speech: Iterable[Stretch]) -> Iterator[Excerpt]:
+    """Stretches, joined until they have `EXCERPT` samples."""
+    joined: list[Stretch] = []
+    for stretch in speech:
+        joined.append(stretch)
+        if sum(len(each.samples) for each in joined) >= EXCERPT:
+            yield Excerpt(tuple(joined))
+            joined = []
+    if joined:
+        yield Excerpt(tuple(joined))
+
+
+def silero(samples: Samples) -> list[tuple[int, int]]:
+    """Stretches as Silero's model finds them, which comes with faster-whisper and runs on onnxruntime."""
+    from faster_whisper import vad
+
+    options = vad.VadOptions(
+        max_speech_duration_s=LONGEST / RATE,
+        min_silence_duration_ms=PAUSE * 1000 // RATE,
+        speech_pad_ms=PADDING * 1000 // RATE,
+    )
+    return [(span["start"], span["end"]) for span in vad.get_speech_timestamps(samples, options)]

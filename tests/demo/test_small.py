@@ -1,0 +1,70 @@
+"""`make demo MODEL=small`: what the release gets, what a log says of crashes, and what is said of the model's size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from crds import modelroles
+from hack.cluster import layout
+from hack.demo import images, release, settings, small
+from hack.models import catalogue
+
+_SCHEMA = json.loads((layout.CHECKOUT / "charts/jervis/values.schema.json").read_text())
+
+
+def test_all_roles_have_models_that_are_there() -> None:
+    models = small.values()["models"]
+    names = {model.name for model in catalogue.SMALL}
+    roles = {role: name for role, name in models.items() if isinstance(name, str) and name}
+    assert set(roles.values()) == names
+    assert models["embedding"] == catalogue.MINILM.name
+    known = set(_SCHEMA["properties"]["models"]["properties"])
+    assert {"orchestrator", "planner", "qualifier", "decision", "vision", "embedding"} <= set(roles) <= known
+
+
+def test_the_release_has_the_small_models_and_no_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "fingerprint", lambda _: "")
+    wanted = settings.read({"MODEL": "small"})
+    assert not wanted.simulated
+    assert wanted.timeout > settings.read({}).timeout
+    values = release.values(wanted, owns_crds=True)
+    assert values["simulator"]["enabled"] is False
+    assert values["models"]["qualifier"] == catalogue.SMOLLM2.name
+    chosen = settings.read({"MODEL": "small", "DEMO_TIMEOUT": "7"})
+    assert chosen.timeout == 7
+    jsonschema.validate(values["models"], {**_SCHEMA["properties"]["models"], "required": []})
+    # What is asked for is the window that the model was trained for.
+    windows = {one.role: one.num_ctx for one in modelroles.assigned(values["models"])}
+    assert set(windows.values()) == {catalogue.CONTEXT, None}
+    assert [role for role, window in windows.items() if window is None] == ["embedding"]
+
+
+@pytest.mark.parametrize(
+    ("line", "dead"),
+    [
+        ('level=ERROR msg="llama runner terminated" error="exit status 2"', True),
+        ('level=ERROR msg="llama runner terminated" error="signal: killed"', False),
+        ('msg="Load failed" error="llama runner process has terminated: exit status 2"', True),
+        ("SIGSEGV: segmentation violation", True),
+        ("panic: runtime error: index out of range", True),
+        ('msg="llama runner started in 0.50 seconds"', False),
+        ("the word panic: in the middle of a prompt", False),
+    ],
+)
+def test_a_crash_is_found_in_the_log(tmp_path: Path, line: str, dead: bool) -> None:
+    place = layout.of(tmp_path, "small")
+    assert small.crashes(place) == []
+    log = tmp_path / "relay" / "ollama.log"
+    log.parent.mkdir()
+    log.write_text(f"time=1 msg=serving\n{line}\n")
+    assert small.crashes(place) == ([line] if dead else [])
+
+
+def test_it_says_how_small_the_model_is_and_what_is_left_out() -> None:
+    text = "\n".join(small.words())
+    assert "135 million" in text
+    assert all(part in text for part, _ in small.LEFT_OUT)

@@ -1,0 +1,528 @@
+"""A request that ends the runner of its model twice, alone there, is refused; every other crash stays as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from crds.priority import Priority
+from router import client
+from router.backends import verdict
+from router.client.schema import Wire
+from router.priority import Level
+from router.proxy import message, quarantine
+from router.proxy.call import Call
+from router.proxy.paths import Kind
+from router.proxy.quarantine import Ending, Quarantine
+from router.proxy.refusal import Refusal
+from tests.fakes.ollama import process as fake
+from tests.router import plans, process, wire
+
+# Ollama 0.17.4, `llm/server.go`.
+_STOPPED = (
+    "model runner has unexpectedly stopped, this may be due to resource limitations or an internal error, "
+    "check ollama server logs for details"
+)
+_KILLER = {"prompt": "killer"}
+_TWO = ("m:latest", "other:latest")
+
+
+def _error(text: str, path: str) -> bytes:
+    said: object = {"message": text, "type": "api_error"} if path.startswith("/v1/") else text
+    return wire.plain(json.dumps({"error": said}).encode(), status="500 Internal Server Error")
+
+
+async def _dies(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """The runner dies of `killer`; anything else is answered."""
+    document = message.json()
+    kills = document.get("prompt") == "killer" or document.get("messages") == "killer"
+    writer.write(_error(_STOPPED, message.path) if kills else wire.plain(b"{}"))
+    return True
+
+
+async def _closes(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """What stands before the runner closes the connection when it dies."""
+    kills = message.json().get("prompt") == "killer"
+    if not kills:
+        writer.write(wire.plain(b"{}"))
+    return not kills
+
+
+def _ask(router: process.Router, path: str = "/api/generate", **more: Any) -> Any:
+    return wire.ask(router.port, wire.post(path, {"model": "m"} | more))
+
+
+async def _metric(router: process.Router, name: str) -> float:
+    async with router.http() as http:
+        lines = (await http.get("/metrics")).text.splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"jervis_router_{name}"))
+
+
+async def test_it_goes_to_no_third_gpu_and_is_not_asked_for_again(tmp_path: Path) -> None:
+    async with wire.backend(_dies) as first, wire.backend(_dies) as second, wire.backend(_dies) as third:
+        backends = (first, second, third)
+        specs = [process.spec(name, one.url) for name, one in zip("abc", backends, strict=True)]
+        async with process.running(tmp_path, specs) as router:
+            await router.until(lambda s: all(b["healthy"] for b in s["backends"]))
+            for _ in range(5):
+                answer = await _ask(router, **_KILLER)
+                assert (answer.status, answer.header("X-Ollama-Router-Reason")) == (422, "CrashesRunner")
+                assert "ended the runner of model 'm' 2 times" in answer.json()["error"]
+                assert answer.header("X-Ollama-Router-Backend") is None
+            assert sum(len(one.requests) for one in backends) == 2
+            assert {one.requests[0].body for one in backends if one.requests} == {
+                json.dumps({"model": "m", **_KILLER}).encode()
+            }
+            # A request that differs by a byte, and one of another API, are other requests.
+            assert (await _ask(router, prompt="killed")).status == 200
+            assert await _metric(router, "quarantine_refusals_total") == 5
+            assert await _metric(router, "runner_crashes_total") == 2
+            shown = (await router.status())["backends"]
+            assert [(one["healthy"], one["modelsFailing"]) for one in shown] == [(True, [])] * 3
+
+
+async def test_a_request_under_which_connections_break_is_refused_in_the_end(tmp_path: Path) -> None:
+    """As the process of llama.cpp's server ends, which a supervisor starts again at once."""
+    async with (
+        wire.backend(_closes) as backend,
+        process.running(tmp_path, [process.spec("a", backend.url)], circuit_failures="50") as router,
+    ):
+        statuses = []
+        for _ in range(8):
+            statuses.append((await _ask(router, **_KILLER)).status)
+            # Until a probe has made a connection that the next one may be sent on.
+            opened = backend.connections
+            while statuses[-1] == 502 and backend.connections == opened:
+                await router.status()
+        assert set(statuses[:2]) == {502}
+        assert set(statuses[6:]) == {422}
+        assert "the backends of model 'm' broke off" in (await _ask(router, **_KILLER)).json()["error"]
+        # On a connection that a probe had used it is sent once more at once, which may make a seventh.
+        assert 6 <= len(backend.requests) <= 7
+        assert (await _ask(router, prompt="harmless")).status == 200
+
+
+async def test_a_request_under_which_the_server_ends_is_refused_in_the_end(tmp_path: Path) -> None:
+    """As a server that is its own runner, whose connections ended with it, and which takes a while to come back."""
+    restarts: list[asyncio.Task[None]] = []
+
+    async def restart() -> None:
+        await router.until(lambda s: not s["backends"][0]["healthy"])
+        backend.server = await asyncio.start_server(backend.accept, "127.0.0.1", backend.port)
+
+    async def ends(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        assert backend.server is not None
+        backend.server.close()
+        for open_one in list(backend._writers):
+            open_one.transport.abort()
+        restarts.append(asyncio.create_task(restart()))
+        return False
+
+    async with (
+        wire.backend(ends) as backend,
+        process.running(tmp_path, [process.spec("a", backend.url)], circuit_failures="50") as router,
+    ):
+        answer = await _ask(router, **_KILLER)
+        assert (answer.status, answer.header("X-Ollama-Router-Reason")) == (422, "CrashesRunner")
+        assert len(backend.requests) == 4
+        assert await _metric(router, "runner_crashes_total") == 4
+        await asyncio.gather(*restarts)
+        assert backend.server is not None
+        backend.server.close()
+
+
+async def test_an_answer_acquits(tmp_path: Path) -> None:
+    """A monitor's "ping" that met two accidents within the hour."""
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        dies = len(backend.requests) % 2 == 1
+        writer.write(_error(_STOPPED, message.path) if dies else wire.plain(b"{}"))
+        return True
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("a", backend.url)]) as router,
+    ):
+        assert [(await _ask(router, prompt="ping")).status for _ in range(8)] == [500, 200] * 4
+
+
+async def test_an_answer_of_another_backend_acquits(tmp_path: Path) -> None:
+    async def answers(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(wire.plain(b"{}"))
+        return True
+
+    async with wire.backend(_dies) as first, wire.backend(answers) as second:
+        specs = [process.spec("a", first.url, weight=100), process.spec("b", second.url)]
+        async with process.running(tmp_path, specs) as router:
+            await router.until(lambda s: all(b["healthy"] for b in s["backends"]))
+            assert [(await _ask(router, **_KILLER)).status for _ in range(3)] == [200] * 3
+
+
+async def test_a_stream_that_ends_with_an_error_acquits_nobody(tmp_path: Path) -> None:
+    """Ollama says so in a line when the runner ends after the first byte, and closes the stream properly."""
+    line = json.dumps({"error": _STOPPED}, separators=(",", ":")).encode() + b"\n"
+    late = wire.chunked_head() + wire.chunk(b'{"response":"a"}\n') + wire.chunk(line) + wire.chunk(b"")
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(late if len(backend.requests) == 2 else _error(_STOPPED, message.path))
+        return True
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("a", backend.url)]) as router,
+    ):
+        assert [(await _ask(router, **_KILLER)).status for _ in range(4)] == [500, 200, 422, 422]
+
+
+@pytest.mark.parametrize("size", [0, 200_000])
+async def test_a_schema_that_ends_a_runner_under_every_prompt_is_refused(tmp_path: Path, size: int) -> None:
+    bad, good = ({"type": "string", "maxLength": length} for length in (2001, 20))
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        kills = message.json().get("format") == bad
+        writer.write(_error(_STOPPED, message.path) if kills else wire.plain(b"{}"))
+        return True
+
+    async def ask(number: int, **more: Any) -> int:
+        status: int = (await _ask(router, prompt=f"document {number}" + "x" * size, **more)).status
+        return status
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("a", backend.url)]) as router,
+    ):
+        for number in range(3):
+            assert [await ask(number, format=bad) for _ in range(2)] == [500, 422]
+            assert [await ask(number), await ask(number, format=good)] == [200, 200]
+        sent = len(backend.requests)
+        assert [await ask(number, format=bad) for number in range(3, 6)] == [422] * 3
+        assert "whatever they ask" in (await _ask(router, prompt="another", format=bad)).json()["error"]
+        assert len(backend.requests) == sent
+        assert [await ask(3), await ask(3, format=good)] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("path", "shape"),
+    [
+        ("/v1/chat/completions", {"error": {"type": "invalid_request_error", "param": None, "code": None}}),
+        ("/v1/messages", {"type": "error", "error": {"type": "invalid_request_error", "param": None, "code": None}}),
+    ],
+)
+async def test_the_refusal_has_the_shape_of_the_api(tmp_path: Path, path: str, shape: dict[str, Any]) -> None:
+    async with wire.backend(_dies) as backend, process.running(tmp_path, [process.spec("a", backend.url)]) as router:
+        # With one GPU the first death is the backend's own answer, as it always was.
+        answers = [await _ask(router, path, messages="killer") for _ in range(4)]
+        assert [one.status for one in answers] == [500, 422, 422, 422]
+        document = answers[-1].json()
+        assert document["error"].pop("message").startswith("this request ended the runner of model 'm'")
+        assert (document, len(backend.requests)) == (shape, 2)
+
+
+async def test_a_stream_that_had_signs_of_life_ends_with_the_refusal(tmp_path: Path) -> None:
+    async def slow(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await gate.wait()
+        return bool(await _dies(message, reader, writer))
+
+    gate = asyncio.Event()
+    specs = [("Content-Type", "application/json"), ("X-Jervis-Progress", "true")]
+    raw = wire.request("POST", "/api/generate", json.dumps({"model": "m", **_KILLER}).encode(), specs)
+    async with (
+        wire.backend(slow) as first,
+        wire.backend(_dies) as second,
+        process.running(
+            tmp_path, [process.spec("a", first.url, weight=100), process.spec("b", second.url)], progress_seconds="0.2"
+        ) as router,
+        wire.connected(router.port) as (reader, writer),
+    ):
+        await router.until(lambda s: all(b["healthy"] for b in s["backends"]))
+        writer.write(raw)
+        await reader.readuntil(b'"done":false')
+        gate.set()
+        rest = await reader.read()
+        assert b"ended the runner of model" in rest
+        assert (len(first.requests), len(second.requests)) == (1, 1)
+
+
+@pytest.mark.parametrize("victims", ["m", "other"])
+async def test_companions_of_a_killer_are_not_blamed(tmp_path: Path, victims: str) -> None:
+    """All that run in a runner end with it, and it is not known whose doing that was. Two names may stand for one
+    runner: Ollama keeps one for each file, which `ollama cp` and `FROM` share."""
+
+    async def together(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await gate.wait()
+        writer.write(_error(_STOPPED, message.path))
+        return True
+
+    def ask(word: str) -> asyncio.Task[wire.Message]:
+        model = victims if word == "victim" else "m"
+        return asyncio.create_task(_ask(router, prompt=word, model=model))
+
+    gate = asyncio.Event()
+    async with (
+        wire.backend(together, models=_TWO) as backend,
+        process.running(tmp_path, [process.spec("a", backend.url, numParallel=2)]) as router,
+    ):
+        tasks = [ask(word) for word in ("killer", "victim")]
+        await router.until(lambda s: s["backends"][0]["inFlight"] == 2)
+        gate.set()
+        assert [(await task).status for task in tasks] == [500, 500]
+        assert await _metric(router, 'runner_crashes_total{alone="no"') == 2
+        # From now on there is one at a time, so that the one which ends it again is known.
+        backend.script = _dies
+        mixed = [ask(word) for word in ("killer", "victim") * 3]
+        assert sorted([(await task).status for task in mixed]) == [200, 200, 200, 422, 422, 500]
+        assert await _metric(router, 'runner_crashes_total{alone="no"') == 2
+
+
+async def test_what_waits_for_the_same_slot_is_refused_too(tmp_path: Path) -> None:
+    async def slow(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await gate.wait()
+        return bool(await _dies(message, reader, writer))
+
+    gate = asyncio.Event()
+    async with (
+        wire.backend(slow) as backend,
+        process.running(tmp_path, [process.spec("a", backend.url, numParallel=1)]) as router,
+    ):
+        tasks = [asyncio.create_task(_ask(router, **_KILLER)) for _ in range(6)]
+        await router.until(lambda s: s["queue"]["waiting"] == 5)
+        gate.set()
+        assert sorted([(await task).status for task in tasks]) == [422] * 5 + [500]
+        assert len(backend.requests) == 2
+        assert (await _ask(router, prompt="another")).status == 200
+        await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
+
+
+async def test_large_bodies_and_other_models(tmp_path: Path) -> None:
+    large = {"prompt": "killer", "context": "x" * 200_000}
+    async with (
+        wire.backend(_dies, models=_TWO) as backend,
+        process.running(tmp_path, [process.spec("a", backend.url)]) as router,
+    ):
+        assert [(await _ask(router, **large)).status for _ in range(3)] == [500, 422, 422]
+        assert (await _ask(router, prompt="harmless", context="x" * 199_998)).status == 200
+        # The same words to another model are another request.
+        other = wire.post("/api/generate", {"model": "other", **_KILLER})
+        assert (await wire.ask(router.port, other)).status == 500
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "llama runner process has terminated: exit status 2",
+        "llama runner process no longer running: -1 ",
+        "llama runner process has terminated: cudaMalloc failed: out of memory",
+        "timed out waiting for llama runner to start - progress 0.00 - ",
+        "something else went wrong",
+    ],
+)
+async def test_a_runner_that_had_not_seen_the_request_is_the_model_s_failure(tmp_path: Path, text: str) -> None:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(_error(text, message.path))
+        return True
+
+    settings = {"restart_grace_seconds": "0", "circuit_pause_seconds": "300"}
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("a", backend.url)], **settings) as router,
+    ):
+        assert [(await _ask(router, **_KILLER)).status for _ in range(6)] == [500] * 5 + [503]
+        assert await _metric(router, "runner_crashes_total") == 0
+
+
+async def test_it_can_be_turned_off(tmp_path: Path) -> None:
+    async with (
+        wire.backend(_dies) as backend,
+        process.running(tmp_path, [process.spec("a", backend.url)], quarantine_seconds="0") as router,
+    ):
+        assert [(await _ask(router, **_KILLER)).status for _ in range(4)] == [500] * 4
+        assert len(backend.requests) == 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _STOPPED,
+        'POST predict: Post "http://127.0.0.1:36457/completion": EOF',
+        'POST predict: Post "http://127.0.0.1:36457/completion": read tcp 127.0.0.1:1->127.0.0.1:2: read: '
+        "connection reset by peer",
+        'do embedding request: Post "http://127.0.0.1:36457/embedding": EOF',
+        "an error was encountered while running the model: unexpected EOF",
+        "an error was encountered while running the model: CUDA error: an illegal memory access was encountered",
+        "error reading llm response: read tcp 127.0.0.1:1->127.0.0.1:2: wsarecv: An existing connection was forcibly "
+        "closed by the remote host.",
+    ],
+)
+def test_ollama_s_words_for_a_runner_that_ended(text: str) -> None:
+    for path in ("/api/chat", "/v1/chat/completions"):
+        body = _error(text, path).partition(b"\r\n\r\n")[2]
+        assert verdict.crashed(body)
+        assert verdict.of(500, body, model=True) is verdict.Verdict.MODEL_FAILED
+
+
+async def test_our_own_client_learns_that_it_is_for_good(tmp_path: Path) -> None:
+    """With two GPUs it is told at once; a runner's other requests, of other clients, end with it twice and no more."""
+    schema = {"type": "object", "properties": {"text": {"type": "string", "maxLength": 2001}}}
+    crash = [{"match": {"body": '"maxLength": 2001'}, "crash": {}}]
+    with fake.running(models=["m"]) as first, fake.running(models=["m"]) as second:
+        for one in (first, second):
+            one.set_faults(crash)
+        specs = [process.spec("a", first.url), process.spec("b", second.url)]
+        async with (
+            process.running(tmp_path, specs) as router,
+            httpx.AsyncClient(transport=client.few(), timeout=60) as http,
+        ):
+            await router.until(lambda s: all(b["healthy"] for b in s["backends"]))
+            asks = client.Client(router.url, http)
+            messages = [{"role": "user", "content": "x"}]
+            for _ in range(3):
+                with pytest.raises(client.Rejected, match="maxLength"):
+                    await asks.chat("m", messages, Priority.P1, format_schema=Wire(schema))
+            assert await asks.chat("m", messages, Priority.P1)
+        crashes = [one.state()["runner"].get("crashed", 0) for one in (first, second)]
+        assert crashes == [1, 1]
+
+
+async def test_two_killers_that_always_come_together_are_both_found(tmp_path: Path) -> None:
+    """As the knowledge base asks for hints and facts of a document side by side, among requests that are answered."""
+    crash = [{"match": {"body": "killer"}, "crash": {}}]
+    settings = {"circuit_pause_seconds": "0.1", "restart_grace_seconds": "60"}
+    with fake.running(models=["m"], num_parallel=2) as one:
+        one.set_faults(crash)
+        async with process.running(tmp_path, [process.spec("a", one.url, numParallel=2)], **settings) as router:
+
+            async def again(word: str) -> int:
+                """A client that comes again after any 5xx; how many times it asked."""
+                for times in range(1, 20):
+                    answer = await _ask(router, prompt=f"killer {word}")
+                    if answer.status == 422:
+                        return times
+                    assert answer.status in (500, 503)
+                    await _ask(router, prompt=f"harmless {word}")
+                return 0
+
+            asked = await asyncio.gather(again("one"), again("two"))
+            # Once in company, and twice alone.
+            assert all(2 <= times <= 4 for times in asked), asked
+            assert one.state()["runner"]["crashed"] <= 6
+
+
+# The book.
+
+
+def _call(text: bytes, model: str = "m") -> Call:
+    request = message.Request(None, b"POST", b"/api/chat", b"", {})  # type: ignore[arg-type]  # no client is needed
+    request.body = text
+    return Call(request, "/api/chat", Kind.INFERENCE, "id", model, f"{model}:latest", Level.P0, True, 0.0)
+
+
+async def _refused(book: Quarantine, call: Call) -> bool:
+    try:
+        await book.check(call)
+    except Refusal as no:
+        return (no.status, no.reason) == (422, "CrashesRunner")
+    return False
+
+
+async def test_it_is_remembered_for_a_while_after_the_last_death_alone() -> None:
+    now = 0.0
+    book = Quarantine(seconds=100, now=lambda: now)
+    call = _call(b"killer")
+    assert await book.died(call, Ending.RUNNER, "said") is None
+    assert not await _refused(book, call)
+    now = 99.0
+    assert await book.died(call, Ending.RUNNER, "said") is not None
+    for now in (100.0, 198.9):  # noqa: B007  # the clock
+        assert (await _refused(book, call), book.count("m:latest")) == (True, 1)
+    assert not await _refused(book, _call(b"KILLER"))
+    now = 199.0
+    assert (await _refused(book, call), book.count("m:latest")) == (False, 0)
+    assert not book.suspects("m:latest", 6)
+    # Nothing is left of the deaths before.
+    assert await book.died(call, Ending.RUNNER, "said") is None
+
+
+@pytest.mark.parametrize(("ending", "enough"), [(Ending.RUNNER, 2), (Ending.SERVER, 4), (Ending.CONNECTION, 6)])
+async def test_what_may_be_a_restart_or_a_proxy_takes_more_deaths(ending: Ending, enough: int) -> None:
+    book = Quarantine(seconds=100, now=lambda: 0.0)
+    call = _call(b"killer")
+    deaths = [await book.died(call, ending, "") is not None for _ in range(enough)]
+    assert deaths == [False] * (enough - 1) + [True]
+
+
+async def test_the_book_is_bounded_for_each_model() -> None:
+    book = Quarantine(seconds=100, now=lambda: 0.0)
+    rare = _call(b"killer", "rare")
+    for _ in range(2):
+        await book.died(rare, Ending.RUNNER, "")
+    for number in range(quarantine.MOST + 1):
+        for _ in range(2):
+            await book.died(_call(b"%06d" % number), Ending.RUNNER, "")
+    assert (book.count("m:latest"), book.count("rare:latest")) == (quarantine.MOST, 1)
+    assert not await _refused(book, _call(b"000000"))
+    assert await _refused(book, _call(b"000001"))
+
+
+async def _answered(book: Quarantine, call: Call) -> None:
+    await book.check(call)
+    book.answered(call)
+
+
+_BAD = b'{"prompt": "%d", "format": {"maxLength": 2001}}'
+_FREE = _call(b'{"prompt": "x"}')
+
+
+async def test_a_schema_is_refused_after_three_times_the_deaths_of_a_request() -> None:
+    """Under however many prompts, and only if the model answers others."""
+    book = Quarantine(seconds=100, now=lambda: 0.0)
+    deaths = [await book.died(_call(_BAD % number), Ending.RUNNER, "") for number in range(6)]
+    assert deaths == [None] * 6
+    # As far as is known, the model dies of everything.
+    assert not await _refused(book, _call(_BAD % 6))
+    await _answered(book, _FREE)
+    assert await _refused(book, _call(_BAD % 6))
+    assert await _refused(book, _call(b'{"FORMAT": {"maxLength": 2001}, "messages": []}'))
+    assert not await _refused(book, _call(b'{"prompt": "6", "format": {"maxLength": 2000}}'))
+    assert not await _refused(book, _call(_BAD % 6, "other"))
+    assert book.count("m:latest") == 1
+
+
+async def test_an_answer_with_the_same_schema_acquits_it() -> None:
+    book = Quarantine(seconds=100, now=lambda: 0.0)
+    await _answered(book, _FREE)
+    for number in range(20):
+        assert await book.died(_call(_BAD % number), Ending.RUNNER, "") is None
+        await _answered(book, _FREE)
+        if number % 5 == 4:
+            await _answered(book, _call(_BAD % 100))
+
+
+@pytest.mark.parametrize("form", ["null", '"json"', "[]", "{}"])
+async def test_what_asks_for_no_schema_has_none_that_could_be_refused(form: str) -> None:
+    book = Quarantine(seconds=100, now=lambda: 0.0)
+    for number in range(20):
+        body = f'{{"prompt": {number}, "format": {form}, "tools": []}}'
+        assert await book.died(_call(body.encode()), Ending.RUNNER, "") is None
+        await _answered(book, _FREE)
+
+
+def test_alone_is_for_the_whole_time_on_the_backend() -> None:
+    plan = plans.plan(plans.gpu("a", num_parallel=3, models=frozenset(_TWO)))
+    first, second, third = (
+        plans.ask(number, Level.P1, model) for number, model in enumerate(("m:latest", "other:latest", "m:latest"), 1)
+    )
+    plan.offered(first, 0.0)
+    assert (plan.alone(1), plan.alone(9)) == (True, False)
+    plan.offered(second, 0.0)
+    assert (plan.alone(1), plan.alone(2)) == (False, False)
+    plan.released(2, 1.0)
+    # The other one is gone, but it may have gone with the runner.
+    assert not plan.alone(1)
+    plan.released(1, 2.0)
+    plan.offered(third, 3.0)
+    assert plan.alone(3)

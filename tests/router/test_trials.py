@@ -1,0 +1,100 @@
+"""The small tasks by which a model is judged: each is asked as in the product, and each way to fail has its word."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from cli.views import trials as view
+from crds import modelroles
+from kb import trials as of_knowledge
+from orchestrator_job import trials as of_runs
+from router.client import trials
+from tests.fakes.ollama import process as ollama
+from tests.router import process
+
+_EVERY = [*of_knowledge.every(), *of_runs.every()]
+
+
+def test_there_is_a_task_for_each_chat_role_and_in_three_languages() -> None:
+    chat = {role.name for role in modelroles.ROLES if role.chat}
+    assert {trial.role for trial in _EVERY} == chat
+    assert {trial.language for trial in _EVERY} == {"en", "de", "cs"}
+    assert len(_EVERY) >= 12
+
+
+def _roles(model: str) -> tuple[modelroles.Assigned, ...]:
+    names = sorted({trial.role for trial in _EVERY} - {"fast"})
+    return tuple(modelroles.Assigned(role=name, model=model, num_ctx=8192) for name in names)
+
+
+async def _asked(url: str, model: str, every: list[trials.Trial]) -> list[trials.Result]:
+    out = io.StringIO()
+    await trials.run(every, trials.Settings(router_url=url, roles=_roles(model)), out)
+    results = trials.read(f"a line of another program\n{out.getvalue()}")
+    assert trials.announced(out.getvalue()) == len(results)
+    return results
+
+
+async def test_each_task_of_a_role_with_a_model_is_asked_and_has_a_result(tmp_path: Path) -> None:
+    with ollama.running(models=["qwen2.5:7b"]) as fake:
+        async with process.running(tmp_path, [process.spec("g", fake.url)]) as router:
+            results = await _asked(router.url, "qwen2.5:7b", _EVERY)
+        asked = fake.requests(path="/api/chat")
+    # A role without a model has no tasks.
+    assert [result.task for result in results] == [trial.name for trial in _EVERY if trial.role != "fast"]
+    assert {result.verdict for result in results} <= {trials.Verdict.RIGHT, trials.Verdict.WRONG}
+    right = [result for result in results if result.verdict is trials.Verdict.RIGHT]
+    # The simulation's rules are good at English, and its answers are all of the shape.
+    assert "an answer with citations" in {result.task for result in right if result.language == "en"}
+    assert all(result.valid for result in right if result.tries == 1)
+    assert all(request["body"]["options"]["num_ctx"] == 8192 for request in asked)
+
+
+async def test_a_model_that_answers_nothing_usable_and_one_that_is_away(tmp_path: Path) -> None:
+    with ollama.running(models=["qwen2.5:7b"]) as fake:
+        fake.set_script({"*": ["I cannot do that."] * 100})
+        async with process.running(tmp_path, [process.spec("g", fake.url)]) as router:
+            useless = await _asked(router.url, "qwen2.5:7b", _EVERY)
+            absent = await _asked(router.url, "qwen9:1b", _EVERY[:1])
+    assert {result.verdict for result in useless} == {trials.Verdict.UNUSABLE, trials.Verdict.WRONG}
+    assert [result.task for result in useless if result.verdict is trials.Verdict.WRONG] == ["a call of a tool"]
+    assert not any(result.valid for result in useless)
+    assert [(result.verdict, "qwen9:1b" in result.detail) for result in absent] == [(trials.Verdict.AWAY, True)]
+    lines = {line.role: line.verdict for line in view.summed(useless)}
+    assert set(lines.values()) == {view.Enough.NO}
+    assert [line.verdict for line in view.summed(absent)] == [view.Enough.UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({}, {"JERVIS_ROUTER_URL", "JERVIS_ROLES"}),
+        ({"JERVIS_ROUTER_URL": "http://r", "JERVIS_ROLES": '[{"role": "planner"}]'}, {"JERVIS_ROLES_0_MODEL"}),
+        ({"JERVIS_ROUTER_URL": "r", "JERVIS_ROLES": "[]"}, {"JERVIS_ROUTER_URL"}),
+    ],
+)
+def test_each_setting_that_cannot_be_used_is_named(
+    environment: dict[str, str], named: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("JERVIS_ROUTER_URL", "JERVIS_ROLES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert trials.main(list) == 2
+    assert {line.split()[1].rstrip(":") for line in capsys.readouterr().err.splitlines()} == named
+
+
+def test_the_sum_by_role() -> None:
+    def result(verdict: trials.Verdict, *, valid: bool = True) -> trials.Result:
+        return trials.Result(
+            role="planner", model="m", task="a plan", language="en", verdict=verdict, valid=valid, tries=1, tokens=5
+        )
+
+    right, wrong = result(trials.Verdict.RIGHT), result(trials.Verdict.WRONG, valid=False)
+    [line] = view.summed([right, wrong])
+    assert (line.verdict, line.right, line.valid, line.count, line.tokens) == (view.Enough.PARTLY, 1, 1, 2, 10)
+    assert view.summed([right])[0].verdict is view.Enough.YES
+    assert view.summed([right, wrong, wrong])[0].verdict is view.Enough.NO
