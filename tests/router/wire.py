@@ -134,6 +134,8 @@ class Backend:
         self.probing.set()
         self.requests: list[Message] = []
         self.connections = 0
+        self.probes = 0
+        """How many of them were answered."""
         self.port = 0
         self.server: asyncio.Server | None = None
         self._links: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
@@ -166,6 +168,7 @@ class Backend:
                         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
                         % (len(body), body)
                     )
+                    self.probes += 1
                     continue
                 self.requests.append(message)
                 if not await self.script(message, reader, writer):
