@@ -16,8 +16,10 @@ WINDOW = 8192
 """So many characters that repeat one part are a loop: some two thousand tokens. Tables have equal rows, forms have
 rules of underscores, and logs have the same line again and again; what is asked for has fewer of them."""
 LOOP = 1536
-"""As many at the end of an answer that was ended at its bound are a loop, too; and anywhere in an answer of a shape, if
-what is repeated is objects of a list: no shape asks for the same object twice."""
+"""As many at the end of an answer that was ended at its bound are a loop, too."""
+OBJECTS = 768, LOOP
+"""As many are one anywhere in an answer of a shape, if they are three or more equal objects of a list: no shape asks
+for the same object twice."""
 _STEP = 128
 # A quotation mark within a text is escaped, so this is none of a text that shows JSON.
 _OBJECT = re.compile(r"\{\s*+\"")
@@ -40,11 +42,10 @@ class Watch:
             return True
         self._tail = (self._tail + piece)[-WINDOW:]
         self._seen += len(piece)
-        if len(self._tail) < (LOOP if self._shaped else WINDOW) or self._seen < _STEP:
+        if len(self._tail) < (OBJECTS[0] if self._shaped else WINDOW) or self._seen < _STEP:
             return False
         self._seen = 0
-        end = self._tail[-LOOP:]
-        if self._shaped and _OBJECT.search(end) and _repeats(end):
+        if self._shaped and any(_repeats_objects(self._tail[-chars:], chars // 3) for chars in OBJECTS):
             return True
         return len(self._tail) == WINDOW and _repeats(self._tail)
 
@@ -54,9 +55,13 @@ class Watch:
         return len(self._tail) >= LOOP and _repeats(self._tail[-LOOP:])
 
 
-def _repeats(text: str) -> bool:
-    """Whether a text repeats one part of at most `PERIOD` characters."""
+def _repeats_objects(text: str, longest: int) -> bool:
+    return _OBJECT.search(text) is not None and _repeats(text, longest)
+
+
+def _repeats(text: str, longest: int = PERIOD) -> bool:
+    """Whether a text repeats one part of at most `longest` characters."""
     # The part of its end is that of the whole, if it has one.
-    end = text[-4 * PERIOD :]
-    part = next((length for length in range(1, PERIOD + 1) if end.startswith(end[length:])), 0)
+    end = text[-4 * longest :]
+    part = next((length for length in range(1, longest + 1) if end.startswith(end[length:])), 0)
     return part > 0 and text.startswith(text[part:])

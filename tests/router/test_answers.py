@@ -273,14 +273,17 @@ def test_what_repeats_itself_in_a_text_is_no_loop(text: str) -> None:
 _ITEM = '"name": "Museum",\n  "description": "Das Projekt wird von Hallmann bezahlt.",\n  "type": "related_2018.3"\n}'
 
 
+@pytest.mark.parametrize("padding", ["", "Es begann im Mai. " * 16])
 @pytest.mark.parametrize("between", [", {\n    ", ",{", ", { \n"])
-def test_the_same_object_again_and_again_is_a_loop_of_an_answer_of_a_shape(between: str) -> None:
+def test_the_same_object_again_and_again_is_a_loop_of_an_answer_of_a_shape(between: str, padding: str) -> None:
     """SmolLM2 wrote it until its bound."""
+    item = between + _ITEM.replace("Das", f"{padding}Das")
+    bound = next(chars for chars in endless.OBJECTS if len(item) <= chars // 3)
     watch = endless.Watch(shaped=True)
     begun = '{\n  "entities": [\n    {\n      "name": "Hallmann", "description": "", "type": "company"}'
     assert not watch.repeats(begun)
-    written = [watch.repeats(between + _ITEM) for _ in range(40)]
-    assert written.index(True) * len(between + _ITEM) <= endless.LOOP + endless.PERIOD
+    written = [watch.repeats(item) for _ in range(40)]
+    assert written.index(True) * len(item) <= bound + bound // 3
     others = (f'{between}"name": "{number}", "type": "x"}}' for number in range(1000))
     assert not any(map(endless.Watch(shaped=True).repeats, others))
 
