@@ -74,8 +74,9 @@ def extract(text: str, *, title: str, kind: str, types: entitytypes.Types = ()) 
     lines = [f"- {one.name}: {fence.line(one.description)}" for one in types]
     system = "\n".join([_EXTRACT_SYSTEM + _OWN_TYPES, *lines]) if types else _EXTRACT_SYSTEM
     asked = _prompt(EXTRACT, system, [f"Kind: {kind}", f"Title: {title}", fence.document(text)])
-    # A fact has its sentence and two names of it: a short text has few. A model that goes on is in a loop.
-    return replace(asked, tokens=min(shape.LONGEST, _FACTS_TOKENS + 2 * len(text)))
+    # A fact has its sentence and two names of it: a short text has few. A model that goes on is in a loop. A token is
+    # some four bytes of UTF-8 in any script, so this is four times the text.
+    return replace(asked, tokens=min(shape.LONGEST, _FACTS_TOKENS + len(text.encode())))
 
 
 def hints(text: str, *, title: str, kind: str, today: date, team: Sequence[str]) -> Prompt:
