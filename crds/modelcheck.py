@@ -141,6 +141,8 @@ def check(
         name, engines = aliases.resolve(assigned.model), _engines(modelroles.role(assigned.role))
         able = [one for one in backends if (Engine.OPENAI if one.openai else Engine.OLLAMA) in engines]
         own = _agreeing([_row(assigned, name, one, copies[one.name].get(name, "")) for one in able])
+        if Need.EMBEDDING in modelroles.role(assigned.role).needs:
+            own = _of_one_file(own, {one.name: one.digests.get(name, "") for one in able})
         rows += own
         if own:
             key = modelnames.normalise(assigned.model)
@@ -253,6 +255,21 @@ def _agreeing(rows: list[Row]) -> list[Row]:
     return [
         row if row.dimensions is None else row.model_copy(
             update={"verdict": Verdict.STOPS, "problems": (*row.problems, words)}
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def _of_one_file(rows: list[Row], digests: Mapping[str, str]) -> list[Row]:
+    """Nor can vectors of different files, as long as they may be. `digests` by backend, empty: not known."""
+    known = {row.backend for row in rows if row.served and digests[row.backend]}
+    one_of_each = {digests[name]: name for name in sorted(known, reverse=True)}
+    if len(one_of_each) < 2:
+        return rows
+    words = f"different files under that name on {' and '.join(sorted(one_of_each.values()))}"
+    return [
+        row if row.backend not in known else row.model_copy(
+            update={"verdict": max(row.verdict, Verdict.LESS, key=_ORDER.index), "problems": (*row.problems, words)}
         )
         for row in rows
     ]  # fmt: skip

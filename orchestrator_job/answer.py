@@ -17,7 +17,8 @@ TOKENS = 4096
 _UNSAID = 0.5
 """Confidence of an answer that does not say it."""
 _FREE = provisions.Provisions()
-_Question = Annotated[str, Field(min_length=1, max_length=2048)]
+QUESTION_CHARS = 2048
+_Question = Annotated[str, Field(min_length=1, max_length=QUESTION_CHARS)]
 
 
 class Answer(BaseModel):

@@ -59,7 +59,8 @@ def verify(given: answer.Answer, sources: Sources) -> answer.Checked:
     """The answer, in which each quotation is one; `misquoted` has those that were none."""
     wrong: list[answer.Misquoted] = []
     text = _verified(given.answer, sources, wrong)
-    questions = [_verified(each, sources, wrong) for each in given.questions]
+    # A mark in it may be a longer word now.
+    questions = [_verified(each, sources, wrong)[: answer.QUESTION_CHARS] for each in given.questions]
     # A number whose last mark is gone is no citation any more.
     gone = set(quotations.marks(given.answer)) - set(quotations.marks(text))
     new = {one.found for one in wrong if one.found is not None}

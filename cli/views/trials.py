@@ -22,10 +22,10 @@ class Enough(StrEnum):
 
     YES = "yes"
     PARTLY = "partly"
-    """At least half of its tasks are right."""
+    """At least half of its answers are right."""
     NO = "no"
     UNKNOWN = "unknown"
-    """It could not be asked."""
+    """It could not be asked all of them, and nothing is wrong with what it answered."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,12 @@ def summed(results: Sequence[trials.Result]) -> list[Line]:
     for role in dict.fromkeys(result.role for result in results):
         own = [result for result in results if result.role == role]
         right = sum(result.verdict.value == "Right" for result in own)
-        away = all(result.verdict.value == "Away" for result in own)
-        verdict = Enough.YES if right == len(own) else Enough.PARTLY if 2 * right >= len(own) else Enough.NO
+        away = sum(result.verdict.value == "Away" for result in own)
         lines.append(
             Line(
                 role=role,
                 model=own[0].model,
-                verdict=Enough.UNKNOWN if away else verdict,
+                verdict=_enough(right, len(own) - away, len(own)),
                 right=right,
                 valid=sum(result.valid for result in own),
                 count=len(own),
@@ -63,6 +62,13 @@ def summed(results: Sequence[trials.Result]) -> list[Line]:
             )
         )
     return lines
+
+
+def _enough(right: int, asked: int, count: int) -> Enough:
+    """A task that could not be asked says nothing about the model."""
+    if right < asked:
+        return Enough.PARTLY if 2 * right >= asked else Enough.NO
+    return Enough.YES if asked == count else Enough.UNKNOWN
 
 
 def draw(results: Sequence[trials.Result]) -> console.RenderableType:

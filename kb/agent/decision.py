@@ -131,13 +131,12 @@ def parse(text: str, available: Sequence[Tool], called: Collection[str] = ()) ->
     if tool is None:
         raise ValueError(f"tool: {said.tool[:100]!r} is not available; choose one of {', '.join(tools)}")
     # Half a query is another query.
-    if any(problem.field.partition(".")[0] == "inputs" or problem.what == "cut" for problem in read.problems):
+    if read.unfinished or any(problem.field.partition(".")[0] == "inputs" for problem in read.problems):
         raise ValueError(f"inputs of {tool.name}: they are no whole JSON object")
-    written = json.dumps(said.inputs)
-    if len(written) > _INPUT_CHARS or _deep(said.inputs) > _DEPTH:
+    if _deeper(said.inputs, _DEPTH) or len(_written(said.inputs)) > _INPUT_CHARS:
         raise ValueError("inputs: they are too large")
     try:
-        inputs = tool.inputs.model_validate(_clean(said.inputs))
+        inputs = tool.inputs.model_validate(_clean(said.inputs, "\n\t" if tool.exact else ""))
     except pydantic.ValidationError as error:
         raise ValueError(f"inputs of {tool.name}: {_complaint(error)}") from error
     made = Decision(
@@ -212,16 +211,29 @@ def _complaint(error: pydantic.ValidationError) -> str:
     return "; ".join(problems)[:1000]
 
 
-def _deep(value: Any) -> int:
-    if isinstance(value, dict):
-        return 1 + max(map(_deep, value.values()), default=0)
-    return 1 + max(map(_deep, value), default=0) if isinstance(value, list) else 0
+def _deeper(value: Any, most: int) -> bool:
+    """Whether there are more than `most` objects and lists within one another."""
+    if not isinstance(value, dict | list):
+        return False
+    return most == 0 or any(
+        _deeper(inner, most - 1) for inner in (value.values() if isinstance(value, dict) else value)
+    )
 
 
-def _clean(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs without characters that no store takes."""
+def _written(inputs: Mapping[str, Any]) -> str:
+    """Raises ValueError for what JSON has no number or character for: another one would be another query."""
+    written = json.dumps(inputs, ensure_ascii=False, allow_nan=False)
+    if "\ufffd" in written:
+        raise ValueError("inputs: half of a character is in them")
+    return written
+
+
+def _clean(inputs: Mapping[str, Any], kept: str = "") -> dict[str, Any]:
+    """Inputs without characters that no store takes; of those that are not printed some may be `kept`."""
     return {
-        name: "".join(letter if letter.isprintable() else " " for letter in value) if isinstance(value, str) else value
+        name: "".join(letter if letter.isprintable() or letter in kept else " " for letter in value)
+        if isinstance(value, str)
+        else value
         for name, value in inputs.items()
     }
 

@@ -274,8 +274,8 @@ def _scalar(name: str, body: Sequence[str]) -> tuple[Any, list[str]]:
 
 # --- the values of fields -------------------------------------------------------------------------------------------
 
-_NOTHING = frozenset(("", "-", "\u2013", "\u2014", "0", "none", "n/a", "na", "nil", "null", "no", "nothing")) | {
-    *("no issues", "no artifacts", "no problems", "žádné", "keine"),
+_NOTHING = reading.NOTHING | {
+    *("-", "\u2013", "\u2014", "0", "na", "nil", "no", "nothing", "no issues", "no artifacts", "no problems"),
 }
 _BULLET = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+")
 _STATUS = {

@@ -24,6 +24,8 @@ _BUSY_SECONDS, _LONGEST_BUSY_SECONDS = 1.0, 10.0
 
 _WARY_SECONDS = 120.0
 """For so long a backend gets one request at a time after a runner ended there: those that come again are alone then."""
+_LONGEST_WARY_SECONDS, _WARY_HOUR = 600.0, 3600.0
+"""No longer than that in an hour that begins with a crash: one client that crashes runners slows down all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class Entry:
     """By normalised model; one that is closed again is left out."""
     wary_until: float = 0.0
     """A runner ended there under a request of unknown guilt, which matters until then; 0 when it does not."""
+    wary_since: float = -_WARY_HOUR
+    """When the hour began in which it may be wary no longer than `_LONGEST_WARY_SECONDS`."""
     reachable: bool | None = None
     reason: str = "not probed yet"
     about: Mapping[str, object] = field(default_factory=dict)
@@ -255,7 +259,11 @@ class Book:
         """A runner ended there, and it is not known which request did that."""
         entry = self._entries.get(name)
         if entry is not None:
-            entry.wary_until = self._now() + _WARY_SECONDS
+            now = self._now()
+            if now >= entry.wary_since + _WARY_HOUR:
+                entry.wary_since = now
+            until = min(now + _WARY_SECONDS, entry.wary_since + _LONGEST_WARY_SECONDS)
+            entry.wary_until = until if until > now else 0.0
             self._refresh(entry)
 
     def busy(self, name: str) -> None:

@@ -45,15 +45,17 @@ _MISSING = re.compile(r"""\bmodel ['"\\].*['"] not found|\bmodel not found""", r
 _REQUEST = re.compile(
     r"""^template: |\btemplate error\b|\boption \\?".*" must be of type|^invalid (?:option|format|duration|image)"""
     r"""|\binput(?: length)? exceeds (?:the |maximum )?(?:available )?context|\btoo large to process\b"""
-    r"""|\bfailed to parse grammar|\bdoes not support\b|\bimage: unknown format|\billegal base64""",
+    r"""|\bfailed to parse grammar|\bdoes not support\b|\bimage: unknown format|\billegal base64"""
+    r"""|^invalid JSON schema in format|^error parsing tool call|^[Ff]ailed to create new sequence""",
     re.DOTALL,
 )
 # The runner was there and answered no more: `Completion` and `Embedding` in Ollama's `llm/server.go`, and what older
 # versions say there ("POST predict"). Not "llama runner process has terminated" (`WaitUntilRunning`), because that
 # runner ended while it loaded the model and had seen no request, and not "no longer running": that had ended before.
+# From its beginning: further on a message may quote what a client sent or a model wrote.
 _CRASHED = re.compile(
-    r"\bmodel runner has unexpectedly stopped\b|\ban error was encountered while running the model: "
-    r"|\b(?:POST predict|do embedding request|error reading llm response): .*"
+    r"model runner has unexpectedly stopped\b|an error was encountered while running the model: "
+    r"|(?:POST predict|do embedding request|error reading llm response): .*"
     r"(?:\bEOF\b|\bconnection reset by peer\b|\bforcibly closed\b)",
     re.DOTALL,
 )
@@ -77,6 +79,9 @@ def of(status: int, body: bytes, *, model: bool, openai: bool = False) -> Verdic
     if status < 400:
         return Verdict.FINE
     said = text(body)
+    if said is not None and _CRASHED.match(said):
+        # Also with 400: `EmbedHandler` in Ollama's `server/routes.go`.
+        return Verdict.MODEL_FAILED
     if openai and status == 429:
         return Verdict.BUSY
     if openai and (status == 501 or (status in (400, 500) and said is not None and _OPENAI_UNABLE.search(said))):
@@ -101,7 +106,7 @@ def of(status: int, body: bytes, *, model: bool, openai: bool = False) -> Verdic
 def crashed(body: bytes) -> bool:
     """Does an error of a server that is well say that the runner ended while it worked on the request?"""
     said = text(body)
-    return said is not None and _CRASHED.search(said) is not None
+    return said is not None and _CRASHED.match(said) is not None
 
 
 def text(body: bytes) -> str | None:

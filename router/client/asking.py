@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from crds import errors
 from router.client import calls, reading, schema
 
 S = TypeVar("S", bound=schema.Shape)
@@ -42,7 +43,7 @@ class Try:
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[T]):
     """`value` is what `judge` made of the answer. `problems` are those of this answer, `tries` how many there were.
-    `cut`: it has no end, and no other one had."""
+    `cut`: it is not whole, and no other one was."""
 
     value: T
     problems: tuple[reading.Problem, ...]
@@ -64,11 +65,12 @@ async def ask(
     attempts: int = ATTEMPTS,
 ) -> Asked[T]:
     """What `judge` makes of the first usable answer; it raises `reading.Unusable` for one that means nothing. One that
-    has no end is taken where no try gives one that has.
+    is not whole is taken where no try gives one that is, or where `send` lets no other be made (errors.Permanent).
 
     `wire` is what is sent; None: what follows from shapes and choices. `smaller` are the messages of the last try,
-    which comes at once where the messages are too long for the window. `refused` is called with the complaint about
-    each answer that was not usable, or has no end. Raises Unusable after all tries, and what `send` raises.
+    which comes at once where the messages are too long for the window; without it an answer that made them too long is
+    not shown. `refused` is called with the complaint about each answer that was not usable, or not whole. Raises
+    Unusable after all tries, and what `send` raises.
     """
     wire = schema.wire(*shapes, choices=choices) if wire is None else wire
     base = shaped(messages, wire)
@@ -81,18 +83,25 @@ async def ask(
             talk = shaped(smaller(), wire)
         try:
             reply = await send(Try(tries, talk, wire, TEMPERATURES[min(tries, len(TEMPERATURES) - 1)]))
-        except calls.TooLong:
-            if last or smaller is None:
+        except errors.Permanent as error:
+            if begun is not None:
+                return replace(begun, tries=tries)
+            if not isinstance(error, calls.TooLong):
                 raise
-            left = 1
+            if smaller is not None and not last:
+                left = 1
+            elif smaller is None and talk is not base:
+                talk = base
+            else:
+                raise
             continue
         tries, left = tries + 1, left - 1
         try:
             read = reading.read(reply.text, *shapes, choices=choices)
-            asked = Asked(judge(read.value), read.problems, tries, reply, read.cut)
-            if not read.cut:
+            asked = Asked(judge(read.value), read.problems, tries, reply, bool(read.unfinished))
+            if not asked.cut:
                 return asked
-            begun, complaint = asked, "it has no end"
+            begun, complaint = asked, read.unfinished
         except reading.Unusable as error:
             complaint = error.message
         complaint = ended(reply, complaint)

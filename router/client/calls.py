@@ -9,6 +9,7 @@ Every call carries its priority. Errors are sorted by retry meaning:
      |- Unauthorized           401: the token is missing, wrong or expired
      |- OtherApi               400 by the router: ask for the model by /v1
      |- TooLong                the prompt does not fit the window: no part of it was cut to make it fit
+     |- NoNumber               an embedding model computes no numbers of one of the texts
 
 Chats are always streamed from the router and put together here: the wait is then bounded by silence, not by the length
 of the answer, and a caller that is cancelled hangs up, which frees the GPU at once.
@@ -38,7 +39,7 @@ from pydantic import BaseModel, FiniteFloat, TypeAdapter, ValidationError
 
 from crds import addresses, errors, jsonlines, priority
 from router import announcement, keepalive
-from router.client import choosing, endless, schema, vectors
+from router.client import choosing, endless, reading, schema, vectors
 from router.status import Status
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ _JSON = {"Content-Type": "application/json"}
 _CLOSED = httpx.ByteStream(b"")
 _OVER = re.compile(r"(?:exceeds?|longer than|maximum) .*context|context (?:size|length|window)", re.IGNORECASE)
 """How Ollama ("the input length exceeds the context length"), llama.cpp and vLLM refuse a prompt that is too long."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_MOST_COUNTED = 1 << 31
+_PATIENCE = 2
+"""So many times the records that an answer may have are waited for."""
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
@@ -105,6 +108,10 @@ class UnknownModel(Rejected):
 
 class TooLong(Rejected):
     """The messages have more tokens than the model's window, or the backend has cut them to make them fit."""
+
+
+class NoNumber(Rejected):
+    """The model's vector of one of the texts has no numbers (NaN, infinite), and it will be so again."""
 
 
 class OtherApi(Rejected):
@@ -290,6 +297,7 @@ class Client:
         """At least one, the last of which ends the answer."""
         watch, count = endless.Watch(shaped=body.get("format") is not None), 0
         begun, thought, long = "", False, False
+        most = body.get("options", {}).get("num_predict")
         async with self._post("/api/chat", model, priority, body) as response:
             async for line in jsonlines.split(response.aiter_bytes()):
                 record = _record(line, model)
@@ -316,6 +324,8 @@ class Client:
                 count += 1
                 begun, thought = begun or text.lstrip()[:1], thought or bool(thinking)
                 long = unthought is not None and count > unthought and begun == "{" and not thought
+                # There are servers that do not know the bound.
+                long = long or (most is not None and count > _PATIENCE * most)
                 if watch.repeats(text or thinking) or long:
                     break
                 yield Reply(text, calls=calls, thinking=thinking)
@@ -348,7 +358,7 @@ class Client:
         try:
             found = vectors.read(listed)
         except ValidationError as error:
-            if any(each["type"] == "finite_number" for each in error.errors(include_url=False)):
+            if vectors.has_no_number(error):
                 raise _no_number(model) from error
             raise Broken(f"Model {model!r} sent vectors that are none.") from error
         if len(found) != len(texts):
@@ -498,8 +508,8 @@ def _answer(shape: type[_M], body: bytes) -> _M:
         raise Broken(f"The router sent what is no {shape.__name__}.") from error
 
 
-def _no_number(model: str) -> Rejected:
-    return Rejected(
+def _no_number(model: str) -> NoNumber:
+    return NoNumber(
         f"Model {model!r} computes a vector of these texts that has no numbers.",
         field="input",
         remedy="Send other texts, or use another model: it will do so again.",
@@ -524,20 +534,22 @@ def _text(message: Mapping[str, Any], name: str, model: str) -> str:
     text = message.get(name)
     if not isinstance(text, str | None):
         raise Broken(f"Model {model!r} sent a message whose {name} is no text.")
-    return _SURROGATE.sub("\ufffd", text or "")
+    return reading.words(text or "")
 
 
 def _calls(message: Mapping[str, Any]) -> list[ToolCall]:
     """The calls in one message; Ollama gives the arguments as an object."""
     listed = message.get("tool_calls")
     functions = [one.get("function") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    return [ToolCall(str(one.get("name", "")), one.get("arguments")) for one in functions if isinstance(one, dict)]
+    made = [(str(one.get("name", "")), one.get("arguments")) for one in functions if isinstance(one, dict)]
+    # One that no store takes is none: nothing in a call is repaired.
+    return [ToolCall(*each) for each in made if reading.encodable(each)]
 
 
 def _count(record: Mapping[str, Any], name: str) -> int:
     """A counter of Ollama's last record; a prompt that was cached whole has none."""
     value = record.get(name)
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if isinstance(value, int) and 0 < value < _MOST_COUNTED else 0
 
 
 def _refuse(response: httpx.Response, body: bytes, model: str | None) -> None:

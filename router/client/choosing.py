@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 _LEAD = """You may call one of these tools, or answer in words. To call one, answer with
 {"name": "TOOL", "arguments": {...}}; to answer in words, with {"answer": "..."}. Tools:"""
+
+_FENCE = re.compile(r"```\w*\s*\n(.*?)\n?```", re.DOTALL)
+_BEGUN = re.compile(r'\{\s*"answer"\s*:\s*"((?:[^"\\]|\\.)*+\\?)', re.DOTALL)
+_LONGEST_ESCAPE = 6
 
 
 def instead(body: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -34,21 +39,41 @@ def instead(body: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> dict
 
 
 def called(reply: Reply, tools: Sequence[Mapping[str, Any]]) -> Reply:
-    """The reply with the call that it chose; one that is no choice stays text."""
+    """The reply with the call that it chose. A call counts as it was written, or not at all; of an answer the words,
+    also where there is something around it or where it was cut."""
     from router.client.calls import ToolCall
 
     names = {str(function["name"]) for function in _functions(tools)}
-    try:
-        chosen = reading.loaded(reply.text)
-    except ValueError:
-        return reply
-    if not isinstance(chosen, dict):
-        return reply
-    name = chosen.get("name")
-    if isinstance(name, str) and name in names:
+    chosen = _loaded(reply.text)
+    name, arguments = chosen.get("name"), chosen.get("arguments")
+    if isinstance(name, str) and name in names and reading.encodable(arguments):
         # As the model wrote them: who takes the call checks its arguments.
-        return replace(reply, text="", calls=(ToolCall(name, chosen.get("arguments")),))
-    return replace(reply, text=chosen["answer"]) if isinstance(chosen.get("answer"), str) else reply
+        return replace(reply, text="", calls=(ToolCall(name, arguments),))
+    if "answer" not in chosen:
+        bare = reading.plain(reply.text)
+        fenced = _FENCE.fullmatch(bare)
+        chosen = {"answer": _loaded(fenced[1] if fenced else bare).get("answer")}
+        if chosen["answer"] is None and reply.cut and (begun := _BEGUN.fullmatch(bare)):
+            chosen["answer"] = _text(begun[1])
+    return replace(reply, text=reading.words(chosen["answer"])) if isinstance(chosen["answer"], str) else reply
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    try:
+        found = reading.loaded(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(begun: str) -> str:
+    """What a text of JSON says that breaks off, perhaps within an escape."""
+    for end in range(len(begun), max(len(begun) - _LONGEST_ESCAPE, 0), -1):
+        try:
+            return str(json.loads(f'"{begun[:end]}"', strict=False))
+        except ValueError:
+            continue
+    return ""
 
 
 def _functions(tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -43,12 +43,17 @@ _THOUGHTS = re.compile(
 """What a model thinks before it answers: some servers leave it in the text. Without an end they are all of it."""
 _TAG = re.compile(rf"<(/?)(?:{_TAGS})>", re.IGNORECASE)
 _OPENING = re.compile(r"\{(?=\s*[\"}])")
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^\s"][^\s"\][{}:,]*|"', re.DOTALL)
+# A text without an end is one token: to look for its end again from each quotation mark in it would take for ever.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?P<closed>"?)|[][{}:,]|[^\s"][^\s"\][{}:,]*', re.DOTALL)
+_ENDED = re.compile(r"(?:[-+.\deE]*|t|tr|tru|f|fa|fal|fals|n|nu|nul|u[\da-fA-F]{0,3})\s*\Z")
+"""What is left of a text at the place where it stops being JSON, if it only ends there."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _CLOSED_BY = {"{": "}", "[": "]"}
 _NAMES = frozenset({"true", "false", "null"})
 _WHOLE_NUMBER = re.compile(r"[#\[(]?\s*(-?\d{1,18})(?:\.0+)?\s*[\])]?")
 _CHOSEN_NUMBER = re.compile(r"\[?(\d{1,18})\]?")
-_NOTHING = frozenset({"", "null", "none", "n/a", "undefined"})
+NOTHING = frozenset({"", "null", "none", "n/a", "undefined", "keine", "žádné"})
+"""How models write that there is nothing, in the languages of the prompts."""
 _YES_NO = pydantic.TypeAdapter(bool)
 
 
@@ -60,7 +65,7 @@ class Unusable(errors.Permanent):
 class Problem:
     """What was repaired or left out: the field's path without numbers, and a word for what was wrong. Repaired: `case`,
     `key`, `type`. Lost: `value`, `long`, `many`. Not there: `blank`, `missing`. `text`: text around the JSON. `cut`:
-    the answer has no end, and this is the field at which it breaks off."""
+    the answer has no end, and this is the field at which it breaks off. `malformed`: it goes on there, as no JSON."""
 
     field: str
     what: str
@@ -74,9 +79,9 @@ class Reading(Generic[S]):
     problems: tuple[Problem, ...] = ()
 
     @property
-    def cut(self) -> bool:
-        """Whether the answer has no end."""
-        return any(problem.what == "cut" for problem in self.problems)
+    def unfinished(self) -> str:
+        """Why it is not the whole answer, for the model; "" where it is."""
+        return _unfinished(self.problems)
 
 
 def read(text: str, *shapes: type[S], choices: schemas.Choices | None = None) -> Reading[S]:
@@ -93,7 +98,7 @@ def read(text: str, *shapes: type[S], choices: schemas.Choices | None = None) ->
             return _as(shape, candidate, around, choices or {})
         except Unusable as error:
             complaint = complaint or error.message
-    raise Unusable(complaint)
+    raise Unusable(_malformed(around) or complaint)
 
 
 def plain(text: str) -> str:
@@ -116,6 +121,29 @@ def complaint(error: pydantic.ValidationError) -> str:
     return "; ".join(problems)[:1000]
 
 
+def words(text: str) -> str:
+    """A text without halves of characters, which no store takes."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def encodable(value: Any) -> bool:
+    """Whether every store takes a value of JSON as it is."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _unfinished(problems: Sequence[Problem]) -> str:
+    return _malformed(problems) or ("it has no end" if any(each.what == "cut" for each in problems) else "")
+
+
+def _malformed(problems: Sequence[Problem]) -> str:
+    name = next((each.field for each in problems if each.what == "malformed"), None)
+    return "" if name is None else f'{name or "it"}: is no JSON; within a text write \\" and \\\\'
+
+
 def _names(shape: type[schemas.Shape]) -> list[str]:
     return list(schemas.whole(shape).get("properties", {}))
 
@@ -128,7 +156,10 @@ def _shared(candidate: Mapping[str, Any], shape: type[schemas.Shape]) -> int:
 
 
 def _blank(value: object) -> bool:
-    return value is None or (isinstance(value, str) and value.strip().casefold() in _NOTHING)
+    # What is no number in JSON is no value.
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    return value is None or (isinstance(value, str) and value.strip().casefold() in NOTHING)
 
 
 def _folded(key: str) -> str:
@@ -159,11 +190,10 @@ def _encodable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _clean(value: Any) -> Any:
     if isinstance(value, list):
         return [_clean(item) for item in value]
-    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+    return words(value) if isinstance(value, str) else value
 
 
-# What is no number in JSON is no value.
-_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_encodable, parse_constant=lambda name: None)
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_encodable)
 
 
 def _answer(text: str, wanted: set[str]) -> tuple[dict[str, Any], list[Problem]]:
@@ -192,7 +222,7 @@ def _answer(text: str, wanted: set[str]) -> tuple[dict[str, Any], list[Problem]]
     tags = _TAG.findall(bare, 0, start)
     if tags and not tags[-1]:
         raise Unusable("it has thoughts without an end; answer behind them")
-    return value, [Problem("", "text") if broken_at is None else Problem(broken_at, "cut")]
+    return value, [Problem("", "text") if broken_at is None else broken_at]
 
 
 def _decoded(text: str) -> Any:
@@ -204,10 +234,10 @@ def _decoded(text: str) -> Any:
         return None
 
 
-def _within(text: str, wanted: set[str]) -> list[tuple[int, dict[str, Any], str | None]]:
+def _within(text: str, wanted: set[str]) -> list[tuple[int, dict[str, Any], Problem | None]]:
     """JSON objects that stand in a text, in their order: where one begins, what there is of it, and for one that breaks
-    off the key at which it does; of the latter those that have a key of `wanted`."""
-    found: list[tuple[int, dict[str, Any], str | None]] = []
+    off where and how it does; of the latter those that have a key of `wanted`."""
+    found: list[tuple[int, dict[str, Any], Problem | None]] = []
     end, tried = 0, 0
     for start in (match.start() for match in _OPENING.finditer(text)):
         if start < end:
@@ -217,9 +247,10 @@ def _within(text: str, wanted: set[str]) -> list[tuple[int, dict[str, Any], str 
             found.append((start, value, None))
         except json.JSONDecodeError as error:
             tried += _TRY + error.pos - start
-            value, key, keys = _begun(text[start : error.pos])
+            ended = error.msg.startswith("Unterminated") or _ENDED.match(text, error.pos) is not None
+            value, key, keys = _begun(text[start : error.pos], ended=ended)
             if any(_folded(each) in wanted for each in keys):
-                found.append((start, value, key))
+                found.append((start, value, Problem(key, "cut" if ended else "malformed")))
                 end = error.pos
         except _AmbiguousError as error:
             raise Unusable(str(error)) from error
@@ -230,25 +261,30 @@ def _within(text: str, wanted: set[str]) -> list[tuple[int, dict[str, Any], str 
     return found
 
 
-def _begun(text: str) -> tuple[dict[str, Any], str, list[str]]:
+def _begun(text: str, *, ended: bool) -> tuple[dict[str, Any], str, list[str]]:
     """What there is of an object that breaks off at the end of the text: its whole values, the key at which it breaks
-    off, and all its keys. A number at the end may go on, and a list that is empty there may not be."""
+    off, and all its keys. A number at the end may go on, and a list that is empty there may not be. Where it has not
+    `ended` there, it went on after a quotation mark: a text before that may have been the beginning of a longer one."""
     closing, keys = "", list[str]()
-    end, closed, before = 0, "", ""
+    whole, before, quoted = [(0, "")], "", False
     for match in _TOKEN.finditer(text):
         part, is_value = match[0], False
         if part in _CLOSED_BY:
             closing = _CLOSED_BY[part] + closing
         elif part in ("]", "}"):
             closing, is_value = closing[1:], True
-        elif part == ":" and len(closing) == 1:
-            keys.append(before[1:-1])
-        elif part not in (":", ",", '"'):
+        elif part == ":":
+            keys += [before[1:-1]] if len(closing) == 1 else []
+            quoted = False
+        elif part != ",":
             in_place = before == ":" or closing[:1] == "]"
-            is_value = in_place and (part[0] == '"' or part in _NAMES or match.end() < len(text))
+            closed = match["closed"] if part[0] == '"' else part in _NAMES or match.end() < len(text)
+            is_value = in_place and bool(closed)
         if is_value:
-            end, closed = match.end(), closing
+            quoted = part[0] == '"'
+            whole = [whole[-1], (match.end(), closing)]
         before = part
+    end, closed = whole[0] if quoted and not ended else whole[-1]
     value = _decoded(text[:end] + closed)
     return value if isinstance(value, dict) else {}, keys[-1] if keys else "", keys
 
@@ -262,7 +298,7 @@ def _as(
     full = schemas.chosen(schemas.whole(shape), choices)
     named = {_folded(name): name for name in full.get("properties", {})}
     fitting = _Fitting([Problem(named.get(_folded(problem.field), ""), problem.what) for problem in around])
-    fitting.lost |= {problem.field for problem in fitting.problems if problem.what == "cut"}
+    fitting.lost |= {problem.field for problem in fitting.problems if problem.what in ("cut", "malformed")}
     value = fitting.fit(candidate, full, "")
     value = {} if value is _ABSENT else value
     for path in sorted(fitting.lost):
@@ -429,7 +465,7 @@ class _Fitting:
             name = key if key in properties else named.get(_folded(str(key)))
             if name is None:
                 continue
-            if seen.setdefault(name, inner) != inner:
+            if seen.setdefault(name, inner) is not inner and seen[name] != inner:
                 raise Unusable(f"{name}: stands in it twice")
             if name != key:
                 self.note(name, "key")
@@ -449,6 +485,9 @@ class _Fitting:
         items = schema.get("items", {})
         made = []
         for item in value:
+            if isinstance(item, str) and _blank(item):
+                self.note(path, "blank")
+                continue
             fitted = self.fit(item, items, path)
             if fitted is not _ABSENT:
                 made.append(fitted)
@@ -466,14 +505,14 @@ class _Fitting:
         return made
 
     def _text(self, value: Any, schema: Mapping[str, Any], path: str) -> Any:
-        if isinstance(value, bool | int | float):
+        if isinstance(value, bool | int | float) and not _blank(value):
             self.note(path, "type")
             value = json.dumps(value)
         if isinstance(value, list) and all(isinstance(part, str) for part in value):
             self.note(path, "type")
             value = "\n".join(value)
         if not isinstance(value, str):
-            self.note(path, "blank" if value is None else "value")
+            self.note(path, "blank" if _blank(value) else "value")
             return _ABSENT
         if schema.get("minLength", 0) > 0 and not value.strip():
             self.note(path, "blank")

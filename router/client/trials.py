@@ -6,9 +6,10 @@ of JSON for each result, which `kubectl jervis models --check` reads and sums up
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, TextIO
@@ -26,6 +27,10 @@ MARK = "jervis-trial "
 COUNT = "jervis-trials "
 """Before the number of results that a process of the Job is about to write."""
 _TOKENS = 2048
+_CALLS = 4
+"""Of one question, while the router is too busy for it: work goes before trials, and says nothing about the model."""
+_WAIT, _LONGEST_WAIT = 5.0, 30.0
+"""Seconds between them where the router names none, and at most."""
 _PREFIX = "JERVIS_"
 
 
@@ -85,22 +90,32 @@ class Trial:
     tools: Sequence[Mapping[str, Any]] = ()
 
 
-async def ask(client: calls.Client, trial: Trial, role: modelroles.Assigned) -> Result:
-    """The result of one task. Only faults of the network and of models are results."""
+Sleep = Callable[[float], Awaitable[object]]
+
+
+async def ask(client: calls.Client, trial: Trial, role: modelroles.Assigned, sleep: Sleep = asyncio.sleep) -> Result:
+    """The result of one task. Only faults of the network and of models are results. `sleep` takes seconds."""
     spent = 0
 
     async def send(each: asking.Try) -> calls.Reply:
         nonlocal spent
-        reply = await client.converse(
-            role.model,
-            each.messages,
-            priority.Priority.P3,
-            each.format_schema if trial.shape is not None else None,
-            role.num_ctx,
-            _TOKENS,
-            trial.tools,
-            temperature=each.temperature,
-        )
+        for left in reversed(range(_CALLS)):
+            try:
+                reply = await client.converse(
+                    role.model,
+                    each.messages,
+                    priority.Priority.P3,
+                    each.format_schema if trial.shape is not None else None,
+                    role.num_ctx,
+                    _TOKENS,
+                    trial.tools,
+                    temperature=each.temperature,
+                )
+                break
+            except calls.Unavailable as error:
+                if not left:
+                    raise
+                await sleep(min(_WAIT if error.retry_after is None else error.retry_after, _LONGEST_WAIT))
         spent += reply.prompt_tokens + reply.answer_tokens
         return reply
 
@@ -151,8 +166,6 @@ def announced(log: str) -> int:
 
 def main(trials: Callable[[], Iterable[Trial]]) -> int:
     """The root of a process that asks its tasks once. Exit status: 2 for settings that cannot be used, else 0."""
-    import asyncio
-
     try:
         settings = Settings()
     except ValidationError as error:

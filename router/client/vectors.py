@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ConfigDict, FiniteFloat, TypeAdapter
+from pydantic import ConfigDict, FiniteFloat, TypeAdapter, ValidationError
 
 _TOO_LONG = re.compile(r"too large to process|must have less than \d+ tokens", re.IGNORECASE)
-_NO_NUMBER = re.compile(r"unsupported value: (?:NaN|[+-]Inf)")
+_NO_NUMBER = re.compile(r"unsupported value: (?:NaN|[+-]Inf)|Out of range float values are not JSON compliant")
 _VECTORS = TypeAdapter(list[list[FiniteFloat]], config=ConfigDict(strict=True))
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
 
@@ -24,9 +24,17 @@ def too_long(message: str) -> bool:
 
 
 def no_number(message: str) -> bool:
-    """Whether a server could not write a vector, because it is no vector of numbers: Go's encoding/json, with 500. It
-    computes the same of the same text."""
+    """Whether a server could not write a vector, because it is no vector of numbers: Go's encoding/json and Python's
+    json, with 500. It computes the same of the same text."""
     return bool(_NO_NUMBER.search(message))
+
+
+def has_no_number(error: ValidationError) -> bool:
+    """The same of an answer that `read` refuses: it has NaN, or null, which JSON's writers put in its place."""
+    return any(
+        each["type"] == "finite_number" or (each["type"] == "float_type" and each["input"] is None)
+        for each in error.errors(include_url=False)
+    )
 
 
 def read(listed: object) -> list[list[float]]:

@@ -15,6 +15,7 @@ import itertools
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple, Unpack
 from weakref import WeakKeyDictionary
@@ -45,8 +46,12 @@ _ODD = frozenset(
 )
 """Every other spelling of a key of `decoded` that is the same one without case: a document that has none of them, as
 nearly all have, is read by its keys."""
-_FORM = frozenset({"format", "response_format", "text", "tools"})
-"""Members that say what form an answer must have: of Ollama's API, of OpenAI's chats and responses."""
+_GRAMMARS = frozenset({"json_schema", "grammar", "structured_outputs"}) | frozenset(
+    {"guided_json", "guided_regex", "guided_grammar", "guided_choice"}
+)
+"""Members of llama.cpp's and vLLM's API that say what form an answer must have; a string does so as well."""
+_FORM = frozenset({"format", "response_format", "text", "tools"}) | _GRAMMARS
+"""And of Ollama's API, of OpenAI's chats and responses."""
 _MESSAGE = frozenset({"images", "content"})
 _NOTHING = (b"null", b"false", b"0", b'""', b"[]", b"{}")
 _LONGEST_ESCAPE = 12  # two of six characters make one
@@ -107,10 +112,7 @@ def look(data: Body, *, opening: bool = False) -> Peek:
 
 def decoded(data: Body, opening: bool) -> Peek:
     """See `peek`; for a body of at most SMALL bytes."""
-    try:
-        document = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        document = _lenient(data)
+    document = _read(data)
     if not isinstance(document, dict):
         return NOTHING
     shared = affinity.opening(*map(document.get, _OPENING)) if opening else 0
@@ -204,6 +206,13 @@ def _once(before: Any, value: Any, key: str) -> Any:
     return value
 
 
+def _read(data: Body) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return _lenient(data)
+
+
 def _lenient(data: Body) -> Any:
     try:
         return json.JSONDecoder().raw_decode(data.decode("utf-8", "replace").lstrip(" \t\r\n"))[0]
@@ -212,17 +221,39 @@ def _lenient(data: Body) -> Any:
 
 
 def form(data: Body) -> bytes:
-    """The schemas and tools that an answer is to keep to, as they are written there; empty for none. Pure."""
+    """The schemas and tools that an answer is to keep to, however they are spaced; empty for none. Pure."""
+    members = _asked(data) if len(data) <= SMALL else _asked_at_length(data)
+    # The order of spellings that differ is lost, as that of members is.
+    return b"".join(sorted(b"%s:%s," % (key.casefold().encode(), said) for key, said in members if _shapes(key, said)))
+
+
+def _shapes(key: str, said: bytes) -> bool:
+    return said not in _NOTHING and (said[0] in b"{[" or (said[0] == 0x22 and key.casefold() in _GRAMMARS))
+
+
+def _asked(data: Body) -> list[tuple[str, bytes]]:
+    document = _read(data)
+    members = document.items() if isinstance(document, dict) else ()
+    return [(key, _written(value)) for key, value in members if key.casefold() in _FORM]
+
+
+def _asked_at_length(data: Body) -> list[tuple[str, bytes]]:
+    """The same of a large body; a value that is large itself stays as it is written there."""
     scanner, found = Scanner(data), list[tuple[str, Span]]()
     try:
         scanner.members(scanner.skip(0), _FORM, found)
     except (scan.Malformed, scan.TooComplex):
-        return b""
-    return b"".join(
-        b"%s:%s," % (key.casefold().encode(), bytes(data[slice(*span)]))
-        for key, span in sorted(found)
-        if data[span[0]] in b"{[" and _something(data, span)
-    )
+        return []
+    values = ((key, bytes(data[slice(*span)])) for key, span in dict(found).items())
+    return [(key, raw if len(raw) > SMALL else _written(_read(raw))) for key, raw in values]
+
+
+def _written(value: Any) -> bytes:
+    with suppress(TypeError):  # more than 254 levels, a lone surrogate or a number of 65 bits
+        return orjson.dumps(value)
+    with suppress(RecursionError):
+        return json.dumps(value, separators=(",", ":")).encode()
+    return b"null"
 
 
 # Large bodies.

@@ -50,6 +50,8 @@ class Call:
     """It is of Jervis's own, see `hygiene.internal`."""
     suspect: tuple[bytes, ...] = ()
     """The keys of `quarantine` under which deaths of it, or of others like it, are kept."""
+    trial: int = 0
+    """How many deaths its form had when `quarantine` let it through all the same; 0: it did not."""
     early: Answer | None = None
     """The answer whose head was sent before there was one, see `signs`."""
 

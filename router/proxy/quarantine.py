@@ -4,6 +4,8 @@ A body that a runner does not survive (a JSON schema that its grammar engine can
 every backend that it is sent to, and with it what others have running there. One death says nothing: memory runs out,
 drivers fail. Two deaths, each with nothing else on that backend and no answer in between, say that it is the request
 (decision 0170). What asks for an answer of the same form (schemas, tools) is suspected together, whatever its prompt.
+A form that all clients share would never be acquitted if nothing with it were sent, so now and then one request is let
+through for trial; the others are to come again, until it has killed in several trials more.
 
 Only what has ended a runner is remembered, so a request costs a look at an empty dictionary; a body is hashed only when
 one for its model of its length, or one with a form, has ended a runner before. One event loop uses it; it lives in this
@@ -13,6 +15,7 @@ process alone.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,6 +44,10 @@ _ENOUGH = Ending.RUNNER.value * 2
 """Two runners, four servers, or six connections."""
 _ENOUGH_OF_FORM = _ENOUGH * 3
 """Three bodies that are refused, or more that are not."""
+_FOR_GOOD = _ENOUGH_OF_FORM * 3 // 2
+"""Of a form that ended runners in three trials more: its clients are not to come again."""
+_FIRST_PAUSE = 60.0
+"""Seconds from a form's last death to its trial, doubling with each one that does not acquit it."""
 _ANY_SIZE = -1
 
 
@@ -59,11 +66,20 @@ class _Death:
     """The last one."""
     last: str = ""
     """What the backend answered then."""
+    pause: float = 0.0
+    """Of a form, in seconds: as `_FIRST_PAUSE`."""
+    trial: float = 0.0
+    """Of a form, in monotonic seconds: from then on the next request is let through."""
 
     @property
     def guilty(self) -> bool:
         """Is it refused?"""
-        return self.others and self.weight >= (_ENOUGH_OF_FORM if self.size == _ANY_SIZE else _ENOUGH)
+        return self.others and self.weight >= (_ENOUGH_OF_FORM if self.form else _ENOUGH)
+
+    @property
+    def form(self) -> bool:
+        """Is it a form?"""
+        return self.size == _ANY_SIZE
 
 
 class Quarantine:
@@ -82,8 +98,8 @@ class Quarantine:
         return deaths is not None and any(one.size in (size, _ANY_SIZE) for one in deaths.values())
 
     async def check(self, call: Call) -> None:
-        """Raises Refusal (422) for a request that is in quarantine. It may be repeated and refused any number of times:
-        that does not prolong it."""
+        """Raises Refusal for a request that is in quarantine: 422, or 503 while its form will be tried again. It may be
+        repeated and refused any number of times: that does not prolong it."""
         if not self.suspects(call.model, len(call.request.body)):
             return
         keys = await _keys(call)
@@ -91,8 +107,23 @@ class Quarantine:
         deaths = self._models.get(call.model, OrderedDict[bytes, _Death]())
         call.suspect = tuple(key for key in keys if key in deaths)
         for key in call.suspect:
-            if deaths[key].guilty:
+            if deaths[key].guilty and not self._tried(call, deaths[key]):
                 raise self._refusal(call, deaths[key])
+
+    def _tried(self, call: Call, death: _Death) -> bool:
+        """Is the request let through for trial? Then no other one is for a while."""
+        if not death.form:
+            return False
+        # It was before, and has waited for its slot since.
+        if call.trial == death.times:
+            return True
+        now = self._now()
+        if now < death.trial:
+            return False
+        # Here and not at its death, which is not counted where others run on that backend.
+        death.pause = min(death.pause * 2, self._seconds)
+        death.trial, call.trial = now + death.pause, death.times
+        return True
 
     async def died(self, call: Call, ending: Ending, said: str) -> Refusal | None:
         """The request ended a runner while nothing else ran on the backend, which answered `said`. What to answer if it
@@ -101,12 +132,18 @@ class Quarantine:
             return None
         call.suspect = keys = await _keys(call)
         self._forget(call.model)
-        deaths = self._models.setdefault(call.model, OrderedDict())
+        deaths, now = self._models.setdefault(call.model, OrderedDict()), self._now()
         for key, size in zip(keys, (len(call.request.body), _ANY_SIZE), strict=False):
             death = deaths.setdefault(key, _Death(size, others=size != _ANY_SIZE))
+            if not death.guilty:
+                death.pause = min(_FIRST_PAUSE, self._seconds)
             death.times += 1
             death.weight += ending.value
-            death.until, death.ending, death.last = self._now() + self._seconds, ending, said
+            if not death.others:
+                # It was not refused, so these were no trials.
+                death.weight = min(death.weight, _ENOUGH_OF_FORM)
+            death.until, death.trial = now + self._seconds, now + death.pause
+            death.ending, death.last = ending, said
             deaths.move_to_end(key)
         while len(deaths) > MOST:
             deaths.popitem(last=False)
@@ -141,23 +178,24 @@ class Quarantine:
             del self._models[model]
 
     def _refusal(self, call: Call, death: _Death) -> Refusal:
-        left = max(1, round((death.until - self._now()) / 60))
-        model = call.asked[:256]
-        which = (
-            "this request"
-            if death.size != _ANY_SIZE
-            else "requests with this schema or these tools, whatever they ask,"
-        )
+        now, model = self._now(), call.asked[:256]
+        which = "requests with this schema or these tools, whatever they ask," if death.form else "this request"
         what = (
             f"{which} ended the runner of model {model!r}"
             if death.ending is Ending.RUNNER
             else f"the backends of model {model!r} broke off under {which}"
         )
+        again = None
+        if death.form and death.weight < _FOR_GOOD:
+            again = max(1, math.ceil(min(death.trial, death.until) - now))
+            rest = f"one is tried again in {again} s"
+        else:
+            rest = f"it goes to no further backend for {max(1, round((death.until - now) / 60))} min"
         return Refusal(
-            422,
-            f"{what} {death.times} times while nothing else ran there ({death.last}); it goes to no further backend "
-            f"for {left} min. Change it: a JSON schema with a maxLength, maxItems or pattern that is too large for the "
-            "server's grammar is a known cause",
+            422 if again is None else 503,
+            f"{what} {death.times} times while nothing else ran there ({death.last}); {rest}. Change it: a JSON schema "
+            "with a maxLength, maxItems or pattern that is too large for the server's grammar is a known cause",
+            retry_after=again,
             reason=Cause.CRASHES_RUNNER,
             model=call.asked,
         )

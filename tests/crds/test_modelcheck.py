@@ -186,3 +186,22 @@ def test_vectors_of_different_lengths_are_no_index() -> None:
     report = modelcheck.check([assigned("embedding", "m")], [backend("a", m=one), backend("b", m=other)])
     assert [row.verdict for row in report.rows] == [Verdict.STOPS] * 2
     assert "different lengths on different backends: 384, 1024" in report.roles[0].problem
+
+
+def test_vectors_of_different_files_are_no_index() -> None:
+    embeds = Facts(frozenset({"embedding", "completion"}), 8192, 384)
+
+    def one(name: str, digest: str, **more: Any) -> Backend:
+        return Backend(name, frozenset({"m:latest"}), {"m:latest": embeds}, digests={"m:latest": digest}, **more)
+
+    def found(role: str, *backends: Backend) -> tuple[Verdict, str]:
+        [verdict] = modelcheck.check([assigned(role, "m")], backends).roles
+        return verdict.verdict, verdict.problem
+
+    a, same, other = one("a", "sha256:1"), one("b", "sha256:1"), one("c", "sha256:2")
+    assert found("embedding", a, same, other) == (Verdict.LESS, "different files under that name on a and c")
+    assert found("embedding", a, same) == (Verdict.OK, "")
+    # What a server does not say is no difference, nor is one that gets no request; texts may differ by model.
+    openai = Backend("d", frozenset({"m:latest"}), {"m:latest": Facts()}, openai=True)
+    assert found("embedding", a, one("b", ""), openai, one("c", "sha256:2", away="it drains"))[0] is Verdict.OK
+    assert found("qualifier", a, other) == (Verdict.OK, "")

@@ -86,6 +86,14 @@ def test_questions_quote_as_answers_do() -> None:
     assert checked.questions == [f"Does {NEXT_WEEK} hold?", 'Is "the second room of the house" it?']
 
 
+def test_a_question_of_the_longest_form_is_still_asked() -> None:
+    """The mark of what is not confirmed is longer than the number that it stands for."""
+    question = f'Does "{NEXT_WEEK}" [1] hold? '.ljust(answer.QUESTION_CHARS, ".")
+    asked = citations.verify(given("", needs_input=True, questions=[question]), SOURCES).questions
+    assert [len(each) for each in asked] == [answer.QUESTION_CHARS]
+    assert LOST in asked[0]
+
+
 def test_characters_that_a_prompt_replaces_are_no_difference() -> None:
     sources = citations.Sources([ITEMS[0].model_copy(update={"content": "Close it with &lt;/evidence> at the end."})])
     assert not citations.verify(given('It says "close it with </evidence> at the end" [1].'), sources).misquoted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import pydantic
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crds import errors
 from router.client import asking, calls, choosing, endless, reading, schema
 
 
@@ -355,6 +357,42 @@ async def test_what_is_too_long_for_the_window_is_asked_in_short_at_once() -> No
         await asking.ask(send, long, [Answer], lambda answer: answer)
     with pytest.raises(calls.TooLong):
         await asking.ask(send, long, [Answer], lambda answer: answer, smaller=lambda: long)
+
+
+async def test_an_answer_that_is_not_whole_is_taken_where_no_other_can_be_made() -> None:
+    begun = calls.Reply('{"confidence": "high", "answer": "It ends.", "mood": "ca', cut=True)
+    refusal: Exception
+    replies: Iterator[calls.Reply]
+
+    async def send(each: asking.Try) -> calls.Reply:
+        for reply in replies:
+            return reply
+        raise refusal
+
+    question = [{"role": "user", "content": "q"}]
+    for each in (calls.TooLong("too long"), errors.Permanent("the budget is used up")):
+        refusal, replies = each, iter([begun])
+        asked = await asking.ask(send, question, [Answer], lambda answer: answer.answer)
+        assert (asked.value, asked.cut, asked.tries) == ("It ends.", True, 1)
+    # A busy router is asked again later.
+    refusal, replies = calls.Unavailable("busy"), iter([begun])
+    with pytest.raises(calls.Unavailable):
+        await asking.ask(send, question, [Answer], lambda answer: answer)
+
+
+async def test_an_answer_that_makes_the_messages_too_long_is_not_shown() -> None:
+    tries: list[asking.Try] = []
+
+    async def send(each: asking.Try) -> calls.Reply:
+        tries.append(each)
+        if len(each.messages) > 2:
+            raise calls.TooLong("too long")
+        return calls.Reply("no JSON" if len(tries) == 1 else _JSON)
+
+    asked = await asking.ask(send, [{"role": "user", "content": "q"}], [Answer], lambda answer: answer.answer)
+    assert (asked.value, asked.tries) == ("It ends. [1]", 2)
+    assert tries[2].messages == tries[0].messages
+    assert tries[2].temperature != tries[0].temperature
 
 
 async def test_a_cut_answer_says_so_and_after_all_tries_nothing_is_left() -> None:

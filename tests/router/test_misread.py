@@ -108,7 +108,7 @@ def test_words_without_thoughts(text: str, words: str) -> None:
 
 def _cut(text: str, shape: type[schema.Shape]) -> Any:
     read = reading.read(text, shape)
-    assert read.cut
+    assert read.unfinished
     return read.value
 
 
@@ -262,7 +262,7 @@ def test_least_certain_is_not_certain(said: str, confidence: float) -> None:
 @pytest.mark.parametrize("text", ["x \\ud83d y", "x \ud83d y"])
 def test_half_a_character_goes_no_further(text: str) -> None:
     read = reading.read(f'{{"answer": "{text}", "questions": ["{text}", "b"], "citations": []}}', Asks)
-    assert json.loads(read.value.model_dump_json())["questions"] == ["x ? y", "b"]
+    assert json.loads(read.value.model_dump_json())["questions"] == ["x \ufffd y", "b"]
 
 
 @pytest.mark.parametrize(
@@ -279,6 +279,46 @@ def test_a_text_without_end_is_refused_before_it_is_read() -> None:
         reading.read(json.dumps({"answer": "x" * reading.MOST_CHARS}), Asks)
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ('{"answer": "Yes" is what they claim, but the test says no.", "questions": ["Which?"]}', {}),
+        ('{"questions": ["Which?"], "answer": "Delete "prod" only after the backup."}', {"questions": ["Which?"]}),
+        ('{"questions": ["Which?"], "answer": "Use "," as separator."}', {"questions": ["Which?"]}),
+        ('{"questions": ["Which?"], "answer": "x \\(y\\) z"}', {"questions": ["Which?"]}),
+    ],
+)
+def test_half_of_a_text_is_not_the_text(text: str, kept: dict[str, Any]) -> None:
+    """Quotation marks within it, and other escapes than those of JSON."""
+    if not kept:
+        with pytest.raises(reading.Unusable, match="answer: is no JSON"):
+            reading.read(text, Asks)
+        return
+    read = reading.read(text, Asks)
+    assert read.value == Asks(**kept)
+    assert read.unfinished.startswith("answer: is no JSON")
+
+
+@pytest.mark.parametrize("end", ["", "tru", "-", "\\u00", ' "so', "\n"])
+def test_an_answer_that_only_ends_is_no_other_text(end: str) -> None:
+    text = '{"questions": ["Which?"], "answer": ' + (f'"so {end}' if "u00" in end else end)
+    read = reading.read(text, Asks)
+    assert (read.value, read.unfinished) == (Asks(questions=["Which?"]), "it has no end")
+
+
+def test_a_quotation_mark_that_closes_nothing_is_looked_at_once() -> None:
+    """Each escaped one was taken for the beginning of a text, and its end looked for to the end of the answer."""
+    marks = "".join(rf"\"w{number} " for number in range(30_000))
+    tokens = list(reading._TOKEN.finditer(f'{{"answer": "{marks}'))
+    assert len(tokens) == 4
+
+
+@pytest.mark.parametrize("nothing", ["None", "N/A", "keine", "žádné", ""])
+def test_a_question_that_is_none_is_not_asked(nothing: str) -> None:
+    said = json.dumps({"answer": "On 5 May.", "questions": [nothing]})
+    assert reading.read(said, Asks).value == Asks(answer="On 5 May.")
+
+
 _TOOL = {"type": "function", "function": {"name": "send", "description": "d", "parameters": {}}}
 
 
@@ -288,3 +328,32 @@ _TOOL = {"type": "function", "function": {"name": "send", "description": "d", "p
 def test_a_call_that_is_none_stays_text(text: str) -> None:
     reply = calls.Reply(text)
     assert choosing.called(reply, [_TOOL]) == reply
+
+
+_HALF = r'{"name": "send", "arguments": {"to": "\ud83d"}}'
+
+
+def test_what_no_store_takes_is_no_call_and_no_word() -> None:
+    assert choosing.called(calls.Reply(_HALF), [_TOOL]) == calls.Reply(_HALF)
+    assert choosing.called(calls.Reply(r'{"answer": "so \ud83d"}'), [_TOOL]).text == "so \ufffd"
+    message = {"tool_calls": [{"function": json.loads(_HALF)}, {"function": {"name": "send", "arguments": {}}}]}
+    assert calls._calls(message) == [calls.ToolCall("send", {})]
+    assert calls._count({"eval_count": 10**30}, "eval_count") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('```json\n{"answer": "STATUS: 1\\nRESULT: yes"}\n```', "STATUS: 1\nRESULT: yes"),
+        ('<think>hm</think>{"answer": "yes"}', "yes"),
+        ('{"answer": "STATUS: 1\\nRESULT: the first half', "STATUS: 1\nRESULT: the first half"),
+        ('{"answer": "a quotation mark \\', "a quotation mark "),
+        ('{"answer": "\\u00e4 \\u00', "\u00e4 "),
+        # Words alone: a call counts as it was written, or not at all.
+        ('```json\n{"name": "send", "arguments": {}}\n```', None),
+        ('{"name": "send", "arguments": {"to": "a', None),
+    ],
+)
+def test_words_are_taken_out_of_what_is_around_them(text: str, words: str | None) -> None:
+    reply = calls.Reply(text, cut=True)
+    assert choosing.called(reply, [_TOOL]) == calls.Reply(text if words is None else words, cut=True)

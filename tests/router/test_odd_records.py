@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -46,6 +47,21 @@ async def _call(body: bytes, kind: str = "chat", status: int = 200, charset: str
 async def test_any_character_is_of_its_record(character: str) -> None:
     reply = await _call(_body(_said(f"a{character}b"), _DONE))
     assert reply.text == f"a{character}b"
+
+
+async def test_a_server_that_does_not_know_the_bound_is_not_listened_to_for_ever() -> None:
+    taken = 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal taken
+        for taken in range(1000):
+            yield _body(_said(f"word {taken} "))
+
+    server = httpx.MockTransport(lambda request: httpx.Response(200, content=body()))
+    async with httpx.AsyncClient(transport=server) as http:
+        reply = await client.Client("http://router", http).converse("m", _ASK, Priority.P0, num_predict=10)
+    assert (reply.cut, reply.endless, reply.text.split()[-1]) == (True, False, "19")
+    assert taken < 30
 
 
 @pytest.mark.parametrize("charset", ["", "; charset=utf-16", "; charset=latin-1", "; charset=none"])
@@ -121,12 +137,14 @@ async def test_a_deeply_nested_refusal_is_a_refusal() -> None:
     [
         (b'{"error": "failed to encode response: json: unsupported value: NaN"}', 500),
         (b'{"error": "json: unsupported value: +Inf"}', 500),
+        (b'{"error": "Out of range float values are not JSON compliant: nan"}', 500),
         (b'{"embeddings": [[NaN, 1.0]]}', 200),
         (b'{"embeddings": [[1e400, 1.0]]}', 200),
+        (b'{"embeddings": [[null, 1.0]]}', 200),
     ],
 )
 async def test_a_text_whose_vector_is_no_number_is_not_sent_again(body: bytes, status: int) -> None:
-    with pytest.raises(client.Rejected) as caught:
+    with pytest.raises(client.NoNumber) as caught:
         await _call(body, "embed", status)
     assert caught.value.field == "input"
 

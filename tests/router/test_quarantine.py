@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 
 from crds.priority import Priority
 from router import client
-from router.backends import verdict
+from router.backends import environment, verdict
+from router.backends.book import Book, Observation
 from router.client.schema import Wire
 from router.priority import Level
-from router.proxy import message, quarantine
+from router.proxy import body, message, quarantine
 from router.proxy.call import Call
 from router.proxy.paths import Kind
 from router.proxy.quarantine import Ending, Quarantine
@@ -200,8 +202,10 @@ async def test_a_schema_that_ends_a_runner_under_every_prompt_is_refused(tmp_pat
             assert [await ask(number, format=bad) for _ in range(2)] == [500, 422]
             assert [await ask(number), await ask(number, format=good)] == [200, 200]
         sent = len(backend.requests)
-        assert [await ask(number, format=bad) for number in range(3, 6)] == [422] * 3
-        assert "whatever they ask" in (await _ask(router, prompt="another", format=bad)).json()["error"]
+        assert [await ask(number, format=bad) for number in range(3, 6)] == [503] * 3
+        no = await _ask(router, prompt="another", format=bad)
+        assert "whatever they ask" in no.json()["error"]
+        assert (no.header("X-Ollama-Router-Reason"), no.header("Retry-After") is not None) == ("CrashesRunner", True)
         assert len(backend.requests) == sent
         assert [await ask(3), await ask(3, format=good)] == [200, 200]
 
@@ -365,6 +369,19 @@ def test_ollama_s_words_for_a_runner_that_ended(text: str) -> None:
         assert verdict.of(500, body, model=True) is verdict.Verdict.MODEL_FAILED
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"error parsing tool call: raw='{_STOPPED}', err=invalid character 'm'",
+        f"tool: {_STOPPED}",
+        "tool: an error was encountered while running the model: unexpected EOF",
+        'tool: POST predict: Post "http://127.0.0.1:36457/completion": EOF',
+    ],
+)
+def test_words_that_are_only_quoted_are_no_death(text: str) -> None:
+    assert not verdict.crashed(json.dumps({"error": text}).encode())
+
+
 async def test_our_own_client_learns_that_it_is_for_good(tmp_path: Path) -> None:
     """With two GPUs it is told at once; a runner's other requests, of other clients, end with it twice and no more."""
     schema = {"type": "object", "properties": {"text": {"type": "string", "maxLength": 2001}}}
@@ -421,12 +438,17 @@ def _call(text: bytes, model: str = "m") -> Call:
     return Call(request, "/api/chat", Kind.INFERENCE, "id", model, f"{model}:latest", Level.P0, True, 0.0)
 
 
-async def _refused(book: Quarantine, call: Call) -> bool:
+async def _said(book: Quarantine, call: Call) -> tuple[int, int | None]:
+    """The status and the seconds until the next trial, where it names any."""
     try:
         await book.check(call)
     except Refusal as no:
-        return (no.status, no.reason) == (422, "CrashesRunner")
-    return False
+        return (no.status, no.retry_after) if no.reason == "CrashesRunner" else (0, None)
+    return 200, None
+
+
+async def _refused(book: Quarantine, call: Call) -> bool:
+    return (await _said(book, call))[0] != 200
 
 
 async def test_it_is_remembered_for_a_while_after_the_last_death_alone() -> None:
@@ -438,7 +460,7 @@ async def test_it_is_remembered_for_a_while_after_the_last_death_alone() -> None
     now = 99.0
     assert await book.died(call, Ending.RUNNER, "said") is not None
     for now in (100.0, 198.9):  # noqa: B007  # the clock
-        assert (await _refused(book, call), book.count("m:latest")) == (True, 1)
+        assert (await _said(book, call), book.count("m:latest")) == ((422, None), 1)
     assert not await _refused(book, _call(b"KILLER"))
     now = 199.0
     assert (await _refused(book, call), book.count("m:latest")) == (False, 0)
@@ -502,6 +524,98 @@ async def test_an_answer_with_the_same_schema_acquits_it() -> None:
             await _answered(book, _call(_BAD % 100))
 
 
+async def _guilty(now: Callable[[], float]) -> Quarantine:
+    """A book in which the form of `_BAD` has just been found guilty."""
+    book = Quarantine(seconds=3600, now=now)
+    for number in range(6):
+        await book.died(_call(_BAD % number), Ending.RUNNER, "")
+    await _answered(book, _FREE)
+    return book
+
+
+async def test_a_schema_is_tried_again_after_pauses_that_double() -> None:
+    """Its clients come again, until it has killed in three trials more: one that asks then is not to ask for ever."""
+    now = 0.0
+    book = await _guilty(lambda: now)
+    other, told, pauses = _call(_BAD % 1), [], []
+    for number in range(100, 106):
+        died, trial = now, _call(_BAD % number)
+        told.append(await _said(book, other))
+        while await _refused(book, trial):
+            now += 10
+        pauses.append(now - died)
+        assert await _refused(book, other)
+        assert await book.died(trial, Ending.RUNNER, "") is not None
+    assert pauses == [60, 120, 240, 480, 960, 1920]
+    assert told == [(503, 60), (503, 120), (503, 240), (422, None), (422, None), (422, None)]
+
+
+async def test_an_answer_to_a_trial_acquits_the_schema() -> None:
+    now = 0.0
+    book = await _guilty(lambda: now)
+    innocent, killer = _call(_BAD % 100), _call(_BAD % 0)
+    await book.died(killer, Ending.RUNNER, "")
+    now = 60.0
+    # Its own two deaths are enough to refuse a request, and it takes nobody's trial.
+    assert await _said(book, killer) == (422, None)
+    await _answered(book, innocent)
+    assert await _said(book, _call(_BAD % 101)) == (200, None)
+    assert await _said(book, killer) == (422, None)
+
+
+async def test_a_trial_that_waits_for_its_slot_is_still_one() -> None:
+    now = 0.0
+    book = await _guilty(lambda: now)
+    first, second = _call(_BAD % 100), _call(_BAD % 101)
+    now = 60.0
+    assert await _said(book, first) == (200, None)
+    now = 170.0
+    assert (await _said(book, first), await _said(book, second)) == ((200, None), (503, 10))
+    # No answer and no death came of it: the next one is a trial, too, and ends a runner.
+    now = 180.0
+    assert await _said(book, second) == (200, None)
+    await book.died(second, Ending.RUNNER, "")
+    assert await _said(book, first) == (503, 240)
+
+
+async def test_deaths_before_the_model_answered_others_are_no_trials() -> None:
+    book = Quarantine(seconds=3600, now=lambda: 0.0)
+    for number in range(20):
+        assert await book.died(_call(_BAD % number), Ending.RUNNER, "") is None
+    await _answered(book, _FREE)
+    assert await _said(book, _call(_BAD % 100)) == (503, 60)
+
+
+_SPACED = b'{"FORMAT" : {"maxLength":\n 2001}, "format": "json", "text": "x", "prompt": "%s"}'
+
+
+def test_spacing_and_size_make_no_other_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = b'"\xff": 1, "pattern": "\\ud800", "minimum": 123456789012345678901234567890'
+    asks = [_BAD % 1, _SPACED % b"", _SPACED % (b"x" * body.SMALL), b'{"format": 1, "format": {"maxLength" : 2001}}']
+    assert {body.form(one) for one in asks} == {b'format:{"maxLength":2001},'}
+    for value in (b"{%s}" % odd, b"[" * 300 + b"]" * 300, b'[{"a" : "\\u0061"}]'):
+        small, large = (b'{"tools": %s, "prompt": "%s"}' % (value, b"x" * size) for size in (1, body.SMALL))
+        assert body.form(small) == body.form(large) != b""
+    # A value that is large itself is not decoded, which would take many times its memory.
+    whole = b'["%s" ]' % (b"x" * body.SMALL)
+    assert body.form(b'{"tools": %s}' % whole) == b"tools:%s," % whole
+    # A scan in Python takes a fifth of a second for ten thousand members, on the event loop.
+    monkeypatch.setattr(body, "Scanner", None)
+    many = b",".join(b'"%d":0' % number for number in range(6000))
+    assert body.form(b'{%s,"format":{"maxLength" :2001}}' % many) == b'format:{"maxLength":2001},'
+
+
+@pytest.mark.parametrize(
+    "name", ["json_schema", "grammar", "structured_outputs", "guided_json", "guided_regex", "guided_grammar"]
+)
+def test_forms_of_llama_cpp_and_vllm(name: str) -> None:
+    for value in (b'{"maxLength":2001}', b'"root ::= \\"a\\""'):
+        assert body.form(b'{"prompt": "x", "%s": %s}' % (name.encode(), value)) == b"%s:%s," % (name.encode(), value)
+    assert body.form(b'{"guided_choice": ["a"]}') == b'guided_choice:["a"],'
+    for value in (b'""', b"null", b"1", b"{}"):
+        assert body.form(b'{"%s": %s}' % (name.encode(), value)) == b""
+
+
 @pytest.mark.parametrize("form", ["null", '"json"', "[]", "{}"])
 async def test_what_asks_for_no_schema_has_none_that_could_be_refused(form: str) -> None:
     book = Quarantine(seconds=100, now=lambda: 0.0)
@@ -509,6 +623,28 @@ async def test_what_asks_for_no_schema_has_none_that_could_be_refused(form: str)
         body = f'{{"prompt": {number}, "format": {form}, "tools": []}}'
         assert await book.died(_call(body.encode()), Ending.RUNNER, "") is None
         await _answered(book, _FREE)
+
+
+def test_crashes_all_day_make_a_backend_wary_for_ten_minutes_of_an_hour() -> None:
+    """As one client does that sends other bytes each time, to the cost of all others."""
+    now = 0.0
+    backends = Book(now=lambda: now)
+    backends.put("b", environment.parse({"url": "http://127.0.0.1:9", "kind": "GPU", "numParallel": 4}, "b"))
+    entry = backends.find("b")
+    assert entry is not None
+    wary = []
+    for now in map(float, range(0, 86_400, 10)):
+        backends.observed(entry, Observation(True))
+        if now % 120 == 0:
+            backends.crashed("b")
+        [view] = backends.views()
+        wary.append(view.max_in_flight == 1)
+    assert [sum(wary[hour : hour + 360]) for hour in range(0, len(wary), 360)] == [60] * 24
+    # A crash after a quiet time is answered as ever.
+    now += 7200
+    backends.observed(entry, Observation(True))
+    backends.crashed("b")
+    assert entry.wary_until == now + 120
 
 
 def test_alone_is_for_the_whole_time_on_the_backend() -> None:

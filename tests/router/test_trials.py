@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from cli.views import trials as view
 from crds import modelroles
 from kb import trials as of_knowledge
 from orchestrator_job import trials as of_runs
-from router.client import trials
+from router.client import calls, trials
 from tests.fakes.ollama import process as ollama
 from tests.router import process
 
@@ -68,6 +69,31 @@ async def test_a_model_that_answers_nothing_usable_and_one_that_is_away(tmp_path
     assert [line.verdict for line in view.summed(absent)] == [view.Enough.UNKNOWN]
 
 
+class _Busy(calls.Client):
+    """A router that is too busy for as many calls; each refusal names the next of `pauses`, or none."""
+
+    def __init__(self, *pauses: float | None) -> None:
+        self.pauses, self.slept = list(pauses), list[float]()
+
+    async def converse(self, *_: Any, **more: Any) -> calls.Reply:
+        if self.pauses:
+            raise calls.Unavailable("the router's queue is full", retry_after=self.pauses.pop(0))
+        return calls.Reply("fine")
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+async def test_a_router_that_is_busy_is_asked_again_a_few_times() -> None:
+    trial = trials.Trial("planner", "a task", "en", [], lambda answer: "")
+    [role] = (role for role in _roles("m") if role.role == "planner")
+    busy, busier = _Busy(2.0, None, 900.0), _Busy(1.0, 1.0, 1.0, 1.0)
+    result = await trials.ask(busy, trial, role, busy.sleep)
+    assert (result.verdict, result.tries, busy.slept) == (trials.Verdict.RIGHT, 1, [2.0, 5.0, 30.0])
+    result = await trials.ask(busier, trial, role, busier.sleep)
+    assert (result.verdict, busier.slept) == (trials.Verdict.AWAY, [1.0] * 3)
+
+
 @pytest.mark.parametrize(
     ("environment", "named"),
     [
@@ -97,4 +123,9 @@ def test_the_sum_by_role() -> None:
     [line] = view.summed([right, wrong])
     assert (line.verdict, line.right, line.valid, line.count, line.tokens) == (view.Enough.PARTLY, 1, 1, 2, 10)
     assert view.summed([right])[0].verdict is view.Enough.YES
+    # What could not be asked says nothing about the model.
+    away = result(trials.Verdict.AWAY, valid=False)
+    sums = {(right, away): "unknown", (away,): "unknown", (right, wrong, away, away): "partly", (wrong, away): "no"}
+    for results, enough in sums.items():
+        assert (view.summed(results)[0].verdict, view.summed(results)[0].count) == (enough, len(results))
     assert view.summed([right, wrong, wrong])[0].verdict is view.Enough.NO

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pydantic
@@ -87,6 +88,12 @@ def test_enough_and_impossible_are_read_as_shapes_and_as_flags() -> None:
         json.dumps(CALL | {"inputs": {"query": "pump", "more": 1}}),
         json.dumps(CALL | {"tool": "Fast_Vector_Search"}),
         json.dumps(CALL | {"tool": "rm"}),
+        # Another query, where JSON has no such number or character.
+        json.dumps(CALL | {"inputs": {"query": "pump", "limit": math.nan}}),
+        json.dumps(CALL | {"inputs": {"query": "pump \ud83d"}}),
+        '{"reasoning": "r", "tool": "fast_vector_search", "inputs": {"query": "pump", "limit": 1e999}}',
+        # As deep as an interpreter goes, and deeper.
+        *('{"tool": "fast_vector_search", "inputs": ' + '{"k": ' * n + "1" + "}" * (n + 1) for n in (60, 520, 960)),
         # Of a longer query that was cut.
         '{"reasoning": "r", "tool": "fast_vector_search", "inputs": {"query": "pump", "wh',
         '{"reasoning": "r", "enough": true',
