@@ -267,6 +267,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         "uploads": expires.uploads,
         "meetings": expires.meetings,
         "recordings": expires.recordings,
+        "transcripts": expires.transcripts,
     }
     tidies = upkeep.Upkeep(steps, measured)
     work = _work(prepared, (polls.run, watches.run, corrects.run), health)

@@ -77,7 +77,7 @@ class Metrics:
         self.left_over = prometheus.Counter(
             "jervis_sources_left_over_total",
             "What nothing referred to any more and was deleted, by kind (clones, items, versions, uploads,"
-            " meetings, recordings).",
+            " meetings, recordings, transcripts).",
             ["kind"],
             registry=registry,
         )

@@ -23,7 +23,8 @@ class Reindex(message.Reply):
 
     Counts are of the present pass, which is repeated until one finds nothing to copy: `chunks` that the old index
     holds, those `checked`, the `copied` chunks and sentences, documents that could not be copied (`left`), and chunks
-    of the graph whose text is `lost` in both. `reason` says what it waits for, "" for nothing.
+    of the graph that are `lost`: neither index has their text, or `model` refuses their document. `reason` says what it
+    waits for, "" for nothing.
     """
 
     state: ReindexState

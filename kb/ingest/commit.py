@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from crds import access, priority, scope
-from kb import api, identity, metrics, selection, visibility
+from kb import api, errors, identity, metrics, selection, visibility
 from kb.aliases import registry, rename
 from kb.erasure import closed
 from kb.graph import model as graph_model
@@ -184,14 +184,20 @@ class Committer:
         stored = await store.known_sentences(owner, [kept.id for kept in built.sentences]) if known else set()
         chunks = [kept for kept in built.chunks if not known.get(kept.id)]
         sentences = [kept for kept in built.sentences if kept.id not in stored]
-        texts = [kept.embedded_text() for kept in chunks] + [kept.text for kept in sentences]
-        made: list[model.Vector] = await self._embedder.embed(texts, urgency)
-        turn.check()
-        await store.put(
-            owner,
-            list(zip(chunks, made[: len(chunks)], strict=True)),
-            list(zip(sentences, made[len(chunks) :], strict=True)),
-        )
+        makers: set[frozenset[str]] = set()
+        for part in embedding.slices([*chunks, *sentences]):
+            texts = [one.embedded_text() if isinstance(one, model.Chunk) else one.text for one in part]
+            made = list(zip(part, await self._embedder.embed(texts, urgency), strict=True))
+            turn.check()
+            makers |= {model.makers(vector) for _, vector in made}
+            if len(makers) > 1:
+                # A reindex has moved on, and an index may lack the slices before: what is repeated finds them.
+                raise errors.Away("weaviate", "other vector indexes take writes now", retry_after=1)
+            await store.put(
+                owner,
+                [(one, vector) for one, vector in made if isinstance(one, model.Chunk)],
+                [(one, vector) for one, vector in made if isinstance(one, model.Sentence)],
+            )
 
     async def _touch(
         self, owner: scope.Scope, built: graph_builder.Built, known: Mapping[str, str], turn: turns.Turn

@@ -5,13 +5,14 @@ holds in another revision: text from the old index, sentences from the graph. A 
 and its scope open to writes, so that no copy comes after a deletion. Nothing but the phase is remembered: what is
 there is passed over, so a process that was killed goes on where it was, at the price of a look.
 
-The new index is whole when a pass finds nothing to copy, after every process writes to both.
+The new index is whole when a pass finds nothing to copy, after every process writes to both. A document that the new
+model refuses is not copied, as a new one would not be stored: it counts as lost and holds nothing up.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 
@@ -25,14 +26,13 @@ from kb.graph import store as graph
 from kb.ingest import turns
 from kb.reindex.indexes import Indexes
 from kb.reindex.phase import Book, Phase, View
-from kb.vectors import model
+from kb.vectors import embedding, model
+from router import client
 
 log = structlog.get_logger(__name__)
 _PAGE = 500
 # Documents that are copied at once: their texts travel to the model in common batches.
 _AT_ONCE = 8
-# Texts that are embedded, and then stored, before the turns are looked at again.
-_SLICE = 128
 _PROBE = "Is this model there?"
 
 Writing = Callable[[scope.Scope, str], AbstractAsyncContextManager[turns.Turn]]
@@ -190,6 +190,12 @@ class Reindexer:
                 except errors.Erasing:
                     # What is erased is not copied; the next pass does not find it, or finds it open again.
                     done.left += 1
+                except client.Rejected as error:
+                    # It is the document's fault where the model has a vector of another text. Where it has none, no
+                    # document may be passed over: the old index would go in the end.
+                    await self._new.embedder.embed([_PROBE], priority.Priority.P3)
+                    done.lost += len(chunk_ids)
+                    log.warning("the new model refuses a document", document=document_id, reason=error.message)
 
         # All are awaited even when one fails, so that none goes on behind the back of the next step.
         ended = await asyncio.gather(*(work() for _ in range(min(_AT_ONCE, len(waiting)))), return_exceptions=True)
@@ -218,7 +224,7 @@ class Reindexer:
             chunks = [chunk for key, chunk in texts.items() if not _copied(mine[key], has.get(key), chunk)]
             stored = has.keys() | texts.keys()
             lines = await self._sentences(owner, {key: row for key, row in mine.items() if key in stored}, said)
-            for part in _slices([*chunks, *lines]):
+            for part in embedding.slices([*chunks, *lines]):
                 copied += await self._put(owner, part, held)
         return copied
 
@@ -264,7 +270,3 @@ def _copied(row: graph_model.Committed, copy: model.Stored | None, chunk: model.
     if copy is None or copy.owner != row.owner:
         return False
     return chunk.until_ms is not None or copy.revision == chunk.revision(row.owner)
-
-
-def _slices(items: Sequence[model.Chunk | model.Sentence]) -> Iterator[Sequence[model.Chunk | model.Sentence]]:
-    return (items[start : start + _SLICE] for start in range(0, len(items), _SLICE))

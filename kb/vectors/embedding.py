@@ -4,14 +4,17 @@ An urgent caller never waits for a slot, so that a question is not kept by bulk 
 
 No text is cut without a word. One that is longer than the model's window is embedded in pieces, and its vector is their
 mean (decision 0172). What a server refuses as too long all the same is halved until it fits.
+
+A text of which the model computes no numbers fails its own caller alone: texts of several clients travel together.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import structlog
 
@@ -23,10 +26,14 @@ from router import client
 log = structlog.get_logger(__name__)
 # One request holds a model slot; small batches let a more urgent request in between.
 BATCH = 32
+SLICE = 128
+"""Chunks and sentences that are embedded, and then stored, before their writer looks at its turn again."""
 _SHARE = 16
 """One in so many tokens of a window is left free: the count of them is an estimate."""
 _REFUSABLE = 32
 """Characters of a text that every embedding model takes."""
+_Answer: TypeAlias = model.Vector | client.NoNumber
+"""What a request comes to for one of its texts."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,8 @@ class Embedder:
 
     `prefixed`: the model's prefix of passages goes before each piece of a text; questions have none.
 
-    Raises `router.client.Unavailable` or `router.client.Rejected`, and `kb.errors.Unconfigured` (unknown model).
+    Raises `router.client.Unavailable` or `router.client.Rejected`, and `kb.errors.Unconfigured` (unknown model, vectors
+    of several lengths).
     """
 
     def __init__(
@@ -95,21 +103,19 @@ class Embedder:
             return []
         try:
             limit = await self._limit(urgency)
-            cut = [window.pieces(text, limit) for text in texts]
+            cut: list[list[str]] = []
+            for text in texts:
+                cut.append(window.pieces(text, limit))
+                # A long text takes a while, and the process answers questions meanwhile.
+                await asyncio.sleep(0)
             pieces = [self._prefix + piece for part in cut for piece in part]
-            found = await self._batcher.ask(urgency, pieces)
+            found = _numbers(await self._batcher.ask(urgency, pieces))
         except (client.UnknownModel, client.Unauthorized) as error:
             raise errors.Unconfigured(
                 error.message, field="embedModel", remedy=error.remedy or "Check the router's token of this service."
             ) from error
         self._meters.embedded_in_pieces.labels("window").inc(sum(len(part) > 1 for part in cut))
-        dimensions = {len(vector) for vector in found}
-        if len(dimensions) > 1 or 0 in dimensions:
-            raise errors.Unconfigured(
-                f"model {self._model.name!r} answers with vectors of {sorted(dimensions)} dimensions",
-                field="embedModel",
-                remedy="Set JERVIS_KB_EMBED_MODEL to an embedding model.",
-            )
+        self._compare(found)
         flat = iter(found)
         return [_joined(list(itertools.islice(flat, len(part)))) for part in cut]
 
@@ -129,24 +135,35 @@ class Embedder:
     def _room(self, size: int) -> int:
         return max(size - size // _SHARE - window.tokens(self._prefix), window.LEAST)
 
-    async def _send(self, urgency: priority.Priority, texts: Sequence[str]) -> list[model.Vector]:
+    def _compare(self, vectors: Sequence[model.Vector]) -> None:
+        dimensions = {len(vector) for vector in vectors}
+        if len(dimensions) > 1 or 0 in dimensions:
+            raise errors.Unconfigured(
+                f"model {self._model.name!r} answers with vectors of {sorted(dimensions)} dimensions",
+                field="embedModel",
+                remedy="Set JERVIS_KB_EMBED_MODEL to an embedding model.",
+            )
+
+    async def _send(self, urgency: priority.Priority, texts: Sequence[str]) -> Sequence[_Answer]:
         try:
             vectors = await self._router.embed(self._model.name, list(texts), urgency)
-        except client.TooLong as error:
+        except (client.TooLong, client.NoNumber) as error:
             return await self._smaller(urgency, texts, error)
         self._meters.embedded.inc(len(texts))
         return vectors
 
     async def _smaller(
-        self, urgency: priority.Priority, texts: Sequence[str], refused: client.TooLong
-    ) -> list[model.Vector]:
-        """The same in smaller requests, and a text that is refused alone in halves.
+        self, urgency: priority.Priority, texts: Sequence[str], refused: client.TooLong | client.NoNumber
+    ) -> Sequence[_Answer]:
+        """The same in smaller requests; of a text that is refused alone the error, or, as too long, its halves.
 
         It ends: each request has fewer texts, or a shorter one, and one of `_REFUSABLE` characters is not cut.
         """
         if len(texts) > 1:
             middle = len(texts) // 2
             return [*await self._send(urgency, texts[:middle]), *await self._send(urgency, texts[middle:])]
+        if isinstance(refused, client.NoNumber):
+            return [refused]
         [text] = texts
         body = text.removeprefix(self._prefix).strip()
         if len(body) <= _REFUSABLE:
@@ -158,7 +175,28 @@ class Embedder:
         log.info("a text is longer than the embedding model's window", model=self._model.name, characters=len(text))
         self._meters.embedded_in_pieces.labels("server").inc()
         # One after the other: both would take a slot each.
-        return [window.mean([(await self._send(urgency, [self._prefix + half]))[0] for half in window.halves(body)])]
+        halves = [(await self._send(urgency, [self._prefix + half]))[0] for half in window.halves(body)]
+        try:
+            vectors = _numbers(halves)
+        except client.NoNumber as error:
+            return [error]
+        self._compare(vectors)
+        return [window.mean(vectors)]
+
+
+def _numbers(answers: Sequence[_Answer]) -> list[model.Vector]:
+    """The vectors. Raises the first error that is among them."""
+    vectors: list[model.Vector] = []
+    for answer in answers:
+        if isinstance(answer, client.NoNumber):
+            raise answer
+        vectors.append(answer)
+    return vectors
+
+
+def slices(items: Sequence[model.Chunk | model.Sentence]) -> Iterator[Sequence[model.Chunk | model.Sentence]]:
+    """The same in their order, `SLICE` at a time."""
+    return (items[start : start + SLICE] for start in range(0, len(items), SLICE))
 
 
 def _joined(vectors: Sequence[model.Vector]) -> model.Vector:

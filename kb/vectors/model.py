@@ -26,6 +26,11 @@ class Made(list[float]):
         self.by_model: Mapping[str, Vector] = {**(others or {}), model: vector}
 
 
+def makers(vector: Vector) -> frozenset[str]:
+    """The models that made vectors of the same text, as far as it says so."""
+    return frozenset(vector.by_model) if isinstance(vector, Made) else frozenset()
+
+
 @dataclass(frozen=True)
 class Chunk:
     """A verbatim slice of a document. `heading` is put before it when it is embedded and searched by word.

@@ -103,7 +103,7 @@ def whisper(model: str, threads: int) -> Engine:
             joined = excerpt.joined()
             heard += len(joined)
             try:
-                pieces, told = loaded.transcribe(
+                found, told = loaded.transcribe(
                     joined,
                     language=language or None,
                     language_detection_segments=DETECTION,
@@ -111,8 +111,14 @@ def whisper(model: str, threads: int) -> Engine:
                     condition_on_previous_text=False,
                     word_timestamps=True,
                 )
+                # The model is asked while this is read.
+                pieces = list(found)
             except ValueError as error:
-                raise Unusable(f"The model does not take the recording: {error}", field="audio") from error
+                raise Unusable(
+                    f"The model does not take sound as it is prepared for it: {error}",
+                    field="model",
+                    remedy="Check that preprocessor_config.json is that of the model: docs/meetings.md.",
+                ) from error
             language = told.language
             for piece in pieces:
                 words = [(word.start, word.end, word.word) for word in piece.words or ()]

@@ -100,7 +100,8 @@ class _Run:
         Padding does not count: a word is drawn out over the silence beside it.
         """
         first, last = (self.begin + PADDING) / RATE, (self.begin + self.length - PADDING) / RATE
-        return max(0.0, min(end, last) - max(start, first)), -abs((start + end) / 2 - (first + last) / 2)
+        middle = (start + end) / 2
+        return max(0.0, min(end, last) - max(start, first)), -max(first - middle, middle - last, 0.0)
 
     def restored(self, start: float, end: float) -> tuple[float, float]:
         """Seconds of the joined sound -> of the recording, inside this run. Its speech begins after its padding, which

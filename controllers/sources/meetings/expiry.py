@@ -1,7 +1,7 @@
-"""Meetings that come to nothing any more: unfinished uploads, those without a Connection, and bytes without a meeting.
+"""Meetings that come to nothing any more: unfinished uploads, those without a Connection, and what has no meeting.
 
 A row goes first, on the condition that nothing uses it; its recording has no meeting then and goes with the others of
-that kind, so a kill in between leaves nothing for long.
+that kind, so a kill in between leaves nothing for long. The same holds for transcripts.
 """
 
 from __future__ import annotations
@@ -71,6 +71,19 @@ class Expiry:
                         await self._files.delete_one({"_id": file})
                         await self._chunks.delete_many({"files_id": file})
                         count += 1
+        return count
+
+    async def transcripts(self) -> int:
+        """Delete the transcripts that no meeting has; how many. One may come while its meeting is deleted."""
+        count = 0
+        with trouble("look for transcripts without a meeting"):
+            # A meeting is there before its transcript.
+            stored = await self._told.distinct("_id")
+            for start in range(0, len(stored), _SOME):
+                some = stored[start : start + _SOME]
+                used = {row["_id"] async for row in self._rows.find({"_id": {"$in": some}}, {"_id": 1})}
+                gone = [one for one in some if one not in used]
+                count += (await self._told.delete_many({"_id": {"$in": gone}})).deleted_count
         return count
 
 

@@ -9,13 +9,14 @@ import hmac
 import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.sources import assignments
 from controllers.sources.http import problems
-from controllers.sources.mongo import AFTER, ASCENDING, DESCENDING, trouble
+from controllers.sources.mongo import AFTER, ASCENDING, DESCENDING, Duplicate, trouble
 from crds import connection, leftovers, meeting, scope
 from crds.meeting import Correction, State
 
@@ -234,10 +235,17 @@ class Meetings:
             "correction": (Correction.PENDING if correct else Correction.OFF).value,
             "correctUntil": _EPOCH,
         }
+        kept = {"told": told, "attempt": row["attempt"]}
         with trouble("keep a transcript"):
-            # The transcript first: a meeting that is TRANSCRIBED has one. Only the live attempt gets here.
-            await self._told.replace_one({"_id": row["_id"]}, {"told": told}, upsert=True)
+            # The transcript first: a meeting that is TRANSCRIBED has one. That of this attempt or of a later one, which
+            # may have come while this was on its way, stays.
+            with suppress(Duplicate):
+                earlier = {"_id": row["_id"], "attempt": {"$not": {"$gte": row["attempt"]}}}
+                await self._told.replace_one(earlier, kept, upsert=True)
             done = await self._rows.update_one(_attempt(row), {"$set": said})
+            if not done.matched_count and await self._rows.find_one({"_id": row["_id"]}, {"_id": 1}) is None:
+                # The meeting was deleted meanwhile.
+                await self._told.delete_one({"_id": row["_id"]})
         if not done.matched_count:
             raise Unknown("The attempt is over.")
 

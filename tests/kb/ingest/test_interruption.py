@@ -14,6 +14,7 @@ from crds.priority import Priority
 from kb import errors, metrics
 from kb.ingest import intent
 from kb.queue import job
+from kb.vectors import embedding
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -67,6 +68,26 @@ async def test_stopped_before_each_call_of_the_vector_store_and_resumed_after_a_
             assert await kb.state() == expected
             assert await kb.ledger.count() == {intent.State.FINISHED: 1}
         assert fake.count(tag="kb.extract/v1") == extractions
+
+
+async def test_a_long_document_is_embedded_and_stored_slice_by_slice(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, fake: process.Fake
+) -> None:
+    text = "\n\n".join(f"Paragraph {number} goes on. " + "Filler follows here. " * 23 for number in range(140))
+    fake.set_faults([{"match": {"path": "/api/embed", "body": "Paragraph 135 "}, "status": {"code": 503}}])
+    vectors = memory.Vectors()
+    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content(), chunk_chars=900) as kb:
+        with pytest.raises(root.Operational):
+            await kb.pipeline.index(world.request(text), Priority.P3)
+        assert sorted(chunk.ordinal for _, chunk, _ in vectors._chunks.values()) == list(range(embedding.SLICE))
+        assert (await kb.ask("Which paragraph?")).items == []
+        fake.set_faults([])
+        before = meters.embedded._value.get()
+        reply = await kb.pipeline.index(world.request(text), Priority.P3)
+        assert vectors._chunks.keys() == set(reply.chunk_ids)
+        # What was stored is not embedded again.
+        texts = len(vectors._chunks) + len(vectors._sentences)
+        assert meters.embedded._value.get() - before == texts - embedding.SLICE
 
 
 async def test_models_that_fail_midway_are_asked_only_for_what_is_missing(

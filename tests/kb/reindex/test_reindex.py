@@ -21,7 +21,7 @@ from kb.erasure import places
 from kb.ingest import turns
 from kb.reindex import indexes, phase
 from kb.reindex.phase import Phase
-from kb.vectors import model
+from kb.vectors import embedding, model
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -391,6 +391,44 @@ async def test_a_model_that_does_not_answer_changes_nothing(opened: Open, fake: 
         await waiting.until(excused)
         running.cancel()
         assert rig.view.phase is Phase.PREPARING
+
+
+async def test_a_document_of_which_the_new_model_computes_no_numbers_holds_nothing_up(
+    opened: Open, clock: clocks.Clock, fake: process.Fake
+) -> None:
+    async with opened() as rig:
+        await filled(rig, clock)
+        await rig.kb.ingest(world.request("Nobody wrote Badthing.java.", urn="u:bad"))
+        fault: dict[str, Any] = {"status": {"code": 500, "message": "json: unsupported value: NaN"}}
+        await rig.until(Phase.COPYING)
+        # Of no text at all: then it is not the documents' fault, and nothing is passed over.
+        fake.set_faults([{"match": {"path": "/api/embed", "model": rigs.MODEL}, **fault}])
+        with pytest.raises(router_client.NoNumber):
+            await rig.reindexer().step(turns.Turn())
+        fake.set_faults([{"match": {"path": "/api/embed", "model": rigs.MODEL, "body": "Badthing"}, **fault}])
+        await rig.until(Phase.SWITCHED)
+        old, new = ({chunk.source_urn for _, chunk, _ in each._chunks.values()} for each in (rig.old, rig.new))
+        assert old - new == {"u:bad"}
+        said = await rig.book.find()
+        assert said is not None
+        assert (said.state, said.copied, said.left, said.lost) == ("Switched", 0, 0, 1)
+
+
+async def test_a_slice_that_was_stored_before_the_copying_began_is_stored_again(opened: Open) -> None:
+    async with opened() as rig:
+        text = "\n\n".join(f"Paragraph {number} goes on. " + "Filler follows here. " * 23 for number in range(130))
+        put = rig.old.put
+
+        async def late(owner: scope.Scope, chunks: Any, sentences: Any) -> None:
+            await put(owner, chunks, sentences)
+            rig.view._phase = Phase.COPYING
+
+        rig.old.put = late  # type: ignore[method-assign]  # another process moves on while this one writes
+        with pytest.raises(errors.Away, match="other vector indexes"):
+            await rig.kb.pipeline.index(world.request(text), Priority.P3)
+        await rig.kb.pipeline.index(world.request(text), Priority.P3)
+        assert rig.old._chunks.keys() == rig.new._chunks.keys()
+        assert len(rig.new._chunks) > embedding.SLICE
 
 
 async def test_phases_and_words_are_the_same_everywhere() -> None:

@@ -83,11 +83,12 @@ async def test_a_failure_reaches_those_who_travelled_and_nobody_else(meters: met
 
 
 async def test_what_nobody_waits_for_is_not_sent(meters: metrics.Metrics) -> None:
-    gate = asyncio.Event()
+    gate, begun = asyncio.Event(), asyncio.Event()
     asked: list[list[str]] = []
 
     async def answer(texts: list[str], priority: str) -> httpx.Response:
         asked.append(texts)
+        begun.set()
         await gate.wait()
         return vectors(texts)
 
@@ -95,7 +96,7 @@ async def test_what_nobody_waits_for_is_not_sent(meters: metrics.Metrics) -> Non
     first = asyncio.create_task(made.embed(["a"], Priority.P3))
     gone = asyncio.create_task(made.embed(["b"], Priority.P3))
     last = asyncio.create_task(made.embed(["c"], Priority.P3))
-    await asyncio.sleep(0)
+    await begun.wait()
     gone.cancel()
     gate.set()
     await asyncio.gather(first, last)
@@ -108,6 +109,78 @@ async def test_a_model_that_gives_no_vectors_is_named(meters: metrics.Metrics) -
 
     with pytest.raises(errors.Unconfigured, match="dimensions"):
         await embedder(answer, meters).embed(["a"], Priority.P3)
+
+
+def without_numbers(of: str, asked: list[list[str]]) -> Answer:
+    """A server that fails a whole request for a text with `of` in it, as Ollama does."""
+
+    async def answer(texts: list[str], priority: str) -> httpx.Response:
+        asked.append(texts)
+        if any(of in text for text in texts):
+            return httpx.Response(500, json={"error": "failed to encode response: json: unsupported value: NaN"})
+        return vectors(texts)
+
+    return answer
+
+
+async def test_a_text_without_numbers_fails_its_own_caller_alone(meters: metrics.Metrics) -> None:
+    asked: list[list[str]] = []
+    made = embedder(without_numbers("bad", asked), meters)
+    found = await asyncio.gather(
+        *(made.embed(texts, Priority.P3) for texts in (["first"] * 2, ["a", "bb"], ["bad", "c"], ["dd", "eeee"])),
+        return_exceptions=True,
+    )
+    assert asked[:2] == [["first"] * 2, ["a", "bb", "bad", "c", "dd", "eeee"]]
+    assert [found[at] for at in (0, 1, 3)] == [[[5.0, 1.0]] * 2, [[1.0, 1.0], [2.0, 1.0]], [[2.0, 1.0], [4.0, 1.0]]]
+    assert isinstance(found[2], router_client.NoNumber)
+    assert meters.registry.get_sample_value("jervis_kb_embedded_texts_total") == 7
+
+
+async def test_a_text_has_no_numbers_where_a_half_of_it_has_none(meters: metrics.Metrics) -> None:
+    asked: list[list[str]] = []
+    broken, short = without_numbers("w63", asked), reads(20, [])
+
+    async def answer(texts: list[str], priority: str) -> httpx.Response:
+        said = await short(texts, priority)
+        return said if said.status_code == 400 else await broken(texts, priority)
+
+    found = await asyncio.gather(
+        *(embedder(answer, meters, window=100_000).embed([text], Priority.P3) for text in (words(64), words(60))),
+        return_exceptions=True,
+    )
+    assert isinstance(found[0], router_client.NoNumber)
+    assert isinstance(found[1], list)
+
+
+async def test_halves_with_vectors_of_several_lengths_are_the_model_s_fault(meters: metrics.Metrics) -> None:
+    short = reads(40, [])
+
+    async def answer(texts: list[str], priority: str) -> httpx.Response:
+        said = await short(texts, priority)
+        if said.status_code == 400:
+            return said
+        return httpx.Response(200, json={"embeddings": [[1.0] * (2 if "w0 " in text else 3) for text in texts]})
+
+    with pytest.raises(errors.Unconfigured, match=r"\[2, 3\] dimensions"):
+        await embedder(answer, meters, window=100_000).embed([words(64)], Priority.P3)
+
+
+async def test_others_have_their_turn_between_two_texts(meters: metrics.Metrics) -> None:
+    turns = 0
+
+    async def answer(texts: list[str], priority: str) -> httpx.Response:
+        assert turns >= 100
+        return vectors(texts)
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(others())
+    await embedder(answer, meters).embed(["x"] * 100, Priority.P3)
+    running.cancel()
 
 
 def words(number: int) -> str:

@@ -91,6 +91,16 @@ def test_a_vocabulary_of_lines_is_enough(model: Path, spoken: Path, tmp_path: Pa
     assert engine.whisper(str(tmp_path), 1)(spoken, "en").segments
 
 
+def test_a_model_whose_features_do_not_fit_is_named(model: Path, spoken: Path, tmp_path: Path) -> None:
+    for file in ("model.bin", "config.json", "tokenizer.json", "vocabulary.json"):
+        (tmp_path / file).write_bytes((model / file).read_bytes())
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps({"feature_size": 2 * tinymodel.MELS}))
+    for language in ("en", ""):
+        with pytest.raises(Unusable, match="Invalid input features") as caught:
+            engine.whisper(str(tmp_path), 1)(spoken, language)
+        assert caught.value.field == "model"
+
+
 def test_a_recording_without_speech_has_no_words(model: Path, tmp_path: Path) -> None:
     for name, sound in (("silence", voice.silence(90, 8000)), ("noise", voice.noise(90, 8000))):
         voice.write(tmp_path / name, 8000, [sound])

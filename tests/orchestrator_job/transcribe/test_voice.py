@@ -94,6 +94,14 @@ def test_a_word_drawn_out_over_the_silence_beside_it_belongs_to_its_speech() -> 
     assert parts.segments([(9.7, 10.2, " between")])[0][0] >= 60
 
 
+def test_a_word_in_the_silence_between_a_long_run_and_a_short_one_belongs_to_the_nearer_edge() -> None:
+    words = [(28, 29.3, " we"), (29.65, 29.9, " agree."), (30.5, 31.5, " Next.")]
+    segments = excerpt((0, 30), (1000, 2)).segments(words)
+    assert segments == [(28, 29.9, " we agree."), (1000.5, 1001.5, " Next.")]
+    [(start, end, _)] = excerpt((10, 2), (1000, 30)).segments([(2.05, 2.35, " I")])
+    assert (start, end) == (1000.4, 1000.4)
+
+
 def test_speech_that_was_only_cut_stays_one_segment() -> None:
     parts = excerpt((0, 30), (30, 30), (100, 5))
     assert parts.segments([(0.0, 29, " One"), (29, 31, " two"), (31, 60.9, " three"), (60.9, 62, " four")]) == [

@@ -90,6 +90,16 @@ async def test_a_recording_without_a_meeting_leaves_and_others_stay(rig: Rig) ->
     assert await counts(rig) == [1, 0, 1, 1]
 
 
+async def test_a_transcript_without_a_meeting_leaves_and_others_stay(rig: Rig) -> None:
+    async with rig.client() as client:
+        mine = await whole(client)
+    told = rig.database[leftovers.TRANSCRIPTS]
+    # One came between the two steps of a deletion.
+    await told.insert_many([{"_id": one, "told": {}} for one in (mine, "of-no-meeting")])
+    assert (await expires(rig).transcripts(), await expires(rig).transcripts()) == (1, 0)
+    assert [row["_id"] async for row in told.find()] == [mine]
+
+
 async def test_a_namespace_has_so_many_bytes_of_recordings(rig: Rig) -> None:
     rig.audio._quota = 1000
     async with rig.client() as client:

@@ -117,6 +117,34 @@ async def test_the_token_of_an_attempt_opens_its_recording_alone(rig: Rig) -> No
 
 
 @pytest.mark.services
+async def test_a_late_transcript_neither_outlives_its_meeting_nor_takes_the_place_of_a_later_one(rig: Rig) -> None:
+    one = await uploaded(rig)
+    first = await begun(rig, one)
+    await rig.meetings.missed(first, "It was slow.", rig.now)
+    second = await begun(rig, one)
+    late = HEARD.model_copy(update={"model": "late"})
+    with pytest.raises(store.Unknown):
+        await rig.meetings.transcribed(first, late, False)
+    for transcript in (HEARD, HEARD):
+        # What was kept before a kill is no hindrance to the same attempt.
+        await rig.meetings.transcribed(second, transcript, False)
+        await rig.database[leftovers.MEETINGS].update_one({"_id": one}, {"$set": {"state": State.TRANSCRIBING.value}})
+    with pytest.raises(store.Unknown):
+        await rig.meetings.transcribed(first, late, False)
+    told = await rig.meetings.told(one)
+    assert told is not None
+    assert told.transcript.model == HEARD.model
+    # An attempt of an earlier release wrote no attempt.
+    await rig.database[leftovers.TRANSCRIPTS].update_one({"_id": one}, {"$unset": {"attempt": ""}})
+    await rig.meetings.transcribed(second, late, False)
+    assert (await rig.meetings.told(one)).transcript.model == "late"  # type: ignore[union-attr]
+    await rig.meetings.drop(one)
+    with pytest.raises(store.Unknown):
+        await rig.meetings.transcribed(second, HEARD, False)
+    assert await rig.meetings.told(one) is None
+
+
+@pytest.mark.services
 async def test_tries_are_bounded_and_a_person_may_ask_again(rig: Rig) -> None:
     one = await uploaded(rig)
     for number in range(1, store.MOST_ATTEMPTS + 1):
