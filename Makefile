@@ -72,6 +72,8 @@ WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores > 4 ? cor
 
 # A test that waits for ever would be a run without a result: its stacks are printed, and it has failed by its name.
 BOUNDED := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
+# Real models take their time, and one test asks for each schema once.
+REAL := -o faulthandler_timeout=7200 -o faulthandler_exit_on_timeout=true
 
 .PHONY: unit
 unit: venv ## Tests that need neither a cluster nor a service (they need Chromium, Tesseract and Go)
@@ -95,11 +97,11 @@ test-thorough: venv services-up ## All examples of property tests, all kills, re
 	  JERVIS_TEST_JOERN=1 $(BIN)/pytest tests/e2e/test_code_analysis.py
 	@$(BIN)/python -m hack.models smollm2 minilm gemma3 >/dev/null
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && for model in smollm2 gemma3; do \
-	  HYPOTHESIS_PROFILE=thorough JERVIS_TEST_REAL=$$model $(BIN)/pytest tests/real || exit 1; done
+	  HYPOTHESIS_PROFILE=thorough JERVIS_TEST_REAL=$$model $(BIN)/pytest $(REAL) tests/real || exit 1; done
 
 .PHONY: test-speech
 test-speech: venv mailserver ## Transcription by a real Whisper: words, times, languages, hours (fetches the model once, 133 MB)
-	@model="$$($(BIN)/python -m hack.whisper)" && JERVIS_TEST_WHISPER="$$model" $(BIN)/pytest tests/transcription/test_speech.py
+	@model="$$($(BIN)/python -m hack.whisper)" && JERVIS_TEST_WHISPER="$$model" $(BIN)/pytest $(REAL) tests/transcription/test_speech.py
 
 .PHONY: contract
 contract: venv ocr mailserver gitea recorded services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
@@ -126,17 +128,17 @@ test-faults: venv services-up ## Break everything around the operator, at length
 
 .PHONY: test-ollama
 test-ollama: venv ## The router before a real Ollama with tiny random models (builds it once, a quarter of an hour)
-	@program="$$($(BIN)/python -m hack.ollama)" && JERVIS_TEST_OLLAMA="$$program" $(BIN)/pytest tests/ollama
+	@program="$$($(BIN)/python -m hack.ollama)" && JERVIS_TEST_OLLAMA="$$program" $(BIN)/pytest $(REAL) tests/ollama
 
 .PHONY: test-llama-cpp
 test-llama-cpp: venv ## The router before a real server with OpenAI's API and a tiny random model (builds it once, minutes)
-	@program="$$($(BIN)/python -m hack.llama_cpp)" && JERVIS_TEST_LLAMA_CPP="$$program" $(BIN)/pytest tests/llama_cpp
+	@program="$$($(BIN)/python -m hack.llama_cpp)" && JERVIS_TEST_LLAMA_CPP="$$program" $(BIN)/pytest $(REAL) tests/llama_cpp
 
 .PHONY: test-real
 test-real: venv services-up ## The product before a real Ollama with small real models (minutes; builds and fetches them once)
 	@$(BIN)/python -m hack.models smollm2 minilm >/dev/null
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  JERVIS_TEST_REAL=smollm2 $(BIN)/pytest tests/real
+	  JERVIS_TEST_REAL=smollm2 $(BIN)/pytest $(REAL) tests/real
 
 .PHONY: e2e
 e2e: venv cluster-up image ## Tests on the whole cluster

@@ -1,7 +1,8 @@
 """JSON Schema without references and combinations, which neither grammars nor tools can have. Pure.
 
 The schema may be another server's: nothing in it is taken to be of the type that it should be, and however it refers to
-itself, what comes out is a tree of at most `_PARTS` parts, `_DEPTH` deep. What is not known any more is open: `{}`.
+itself, what comes out is a tree of at most as many parts as are asked for, `_DEPTH` deep. What is not known any more is
+open: `{}`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 _DEPTH = 8
-_PARTS = 500
-"""Ten properties at each of eight levels are a hundred million parts; a prompt has room for hundreds."""
+PARTS = (500, 100, 20, 1)
+"""Ten properties at each of eight levels are a hundred million parts; a prompt has room for hundreds, or for fewer
+where each of them is long. The first ones are whole, of the others their names are left."""
 _TOGETHER = ("anyOf", "oneOf")
 _SPOKEN = ("type", "enum", "anyOf", "properties")
 
@@ -21,9 +23,9 @@ _SPOKEN = ("type", "enum", "anyOf", "properties")
 class Resolver:
     """Puts definitions in the place of references within one schema."""
 
-    def __init__(self, listed: Mapping[str, Any]) -> None:
+    def __init__(self, listed: Mapping[str, Any], parts: int = PARTS[0]) -> None:
         self._listed = listed
-        self._left = _PARTS
+        self._left = parts
 
     def part(self, schema: object, above: tuple[str, ...] = (), depth: int = 0) -> dict[str, Any]:
         """A part of the schema with `type`, `enum`, `anyOf`, `properties`, `items` and whatever else stands there."""

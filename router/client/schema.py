@@ -36,6 +36,9 @@ LONGEST_LIST = 16
 """The longest list whose bound is sent: each item is a rule of its own in a grammar."""
 MOST_CHOICES = 100
 """More values than these are no enum: they are checked when the answer is read."""
+MOST_PARAMETERS = 20_000
+"""Characters of the parameters of one tool: as many as the schema of another server's tool may have. Where definitions
+take the place of references there are more of them."""
 SHARE = "x-share"
 """Marks a share in a schema of `whole`."""
 WORDS: Mapping[str, float] = {"very high": 0.95, "high": 0.9, "medium": 0.6, "low": 0.3, "very low": 0.1}
@@ -169,9 +172,14 @@ def _sent(shapes: tuple[type[Shape], ...], known: str) -> Wire:
 
 def parameters(source: type[pydantic.BaseModel] | Mapping[str, Any]) -> Parameters:
     """The parameters of a tool as models are offered them: a class of ours, or the schema of another server's tool, of
-    which all that cannot be sent is left out. Always an object; a model of the backend checks nothing of it."""
+    which all that cannot be sent is left out, and of a large one what is deep in it. Always an object; a model of the
+    backend checks nothing of it."""
     listed = source if isinstance(source, Mapping) else source.model_json_schema(by_alias=True)
-    made = _stripped(resolving.flat(resolving.Resolver(listed).part(listed)), _For.TOOL)
+    made: dict[str, Any] = {}
+    for parts in resolving.PARTS:
+        made = _stripped(resolving.flat(resolving.Resolver(listed, parts).part(listed)), _For.TOOL)
+        if len(json.dumps(made, ensure_ascii=False)) <= MOST_PARAMETERS:
+            break
     kept: dict[str, Any] = {
         key: made[key] for key in ("description", "required", "additionalProperties") if key in made
     }

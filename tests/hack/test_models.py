@@ -91,6 +91,37 @@ def test_a_sentence_transformer_is_written_as_gguf(tmp_path: Path) -> None:
     assert content.endswith(struct.pack("<16f", *range(16)) + struct.pack("<2f", 0.5, -0.5) + bytes(24))
 
 
+@pytest.mark.parametrize(
+    ("pair", "type_and_value"),
+    [
+        # The types of values in ggml's docs/gguf.md: 4 UINT32, 5 INT32, 6 FLOAT32, 7 BOOL, 8 STRING, 9 ARRAY.
+        (gguf.u32("key", 258), b"\x04\0\0\0" b"\x02\x01\0\0"),
+        (gguf.f32("key", 1.0), b"\x06\0\0\0" b"\0\0\x80\x3f"),
+        (gguf.boolean("key", True), b"\x07\0\0\0" b"\x01"),
+        (gguf.boolean("key", False), b"\x07\0\0\0" b"\0"),
+        # A string: its length in 8 bytes, and its UTF-8.
+        (gguf.text("key", "\u00e9"), b"\x08\0\0\0" b"\x02\0\0\0\0\0\0\0" b"\xc3\xa9"),
+        # An array: the type of its items, their number in 8 bytes, and the items.
+        (
+            gguf.texts("key", ["a", ""]),
+            b"\x09\0\0\0" b"\x08\0\0\0" b"\x02\0\0\0\0\0\0\0"
+            b"\x01\0\0\0\0\0\0\0" b"a" b"\0\0\0\0\0\0\0\0",
+        ),
+        (
+            gguf.i32s("key", [1, -2]),
+            b"\x09\0\0\0" b"\x05\0\0\0" b"\x02\0\0\0\0\0\0\0" b"\x01\0\0\0" b"\xfe\xff\xff\xff",
+        ),
+        (
+            gguf.f32s("key", [-2.0]),
+            b"\x09\0\0\0" b"\x06\0\0\0" b"\x01\0\0\0\0\0\0\0" b"\0\0\0\xc0",
+        ),
+    ],
+    ids=["u32", "f32", "true", "false", "text", "texts", "i32s", "f32s"],
+)  # fmt: skip
+def test_a_pair_has_the_bytes_of_the_specification(pair: bytes, type_and_value: bytes) -> None:
+    assert pair == b"\x03\0\0\0\0\0\0\0" + b"key" + type_and_value
+
+
 def test_numbers_of_another_type_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"word_embeddings.weight has numbers of type BF16"):
         bert.write(_folder(tmp_path, "BF16"), io.BytesIO(), "tiny")

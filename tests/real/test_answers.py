@@ -13,7 +13,7 @@ from kb import api, client
 from tests.kb.http import program
 from tests.orchestrator_job import job
 from tests.real import serving
-from tests.real.conftest import PATIENCE
+from tests.real.conftest import MODEL, PATIENCE
 from tests.real.test_mail import request
 from tests.router import process
 
@@ -81,7 +81,8 @@ async def test_a_preempted_run_leaves_the_gpu_at_once_and_goes_on_later(
     await _known(kb, http)
     results.remember(task.memory(scope=_SCOPE, content=_QUESTION))
     running = task.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
-    await router.until(lambda status: status["backends"][0]["inFlight"] == 1, PATIENCE)
+    # The run embeds its question first.
+    await router.until(lambda s: MODEL in {each["model"] for each in s["backends"][0]["running"]}, PATIENCE)
     running.process.send_signal(signal.SIGTERM)
     drained = await task.end(running, patience=PATIENCE)
     assert (drained.status, drained.message["exitReason"]) == (42, "Drained")

@@ -88,7 +88,9 @@ async def test_an_urgent_request_takes_the_gpu_in_the_middle(
         return pieces
 
     running = asyncio.create_task(victim())
-    await begun.wait()
+    waiting = asyncio.create_task(begun.wait())
+    await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    assert begun.is_set(), running.result()
     urgent = await asking.post("/api/chat", json=_SHORT, headers={"X-Ollama-Priority": "0"})
     assert (urgent.status_code, urgent.json()["done"]) == (200, True)
     pieces = await running

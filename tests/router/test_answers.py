@@ -266,7 +266,7 @@ def test_loops_end_and_texts_do_not(part: str, length: int) -> None:
     ],
     ids=["zeros", "csv", "Chinese", "table", "form", "dump", "log"],
 )
-def test_what_repeats_itself_in_a_text_is_no_loop(text: str) -> None:
+def test_what_repeats_itself_for_less_than_the_window_is_no_loop(text: str) -> None:
     quoted = json.dumps({"answer": text + '[{"name": "x"}, ' * 40})
     for watch, whole in ((endless.Watch(), text), (endless.Watch(shaped=True), quoted)):
         assert not any(watch.repeats(whole[at : at + 4]) for at in range(0, len(whole), 4))

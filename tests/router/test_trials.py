@@ -17,13 +17,101 @@ from tests.fakes.ollama import process as ollama
 from tests.router import process
 
 _EVERY = [*of_knowledge.every(), *of_runs.every()]
+_LANGUAGES = ("en", "de", "cs")
+
+
+def _judgement(*, wanted: bool, ours: bool) -> dict[str, Any]:
+    """What a model says of a mail: whether it asks for something, and whether it asks us."""
+    return {
+        "summary": "A mail.", "reason": "It says so.", "hasActionableContent": wanted, "isAssignedToMe": ours,
+        "hasFutureDeadline": wanted, "urgency": "normal", "classification": "REQUEST" if wanted else "NEWSLETTER",
+    }  # fmt: skip
+
+
+def _facts(evidence: str, source: str, target: str) -> dict[str, Any]:
+    stated = {"evidence": evidence, "source": source, "target": target, "type": "owns"}
+    return {"entities": [], "relationships": [stated]}
+
+
+def _answer(text: str, *citations: int) -> dict[str, Any]:
+    return {"answer": text, "citations": list(citations), "confidence": "high"}
+
+
+def _called(name: str, **arguments: Any) -> calls.Reply:
+    return calls.Reply("", calls=(calls.ToolCall(name, arguments),))
+
+
+def _steps(*tools: str) -> dict[str, Any]:
+    return {"steps": [{"description": "Do it.", "tools": [tool], "successCriteria": "It is done."} for tool in tools]}
+
+
+_FOR_US, _FOR_OTHERS, _FOR_NOBODY = (
+    _judgement(wanted=True, ours=True), _judgement(wanted=True, ours=False), _judgement(wanted=False, ours=False),
+)  # fmt: skip
+_ASKS_BACK = {**_answer("It expires on 20 March.", 2), "needs_input": True, "questions": ["Which registry?"]}
+_SEARCHES = {"reasoning": "The owner is not there yet.", "tool": "fast_vector_search", "inputs": {"query": "billing"}}
+_OWNERS = {
+    "en": _facts("Petra Novak is the owner of the billing service.", "Petra Novak", "billing service"),
+    "de": _facts("Petra Novak ist die Eigentümerin des Dienstes Billing.", "Petra Novak", "Billing"),
+    "cs": _facts("Petra Novak je vlastníkem služby Billing.", "Petra Novak", "Billing"),
+}
+_CANTEENS = {
+    "en": _facts("The canteen is closed on Friday.", "canteen", "Friday"),
+    "de": _facts("Die Kantine ist am Freitag geschlossen.", "Kantine", "Freitag"),
+    "cs": _facts("Jídelna je v pátek zavřená.", "Jídelna", "pátek"),
+}
+"""A fact of each text that says nothing of the service."""
+_NOT_STATED = _facts("Petra Svoboda owns billing.", "Petra Svoboda", "Billing")
+# Name and language of a task -> an answer that is right, and answers of its shape of which each is wrong in one way.
+_JUDGED: dict[tuple[str, str], tuple[Any, list[Any]]] = {
+    **{("a mail for the team", language): (_FOR_US, [_FOR_NOBODY, _FOR_OTHERS]) for language in _LANGUAGES},
+    ("a newsletter", "en"): (_FOR_NOBODY, [_FOR_US, _judgement(wanted=False, ours=True)]),
+    **{
+        ("a fact and its sentence", language): (
+            _OWNERS[language], [_CANTEENS[language], _NOT_STATED, {"entities": [], "relationships": []}],
+        )
+        for language in _LANGUAGES
+    },
+    ("the type of a document", "en"): ({"contentType": "EMAIL"}, [{"contentType": "JIRA"}]),
+    ("the choice of a tool", "en"): (
+        _SEARCHES,
+        [{**_SEARCHES, "tool": "rules", "inputs": {}}, {**_SEARCHES, "inputs": {}}, {"impossible": True}],
+    ),
+    **{
+        ("an answer with citations", language): (
+            _answer("It expires on 20 March.", 2),
+            [_answer("It expires on 20 March."), _answer("It expires on 20 March.", 1, 2),
+             _answer("It expires in March.", 2), _ASKS_BACK],
+        )
+        for language in _LANGUAGES
+    },
+    ("a call of a tool", "en"): (
+        _called("search_knowledge", query="Who owns the billing service?"),
+        [_called("read_source", query="billing"), _called("search_knowledge", limit=3), calls.Reply("Petra owns it.")],
+    ),
+    ("a plan", "en"): (_steps("search", "answer", "ask"), [_steps("search", "answer", "deploy")]),
+}  # fmt: skip
 
 
 def test_there_is_a_task_for_each_chat_role_and_in_three_languages() -> None:
     chat = {role.name for role in modelroles.ROLES if role.chat}
     assert {trial.role for trial in _EVERY} == chat
-    assert {trial.language for trial in _EVERY} == {"en", "de", "cs"}
+    assert {trial.language for trial in _EVERY} == set(_LANGUAGES)
     assert len(_EVERY) >= 12
+
+
+def test_each_judge_takes_an_answer_that_is_right_and_none_that_is_wrong() -> None:
+    assert sorted(_JUDGED) == sorted((trial.name, trial.language) for trial in _EVERY)
+    for trial in _EVERY:
+        right, several = _JUDGED[trial.name, trial.language]
+        assert trial.wrong(_read(trial, right)) == "", (trial.name, trial.language)
+        for wrong in several:
+            assert trial.wrong(_read(trial, wrong)) != "", (trial.name, trial.language, wrong)
+
+
+def _read(trial: trials.Trial, said: Any) -> Any:
+    """What the judge of a task is given of an answer."""
+    return said if trial.shape is None else trial.shape.model_validate(said)
 
 
 def _roles(model: str) -> tuple[modelroles.Assigned, ...]:

@@ -66,6 +66,20 @@ def _pairs(schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
             yield from ((beside | {name: value}, beside | {name: wrong}) for value, wrong in _pairs(part))
 
 
+def ordered(part: Any) -> Any:
+    """The schema with the properties in the order of llama.cpp's grammar: what is required before what may be left
+    out."""
+    if isinstance(part, list):
+        return [ordered(each) for each in part]
+    if not isinstance(part, Mapping):
+        return part
+    made = {key: ordered(value) for key, value in part.items()}
+    if "properties" in part:
+        required = part.get("required", ())
+        made["properties"] = dict(sorted(made["properties"].items(), key=lambda named: named[0] not in required))
+    return made
+
+
 def written(value: Any) -> bytes:
     """As models write it, and as both engines take it by default."""
     return json.dumps(value, ensure_ascii=False).encode()

@@ -12,6 +12,8 @@ import pytest
 from hack import voice
 from orchestrator_job.transcribe import engine
 from orchestrator_job.transcribe.errors import Unusable
+from orchestrator_job.transcribe.sound import RATE
+from orchestrator_job.transcribe.voice import PADDING
 from tests import needs
 from tests.orchestrator_job.transcribe import tinymodel
 
@@ -38,6 +40,22 @@ def test_a_recording_becomes_segments_with_times(model: Path, spoken: Path) -> N
     assert told.segments
     assert all(one.end >= one.start for one in told.segments)
     assert run(spoken, "").language in ("en", "de", "cs")
+
+
+def test_times_are_those_of_the_recording_and_not_of_the_speech_in_it(
+    model: Path, spoken: Path, tmp_path: Path
+) -> None:
+    rate, samples = voice.read(spoken)
+    path = tmp_path / "pauses.wav"
+    voice.write(path, rate, [voice.silence(20, rate), samples, voice.silence(70, rate), samples])
+    said = engine.whisper(str(model), 1)(path, "en")
+    length, padding = len(samples) / rate, PADDING / RATE
+    starts = (20, 20 + length + 70)
+    assert said.duration_seconds == pytest.approx(starts[1] + length, abs=0.1)
+    assert said.segments
+    for one in said.segments:
+        inside = [start - padding <= one.start <= one.end <= start + length + padding for start in starts]
+        assert inside.count(True) == 1, one
 
 
 def test_compressed_sound_is_read(model: Path, spoken: Path, tmp_path: Path) -> None:
