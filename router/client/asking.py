@@ -65,7 +65,7 @@ async def ask(
     attempts: int = ATTEMPTS,
 ) -> Asked[T]:
     """What `judge` makes of the first usable answer; it raises `reading.Unusable` for one that means nothing. One that
-    is not whole is taken where no try gives one that is, or where `send` lets no other be made (errors.Permanent).
+    is not whole is taken where no try gives one that is, or where the window or the caller lets no other be made.
 
     `wire` is what is sent; None: what follows from shapes and choices. `smaller` are the messages of the last try,
     which comes at once where the messages are too long for the window; without it an answer that made them too long is
@@ -84,9 +84,11 @@ async def ask(
         try:
             reply = await send(Try(tries, talk, wire, TEMPERATURES[min(tries, len(TEMPERATURES) - 1)]))
         except errors.Permanent as error:
-            if begun is not None:
+            too_long = isinstance(error, calls.TooLong)
+            # What the router refuses otherwise, a model or a token, an operator sets right: then it is asked again.
+            if begun is not None and (too_long or not isinstance(error, calls.Rejected)):
                 return replace(begun, tries=tries)
-            if not isinstance(error, calls.TooLong):
+            if not too_long:
                 raise
             if smaller is not None and not last:
                 left = 1

@@ -374,10 +374,11 @@ async def test_an_answer_that_is_not_whole_is_taken_where_no_other_can_be_made()
         refusal, replies = each, iter([begun])
         asked = await asking.ask(send, question, [Answer], lambda answer: answer.answer)
         assert (asked.value, asked.cut, asked.tries) == ("It ends.", True, 1)
-    # A busy router is asked again later.
-    refusal, replies = calls.Unavailable("busy"), iter([begun])
-    with pytest.raises(calls.Unavailable):
-        await asking.ask(send, question, [Answer], lambda answer: answer)
+    # A busy router is asked again later, and a wrong model or token is set right.
+    for each in (calls.Unavailable("busy"), calls.UnknownModel("no such model"), calls.Unauthorized("no token")):
+        refusal, replies = each, iter([begun])
+        with pytest.raises(type(each)):
+            await asking.ask(send, question, [Answer], lambda answer: answer)
 
 
 async def test_an_answer_that_makes_the_messages_too_long_is_not_shown() -> None:

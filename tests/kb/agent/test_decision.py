@@ -107,3 +107,13 @@ def test_inputs_are_never_repaired(text: str) -> None:
         return
     with pytest.raises(ValueError, match=r"."):
         decision.parse(text, SOME)
+
+
+def test_source_code_keeps_its_lines() -> None:
+    """Of a tool whose inputs are taken as they are; a query of ours has none."""
+    code = "if x:\n\ty"
+    for exact, query in ((True, code), (False, "if x:  y")):
+        tool: Any = Search()
+        tool.exact = exact
+        made = decision.parse(json.dumps(CALL | {"inputs": {"query": code}}), [tool])
+        assert made.inputs["query"] == query
