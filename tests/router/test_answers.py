@@ -375,9 +375,9 @@ async def test_an_answer_that_is_not_whole_is_taken_where_no_other_can_be_made()
         asked = await asking.ask(send, question, [Answer], lambda answer: answer.answer)
         assert (asked.value, asked.cut, asked.tries) == ("It ends.", True, 1)
     # A busy router is asked again later, and a wrong model or token is set right.
-    for each in (calls.Unavailable("busy"), calls.UnknownModel("no such model"), calls.Unauthorized("no token")):
-        refusal, replies = each, iter([begun])
-        with pytest.raises(type(each)):
+    for later in (calls.Unavailable("busy"), calls.UnknownModel("no such model"), calls.Unauthorized("no token")):
+        refusal, replies = later, iter([begun])
+        with pytest.raises(type(later)):
             await asking.ask(send, question, [Answer], lambda answer: answer)
 
 
