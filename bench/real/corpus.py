@@ -93,8 +93,8 @@ def documents(count: int, seed: int) -> list[Document]:
 
 def passages(count: int = 100) -> list[Document]:
     """The first of MuSiQue's passages. Their facts are the triples of OpenIE that one sentence names both ends of."""
-    texts = [json.loads(line) for line in _lines("musique.passages.jsonl")[:count]]
-    found = {each["passage"]: each["triples"] for each in map(json.loads, _lines("musique.triples.jsonl"))}
+    texts = [json.loads(line) for line in lines("musique.passages.jsonl")[:count]]
+    found = {each["passage"]: each["triples"] for each in map(json.loads, lines("musique.triples.jsonl"))}
     return [
         Document(
             f"wiki::{each['id']}", "wiki", "en", each["title"], each["text"],
@@ -104,7 +104,8 @@ def passages(count: int = 100) -> list[Document]:
     ]  # fmt: skip
 
 
-def _lines(file: str) -> list[str]:
+def lines(file: str) -> list[str]:
+    """Of a file of `PUBLIC`, each of which is a JSON document."""
     return (PUBLIC / file).read_text("utf-8").splitlines()
 
 

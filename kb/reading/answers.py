@@ -220,7 +220,14 @@ class Answers:
         less = None if smaller is None else lambda: smaller.messages
         try:
             asked = await asking.ask(
-                send, question.messages, [asked_for], _as_it_is, smaller=less, refused=refused, attempts=ATTEMPTS
+                send,
+                question.messages,
+                [asked_for],
+                _as_it_is,
+                wire=schema.wire(asked_for, most=question.most),
+                smaller=less,
+                refused=refused,
+                attempts=ATTEMPTS,
             )
         except (reading.Unusable, client.TooLong) as error:
             raise errors.Unusable(

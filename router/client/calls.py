@@ -295,7 +295,7 @@ class Client:
         self, model: str, priority: priority.Priority, body: Mapping[str, Any], unthought: int | None = None
     ) -> AsyncGenerator[Reply, None]:
         """At least one, the last of which ends the answer."""
-        watch, count = endless.Watch(shaped=body.get("format") is not None), 0
+        watch, count = endless.Watch(lists=_lists(body.get("format"))), 0
         begun, thought, long = "", False, False
         most = body.get("options", {}).get("num_predict")
         async with self._post("/api/chat", model, priority, body) as response:
@@ -527,6 +527,11 @@ def _record(body: bytes, model: str) -> dict[str, Any]:
     if record.get("error") is not None:
         raise Broken(f"Model {model!r} failed while answering: {record['error']}")
     return record
+
+
+def _lists(format_schema: schema.Wire | None) -> bool:
+    """Whether an answer can have a list that its grammar does not end."""
+    return format_schema is not None and not schema.ends(format_schema)
 
 
 def _text(message: Mapping[str, Any], name: str, model: str) -> str:

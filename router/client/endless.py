@@ -18,18 +18,18 @@ rules of underscores, and logs have the same line again and again; what is asked
 LOOP = 1536
 """As many at the end of an answer that was ended at its bound are a loop, too."""
 OBJECTS = 768, LOOP
-"""As many are one anywhere in an answer of a shape, if they are three or more equal objects of a list: no shape asks
-for the same object twice."""
+"""As many are one anywhere in an answer of a shape, if they are three or more equal objects of a list without a bound:
+no shape asks for the same object twice."""
 _STEP = 128
 # A quotation mark within a text is escaped, so this is none of a text that shows JSON.
 _OBJECT = re.compile(r"\{\s*+\"")
 
 
 class Watch:
-    """Looks at one answer while it comes. `shaped`: it was asked for as JSON."""
+    """Looks at one answer while it comes. `lists`: it was asked for as JSON with lists that no grammar ends."""
 
-    def __init__(self, *, shaped: bool = False) -> None:
-        self._shaped = shaped
+    def __init__(self, *, lists: bool = False) -> None:
+        self._lists = lists
         self._tail = ""
         self._blanks = 0
         self._seen = 0
@@ -42,10 +42,10 @@ class Watch:
             return True
         self._tail = (self._tail + piece)[-WINDOW:]
         self._seen += len(piece)
-        if len(self._tail) < (OBJECTS[0] if self._shaped else WINDOW) or self._seen < _STEP:
+        if len(self._tail) < (OBJECTS[0] if self._lists else WINDOW) or self._seen < _STEP:
             return False
         self._seen = 0
-        if self._shaped and any(_repeats_objects(self._tail[-chars:], chars // 3) for chars in OBJECTS):
+        if self._lists and any(_repeats_objects(self._tail[-chars:], chars // 3) for chars in OBJECTS):
             return True
         return len(self._tail) == WINDOW and _repeats(self._tail)
 

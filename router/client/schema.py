@@ -151,23 +151,43 @@ def _among(schema: Mapping[str, Any], values: Sequence[str | int]) -> dict[str, 
     return {"type": kind, **({"enum": list(values)} if len(values) <= MOST_CHOICES else {})}
 
 
-def wire(*shapes: type[Shape], choices: Choices | None = None, counts: Mapping[str, int] | None = None) -> Wire:
+def wire(
+    *shapes: type[Shape],
+    choices: Choices | None = None,
+    counts: Mapping[str, int] | None = None,
+    most: Mapping[str, int] | None = None,
+) -> Wire:
     """What is sent as `format`: an object of one of the shapes. A choice between shapes takes the place of a flag.
 
-    `counts` are the lengths of lists of the shape that are known."""
+    `counts` are the lengths of lists of the shape that are known, `most` those that lists can have at most."""
     values = {name: list(values) for name, values in (choices or {}).items()}
-    return _sent(shapes, json.dumps([values, dict(counts or {})]))
+    return _sent(shapes, json.dumps([values, dict(counts or {}), dict(most or {})]))
 
 
 @functools.lru_cache(maxsize=512)
 def _sent(shapes: tuple[type[Shape], ...], known: str) -> Wire:
-    choices, counts = json.loads(known)
-    parts = [_stripped(chosen(whole(shape), choices), _For.ANSWER) for shape in shapes]
+    choices, counts, most = json.loads(known)
+    wholes = [chosen(whole(shape), choices) for shape in shapes]
+    for name, count in most.items():
+        for listed in wholes:
+            if name in listed["properties"]:
+                part = listed["properties"][name]
+                part["maxItems"] = min(count, part.get("maxItems", count))
+    parts = [_stripped(listed, _For.ANSWER) for listed in wholes]
     for name, count in counts.items():
         for part in parts:
             if name in part["properties"] and count <= LONGEST_LIST:
                 part["properties"][name] |= {"minItems": count, "maxItems": count}
     return Wire(parts[0] if len(parts) == 1 else {"anyOf": parts})
+
+
+def ends(sent: Mapping[str, Any]) -> bool:
+    """Whether every list in a schema but those of texts has a bound, so that its grammar ends it."""
+    items = sent.get("items")
+    if items is not None and "maxItems" not in sent and items.get("type") != "string":
+        return False
+    below = [*sent.get("anyOf", ()), *sent.get("properties", {}).values(), items]
+    return all(ends(part) for part in below if part)
 
 
 def parameters(source: type[pydantic.BaseModel] | Mapping[str, Any]) -> Parameters:

@@ -37,6 +37,10 @@ class Loose(schema.Shape):
     inputs: dict[str, Any] = pydantic.Field(default_factory=dict)
 
 
+class Crowd(schema.Shape):
+    people: list[Person] = pydantic.Field(max_length=200)
+
+
 class Questions(schema.Shape):
     questions: list[str] = pydantic.Field(min_length=1, max_length=16)
 
@@ -268,7 +272,7 @@ def test_loops_end_and_texts_do_not(part: str, length: int) -> None:
 )
 def test_what_repeats_itself_for_less_than_the_window_is_no_loop(text: str) -> None:
     quoted = json.dumps({"answer": text + '[{"name": "x"}, ' * 40})
-    for watch, whole in ((endless.Watch(), text), (endless.Watch(shaped=True), quoted)):
+    for watch, whole in ((endless.Watch(), text), (endless.Watch(lists=True), quoted)):
         assert not any(watch.repeats(whole[at : at + 4]) for at in range(0, len(whole), 4))
 
 
@@ -281,13 +285,48 @@ def test_the_same_object_again_and_again_is_a_loop_of_an_answer_of_a_shape(betwe
     """SmolLM2 wrote it until its bound."""
     item = between + _ITEM.replace("Das", f"{padding}Das")
     bound = next(chars for chars in endless.OBJECTS if len(item) <= chars // 3)
-    watch = endless.Watch(shaped=True)
+    watch = endless.Watch(lists=True)
     begun = '{\n  "entities": [\n    {\n      "name": "Hallmann", "description": "", "type": "company"}'
     assert not watch.repeats(begun)
     written = [watch.repeats(item) for _ in range(40)]
     assert written.index(True) * len(item) <= bound + bound // 3
     others = (f'{between}"name": "{number}", "type": "x"}}' for number in range(1000))
-    assert not any(map(endless.Watch(shaped=True).repeats, others))
+    assert not any(map(endless.Watch(lists=True).repeats, others))
+
+
+def test_a_list_has_the_bound_that_is_known_of_it_and_then_its_grammar_ends_it() -> None:
+    listed = schema.wire(Crowd)
+    assert "maxItems" not in listed["properties"]["people"]
+    assert not schema.ends(listed)
+    for most, sent in ((3, 3), (schema.LONGEST_LIST, schema.LONGEST_LIST), (schema.LONGEST_LIST + 1, None)):
+        bounded = schema.wire(Crowd, most={"people": most, "others": 1})
+        assert bounded["properties"]["people"].get("maxItems") == sent
+        assert schema.ends(bounded) == (sent is not None)
+    assert schema.wire(Answer, most={"people": 9})["properties"]["people"]["maxItems"] == 3
+    assert not schema.ends(schema.either(listed, schema.wire(Crowd, most={"people": 3})))
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "Mr. Hallmann pays for the project, and the project is paid by Mr. Hallmann. ",
+        "2031-12-29, ",
+        "プロジェクトはハルマンが払っています。",
+        "".join(
+            f"{number}. Step {number} of the plan is done by the team of the plant in Graz.\n" for number in range(8)
+        ),
+    ],
+    ids=["sentence", "date", "Japanese", "list"],
+)
+@pytest.mark.parametrize("lists", [False, True])
+def test_a_text_that_goes_on_repeating_itself_ends_at_the_window(part: str, lists: bool) -> None:
+    """Behind what is no loop, and in pieces that are none of its parts."""
+    begun = '{"answer": "' + " ".join(f"word{number}" for number in range(500))
+    written = begun + part * (2 * endless.WINDOW // len(part))
+    watch = endless.Watch(lists=lists)
+    ended = next(at for at in range(0, len(written), 5) if watch.repeats(written[at : at + 5]))
+    assert len(begun) + endless.WINDOW - len(part) <= ended <= len(begun) + endless.WINDOW + 2 * len(part) + 200
+    assert watch.loops
 
 
 def test_blanks_end_before_they_hold_up_a_gpu() -> None:

@@ -81,7 +81,7 @@ def names() -> Mapping[str, list[str]]:
 
 
 def answers() -> list[Sample]:
-    """What is sent as `format`: each shape without choices and with them, and those of a module as a choice."""
+    """What is sent as `format`: each shape as it is, with choices, with bounds, and those of a module as a choice."""
     samples, beside = [], defaultdict[str, list[type[schema.Shape]]](list)
     for shape in shapes():
         whole = schema.whole(shape)
@@ -95,6 +95,9 @@ def answers() -> list[Sample]:
         samples.append(Sample(name, schema.wire(shape), listed=listed))
         if choices := dict(_choices(whole)):
             samples.append(Sample(f"{name}, chosen", schema.wire(shape, choices=choices), listed=listed))
+        if lists := [key for key, part in whole["properties"].items() if part.get("type") == "array"]:
+            most = dict.fromkeys(lists, schema.LONGEST_LIST)
+            samples.append(Sample(f"{name}, bounded", schema.wire(shape, most=most), listed=listed))
     samples += [Sample(f"{name}, any", schema.wire(*some)) for name, some in beside.items() if len(some) > 1]
     return samples
 

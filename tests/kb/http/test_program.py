@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from aiohttp import test_utils, web
 
 from crds import scope
 from crds.priority import Priority
@@ -20,6 +21,7 @@ from kb import api, client
 from tests import needs
 from tests.fakes.ollama import process
 from tests.kb import forwarder, scopes, waiting, world
+from tests.kb.agent import rig
 from tests.kb.http import program
 from tests.kb.qualify import test_scenarios
 
@@ -255,3 +257,45 @@ async def _until_ready(kb_client: client.Client) -> None:
         return False
 
     await waiting.until(ready)
+
+
+@pytest.mark.services
+async def test_roles_that_share_a_model_ask_for_one_window(
+    run: Running, http: httpx.AsyncClient, fake: process.Fake
+) -> None:
+    roles = {"EXTRACT": 8192, "FAST": 4096, "DECISION": 16_384}
+    models = {f"JERVIS_KB_{role}_MODEL": rig.MODEL for role in roles}
+    windows = {f"JERVIS_KB_{role}_NUM_CTX": str(tokens) for role, tokens in roles.items()}
+    async with run(**models, **windows) as kb:
+        kb_client = client.Client(kb.url, http)
+        await kb_client.ingest(world.request())
+        asked = len(fake.requests(path="/api/chat"))
+        question = api.AgenticSearch(scope=scopes.SHOP, query="Who wrote UserService?")
+        async with kb_client.agent.ask(question) as events:
+            assert [event.type async for event in events][-1] == "complete"
+    chats = fake.requests(path="/api/chat")
+    assert 0 < asked < len(chats)
+    assert {chat["body"]["options"]["num_ctx"] for chat in chats} == {16_384}
+
+
+@pytest.mark.services
+async def test_vectors_of_another_length_are_said_where_readiness_is_asked(
+    run: Running, http: httpx.AsyncClient
+) -> None:
+    async with run() as kb:
+        await client.Client(kb.url, http).ingest(world.request())
+
+    async def embed(request: web.Request) -> web.Response:
+        texts = (await request.json())["input"]
+        return web.json_response({"embeddings": [[1.0, 0.0, 0.0]] * len(texts)})
+
+    other = web.Application()
+    other.router.add_post("/api/embed", embed)
+    async with test_utils.TestServer(other) as router, run(JERVIS_KB_ROUTER_URL=str(router.make_url("/"))) as kb:
+
+        async def down() -> bool:
+            return "embedding" in (await http.get(f"{kb.url}/readyz")).json().get("down", [])
+
+        await waiting.until(down)
+        with pytest.raises(client.Unavailable, match="another dimension"):
+            await client.Client(kb.url, http, attempts=1).retrieve(QUESTION)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from bench.real import corpus
 from kb import api, assembly, service
 from kb.files import image
 from kb.links import prompt as links
 from kb.outcome import learn
-from kb.reading import extraction, hints, shape, typed
+from kb.reading import extraction, hints, prompt, shape, typed
 from router.client import reading, schema
 from tests.schemas import instances
 
@@ -132,3 +133,37 @@ def test_a_link_is_opened_by_a_decision_alone() -> None:
     with pytest.raises(reading.Unusable):
         reading.read('{"reason": "It is a specification."}', links.Answer)
     assert reading.read('{"decision": "Leave"}', links.Answer).value.decision == "leave"
+
+
+def _lists(text: str) -> Mapping[str, Any]:
+    question = prompt.extract(text, title="", kind="chat")
+    listed: Mapping[str, Any] = schema.wire(extraction.Extraction, most=question.most)["properties"]
+    return listed
+
+
+@pytest.mark.parametrize(
+    ("text", "most"), [("Hi.", 8), ("x" * 264, 11), ("ž" * 132, 11), ("x" * 384, 16), ("x" * 408, None)]
+)
+def test_a_short_text_has_few_names_and_facts_and_the_grammar_says_so(text: str, most: int | None) -> None:
+    assert [(name, part.get("maxItems")) for name, part in _lists(text).items()] == [
+        ("entities", most), ("relationships", most)
+    ]  # fmt: skip
+    assert schema.ends(schema.wire(extraction.Extraction, most=prompt.extract(text, title="", kind="chat").most)) == (
+        most is not None
+    )
+
+
+def test_the_bound_has_room_for_what_others_found_in_passages_of_others() -> None:
+    """OpenIE's triples of MuSiQue's passages."""
+    texts = {each["id"]: each["text"] for each in map(json.loads, corpus.lines("musique.passages.jsonl"))}
+    bounded, left_out = 0, 0
+    for each in map(json.loads, corpus.lines("musique.triples.jsonl")):
+        triples = [triple for triple in each["triples"] if len(triple) == 3]
+        names = {name for triple in triples for name in triple[::2]}
+        lists = _lists(texts[each["passage"]])
+        if "maxItems" in lists["entities"]:
+            bounded += 1
+            left_out += max(0, len(names) - lists["entities"]["maxItems"])
+            left_out += max(0, len(triples) - lists["relationships"]["maxItems"])
+    assert bounded > 20
+    assert left_out <= 1
