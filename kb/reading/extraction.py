@@ -60,20 +60,27 @@ def naming(sentences: Sequence[sentence.Sentence], name: str) -> list[sentence.S
 
 
 def prove(sentences: Sequence[sentence.Sentence], stated: Relationship, title: str = "") -> sentence.Sentence | None:
-    """The sentence of the chunk that states a relationship, or None: the one that is quoted, if it names an end, as a
-    pronoun may stand for the other; else one that names both. What neither chunk nor title names is invented."""
+    """The sentence of the chunk that states a relationship, or None: the one that is quoted, else one that names both
+    ends. What neither chunk nor title names is invented.
+
+    A quoted one may name one end alone, as a pronoun may stand for the other: for what the title names, or the sentence
+    before. (Of 572 triples that OpenIE found in passages of Wikipedia, a sentence names both ends of 343, one end of
+    170 whose other one is in the title, and one end of 16 behind a sentence with the other.)"""
     ends = (stated.source, stated.target)
-    named = [{candidate.start for candidate in naming(sentences, end)} for end in ends]
     head = [sentence.Sentence(title, 0, len(title))]
     quote = _bare(stated.evidence)
-    if quote and all(starts or naming(head, end) for starts, end in zip(named, ends, strict=True)):
-        for candidate in sentences:
-            plain = _bare(candidate.text)
-            quoted = quote in plain or (len(plain) >= 20 and plain in quote)
-            if quoted and any(naming([candidate], end) for end in ends):
-                return candidate
+    for at, candidate in enumerate(sentences if quote else ()):
+        if not _quotes(quote, _bare(candidate.text)) or not any(naming([candidate], end) for end in ends):
+            continue
+        if all(naming([*head, *sentences[max(at - 1, 0) : at + 1]], end) for end in ends):
+            return candidate
+    named = [{candidate.start for candidate in naming(sentences, end)} for end in ends]
     both = [candidate for candidate in sentences if all(candidate.start in starts for starts in named)]
     return both[0] if both else None
+
+
+def _quotes(quote: str, text: str) -> bool:
+    return quote in text or (len(text) >= 20 and text in quote)
 
 
 # A document asks the same sentences for each of its names; a compiled pattern per name took most of an ingest's time.

@@ -56,7 +56,8 @@ class Watch:
 
 
 def _repeats_objects(text: str, longest: int) -> bool:
-    return _OBJECT.search(text) is not None and _repeats(text, longest)
+    # Small models indent the same object in another way now and then.
+    return _OBJECT.search(text) is not None and _repeats("".join(text.split()), longest)
 
 
 def _repeats(text: str, longest: int = PERIOD) -> bool:

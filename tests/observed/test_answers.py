@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from bench.real import corpus, facts
 from kb import api
 from kb.agent import decision
-from kb.reading import hints
+from kb.reading import extraction, hints, sentence
 from orchestrator_job import answer, plan
-from router.client import asking, calls, reading, schema
+from router.client import asking, calls, endless, reading, schema
 
 _HERE = Path(__file__).parent
 _EVIDENCE = (1, 2, 3)
@@ -86,7 +87,48 @@ def test_the_schema_that_ends_a_runner_is_never_sent() -> None:
     assert schema.parameters(listed)["properties"] == {"text": {"type": "string"}}
 
 
+def _extractions(ended: str) -> list[tuple[corpus.Document, str]]:
+    """SmolLM2's raw answers about documents, of those that came to an end ("stop") or to their bound ("length")."""
+    documents = {each.urn: each for each in (*corpus.documents(24, 1), *corpus.passages())}
+    listed = map(json.loads, _text("smollm2_extractions.jsonl").splitlines())
+    return [(documents[each["document"]], each["text"]) for each in listed if each["ended"] == ended]
+
+
+def _ended(text: str) -> tuple[int | None, bool]:
+    """After how many characters the watch ends an answer that comes token by token; else whether it ends in a loop."""
+    watch = endless.Watch(lists=True)
+    return next((at for at in range(4, len(text), 4) if watch.repeats(text[at - 4 : at])), None), watch.loops
+
+
+def test_extractions_of_a_small_model_are_read_whole_and_none_of_their_facts_is_invented() -> None:
+    answers = _extractions("stop")
+    assert len(answers) == 30
+    proved = 0
+    for document, text in answers:
+        assert _ended(text) == (None, False), text
+        read = reading.read(text, extraction.Extraction)
+        assert read.unfinished == ""
+        sentences = sentence.split(document.content)
+        stored = [
+            facts.Stored(stated.source, stated.type, stated.target, (proof.text,))
+            for stated in read.value.relationships
+            if (proof := extraction.prove(sentences, stated, document.title)) is not None
+        ]
+        proved += len(stored)
+        assert facts.count(document, stored).invented == 0, (document, stored)
+    assert proved > 0
+
+
+def test_the_loops_of_a_small_model_end_long_before_their_bound() -> None:
+    """Of the same object, which it indents now one way and now another."""
+    answers = [text for _, text in _extractions("length")]
+    ended = list(map(_ended, answers))
+    assert len(answers) == 11
+    assert [at or loops for at, loops in ended].count(False) == 0
+    assert sum(at or len(text) for text, (at, _) in zip(answers, ended, strict=True)) < sum(map(len, answers)) / 2
+
+
 def test_each_file_is_read() -> None:
     source = Path(__file__).read_text()
-    files = {path.stem for path in _HERE.iterdir() if path.suffix in (".json", ".txt")}
+    files = {path.stem for path in _HERE.iterdir() if path.suffix in (".json", ".jsonl", ".txt")}
     assert [name for name in sorted(files) if f'"{name}' not in source] == []

@@ -49,6 +49,22 @@ def test_a_quote_proves_nothing_of_names_that_it_has_nothing_to_do_with() -> Non
     assert extraction.prove(sentences[1:], stated, "Jana Nováková") is not None
 
 
+def test_a_pronoun_stands_for_what_the_sentence_before_names_and_for_nothing_farther_away() -> None:
+    """SmolLM2 took the first sentence of such a text for evidence that Steinwerk employs Greta Moser."""
+    stated = extraction.Relationship(
+        source="Steinwerk", target="Greta Moser", type="employee", evidence="It is paid by Steinwerk."
+    )
+
+    def proved(*texts: str) -> bool:
+        return extraction.prove(sentence.split(" ".join(texts)), stated, "Notes") is not None
+
+    about, quote, between = "Greta Moser leads the project Bluebird.", "It is paid by Steinwerk.", "Coffee is upstairs."
+    assert proved(about, quote)
+    assert not proved(about, between, quote)
+    assert not proved(quote, about)
+    assert not proved(quote, between, about)
+
+
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 @pytest.mark.parametrize("other", ["NFC", "NFD"])
 def test_a_name_is_found_in_either_form_of_unicode(form: Form, other: Form) -> None:
