@@ -102,7 +102,8 @@ def judged(draft: Draft, evidence_ids: Collection[int], held: provisions.Provisi
     Raises Unusable for one that says nothing, and for one that `held` forbids.
     """
     text, cited = _cited(draft.answer, frozenset(evidence_ids))
-    questions = [question for question in draft.questions if question.strip()]
+    # A small model fills its list with the same ones.
+    questions = list(dict.fromkeys(asked for question in draft.questions if (asked := question.strip())))
     asks = bool(questions) and (draft.needs_input or (draft.needs_input is None and not draft.citations and not cited))
     if not asks and not text.strip():
         if not questions:

@@ -211,7 +211,7 @@ class Hints(message.Reply):
 
     def directive(self) -> QualifierDirective:
         """What these hints say that the task needs. Questions about content that asks for nothing need no answer."""
-        asked = [one.strip()[:QUESTION_CHARS] for one in self.questions if one.strip()]
+        asked = list(dict.fromkeys(each.strip()[:QUESTION_CHARS] for each in self.questions if each.strip()))
         action, said = DirectiveAction.EXECUTE, self.reason
         if self.failure.strip():
             action, said = DirectiveAction.FAIL, self.failure

@@ -87,7 +87,10 @@ def test_answers_that_cannot_be_used(change: dict[str, object], problem: str) ->
         ({"needsInput": True}, {}),
         ({"needsInput": True, "questions": [" "]}, {}),
         ({"questions": [""]}, {}),
-        ({"needsInput": True, "questions": ["Which?"]}, {"needs_input": True, "questions": ["Which?"]}),
+        (
+            {"needsInput": True, "questions": ["Which?", " Which?", "When?"]},
+            {"needs_input": True, "questions": ["Which?", "When?"]},
+        ),
         ({"answer": "", "questions": ["Which?"]}, {"answer": "", "needs_input": True, "questions": ["Which?"]}),
     ],
 )

@@ -72,7 +72,10 @@ def direct(**given: Any) -> dict[str, Any]:
     ("given", "directive"),
     [
         ({}, {"action": "Execute", "message": "r"}),
-        ({"action": "Ask", "questions": [" Which? ", ""]}, {"action": "Ask", "message": "r", "questions": ["Which?"]}),
+        (
+            {"action": "Ask", "questions": [" Which? ", "", "Which?"]},
+            {"action": "Ask", "message": "r", "questions": ["Which?"]},
+        ),
         ({"action": "Ask", "questions": []}, {"action": "Execute", "message": "r"}),
         ({"action": "Ask", "questions": [" "]}, {"action": "Execute", "message": "r"}),
         ({"action": "Ask", "questions": ["?"], "hasActionableContent": False}, {"action": "Execute", "message": "r"}),
