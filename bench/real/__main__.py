@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import math
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -27,8 +28,8 @@ from typing import Any
 import structlog
 import uvloop
 
-from bench.qualify import site
-from bench.real import corpus, passes
+from bench.qualify import site, spy
+from bench.real import corpus, passes, sent
 from hack import ollama
 from hack.cluster import errors, progress
 from hack.models import catalogue, server, store
@@ -42,6 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", required=True, help=f"{', '.join(catalogue.ALL)}; with --url a name of that server")
     parser.add_argument("--url", help="an Ollama or a router; without it one is started here")
     parser.add_argument("--items", type=int, default=100, help="documents (%(default)s)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="then no more documents (unbounded)")
+    parser.add_argument("--answers", type=argparse.FileType("a", bufsize=1), help="a file for them as they were sent")
     parser.add_argument("--seed", type=int, default=1, help="of the documents (%(default)s)")
     parser.add_argument("--passages", action="store_true", help="texts of others (at most 66) instead of our own")
     parser.add_argument("--alone", action="store_true", help="without the simulation beside it")
@@ -75,10 +78,18 @@ async def _run(options: argparse.Namespace, where: site.Services) -> dict[str, A
     sides = {"model": where}
     if not options.alone:
         sides["simulation"] = dataclasses.replace(where, ollama=None, model=site.MODEL)
+    report = progress.Progress()
+
+    def keep(document: corpus.Document, call: spy.Call) -> None:
+        if options.answers is not None and call.shape is not None:
+            line = {"document": document.urn, "prompt": call.tag, "problem": sent.problem(call), "answer": call.answer}
+            options.answers.write(json.dumps(line | {"tokens": call.answer_tokens}, ensure_ascii=False) + "\n")
+
     found: dict[str, Any] = {"name": where.model, "items": len(documents), "seed": options.seed}
     for name, side in sides.items():
         async with site.opened(side, _TODAY, width=1) as place:
-            found[name] = await passes.run(place, documents)
+            report.say(f"{name}: {len(documents)} documents")
+            found[name] = await passes.run(place, documents, report.say, keep, seconds=60 * options.minutes)
     return found
 
 

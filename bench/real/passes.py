@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import collections
+import math
 import re
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,10 +33,25 @@ class Outcome:
     failed: str = ""
 
 
-async def run(place: site.Site, documents: Sequence[corpus.Document]) -> dict[str, Any]:
-    """The figures of all documents."""
-    before = await _read(place)
-    outcomes = [await _one(place, document) for document in documents]
+async def run(
+    place: site.Site,
+    documents: Sequence[corpus.Document],
+    say: Callable[[str], None],
+    keep: Callable[[corpus.Document, spy.Call], None],
+    *,
+    seconds: float = math.inf,
+) -> dict[str, Any]:
+    """The figures of all documents; of as many as there were when `seconds` were over. `say` is told of each, `keep` is
+    given each call of a model."""
+    before, started = await _read(place), time.perf_counter()
+    outcomes: list[Outcome] = []
+    for document in documents:
+        if time.perf_counter() - started > seconds:
+            break
+        outcomes.append(await _one(place, document))
+        say(f"{len(outcomes)} of {len(documents)}: {_said(outcomes[-1])}")
+        for call in outcomes[-1].calls:
+            keep(document, call)
     chats = [call for outcome in outcomes for call in outcome.calls]
     read = await _read(place)
     usable, invalid = (read[origin] - before[origin] for origin in ("model", "invalid"))
@@ -59,6 +75,12 @@ async def run(place: site.Site, documents: Sequence[corpus.Document]) -> dict[st
             "longestCallSeconds": round(max((call.seconds for call in chats), default=0.0), 2),
         },
     }
+
+
+def _said(outcome: Outcome) -> str:
+    answers = (f"{call.tag} {call.seconds:.0f} s {sent.problem(call)}".strip() for call in outcome.calls if call.shape)
+    facts_ = f"{outcome.counted.stored} facts, {outcome.counted.invented} invented"
+    return f"{outcome.document.urn}: {facts_}; {', '.join(answers)}{outcome.failed and f'; {outcome.failed}'}"
 
 
 async def _one(place: site.Site, document: corpus.Document) -> Outcome:

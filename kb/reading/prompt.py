@@ -14,11 +14,12 @@ from typing import Any
 
 from kb import fence
 from kb.reading import entitytypes, extraction, shape
+from router.client import schema
 
 EXTRACT = "kb.extract/v1"
 HINTS = "kb.hints/v2"
-_FACTS_TOKENS = 1024
-"""Of an answer about the shortest text."""
+_FACTS_TOKENS, _FACT_TOKENS = 1024, 96
+"""Of an answer about the shortest text; of a fact with its sentence, or a name with its description."""
 _LEAST_FACTS, _FACT_BYTES = 8, 24
 """A text has no more names, or facts, than these, or one for so many bytes of it. Of the 647 names and 584 facts that
 OpenIE found in 66 passages of Wikipedia (tests/kb/questions), it leaves out none and one."""
@@ -79,10 +80,12 @@ def extract(text: str, *, title: str, kind: str, types: entitytypes.Types = ()) 
     system = "\n".join([_EXTRACT_SYSTEM + _OWN_TYPES, *lines]) if types else _EXTRACT_SYSTEM
     asked = _prompt(EXTRACT, system, [f"Kind: {kind}", f"Title: {title}", fence.document(text)])
     # A fact has its sentence and two names of it: a short text has few. A model that goes on is in a loop. A token is
-    # some four bytes of UTF-8 in any script, so this is four times the text.
+    # some four bytes of UTF-8 in any script, so this is four times the text; lists that the grammar ends come to it.
     size = len(text.encode())
-    most = dict.fromkeys(extraction.Extraction.model_fields, max(_LEAST_FACTS, size // _FACT_BYTES))
-    return replace(asked, tokens=min(shape.LONGEST, _FACTS_TOKENS + size), most=most)
+    items = max(_LEAST_FACTS, size // _FACT_BYTES)
+    tokens = max(_FACTS_TOKENS + size, 2 * items * _FACT_TOKENS if items <= schema.LONGEST_LIST else 0)
+    most = dict.fromkeys(extraction.Extraction.model_fields, items)
+    return replace(asked, tokens=min(shape.LONGEST, tokens), most=most)
 
 
 def hints(text: str, *, title: str, kind: str, today: date, team: Sequence[str]) -> Prompt:

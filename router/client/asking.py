@@ -1,9 +1,9 @@
 """Asking a model for an answer of a shape: ask, read, correct, and at last give up. The one loop that does it.
 
 A second try differs from the first: it names what was wrong, and it has another temperature, because the same model
-writes the same answer to the same prompt. A loop is not shown to the model again, which would go on with it. The last
-is a smaller question where the caller has one. The shape stands in the prompt as well, for engines that ignore
-`format`.
+writes the same answer to the same prompt. What came to no end is not shown to the model again, which would go on with
+it. The last is a smaller question where the caller has one. The shape stands in the prompt as well, for engines that
+ignore `format`.
 
 `send` makes one call with all that its caller needs for it: budgets, waits, counters. What it raises goes through.
 """
@@ -26,8 +26,8 @@ TEMPERATURES = (None, 0.2, 0.7)
 """Of each try; None leaves the first to the model."""
 THOUGHTS = 1024
 """Tokens beside those of an answer: some models think before it though they are told not to."""
-_ECHO_CHARS, _LOOP_CHARS = 4000, 200
-"""Of an answer that is shown to the model again; of one that is a loop."""
+_ECHO_CHARS, _CUT_CHARS = 4000, 200
+"""Of an answer that is shown to the model again; of one that came to its bound, or is a loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +135,10 @@ def shaped(messages: Messages, wire: schema.Wire) -> list[dict[str, Any]]:
 
 
 def corrected(messages: Messages, reply: calls.Reply, complaint: str) -> list[dict[str, Any]]:
-    """The messages of the next try: the answer that was not usable, and why."""
+    """The messages of the next try: the answer that was not usable, and why. Of one that came to its bound they have
+    the beginning alone: a small model writes again what it sees, up to the same bound."""
     return [
         *(dict(message) for message in messages),
-        {"role": "assistant", "content": reply.text[: _LOOP_CHARS if reply.endless else _ECHO_CHARS]},
+        {"role": "assistant", "content": reply.text[: _CUT_CHARS if reply.cut else _ECHO_CHARS]},
         {"role": "user", "content": f"That answer cannot be used: {complaint}. Answer again, with JSON only."},
     ]

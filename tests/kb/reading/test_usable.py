@@ -153,6 +153,14 @@ def test_a_short_text_has_few_names_and_facts_and_the_grammar_says_so(text: str,
     )
 
 
+def test_lists_that_the_grammar_ends_come_to_their_end() -> None:
+    """SmolLM2's longest entries have ninety tokens."""
+    for text in ("Hi.", "x" * 264, "ž" * 132, "x" * 384):
+        question = prompt.extract(text, title="", kind="chat")
+        assert question.tokens is not None
+        assert sum(question.most.values()) * 90 <= question.tokens <= 4096
+
+
 def test_the_bound_has_room_for_what_others_found_in_passages_of_others() -> None:
     """OpenIE's triples of MuSiQue's passages."""
     texts = {each["id"]: each["text"] for each in map(json.loads, corpus.lines("musique.passages.jsonl"))}
