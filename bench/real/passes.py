@@ -79,8 +79,8 @@ async def run(
 
 def _said(outcome: Outcome) -> str:
     answers = (f"{call.tag} {call.seconds:.0f} s {sent.problem(call)}".strip() for call in outcome.calls if call.shape)
-    facts_ = f"{outcome.counted.stored} facts, {outcome.counted.invented} invented"
-    return f"{outcome.document.urn}: {facts_}; {', '.join(answers)}{outcome.failed and f'; {outcome.failed}'}"
+    stored = f"{outcome.counted.stored} facts, {outcome.counted.invented} invented"
+    return f"{outcome.document.urn}: {stored}; {', '.join(answers)}{outcome.failed and f'; {outcome.failed}'}"
 
 
 async def _one(place: site.Site, document: corpus.Document) -> Outcome:

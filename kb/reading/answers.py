@@ -204,6 +204,25 @@ class Answers:
         spent: Spent,
         smaller: prompt.Prompt | None,
     ) -> asking.Asked[_Shape]:
+        asked = await self._asked(question, asked_for, urgency, spent, smaller, question.most)
+        if not _fills(asked.value, question.most):
+            return asked
+        # A list of names is denser than other texts: it is asked for without a bound.
+        try:
+            again = await self._asked(question, asked_for, urgency, spent, smaller, {})
+        except errors.Unusable:
+            return asked
+        return asked if again.cut else again
+
+    async def _asked(
+        self,
+        question: prompt.Prompt,
+        asked_for: type[_Shape],
+        urgency: priority.Priority,
+        spent: Spent,
+        smaller: prompt.Prompt | None,
+        longest: Mapping[str, int],
+    ) -> asking.Asked[_Shape]:
         most = asked_for.tokens if question.tokens is None else question.tokens
 
         async def send(each: asking.Try) -> client.Reply:
@@ -224,7 +243,7 @@ class Answers:
                 question.messages,
                 [asked_for],
                 _as_it_is,
-                wire=schema.wire(asked_for, most=question.most),
+                wire=schema.wire(asked_for, most=longest),
                 smaller=less,
                 refused=refused,
                 attempts=ATTEMPTS,
@@ -281,6 +300,13 @@ def taken(messages: Sequence[Mapping[str, Any]]) -> int:
     # As `kb.reading.typed` counts what fits: three letters of a Latin script are a token, and one of any other.
     plain = sum(1 for letter in said if letter.isascii())
     return plain // 3 + len(said) - plain + _IMAGE_TOKENS * images
+
+
+def _fills(answer: shape.Shape, most: Mapping[str, int]) -> bool:
+    """Whether a list that its grammar has ended may go on: it is full, and no item is another one again."""
+    bounded = {name: count for name, count in most.items() if count <= schema.LONGEST_LIST}
+    written = {name: [item.model_dump_json() for item in getattr(answer, name)] for name in bounded}
+    return any(len(set(written[name])) == len(written[name]) >= count for name, count in bounded.items())
 
 
 def _as_it_is(answer: _Shape) -> _Shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -289,3 +290,27 @@ async def test_relationships_of_a_text_are_read_up_to_a_bound_and_the_rest_is_sa
         assert [one.partition(" (")[0] for one in indexed.problems] == [said]
         within = await kb.ingest(world.request("file:a.py|CALLS|file:b.py\n" * 60, kind="note", urn="note::3"))
         assert within.problems == []
+
+
+NAMES = ["Ann", "Bob", "Eve", "Tom", "Joe", "Sam", "Kim", "Lee", "Max", "Ida"]
+
+
+def _people(*names: str) -> str:
+    listed = [{"name": name, "description": "", "type": "person"} for name in names]
+    return json.dumps({"entities": listed, "relationships": []})
+
+
+@pytest.mark.parametrize(
+    ("first", "bounds"),
+    [(_people(*NAMES[:8]), [8, None]), (_people(*["Ann"] * 8), [8]), (_people(*NAMES[:7]), [8])],
+    ids=["full", "the same again and again", "with room"],
+)
+async def test_a_list_of_names_is_denser_than_other_texts(
+    kb: world.ObservedState, fake: process.Fake, first: str, bounds: list[int | None]
+) -> None:
+    fake.set_script({"kb.extract/v1": [first, _people(*NAMES)]})
+    reply = await kb.ingest(world.request(f"Attendees: {', '.join(NAMES)}."))
+    asked = fake.requests(tag="kb.extract/v1")
+    assert [each["body"]["format"]["properties"]["entities"].get("maxItems") for each in asked] == bounds
+    known = {name for name in NAMES if any(key.endswith(f":{name.lower()}") for key in reply.node_keys)}
+    assert (known == set(NAMES)) == (len(bounds) == 2), reply.node_keys
