@@ -292,7 +292,7 @@ async def test_relationships_of_a_text_are_read_up_to_a_bound_and_the_rest_is_sa
         assert within.problems == []
 
 
-NAMES = ["Ann", "Bob", "Eve", "Tom", "Joe", "Sam", "Kim", "Lee", "Max", "Ida"]
+NAMES = ["Ann", "Bob", "Eve", "Tom", "Joe", "Sam", "Kim", "Lee", "Max", "Ida", "Uwe", "Amy", "Dan", "Eva"]
 
 
 def _people(*names: str) -> str:
@@ -302,7 +302,7 @@ def _people(*names: str) -> str:
 
 @pytest.mark.parametrize(
     ("first", "bounds"),
-    [(_people(*NAMES[:8]), [8, None]), (_people(*["Ann"] * 8), [8]), (_people(*NAMES[:7]), [8])],
+    [(_people(*NAMES[:12]), [12, None]), (_people(*["Ann"] * 12), [12]), (_people(*NAMES[:11]), [12])],
     ids=["full", "the same again and again", "with room"],
 )
 async def test_a_list_of_names_is_denser_than_other_texts(

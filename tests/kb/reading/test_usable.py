@@ -142,7 +142,7 @@ def _lists(text: str) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("text", "most"), [("Hi.", 8), ("x" * 264, 11), ("ž" * 132, 11), ("x" * 384, 16), ("x" * 408, None)]
+    ("text", "most"), [("Hi.", 12), ("x" * 336, 14), ("ž" * 168, 14), ("x" * 384, 16), ("x" * 408, None)]
 )
 def test_a_short_text_has_few_names_and_facts_and_the_grammar_says_so(text: str, most: int | None) -> None:
     assert [(name, part.get("maxItems")) for name, part in _lists(text).items()] == [
@@ -155,7 +155,7 @@ def test_a_short_text_has_few_names_and_facts_and_the_grammar_says_so(text: str,
 
 def test_lists_that_the_grammar_ends_come_to_their_end() -> None:
     """SmolLM2's longest entries have ninety tokens."""
-    for text in ("Hi.", "x" * 264, "ž" * 132, "x" * 384):
+    for text in ("Hi.", "x" * 336, "ž" * 168, "x" * 384):
         question = prompt.extract(text, title="", kind="chat")
         assert question.tokens is not None
         assert sum(question.most.values()) * 90 <= question.tokens <= 4096
