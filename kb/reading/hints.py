@@ -36,7 +36,9 @@ class Judgement(shape.Camel):
         "urgency": "normal",
     }
 
-    summary: str = Field(max_length=4000)
+    ended: ClassVar[frozenset[str]] = frozenset({"summary"})
+
+    summary: str = Field(max_length=500)
     reason: str = Field(max_length=2000)
     has_actionable_content: bool
     is_assigned_to_me: bool

@@ -2,9 +2,10 @@
 
 A `Shape` is what the program reads, with all its bounds; `wire` is what is sent of it. Engines turn a schema into a
 grammar, and grammars have limits: Ollama's runner dies of a text of 2,001 characters or a list of 400 objects
-(decision 0177). So no bound is sent but that of a short list, no pattern, no reference and nothing recursive; what is
-bounded is cut when the answer is read (`router.client.reading`), and `num_predict` bounds the whole. What a grammar
-can hold is in it: values of an enum, the numbers of the evidence, the names of tools and agents, words for shares.
+(decision 0177). So no bound is sent but those of short lists and of one text, no pattern, no reference and nothing
+recursive; what is bounded is cut when the answer is read (`router.client.reading`), and `num_predict` bounds the whole.
+What a grammar can hold is in it: values of an enum, the numbers of the evidence, the names of tools and agents, words
+for shares.
 
 Source: llama.cpp's json-schema-to-grammar, Ollama's `ToolProperty` (of a tool's parameters it keeps type, items, enum,
 anyOf, properties and description alone: a `$ref` becomes nothing there).
@@ -110,11 +111,14 @@ class Shape(pydantic.BaseModel):
 
     `cautious`: what a field that has no default is where a model's answer lacks it, or has nothing usable there.
     `numbered`: lists whose items name each other by their numbers, so that nothing may be taken out of them.
-    `telling`: lists that may be left out; of one that is there not everything may be lost."""
+    `telling`: lists that may be left out; of one that is there not everything may be lost.
+    `ended`: texts that small models do not end, so that what stands after them is never written: their bound is sent.
+    Each character of it is ten states of outlines-core's automaton."""
 
     cautious: ClassVar[Mapping[str, Any]] = {}
     numbered: ClassVar[frozenset[str]] = frozenset()
     telling: ClassVar[frozenset[str]] = frozenset()
+    ended: ClassVar[frozenset[str]] = frozenset()
 
 
 # Bounded: tools of others come and go, and with them the classes that are made of them.
@@ -174,6 +178,9 @@ def _sent(shapes: tuple[type[Shape], ...], known: str) -> Wire:
                 part = listed["properties"][name]
                 part["maxItems"] = min(count, part.get("maxItems", count))
     parts = [_stripped(listed, _For.ANSWER) for listed in wholes]
+    for shape, listed, part in zip(shapes, wholes, parts, strict=True):
+        for name in shape.ended:
+            part["properties"][name]["maxLength"] = listed["properties"][name]["maxLength"]
     for name, count in counts.items():
         for part in parts:
             if name in part["properties"] and count <= LONGEST_LIST:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -108,7 +110,8 @@ async def test_a_model_without_tools_chooses_them_by_format(
 
 async def test_a_bound_that_ends_a_runner_is_never_sent(kb: world.ObservedState, fake: process.Fake) -> None:
     await kb.ingest(world.request())
-    assert "maxLength" not in str([one["body"].get("format") for one in fake.requests(path="/api/chat")])
+    sent = json.dumps([one["body"].get("format") for one in fake.requests(path="/api/chat")])
+    assert [int(most) for most in re.findall(r'"maxLength": (\d+)', sent)] == [500]
 
 
 async def test_each_try_differs_and_the_last_is_about_less(kb: world.ObservedState, fake: process.Fake) -> None:

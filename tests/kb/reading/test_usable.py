@@ -46,7 +46,10 @@ def keys(part: Any) -> Iterator[str]:
 @pytest.mark.parametrize("asked_for", list(shapes()), ids=lambda each: each.__name__)
 def test_nothing_is_sent_that_ends_a_runner_and_each_answer_has_a_bound(asked_for: type[shape.Shape]) -> None:
     wire = schema.wire(asked_for)
-    assert not {"maxLength", "minLength", "pattern", "$ref", "format"} & set(keys(wire))
+    assert not {"minLength", "pattern", "$ref", "format"} & set(keys(wire))
+    bounded = [name for name, part in wire.get("properties", {}).items() if "maxLength" in part]
+    assert set(bounded) == asked_for.ended
+    assert list(keys(wire)).count("maxLength") == len(bounded)
     assert 0 < asked_for.tokens <= shape.LONGEST
     for name, verdict in (("reason", "hasActionableContent"), ("reason", "decision"), ("typeReason", "contentType")):
         # llama.cpp's grammar does not keep the order of the properties.
