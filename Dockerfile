@@ -136,6 +136,7 @@ RUN --mount=type=secret,id=packages \
         ca-certificates git openssh-client \
     && find /usr/share/doc ! -type d ! -name copyright -delete \
     && rm -rf /tmp/mirror.list /usr/share/man/* /usr/share/locale/* /var/lib/apt/lists/* /var/cache/* /var/log/*
+COPY clients /app/clients
 COPY crds /app/crds
 COPY kube /app/kube
 COPY router /app/router

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import asyncio
+import json
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cli import errors
 from crds import modelcheck, modelnames
+
+if TYPE_CHECKING:
+    import httpx
+
+_MOST_BYTES = 16 << 20
+"""Of an answer: a model's template and license are in what `/api/show` says."""
 
 
 def ask(url: str, models: Iterable[str], seconds: float, name: str = "") -> modelcheck.Backend:
@@ -16,38 +24,48 @@ def ask(url: str, models: Iterable[str], seconds: float, name: str = "") -> mode
 
     Raises `Unusable` for what is no such URL or no Ollama, `Unavailable` when nothing answers.
     """
-    import httpx
-
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise errors.Unusable(f"{url!r} is no URL.", field="--url", remedy="Give for example http://gpu-0:11434.")
-    wanted = {modelnames.normalise(model) for model in models}
-    with httpx.Client(base_url=url.rstrip("/"), timeout=seconds, trust_env=False) as http:
-        listed = {
-            modelnames.normalise(str(one.get("model") or one.get("name") or "")): one
-            for one in _document(http, url, "GET", "/api/tags").get("models") or ()
-        }
-        facts = {
-            model: modelcheck.facts(_document(http, url, "POST", "/api/show", {"model": model}))
-            for model in sorted(wanted & listed.keys())
-        }
+    listed, facts = asyncio.run(_asked(url, {modelnames.normalise(model) for model in models}, seconds))
     digests = {model: str(record["digest"]) for model, record in listed.items() if "digest" in record}
     return modelcheck.Backend(name or str(urlsplit(url).netloc), frozenset(listed), facts, digests=digests)
 
 
-def _document(http: Any, url: str, method: str, path: str, body: object = None) -> dict[str, Any]:
+async def _asked(
+    url: str, wanted: Collection[str], seconds: float
+) -> tuple[dict[str, dict[str, Any]], dict[str, modelcheck.Facts]]:
+    from clients import http
+    from crds import authorities
+
+    async with http.client(tls=authorities.context(), seconds=seconds, base_url=url.rstrip("/")) as opened:
+        tags = await _document(opened, url, "GET", "/api/tags")
+        listed = {
+            modelnames.normalise(str(record.get("model") or record.get("name") or "")): record
+            for record in tags.get("models") or ()
+        }
+        facts = {
+            model: modelcheck.facts(await _document(opened, url, "POST", "/api/show", {"model": model}))
+            for model in sorted(set(wanted) & listed.keys())
+        }
+    return listed, facts
+
+
+async def _document(opened: httpx.AsyncClient, url: str, method: str, path: str, body: object = None) -> dict[str, Any]:
     import httpx
 
+    from clients import http
+
     try:
-        answer = http.request(method, path, json=body)
-        found = answer.json() if answer.status_code == 200 else None
+        async with opened.stream(method, path, json=body) as answer:
+            document = json.loads(await http.read(answer, _MOST_BYTES)) if answer.status_code == 200 else None
     except httpx.HTTPError as error:
         raise errors.Unavailable(f"No Ollama answers at {url}: {error}.") from error
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
         raise errors.Unusable(
             f"{url}{path} answered {answer.status_code}, and not as an Ollama server does.",
             field="--url",
             remedy="Give the base URL of an Ollama server, without a path.",
         )
-    return found
+    return document

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-import httpx
-
+from clients import http as outward
 from crds import authorities, errors
 from kb import carry, loops, metrics, mongo, records, settings
 from kb.aliases import merge
@@ -144,14 +143,13 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     merger = merge.Merger(registry, ground.graph, queue, clock, workers.wake, kept.turns)
     patience = timedelta(seconds=config.recovery_patience)
     recoverer = recovery.Recovery(book, pipe, readers, meters, clock, patience=patience)
-    # No redirects, no proxy, no cookies kept: the fetcher judges every address itself.
-    web = await stack.enter_async_context(
-        httpx.AsyncClient(trust_env=False, follow_redirects=False, verify=authorities.context())
-    )
-    judge = address.Judge([str(network) for network in config.crawl_networks], address.resolve)
-    fetcher = fetch.Fetcher(web, judge, max_bytes=config.crawl_page_bytes, seconds=config.crawl_page_seconds)
+    judge = address.Judge([str(network) for network in config.crawl_networks])
+    tls = authorities.context()
+    web = await stack.enter_async_context(outward.client(tls=tls, find=judge.find, seconds=config.crawl_page_seconds))
+    own = await stack.enter_async_context(outward.client(tls=tls))
+    fetcher = fetch.Fetcher(web, max_bytes=config.crawl_page_bytes, seconds=config.crawl_page_seconds)
     parser = (
-        tika.Tika(config.tika_url, web, seconds=config.tika_seconds, max_chars=config.max_chars)
+        tika.Tika(config.tika_url, own, seconds=config.tika_seconds, max_chars=config.max_chars)
         if config.tika_url
         else None
     )

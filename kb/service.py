@@ -22,7 +22,8 @@ import prometheus_client
 import structlog
 from aiohttp import web
 
-from crds import errors, grants, keyring, runtoken, spans
+from clients import http as outward
+from crds import authorities, errors, grants, keyring, runtoken, spans
 from kb import api, assembly, metrics, mongo, records, settings, sqlite, workers
 from kb import errors as kb_errors
 from kb.access import audit, rates
@@ -172,7 +173,8 @@ async def _built(
         *links.Patterns(patterns.Mongo(database, _now)).routes(),
         *memory.Memory(task.Tasks(database, _now), book, procedures.Procedures(database, _now)).routes(),
     ]
-    seen = visual.ground(config, database, http, _now)
+    others = await stack.enter_async_context(outward.client(tls=authorities.context()))
+    seen = visual.ground(config, database, others, _now)
     stack.push_async_callback(seen.index.close)
     more += pages.Choosing(seen.choices, seen.book).routes()
     writing = None

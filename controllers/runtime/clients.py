@@ -16,11 +16,14 @@ import prometheus_client
 import structlog
 
 import kube
+from clients import http
 from controllers import metrics, settings, tracing
 from controllers.archive import mongo as archives
 from controllers.delegations import store as delegations
+from controllers.gpubackend import probe
 from controllers.memory import mongo
 from controllers.notices import mongo as notices
+from controllers.notices import sender
 from controllers.sandbox import store as sandbox_store
 from controllers.sources import assignments
 from controllers.sources import mongo as sources
@@ -94,9 +97,9 @@ class Clients:
             timeout=httpx.Timeout(config.kb_timeout, connect=5.0),
         )
         self._router_http = httpx.AsyncClient(transport=router.transport(verify=trusted))
-        self.probe_http = httpx.AsyncClient(verify=trusted, follow_redirects=False, trust_env=False)
-        self.webhooks = httpx.AsyncClient(
-            verify=trusted, follow_redirects=False, trust_env=False, event_hooks={"request": [self._fenced]}
+        self.probe_http = http.client(tls=trusted, find=probe.Judge(loopback=config.probe_loopback).find)
+        self.webhooks = http.client(
+            tls=trusted, find=sender.Judge(config.notice_networks).find, event_hooks={"request": [self._fenced]}
         )
         self.knowledge = kb.Client(config.kb_url, self._kb_http, config.kb_token, patient=True, attempts=1)
         # Not fenced: the history is answered by replicas that stand by as well.

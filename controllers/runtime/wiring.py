@@ -182,7 +182,7 @@ class Wiring:
         config, to = self._config, self._to
         self.backends = backends.Backends(
             to.api,
-            probe.Probe(to.probe_http, loopback=config.probe_loopback),
+            probe.Probe(to.probe_http),
             namespace=config.namespace,
             gone=config.backend_gone_seconds,
             work=queue.WorkQueue(self._monotonic),
@@ -403,7 +403,6 @@ class Wiring:
             to.knowledge.rules.in_force,
             sender.Sender(
                 to.webhooks,
-                networks=config.notice_networks,
                 secret=sender.key_file(config.notice_secret_file),
                 mail=mailer.Mailer(config.mail_server(), wall=wall),
             ),

@@ -2,7 +2,8 @@
 
 A URL of a Connection is a user's input, called from the place of this process in the network. So a name is resolved
 once, all of its addresses are judged (`crds.addresses.never_called`), and the connection goes to an address that was
-judged: a name that is resolved a second time could lead elsewhere. That holds for each connection, each redirect too.
+judged: a name that is resolved a second time could lead elsewhere. That holds for each connection, of HTTP (`called`,
+for `clients.http`) as of other protocols (`connect`).
 """
 
 from __future__ import annotations
@@ -12,16 +13,13 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 
-import httpx
-
+from clients import http
 from controllers.sources import port
 from crds import addresses, authorities
 
 Resolve = Callable[[str, int], Sequence[str]]
 """(host, port) -> its addresses; blocks. Raises `OSError`."""
-_MOST_ADDRESSES = 4
 _CONNECT_SECONDS = 20.0
-_PORTS = {"http": 80, "https": 443}
 
 
 class Refused(port.Misconfigured):
@@ -66,7 +64,11 @@ class Hosts:
                 )
         if not found:
             raise socket.gaierror(f"{host[:200]} has no address")
-        return found[:_MOST_ADDRESSES]
+        return found[: http.MOST_ADDRESSES]
+
+    async def called(self, host: str, number: int) -> Sequence[str]:
+        """The same for `clients.http`."""
+        return await asyncio.to_thread(self.find, host, number)
 
     def connect(self, host: str, number: int, timeout: float | None) -> socket.socket:
         """A connection to the first address that answers. Blocks. Raises `Refused`, `OSError`."""
@@ -99,46 +101,3 @@ def own_context(own: str) -> ssl.SSLContext:
             field="spec.secretRef",
             remedy="Write the certificate of the authority: --from-file=ca.crt=FILE.",
         ) from error
-
-
-class Transport(httpx.AsyncBaseTransport):
-    """Of an `httpx.AsyncClient` whose requests go to judged addresses. No proxy, no redirect."""
-
-    def __init__(self, hosts: Hosts, tls: ssl.SSLContext) -> None:
-        self._hosts, self._tls = hosts, tls
-        self._inner: dict[str, httpx.AsyncHTTPTransport] = {}
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """See httpx. Raises `Refused` too."""
-        name = request.url.host
-        number = request.url.port or _PORTS.get(request.url.scheme, 0)
-        if not name or not number:
-            raise httpx.UnsupportedProtocol(f"{addresses.shown(str(request.url))[:200]} is no http(s) address")
-        try:
-            found = await asyncio.to_thread(self._hosts.find, name, number)
-        except OSError as error:
-            raise httpx.ConnectError(str(error)) from error
-        # One pool a name: a connection was verified for the name that it was opened for.
-        inner = self._inner.get(name)
-        if inner is None:
-            inner = self._inner[name] = httpx.AsyncHTTPTransport(verify=self._tls, trust_env=False)
-        last: httpx.TransportError | None = None
-        for address in found:
-            moved = httpx.Request(
-                request.method,
-                request.url.copy_with(host=address),
-                headers=request.headers,  # Host is among them
-                stream=request.stream,
-                extensions={**request.extensions, "sni_hostname": name},
-            )
-            try:
-                return await inner.handle_async_request(moved)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                last = error
-        assert last is not None
-        raise last
-
-    async def aclose(self) -> None:
-        """Give the connections back."""
-        for one in self._inner.values():
-            await one.aclose()

@@ -30,6 +30,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import orjson
 
+from clients import http
 from controllers.sources import hosts, limits, port, redact
 from crds import addresses
 
@@ -98,12 +99,7 @@ class Rest:
         """The time that the source gave with its last answer (RFC 9110 6.6.1)."""
         self._sent_values = redact.Secrets()
         self._sent_values.keep(_values(headers))
-        self._http = httpx.AsyncClient(
-            transport=hosts.Transport(reached, tls),
-            timeout=httpx.Timeout(SECONDS, connect=10.0),
-            trust_env=False,
-            follow_redirects=False,
-        )
+        self._http = http.client(tls=tls, find=reached.called, timeout=httpx.Timeout(SECONDS, connect=10.0))
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -252,13 +248,10 @@ def dated(headers: httpx.Headers) -> datetime | None:
 
 
 async def _read(response: httpx.Response, most: int) -> bytes:
-    parts, size = [], 0
-    async for part in response.aiter_bytes():
-        parts.append(part)
-        size += len(part)
-        if size > most:
-            raise TooLarge(f"{addresses.shown(str(response.request.url))[:200]} has more than {most} bytes.")
-    return b"".join(parts)
+    try:
+        return await http.read(response, most)
+    except http.TooLarge as error:
+        raise TooLarge(f"{addresses.shown(str(response.request.url))[:200]} has more than {most} bytes.") from error
 
 
 def _host(url: str) -> tuple[str, str, int | None]:

@@ -18,7 +18,8 @@ from typing import Any
 import pydantic
 import structlog
 
-from crds import scope, toolservers
+from clients import toolservers
+from crds import scope
 from crds import tools as listed
 from kb import identity
 from kb.agent import retrieving

@@ -9,6 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
+from clients import http
 from crds import errors as root
 from kb import errors
 from kb.crawl import address
@@ -41,11 +42,11 @@ async def _any(url: str) -> None:
 
 
 class Fetcher:
-    """`http` must not follow redirects or use a proxy. `max_bytes` bounds a body as inflated, `seconds` a page."""
+    """`opened` is a client of `clients.http` that finds addresses by an `address.Judge`. `max_bytes` bounds a body,
+    `seconds` a page."""
 
-    def __init__(self, http: httpx.AsyncClient, judge: address.Judge, *, max_bytes: int, seconds: float) -> None:
-        self._http = http
-        self._judge = judge
+    def __init__(self, opened: httpx.AsyncClient, *, max_bytes: int, seconds: float) -> None:
+        self._http = opened
         self._max_bytes = max_bytes
         self._seconds = seconds
         self._always: Permit = _any
@@ -53,7 +54,7 @@ class Fetcher:
 
     def under(self, permit: Permit) -> Fetcher:
         """One that asks `permit` as well, before every URL: of pages, robots.txt and redirects."""
-        made = Fetcher(self._http, self._judge, max_bytes=self._max_bytes, seconds=self._seconds)
+        made = Fetcher(self._http, max_bytes=self._max_bytes, seconds=self._seconds)
         made._always, made._file_bytes = permit, self._file_bytes
         return made
 
@@ -79,56 +80,33 @@ class Fetcher:
                     url = found
         except TimeoutError as error:
             raise Refused(f"it took longer than {self._seconds:g} seconds") from error
+        except (httpx.DecodingError, httpx.InvalidURL) as error:
+            raise Refused(str(error)) from error
         except httpx.HTTPError as error:
             raise errors.Away("web", f"{urlsplit(url).hostname}: {type(error).__name__}: {error}"[:300]) from error
         raise Refused(f"it redirects more than {_REDIRECTS} times")
 
     async def _once(self, url: str) -> Fetched | str:
-        target = await self._judge.target(url)
-        parts = urlsplit(url)
-        host = f"[{target.address}]" if ":" in target.address else target.address
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        named = f"[{target.host}]" if ":" in target.host else target.host
-        usual = 443 if target.scheme == "https" else 80
+        target = address.parsed(url)
         headers = {
-            "Host": named if target.port == usual else f"{named}:{target.port}",
             "User-Agent": AGENT,
             "Accept": ", ".join(["text/html", "text/plain;q=0.5", *(f"{one};q=0.4" for one in self._file_bytes)]),
-            # Each inflater is a way to be inflated by; what comes as it is can be counted as it comes.
-            "Accept-Encoding": "identity",
         }
-        request = self._http.build_request(
-            "GET",
-            f"{target.scheme}://{host}:{target.port}{path}",
-            headers=headers,
-            extensions={"sni_hostname": target.host},
-        )
-        answer = await self._http.send(request, stream=True)
-        try:
+        async with self._http.stream("GET", url, headers=headers) as answer:
             if answer.is_redirect:
                 return str(urljoin(url, answer.headers.get("Location", "")))
             return await self._take(url, target, answer)
-        finally:
-            await answer.aclose()
-            # The client knows addresses, not names: a cookie would go to every site at the same address.
-            self._http.cookies.clear()
 
     async def _take(self, url: str, target: address.Target, answer: httpx.Response) -> Fetched:
         media_type, charset = _media(answer.headers)
         if answer.status_code != 200:
             return Fetched(url, target, answer.status_code, media_type, charset, b"")
-        if answer.headers.get("Content-Encoding", "identity") != "identity":
-            raise Refused("it is compressed, which was not asked for")
         most = self._file_bytes.get(media_type, self._max_bytes)
-        length = answer.headers.get("Content-Length", "")
-        if length.isdigit() and int(length) > most:
-            raise Refused(f"it is larger than {most} bytes")
-        body = bytearray()
-        async for piece in answer.aiter_raw():
-            body += piece
-            if len(body) > most:
-                raise Refused(f"it is larger than {most} bytes")
-        return Fetched(url, target, 200, media_type, charset, bytes(body))
+        try:
+            body = await http.read(answer, most)
+        except http.TooLarge as error:
+            raise Refused(f"it is larger than {most} bytes") from error
+        return Fetched(url, target, 200, media_type, charset, body)
 
 
 def _media(headers: Mapping[str, str]) -> tuple[str, str | None]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 
+from clients import http
 from kb import errors, paging
 from kb.files import sniff
 
@@ -53,16 +54,19 @@ class Extracted:
 class Tika:
     """One server. `seconds` bounds a parse, `max_chars` the text of a file. Raises `kb.errors.Away` and `Invalid`."""
 
-    def __init__(self, url: str, http: httpx.AsyncClient, *, seconds: float = 30.0, max_chars: int = 4_000_000) -> None:
+    def __init__(
+        self, url: str, opened: httpx.AsyncClient, *, seconds: float = 30.0, max_chars: int = 4_000_000
+    ) -> None:
         self._url = url.rstrip("/")
-        self._http = http
+        self._http = opened
         self._seconds = seconds
         self._max_chars = max_chars
 
     async def ready(self) -> None:
         """Return when it answers."""
         try:
-            answer = await self._http.get(f"{self._url}/version", timeout=5.0)
+            async with self._http.stream("GET", f"{self._url}/version", timeout=5.0) as answer:
+                pass
         except httpx.HTTPError as error:
             raise errors.Away("tika", f"{type(error).__name__}: {error}") from error
         if answer.status_code != 200:
@@ -105,15 +109,14 @@ class Tika:
             "X-Tika-PDFOcrStrategy": "no_ocr",
         }
         most = 4 * self._max_chars + (8 << 20)
-        raw = bytearray()
         timeout = httpx.Timeout(self._seconds + 5, connect=5.0)
-        async with self._http.stream(
-            "PUT", f"{self._url}/rmeta/{'xml' if paged else 'text'}", content=body, headers=headers, timeout=timeout
-        ) as answer:
-            async for piece in answer.aiter_bytes():
-                raw += piece
-                if len(raw) > most:
-                    raise _UnfitError if paged else self._too_long()
+        try:
+            async with self._http.stream(
+                "PUT", f"{self._url}/rmeta/{'xml' if paged else 'text'}", content=body, headers=headers, timeout=timeout
+            ) as answer:
+                raw = await http.read(answer, most)
+        except http.TooLarge:
+            raise (_UnfitError() if paged else self._too_long()) from None
         if answer.status_code in (429, 503):
             raise errors.Away("tika", f"HTTP {answer.status_code}", retry_after=5)
         if answer.status_code != 200:

@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 import orjson
 
+from clients import http
 from kb import errors
 from kb.files import image
 from kb.visual import embedder, model, picture
@@ -42,7 +43,7 @@ class Served:
         self,
         url: str,
         name: str,
-        http: httpx.AsyncClient,
+        opened: httpx.AsyncClient,
         *,
         token_file: str = "",
         said: str = "Describe the image.",
@@ -55,7 +56,7 @@ class Served:
     ) -> None:
         self._url = f"{url.rstrip('/')}/pooling"
         self._name = name
-        self._http = http
+        self._http = opened
         self._token_file = token_file
         self._said = said
         self._before = before
@@ -113,6 +114,8 @@ class Served:
                 status, answered = await self._answer(asked, headers, seconds)
         except TimeoutError as error:
             raise errors.Away("visual", f"it has no answer within {seconds:g} seconds") from error
+        except http.TooLarge as error:
+            raise errors.Invalid(f"visual model {self._name!r}: {error}", field="image") from error
         except httpx.HTTPError as error:
             raise errors.Away("visual", f"{type(error).__name__}: {error}"[:300]) from error
         said = answered[:300].decode(errors="replace")
@@ -122,10 +125,6 @@ class Served:
             raise errors.Invalid(f"visual model {self._name!r} does not take it: {said}", field="image")
         if status != 200:
             raise errors.Away("visual", f"it answers {status}: {said}", retry_after=5)
-        if len(answered) > self._most_bytes:
-            raise errors.Invalid(
-                f"visual model {self._name!r} answers with more than {self._most_bytes} bytes", field="image"
-            )
         try:
             large = len(answered) > _LARGE
             parsed = await asyncio.to_thread(orjson.loads, answered) if large else orjson.loads(answered)
@@ -136,14 +135,9 @@ class Served:
         return await asyncio.to_thread(embedder.checked, self._name, vectors)
 
     async def _answer(self, asked: bytes, headers: dict[str, str], seconds: float) -> tuple[int, bytes]:
-        """The status and the body, read until it is longer than it may be."""
-        body = bytearray()
+        """The status and the body. Raises `http.TooLarge`."""
         async with self._http.stream("POST", self._url, content=asked, headers=headers, timeout=seconds) as response:
-            async for piece in response.aiter_bytes():
-                body += piece
-                if len(body) > self._most_bytes:
-                    break
-        return response.status_code, bytes(body)
+            return response.status_code, await http.read(response, self._most_bytes)
 
     def _unconfigured(self, why: str) -> errors.Unconfigured:
         return errors.Unconfigured(

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from router.proxy.message import Request
 
 STREAMS = (b"application/x-ndjson", b"text/event-stream")
+_NO_PAGE = (*STREAMS, b"application/json", b"text/plain", b"application/octet-stream", b"")
+"""Browsers show no page of them."""
 
 _BODILESS = (204, 304)
 
@@ -43,6 +45,10 @@ class Answer:
         self._chunked = False
         if self.content_type in STREAMS:
             own += b"Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n"
+        if self.content_type not in _NO_PAGE:
+            # What a backend shows must not act as the router's own page.
+            own += b"Content-Security-Policy: sandbox\r\n"
+        own += b"X-Content-Type-Options: nosniff\r\n"
         if not self.declared and request.method != b"HEAD" and status not in _BODILESS:
             if request.modern:
                 self._chunked = True

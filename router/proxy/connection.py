@@ -368,6 +368,11 @@ class Connection(asyncio.Protocol):
             self._named = value if self._named is None else self._named + b"," + value
         elif low == b"transfer-encoding":
             self._framed = True
+        elif low == hygiene.CONTENT_ENCODING and value.strip().lower() not in (b"", b"identity"):
+            # A few hundred bytes may be gigabytes to who decodes them.
+            named = value[:60].decode("latin-1")
+            self.fail(Broken(f"its answer is encoded as {named!r}, which was not asked for"))
+            raise ValueError(named)  # it ends the parser
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()

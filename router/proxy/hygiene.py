@@ -1,7 +1,8 @@
 """What of a message's head passes through the router, and what does not.
 
 Sources: RFC 9110 section 7.6.1 (hop-by-hop fields and those named in Connection), the router page of the design: the
-backend must see its own Host (Ollama checks it), no X-Ollama-Priority, no Accept-Encoding (answers stay plain).
+backend must see its own Host (Ollama checks it), no X-Ollama-Priority, no Accept-Encoding (answers stay plain). A
+backend's cookies would be those of the router's own pages.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ _JUDGED = frozenset({b"connection", CONTENT_ENCODING, *_TOKENS})
 NOT_TO_CLIENT = _HOP | {
     REQUEST_ID,
     BACKEND,
+    CONTENT_ENCODING,  # only "identity" gets so far
+    b"set-cookie",
     b"x-ollama-router-queue-ms",
     b"x-ollama-router-model-set",
 }

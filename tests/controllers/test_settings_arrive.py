@@ -31,7 +31,7 @@ from aiohttp import ClientSession
 from controllers import namespaces, settings, tracing
 from controllers.connection.reconcile import Connections
 from controllers.gpubackend import contexts
-from controllers.gpubackend.probe import Probe
+from controllers.gpubackend.probe import Judge
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import ObservedState
 from controllers.runtime import app
@@ -329,9 +329,9 @@ async def test_each_setting_arrives(runtime: app.Runtime) -> None:
         if not arrived:
             missing.append(name)
     assert missing == []
-    (probe,) = (one for one in found if isinstance(one, Probe))
+    (judge,) = (one for one in found if isinstance(one, Judge))
     (connections,) = (one for one in found if isinstance(one, Connections))
-    assert (probe._loopback, connections._file_urls) == (True, True)
+    assert (judge._loopback, connections._file_urls) == (True, True)
     assert any(isinstance(one, tracing.Telemetry) for one in found)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("charts", "controllers", "crds", "docs", "hack", "kb", "kube", "router", "tests/fakes")
+COPIED = ("charts", "clients", "controllers", "crds", "docs", "hack", "kb", "kube", "router", "tests/fakes")
 _CASES = [
     ("crds", "crds/jervis.dev_connections.yaml"),
     ("crds", "docs/api.md"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("cli", "crds", "kube", "controllers", "router", "kb", "orchestrator_job")
+PACKAGES = ("cli", "clients", "crds", "kube", "controllers", "router", "kb", "orchestrator_job")
 
 # A driver is imported in the module or package that is named after it and nowhere else (blueprint section 2). Values
 # are patterns of paths; the name of a client library may differ from the name of the thing it drives.
@@ -29,6 +29,35 @@ DRIVERS = {
     "kopf": r"^operator/main\.py$",
     "sqlite3": r"(^|/)sqlite(/\w+)?\.py$|^kb/graph/migrations\.py$",
 }
+
+
+# Who opens connections of HTTP, and to what. Servers of others are `clients.http`'s alone, which bounds what they send.
+OPENS = {
+    "cli/services.py": "services of the release, through the apiserver",
+    "clients/http.py": "servers of others",
+    "clients/toolservers.py": "the same for a library with an httpx of its own, over `clients.http`",
+    "controllers/runtime/clients.py": "the knowledge base and the router",
+    "controllers/sources/__main__.py": "the knowledge base and the router",
+    "kb/service.py": "the router",
+    "kube/access.py": "the apiserver",
+    "orchestrator_job/__main__.py": "the knowledge base, the router and the sources process",
+    "orchestrator_job/analyze/__main__.py": "the knowledge base",
+    "orchestrator_job/analyze/clone.py": "the sources process",
+    "orchestrator_job/sandbox/__main__.py": "the operator",
+    "orchestrator_job/transcribe/__main__.py": "the sources process",
+    "router/client/calls.py": "the router",
+    "router/client/trials.py": "the router",
+    "router/transport.py": "the knowledge base and the router, for processes that make many calls",
+}
+OPENERS = {
+    ("aiohttp", "ClientSession"),
+    *((library, name) for library in ("httpx", "httpx2") for name in (
+        "AsyncClient", "AsyncHTTPTransport", "Client", "HTTPTransport", "get", "post", "request", "stream",
+    )),
+    *(("httpcore", name) for name in ("AsyncConnectionPool", "ConnectionPool")),
+    *(("http.client", name) for name in ("HTTPConnection", "HTTPSConnection")),
+    ("urllib.request", "urlopen"),
+}  # fmt: skip
 
 
 def sources() -> Iterator[Path]:
@@ -53,6 +82,61 @@ def test_operator_is_a_folder_of_scripts() -> None:
     assert "__init__" not in names
     assert "main" in names
     assert not names & set(sys.stdlib_module_names)
+
+
+def opens(path: Path) -> set[str]:
+    """What of `OPENERS` a module names, by whatever name it imported it."""
+    tree, modules, names = ast.parse(path.read_text()), dict[str, str](), dict[str, str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name: alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    wanted = {f"{library}.{name}" for library, name in OPENERS}
+    met = set()
+    # Annotations are texts here (`from __future__ import annotations`), but ast reads them as code.
+    said = {id(part) for node in ast.walk(tree) for part in _annotations(node)}
+    for node in ast.walk(tree):
+        if id(node) in said:
+            continue
+        if isinstance(node, ast.Attribute):
+            module, _, name = ast.unparse(node).rpartition(".")
+            met.add(f"{modules.get(module, names.get(module, module))}.{name}")
+        elif isinstance(node, ast.Name):
+            met.add(names.get(node.id, node.id))
+    return met & wanted
+
+
+def _annotations(node: ast.AST) -> Iterator[ast.AST]:
+    for field in ("annotation", "returns"):
+        if isinstance(part := getattr(node, field, None), ast.AST):
+            yield from ast.walk(part)
+
+
+def test_servers_of_others_are_called_by_one_module() -> None:
+    opened = {str(path.relative_to(ROOT)): names for path in sources() if (names := opens(path))}
+    assert set(opened) == set(OPENS), opened
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import httpx\nhttpx.AsyncClient()",
+        "import httpx as h\nh.get('http://a')",
+        "from httpx import Client as C\nC()",
+        "import urllib.request\nurllib.request.urlopen('http://a')",
+        "from http import client\nclient.HTTPConnection('a')",
+        "import aiohttp\nclass S(aiohttp.ClientSession): ...",
+        "import httpx\nmade = [httpx.AsyncHTTPTransport]",
+    ],
+)
+def test_a_module_that_opens_connections_is_seen(tmp_path: Path, text: str) -> None:
+    """The reference of the test above."""
+    path = tmp_path / "module.py"
+    path.write_text(text)
+    assert opens(path)
+    path.write_text("import httpx\nasync def f(http: httpx.AsyncClient) -> httpx.AsyncClient: ...")
+    assert not opens(path)
 
 
 def test_drivers_stay_in_their_modules() -> None:

@@ -122,13 +122,34 @@ async def test_nothing_is_lost_or_doubled_when_the_client_is_slower_than_the_bac
     assert answer.body == body
 
 
-async def test_compressed_body_stays_compressed(stage: Stage) -> None:
+@pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "br", "Zstd"])
+async def test_an_answer_that_nobody_wanted_encoded_goes_to_no_client(stage: Stage, coding: str) -> None:
     body = random.Random(2).randbytes(5000)
-    stage.pieces = [b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5000\r\n\r\n" + body]
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: 5000\r\n\r\n"
+    stage.pieces = [head.encode() + body]
     answer = await stage.ask(wire.post("/api/generate", {"model": "m"}, [("Accept-Encoding", "gzip")]))
-    assert answer.body == body
-    assert answer.header("Content-Encoding") == "gzip"
+    assert answer.status == 502
+    assert b"which was not asked for" in answer.body
+    assert answer.header("Content-Encoding") is None
     assert stage.backend.requests[-1].header("Accept-Encoding") is None
+
+
+async def test_an_answer_that_says_it_is_plain_passes(stage: Stage) -> None:
+    stage.pieces = [b"HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Length: 2\r\n\r\n{}"]
+    answer = await stage.ask(_GENERATE)
+    assert (answer.status, answer.body) == (200, b"{}")
+
+
+async def test_a_backend_shows_no_page_as_the_routers_own(stage: Stage) -> None:
+    fields = (
+        b"Set-Cookie: a=b", b"Content-Type: text/html", b"Content-Length: 4", b"X-Own: 1",
+    )  # fmt: skip
+    stage.pieces = [b"\r\n".join((b"HTTP/1.1 200 OK", *fields, b"", b"<p/>"))]
+    answer = await stage.ask(_GENERATE)
+    assert (answer.status, answer.body, answer.header("X-Own")) == (200, b"<p/>", "1")
+    assert answer.header("Set-Cookie") is None
+    assert answer.header("Content-Security-Policy") == "sandbox"
+    assert answer.header("X-Content-Type-Options") == "nosniff"
 
 
 async def test_answers_without_a_body(stage: Stage) -> None:

@@ -17,7 +17,7 @@ from router.client import schema
 from tests.schemas import foreign
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("cli", "controllers", "crds", "kb", "kube", "orchestrator_job", "router")
+PACKAGES = ("cli", "clients", "controllers", "crds", "kb", "kube", "orchestrator_job", "router")
 EVIDENCE = tuple(range(1, 41))
 """Numbers of pieces of evidence."""
 
@@ -131,8 +131,8 @@ def built() -> dict[str, list[Sample]]:
 
 def served(*listed: str) -> list[Any]:
     """The tools of `foreign` with these names, as the decision agent has them."""
+    from clients import toolservers
     from crds import tools as allowed
-    from crds import toolservers
     from kb.agent import servers
 
     server = allowed.Server(name="foreign", url="http://mcp", clients=(), tools=())

@@ -79,7 +79,7 @@ async def test_rest_calls_the_address_that_was_judged_by_its_name() -> None:
 
     async def handler(request: web.Request) -> web.Response:
         seen.append(request.host)
-        return web.json_response([1])
+        return web.json_response([1], headers={"Connection": "close"})
 
     async with served(handler) as base:
         number = urlsplit(base).port
@@ -90,7 +90,7 @@ async def test_rest_calls_the_address_that_was_judged_by_its_name() -> None:
             await client.get("x")
         await client.close()
     assert seen == [f"source.example:{number}"]
-    assert len(names.asked) == 2, "one look-up for each call: none between the judgement and the connection"
+    assert len(names.asked) == 2, "one look-up for each connection: none between the judgement and the connection"
 
 
 @pytest.mark.parametrize(

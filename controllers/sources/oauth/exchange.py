@@ -25,6 +25,7 @@ import oauthlib.oauth2
 import orjson
 from oauthlib.oauth2.rfc6749 import errors as oauth_errors
 
+from clients import http
 from controllers.sources import hosts, port
 from controllers.sources.oauth import grant
 
@@ -152,18 +153,14 @@ class Exchange:
         try:
             async with (
                 asyncio.timeout(SECONDS),
-                httpx.AsyncClient(
-                    transport=hosts.Transport(self._hosts, tls), timeout=SECONDS, trust_env=False
-                ) as http,
-                http.stream(
+                http.client(tls=tls, find=self._hosts.called, seconds=SECONDS) as opened,
+                opened.stream(
                     "POST", asked.token_url, content=body, headers={"Accept": "application/json", **headers}
                 ) as answer,
             ):
-                raw = b""
-                async for part in answer.aiter_bytes():
-                    raw += part
-                    if len(raw) > _LARGEST:
-                        raise port.Unreachable(f"{_shown(asked)} answered more than {_LARGEST} bytes.")
+                raw = await http.read(answer, _LARGEST)
+        except http.TooLarge as error:
+            raise port.Unreachable(f"{_shown(asked)} answered more than {_LARGEST} bytes.") from error
         except (TimeoutError, httpx.HTTPError, httpx.InvalidURL) as error:
             why = str(error)[:200] or type(error).__name__
             raise port.Unreachable(f"{_shown(asked)} did not answer: {why}.") from error

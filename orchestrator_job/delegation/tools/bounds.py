@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from crds import errors, toolservers
+from clients import toolservers
+from crds import errors
 from orchestrator_job.delegation.tools import port
 
 MOST_CHARS = 16_000

@@ -1,4 +1,4 @@
-"""Tools of other servers by the Model Context Protocol (`crds.toolservers`), named SERVER.TOOL.
+"""Tools of other servers by the Model Context Protocol (`clients.toolservers`), named SERVER.TOOL.
 
 A tool of a server without `readOnly` has an effect that cannot be looked up, so a person approves each call, and
 decides again where one was begun and not answered. A run can do without any of these servers.
@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from crds import scope, tools, toolservers
+from clients import toolservers
+from crds import scope, tools
 from orchestrator_job import errors as job_errors
 from orchestrator_job import ledger
 from orchestrator_job.delegation.tools import bounds, port

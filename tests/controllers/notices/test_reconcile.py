@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
 import prometheus_client
 import pymongo
 import pytest
 
+from clients import http
 from controllers import metrics
 from controllers.notices import mongo, reconcile, sender
 from controllers.pendingtask import task_index
 from crds import errors, scope
 from kb import api
+from tests.clients import servers
 from tests.controllers.notices import hook as hooks
 from tests.controllers.notices import test_notice
 
@@ -82,8 +83,8 @@ async def site(hook: hooks.Hook) -> AsyncIterator[Site]:
     outbox = mongo.Outbox(uri, name, fence=fence)
     measured = metrics.Metrics(prometheus_client.CollectorRegistry())
     tasks = task_index.Tasks(lambda: made.now)
-    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
-        calls = sender.Sender(http, networks=["127.0.0.0/8"])
+    async with http.client(tls=servers.TLS, find=sender.Judge(["127.0.0.0/8"]).find) as client:
+        calls = sender.Sender(client)
         loop = reconcile.Notifier(
             tasks,
             Archive(),  # type: ignore[arg-type]  # the outside

@@ -10,7 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from clients import http
 from controllers.notices import sender
+from tests.clients import servers
 from tests.controllers.notices import hook as hooks
 
 
@@ -22,19 +24,25 @@ def hook() -> Iterator[hooks.Hook]:
     server.server_close()
 
 
-@pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(trust_env=False, verify=False) as made:
-        yield made
-
-
 HERE = ("127.0.0.0/8",)
 
 
-async def test_what_a_webhook_gets(hook: hooks.Hook, http: httpx.AsyncClient, tmp_path: Path) -> None:
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    """Of webhooks on this machine."""
+    async with http.client(tls=servers.TLS, find=sender.Judge(HERE).find) as made:
+        yield made
+
+
+async def called(url: str, resolve: http.Find, networks: Sequence[str] = ()) -> str:
+    async with http.client(tls=servers.TLS, find=sender.Judge(networks, resolve).find) as client:
+        return await sender.Sender(client).send(url, "n1", "Completed", "{}")
+
+
+async def test_what_a_webhook_gets(hook: hooks.Hook, client: httpx.AsyncClient, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("of the test\n")
-    calls = sender.Sender(http, networks=HERE, secret=sender.key_file(str(key)))
+    calls = sender.Sender(client, secret=sender.key_file(str(key)))
     assert await calls.send(f"{hook.url}/a/b?c=d", "n1", "UserTask", '{"id": "n1"}') == ""
     [call] = hook.calls
     assert (call.path, call.body) == ("/a/b?c=d", b'{"id": "n1"}')
@@ -53,15 +61,15 @@ async def test_what_a_webhook_gets(hook: hooks.Hook, http: httpx.AsyncClient, tm
     assert len(hook.calls) == 2, "nothing is sent unsigned"
 
 
-async def test_without_a_key_nothing_is_signed(hook: hooks.Hook, http: httpx.AsyncClient) -> None:
-    assert await sender.Sender(http, networks=HERE).send(hook.url, "n1", "Completed", "{}") == ""
+async def test_without_a_key_nothing_is_signed(hook: hooks.Hook, client: httpx.AsyncClient) -> None:
+    assert await sender.Sender(client).send(hook.url, "n1", "Completed", "{}") == ""
     assert "Jervis-Signature" not in hook.calls[0].headers
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 404, 429, 500, 503])
-async def test_what_is_not_taken_says_so(hook: hooks.Hook, http: httpx.AsyncClient, status: int) -> None:
+async def test_what_is_not_taken_says_so(hook: hooks.Hook, client: httpx.AsyncClient, status: int) -> None:
     hook.status = status
-    why = await sender.Sender(http, networks=HERE).send(hook.url, "n1", "Completed", "{}")
+    why = await sender.Sender(client).send(hook.url, "n1", "Completed", "{}")
     assert why == f"it answered HTTP {status}"
     assert [one.path for one in hook.calls] == ["/"], "a redirect is not followed"
 
@@ -69,34 +77,34 @@ async def test_what_is_not_taken_says_so(hook: hooks.Hook, http: httpx.AsyncClie
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "10.0.0.8", "169.254.169.254", "192.168.1.1", "::1", "::ffff:10.0.0.8", "fd00::1"]
 )
-async def test_private_addresses_are_never_called(hook: hooks.Hook, http: httpx.AsyncClient, address: str) -> None:
+async def test_private_addresses_are_never_called(hook: hooks.Hook, client: httpx.AsyncClient, address: str) -> None:
     async def both(host: str, port: int) -> Sequence[str]:
         return ["93.184.216.34", address]
 
     url = hook.url.replace("127.0.0.1", "hooks.example.com")
-    why = await sender.Sender(http, resolve=both).send(url, "n1", "Completed", "{}")
+    why = await called(url, both)
     assert f"'hooks.example.com' is at {address}" in why
     assert "noticeNetworks" in why
     assert hook.calls == []
 
 
-async def test_the_connection_goes_to_the_address_that_was_judged(hook: hooks.Hook, http: httpx.AsyncClient) -> None:
+async def test_the_connection_goes_to_the_address_that_was_judged(hook: hooks.Hook, client: httpx.AsyncClient) -> None:
     async def here(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.1"]
 
     url = hook.url.replace("127.0.0.1", "no-such-name.invalid")
-    assert await sender.Sender(http, networks=HERE, resolve=here).send(url, "n1", "Completed", "{}") == ""
+    assert await called(url, here, HERE) == ""
     assert hook.calls[0].headers["Host"].startswith("no-such-name.invalid:")
 
 
-async def test_a_server_that_is_slow_or_gone(hook: hooks.Hook, http: httpx.AsyncClient) -> None:
+async def test_a_server_that_is_slow_or_gone(hook: hooks.Hook, client: httpx.AsyncClient) -> None:
     hook.stall = 600.0
-    why = await sender.Sender(http, networks=HERE, timeout=0.2).send(hook.url, "n1", "Completed", "{}")
+    why = await sender.Sender(client, timeout=0.2).send(hook.url, "n1", "Completed", "{}")
     assert "0.2 seconds" in why
-    gone = await sender.Sender(http, networks=HERE).send("http://127.0.0.1:1/", "n1", "Completed", "{}")
+    gone = await sender.Sender(client).send("http://127.0.0.1:1/", "n1", "Completed", "{}")
     assert "ConnectError" in gone
 
     async def nowhere(host: str, port: int) -> Sequence[str]:
         return []
 
-    assert "no address" in await sender.Sender(http, resolve=nowhere).send("http://h.test/", "n1", "Completed", "{}")
+    assert "no address" in await called("http://h.test/", nowhere)

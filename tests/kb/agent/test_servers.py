@@ -362,7 +362,7 @@ async def test_what_a_server_says_of_its_tools_is_data(
 
 
 def test_a_decision_among_tools_of_servers_has_one_schema() -> None:
-    from crds import toolservers
+    from clients import toolservers
 
     some = [
         servers.ServerTool(toolservers.Offered(entry("http://h/mcp"), name, "x", {"type": "object"}))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-import httpx
 import pytest
 from aiohttp import web
 
+from clients import http
 from kb import errors
 from kb.crawl import address, fetch, frontier, page
+from tests.clients import servers
 from tests.kb.crawl import steps
 from tests.kb.crawl.site import Site, everything_here, html, served
 
@@ -23,10 +24,10 @@ async def site() -> AsyncIterator[Site]:
 
 @asynccontextmanager
 async def crawler(
-    *, allowed: Sequence[str] = ("127.0.0.0/8",), resolve: address.Resolve = everything_here, max_bytes: int = 10_000
+    *, allowed: Sequence[str] = ("127.0.0.0/8",), resolve: http.Find = everything_here, max_bytes: int = 10_000
 ) -> AsyncIterator[fetch.Fetcher]:
-    async with httpx.AsyncClient(trust_env=False, follow_redirects=False, verify=False) as http:
-        yield fetch.Fetcher(http, address.Judge(allowed, resolve), max_bytes=max_bytes, seconds=10.0)
+    async with http.client(tls=servers.TLS, find=address.Judge(allowed, resolve).find) as client:
+        yield fetch.Fetcher(client, max_bytes=max_bytes, seconds=10.0)
 
 
 async def run(
@@ -191,7 +192,7 @@ async def test_no_address_of_ours(text: str) -> None:
 )  # fmt: skip
 async def test_no_other_way_to_write_one(host: str) -> None:
     with pytest.raises(errors.Invalid, match="not a public address"):
-        await address.Judge([], address.resolve).target(f"http://{host}/")
+        await address.Judge([]).target(f"http://{host}/")
 
 
 @pytest.mark.parametrize("text", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::5db8:d70e"])
@@ -199,7 +200,7 @@ async def test_what_is_public_may_be_asked(text: str) -> None:
     async def resolve(host: str, port: int) -> Sequence[str]:
         return [text]
 
-    assert (await address.Judge([], resolve).target("http://public.test/")).address == text
+    assert await address.Judge([], resolve).find("public.test", 80) == [text]
 
 
 @pytest.mark.parametrize("host", ["a\x00b", "$where", "-1", "a..b", "%00", "a" * 64, "\u202e", "{{7*7}}", "a b"])
@@ -224,7 +225,7 @@ async def test_public_addresses_and_allowed_networks() -> None:
 
     judge = address.Judge(["10.1.0.0/16"], resolve)
     assert (await judge.target("https://Public.test/x")).site == ("https", "public.test", 443)
-    assert (await judge.target("http://wiki.corp:8080/")).address == "10.1.2.3"
+    assert await judge.find("wiki.corp", 8080) == ["10.1.2.3"]
 
 
 async def test_a_name_that_is_nowhere() -> None:

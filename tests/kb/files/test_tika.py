@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import httpx
 import pytest
 from aiohttp import test_utils, web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clients import http as outward
 from kb import errors
 from kb.files import inspection, sniff, tika
 from tests import ports
+from tests.clients import servers
 from tests.kb import conftest
 from tests.kb.files import making
 
@@ -31,7 +32,7 @@ FILES = {
 
 @pytest.fixture
 async def reader() -> AsyncIterator[tika.Tika]:
-    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
+    async with outward.client(tls=servers.TLS) as http:
         yield tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), http)
 
 
@@ -60,14 +61,14 @@ async def test_a_malformed_file_is_the_callers_to_hear(reader: tika.Tika) -> Non
 
 @pytest.mark.services
 async def test_more_text_than_is_taken(reader: tika.Tika) -> None:
-    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
+    async with outward.client(tls=servers.TLS) as http:
         small = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), http, max_chars=200)
         with pytest.raises(errors.TooLarge, match="200 characters"):
             await small.extract(making.docx("many words " * 100), sniff.Type.DOCX)
 
 
 async def test_no_tika_is_operational() -> None:
-    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
+    async with outward.client(tls=servers.TLS) as http:
         with pytest.raises(errors.Away, match="tika"):
             await tika.Tika(f"http://127.0.0.1:{ports.free()}", http).extract(FILES[sniff.Type.PDF], sniff.Type.PDF)
 
@@ -92,7 +93,7 @@ async def dying() -> AsyncIterator[tuple[tika.Tika, list[str]]]:
     application.router.add_get("/version", version)
     server = test_utils.TestServer(application)
     await server.start_server()
-    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
+    async with outward.client(tls=servers.TLS) as http:
         yield tika.Tika(str(server.make_url("/")), http, seconds=30.0), asked
     await server.close()
 
@@ -170,7 +171,7 @@ async def test_a_pdf_whose_xhtml_is_broken_or_long_gives_its_text_without_pages(
     application.router.add_get("/version", version)
     server = test_utils.TestServer(application)
     await server.start_server()
-    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
+    async with outward.client(tls=servers.TLS) as http:
         small = tika.Tika(str(server.make_url("/")), http, max_chars=100)
         found = await small.extract(FILES[sniff.Type.PDF], sniff.Type.PDF)
     await server.close()

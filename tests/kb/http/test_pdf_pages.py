@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from clients import http as outward
 from controllers.pendingtask.effects import ingest
 from crds.phases import Phase
 from crds.priority import Priority
@@ -18,6 +19,7 @@ from kb import api, client, metrics
 from kb.files import pages, tika
 from router import client as router_client
 from tests import ports
+from tests.clients import servers
 from tests.controllers import build
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -49,7 +51,7 @@ async def kb(
 def over(kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock) -> Over:
     @asynccontextmanager
     async def made(limits: pages.Limits | None = None) -> AsyncIterator[client.Client]:
-        async with httpx.AsyncClient(trust_env=False, verify=False) as http:
+        async with outward.client(tls=servers.TLS) as http:
             parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), http)
             async with whole.over(kb, meters, clock, parser=parser, drawing=limits) as (typed, _):
                 yield typed

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import httpx
 from aiohttp import test_utils
 
+from clients import http as outward
 from kb import api, client, metrics, mongo
 from kb.access import rates
 from kb.crawl import address, fetch
@@ -46,6 +47,7 @@ from kb.retrieve import search
 from kb.rules import enforce
 from kb.rules import mongo as rules_mongo
 from kb.visual import pages as visual_pages
+from tests.clients import servers
 from tests.kb import clock as clocks
 from tests.kb import world
 
@@ -75,10 +77,14 @@ async def over(
 
     `ingests`: with `/ingest/full`, too. `asked` is asked about links, the usual model where it is not there.
     """
-    async with httpx.AsyncClient(trust_env=False, verify=False, transport=transport) as web:
+    judge = judge or address.Judge([])
+    async with (
+        httpx.AsyncClient(transport=transport)
+        if transport is not None
+        else outward.client(tls=servers.TLS, find=judge.find)
+    ) as web:
         numbers = itertools.count()
-        judge = judge or address.Judge([], address.resolve)
-        fetcher = fetch.Fetcher(web, judge, max_bytes=100_000, seconds=20.0)
+        fetcher = fetch.Fetcher(web, max_bytes=100_000, seconds=20.0)
         renderer = pages.Renderer(drawing or pages.Limits())
         reading = reader.Reader(parser, vision.Models(made.answers), meters, renderer)
         served: Sequence[openapi.Served] = [

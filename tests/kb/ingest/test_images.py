@@ -8,9 +8,9 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from clients import http as outward
 from crds import errors as root
 from crds.priority import Priority
 from hack import drawing
@@ -18,6 +18,7 @@ from kb import api, metrics
 from kb.files import tika
 from kb.ingest import images, intent
 from router import client as router_client
+from tests.clients import servers
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import conftest, memory, scopes, world
@@ -218,7 +219,7 @@ async def test_images_in_an_uploaded_mail_or_page(
     draft = api.AttachmentDraft(scope=scopes.SHOP, attached_to=URN, name="forwarded", content_ref=kept)
     await kb.ingest(request("See the file."))
     before = await kb.state()
-    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
+    async with outward.client(tls=servers.TLS) as http:
         parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), http)
         async with whole.over(kb, meters, clock, parser=parser) as (typed, _):
             reply = await typed.learning.attachment(draft)

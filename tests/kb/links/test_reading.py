@@ -10,12 +10,14 @@ import httpx
 import pytest
 from aiohttp import web
 
+from clients import http as outward
 from kb import api, client, metrics, mongo
 from kb.crawl import address
 from kb.files import sniff, tika
 from kb.links import prompt
 from kb.reading import answers
 from router import client as router_client
+from tests.clients import servers
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import conftest, memory, scopes, world
@@ -29,11 +31,11 @@ PAGE = "http://docs.test/gateway/notes"
 OUTCOME = api.LinkOutcome
 
 
-class Moved(httpx.AsyncHTTPTransport):
+class Moved(outward.Transport):
     """The network of a test: what is asked at port 80 arrives at the site's own."""
 
     def __init__(self, port: int) -> None:
-        super().__init__(verify=False)
+        super().__init__(tls=servers.TLS, find=address.Judge(["127.0.0.1/32"], resolve).find)
         self._port = port
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -348,7 +350,7 @@ async def test_a_file_behind_a_link_is_read_as_an_attachment_would_be(
 ) -> None:
     judge = address.Judge(["127.0.0.1/32"], resolve)
     moved = Moved(site.port)
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with outward.client(tls=servers.TLS) as http:
         parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), http)
         more: dict[str, Any] = {
             "database": database,

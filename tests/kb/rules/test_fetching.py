@@ -8,11 +8,13 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 
+from clients import http
 from crds import provisions, scope
 from kb import api, errors, metrics, visibility
 from kb.crawl import address, fetch
 from kb.rules import fetching
 from router import client as router_client
+from tests.clients import servers
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.crawl import site as sites
@@ -75,8 +77,8 @@ def test_each_rule_is_obeyed() -> None:
 async def test_a_rule_acts_in_its_scope_only(owner: scope.Scope, where: scope.Scope) -> None:
     kept = Kept()
     kept.rules = [test_enforce.rule("enforce: never-fetch *", owner)]
-    judge = address.Judge([], sites.everything_here)
-    fetcher = fetch.Fetcher(None, judge, max_bytes=1, seconds=5)  # type: ignore[arg-type]  # nothing is asked
+    client = http.client(tls=servers.TLS, find=address.Judge([], sites.everything_here).find)
+    fetcher = fetch.Fetcher(client, max_bytes=1, seconds=5)
     obeying = await fetching.obeying(kept, where, fetcher)
     with pytest.raises((fetch.Refused, errors.Invalid)) as caught:
         await obeying.fetch("http://docs.test/")

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clients import http as outward
 from crds import provisions, rulings, scope, steering
 from hack import drawing
 from kb import api, client, errors, metrics, visibility
@@ -19,6 +19,7 @@ from kb.qualify import language
 from kb.rules import enforce
 from kb.rules import steering as steered
 from router import client as router_client
+from tests.clients import servers
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import conftest, memory, scopes, world
@@ -152,7 +153,7 @@ async def test_a_mail_that_comes_as_a_file_is_asked_for_its_sender_and_its_words
     kept.rules = [test_enforce.rule(f"enforce: never-look-at-images when kind email and {when}")]
     raw = making.pictures(drawing.picture("The pump P-17 leaks."))
     where = {"clientId": "acme", "projectId": "shop", "groupId": "retail", "filename": "m.eml", "kind": "email"}
-    async with httpx.AsyncClient(trust_env=False, verify=False) as web:
+    async with outward.client(tls=servers.TLS) as web:
         parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), web)
         async with whole.over(kb, meters, clock, kept_rules=kept, parser=parser) as (_, http):
             answer = await http.post("/api/v1/ingest/file", params=where, content=raw.encode())

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pypdfium2
 
+from clients import http as outward
 from crds import scope
 from kb import api, client, metrics, mongo
 from kb.content import mongo as content_mongo
@@ -21,6 +22,7 @@ from kb.http import pages as routes
 from kb.visual import book, choice, keeper, making, pages, search
 from kb.visual.weaviate import store
 from router import client as router_client
+from tests.clients import servers
 from tests.fakes import glyphs
 from tests.kb import clock as clocks
 from tests.kb import conftest, memory, world
@@ -96,7 +98,7 @@ async def opened(
     embedding = embedding or glyphs.Glyphs()
     try:
         async with (
-            httpx.AsyncClient(trust_env=False, verify=False) as web,
+            outward.client(tls=servers.TLS) as web,
             world.opened(path, router, clock, meters, memory.Vectors(), kept, derived=late) as kb,
         ):
             records, choices = book.Book(database, clock), choice.Mongo(database, clock)

@@ -11,10 +11,12 @@ import httpx
 import numpy as np
 import pytest
 
+from clients import http as outward
 from kb import errors
 from kb.files import image, pages
 from kb.visual import embedder, local, served
 from tests import ports
+from tests.clients import servers
 from tests.fakes import pooling
 from tests.kb.files import making as files
 from tests.kb.visual import place as places
@@ -30,7 +32,7 @@ async def fake() -> AsyncIterator[pooling.Fake]:
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(trust_env=False, verify=False) as made:
+    async with outward.client(tls=servers.TLS) as made:
         yield made
 
 

@@ -15,7 +15,10 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crds import errors, rulings, tools
+import httpx
+
+from clients import http
+from crds import authorities, errors, rulings, tools
 
 if TYPE_CHECKING:
     import mcp
@@ -146,10 +149,10 @@ async def _connected(server: tools.Server) -> AsyncIterator[mcp.Client]:
     try:
         async with (
             httpx2.AsyncClient(
-                timeout=server.seconds, trust_env=False, follow_redirects=False, transport=_bounded()
-            ) as http,
+                timeout=server.seconds, trust_env=False, follow_redirects=False, transport=_transport()
+            ) as opened,
             mcp.Client(
-                streamable_http_client(server.url, http_client=http), read_timeout_seconds=server.seconds
+                streamable_http_client(server.url, http_client=opened), read_timeout_seconds=server.seconds
             ) as client,
         ):
             yield client
@@ -160,29 +163,42 @@ async def _connected(server: tools.Server) -> AsyncIterator[mcp.Client]:
         raise Away(f"The server {server.name} does not answer: {type(first).__name__}: {str(first)[:200]}") from None
 
 
-def _bounded() -> Any:
-    """A transport whose answers end with an error behind _ANSWER_BYTES: the library reads them whole first."""
+def _transport() -> Any:
+    """`clients.http` for the library, which has an httpx of its own. Answers end behind _ANSWER_BYTES: it reads them
+    whole first."""
     import httpx2
 
     class Stream(httpx2.AsyncByteStream):
-        def __init__(self, inner: Any) -> None:
-            self._inner = inner
+        def __init__(self, answer: httpx.Response) -> None:
+            self._answer = answer
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             left = _ANSWER_BYTES
-            async for piece in self._inner:
+            async for piece in self._answer.aiter_raw():
                 left -= len(piece)
                 if left < 0:
                     raise httpx2.ReadError(f"the answer has more than {_ANSWER_BYTES} bytes")
                 yield piece
 
         async def aclose(self) -> None:
+            await self._answer.aclose()
+
+    class Transport(httpx2.AsyncBaseTransport):
+        def __init__(self) -> None:
+            self._inner = http.Transport(tls=authorities.context())
+
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            sent = httpx.Request(
+                request.method,
+                str(request.url),
+                headers=request.headers.raw,
+                content=await request.aread(),
+                extensions=request.extensions,
+            )
+            answer = await self._inner.handle_async_request(sent)
+            return httpx2.Response(answer.status_code, headers=answer.headers.raw, stream=Stream(answer))
+
+        async def aclose(self) -> None:
             await self._inner.aclose()
 
-    class Transport(httpx2.AsyncHTTPTransport):
-        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            answer = await super().handle_async_request(request)
-            answer.stream = Stream(answer.stream)
-            return answer
-
-    return Transport(trust_env=False)
+    return Transport()
