@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from urllib.parse import quote
 
 from cli import errors
 from cli.kube import Kube
 from cli.reading import Object
-from crds import history
+from crds import addresses, history
 
 _PAGE = 500
 _PATH = "/api/v1/history"
@@ -44,7 +43,7 @@ class Client:
             self._target = self._find()
         address, token = self._target
         namespace, service = address.split("/", 1)
-        proxy = f"/api/v1/namespaces/{namespace}/services/http:{service}/proxy"
+        proxy = "/api/v1" + addresses.path("namespaces", namespace, "services", f"http:{service}", "proxy")
         return proxy, {history.TICKET_HEADER: token}
 
     def _find(self) -> tuple[str, str]:
@@ -84,24 +83,24 @@ def entries(api: Client, asked: Mapping[str, str], limit: int) -> Iterator[Objec
 
 def result(api: Client, uid: str) -> Object:
     """What the last run of a task stored, of a live one as well; raises `NotFound`."""
-    return api.get(f"{_RESULTS}/{uid}", {})
+    return api.get(_RESULTS + addresses.path(uid), {})
 
 
 def trace(api: Client, uid: str) -> Object:
     """What the runs of a task did; raises `NotFound`."""
-    return api.get(f"{_TRACES}/{uid}", {})
+    return api.get(_TRACES + addresses.path(uid), {})
 
 
 def artifacts(api: Client, uid: str) -> Object:
     """What its result has beside the answer; raises `NotFound`."""
-    return api.get(f"{_ARTIFACTS}/{uid}", {})
+    return api.get(_ARTIFACTS + addresses.path(uid), {})
 
 
 def content(api: Client, uid: str, key: str) -> Object:
     """One stored text of these; raises `NotFound`."""
-    return api.get(f"{_ARTIFACTS}/{uid}/{quote(key, safe='')}", {})
+    return api.get(_ARTIFACTS + addresses.path(uid, key), {})
 
 
 def whole(api: Client, uid: str) -> Object:
     """One task with its object and its result."""
-    return api.get(f"{_PATH}/{uid}", {})
+    return api.get(_PATH + addresses.path(uid), {})

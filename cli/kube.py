@@ -18,7 +18,7 @@ from kubernetes import client, config
 
 from cli import errors
 from cli.reading import Object
-from crds import API_VERSION
+from crds import API_VERSION, addresses
 from crds.errors import JervisError
 
 _TRIES = 8
@@ -118,7 +118,7 @@ class Kube:
     def delete(self, raw: Object) -> None:
         """Delete this very PendingTask, whichever its namespace; that it is gone already is as good."""
         meta = raw["metadata"]
-        path = f"{_OURS}/namespaces/{meta['namespace']}/pendingtasks/{meta['name']}"
+        path = _OURS + addresses.path("namespaces", meta["namespace"], "pendingtasks", meta["name"])
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": meta["uid"]}}
         # Options in the body hide those of the query.
         body |= {"dryRun": ["All"]} if self.dry_run else {}
@@ -149,14 +149,14 @@ class Kube:
 
     def pods(self, namespace: str, labels: str) -> list[Object]:
         """Pods of that namespace with these labels."""
-        return self._list(f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": labels})
+        return self._list("/api/v1" + addresses.path("namespaces", namespace, "pods"), {"labelSelector": labels})
 
     def log(self, namespace: str, pod: str, container: str, *, follow: bool, tail: int | None) -> Iterator[bytes]:
         """Pieces of a container's log as they come. A silent log is followed for as long as it takes."""
         query = {"container": container, "follow": str(follow).lower()}
         if tail is not None:
             query["tailLines"] = str(tail)
-        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+        path = "/api/v1" + addresses.path("namespaces", namespace, "pods", pod, "log")
         reply = self._send("GET", path, query=query, timeout=(self._timeout, None) if follow else self._timeout)
         try:
             yield from reply.response.stream(1 << 16, decode_content=True)
@@ -167,37 +167,41 @@ class Kube:
 
     def cron_jobs(self, namespace: str, labels: str) -> list[Object]:
         """CronJobs of that namespace with these labels."""
-        return self._list(f"/apis/batch/v1/namespaces/{namespace}/cronjobs", {"labelSelector": labels})
+        return self._list(
+            "/apis/batch/v1" + addresses.path("namespaces", namespace, "cronjobs"), {"labelSelector": labels}
+        )
 
     def create_job(self, namespace: str, body: Mapping[str, Any]) -> Object:
         """A new Job in that namespace."""
-        return self._json("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", body=body)
+        return self._json("POST", "/apis/batch/v1" + addresses.path("namespaces", namespace, "jobs"), body=body)
 
     def job(self, namespace: str, name: str) -> Object:
         """One Job; raises `NotFound`."""
-        return self._json("GET", f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}")
+        return self._json("GET", "/apis/batch/v1" + addresses.path("namespaces", namespace, "jobs", name))
 
     def delete_job(self, namespace: str, name: str) -> None:
         """Delete a Job with its pods; raises `NotFound`."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
-        self._json("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}", body=body)
+        self._json("DELETE", "/apis/batch/v1" + addresses.path("namespaces", namespace, "jobs", name), body=body)
 
     def events(self, namespace: str, kind: str, name: str) -> list[Object]:
         """Events about one object."""
         selector = f"involvedObject.kind={kind},involvedObject.name={name}"
-        return self._list(f"/api/v1/namespaces/{namespace}/events", {"fieldSelector": selector})
+        return self._list("/api/v1" + addresses.path("namespaces", namespace, "events"), {"fieldSelector": selector})
 
     def accounts(self, labels: str) -> list[Object]:
         """ServiceAccounts of the namespace with these labels."""
-        return self._list(f"/api/v1/namespaces/{self.namespace}/serviceaccounts", {"labelSelector": labels})
+        return self._list(
+            "/api/v1" + addresses.path("namespaces", self.namespace, "serviceaccounts"), {"labelSelector": labels}
+        )
 
     def services(self, namespace: str, labels: str) -> list[Object]:
         """Services of that namespace with these labels."""
-        return self._list(f"/api/v1/namespaces/{namespace}/services", {"labelSelector": labels})
+        return self._list("/api/v1" + addresses.path("namespaces", namespace, "services"), {"labelSelector": labels})
 
     def ticket(self, account: str, audience: str) -> str:
         """A token of that ServiceAccount of the namespace, good for `audience` alone and for ten minutes."""
-        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token"
+        path = "/api/v1" + addresses.path("namespaces", self.namespace, "serviceaccounts", account, "token")
         spec = {"audiences": [audience], "expirationSeconds": _TICKET_SECONDS}
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         return str(self._json("POST", path, body=body)["status"]["token"])
@@ -255,8 +259,7 @@ class Kube:
         self._api.rest_client.pool_manager.clear()
 
     def _path(self, plural: str, name: str = "") -> str:
-        path = f"{_OURS}/namespaces/{self.namespace}/{plural}"
-        return f"{path}/{name}" if name else path
+        return _OURS + addresses.path("namespaces", self.namespace, plural, *((name,) if name else ()))
 
     def _tasks(self, everywhere: bool) -> str:
         return f"{_OURS}/pendingtasks" if everywhere else self._path("pendingtasks")
@@ -311,6 +314,8 @@ class Kube:
         body: Mapping[str, Any] | None = None,
         more: Mapping[str, str] | None = None,
     ) -> Any:
+        if addresses.leads_away(path):
+            raise errors.Unusable(f"{path[:200]!r} is no path of the Kubernetes API.", remedy="Give a plain name.")
         settings = self._api.configuration
         headers = {"Accept": "application/json, */*", **self._identity(), **(more or {})}
         if body is not None:

@@ -16,6 +16,7 @@ from typer import Option
 
 from cli import archive, errors
 from cli.session import Session
+from crds import addresses
 
 if TYPE_CHECKING:
     import httpx
@@ -133,7 +134,7 @@ async def _behind(
     )
     if token:
         raise errors.Unusable("The apiserver passes no token on to a service.", field=flag, remedy=way)
-    prefix = f"/api/v1/namespaces/{namespace}/services/http:{name}:{port}/proxy"
+    prefix = "/api/v1" + addresses.path("namespaces", namespace, "services", f"http:{name}:{port}", "proxy")
 
     class Proxy(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Sequence
+from urllib.parse import quote, unquote
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -27,6 +28,22 @@ _METADATA = frozenset(ipaddress.ip_address(text) for text in METADATA)
 def shown(url: str) -> str:
     """The URL without user and password, for logs and messages."""
     return _USERINFO.sub("", url)
+
+
+def path(*segments: str) -> str:
+    """The path of a URL with these segments, each quoted as one. What dots say cannot be quoted: see `leads_away`."""
+    return "".join(f"/{quote(segment, safe=':@')}" for segment in segments)
+
+
+def leads_away(path: str) -> bool:
+    """Whether a path has a segment that clients and servers take for another place than it says: `.` and `..`, quoted
+    or not (RFC 3986 5.2.4; WHATWG URL, "double-dot path segment"), or what some read as a slash. Nobody who calls a
+    service means that, so whoever sends a path asks this first."""
+    bare = path.partition("?")[0].partition("#")[0]
+    # As often as it is quoted: some servers unquote what a proxy before them has unquoted.
+    while (unquoted := unquote(bare)) != bare:
+        bare = unquoted
+    return any(segment in (".", "..") for segment in re.split(r"[/\\]", bare))
 
 
 def carried(address: Address) -> Address:

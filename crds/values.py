@@ -122,12 +122,21 @@ class Store(StrEnum):
     GRIDFS = "gridfs"
 
 
+KEY = r"[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9][A-Za-z0-9._:-]*)*"
+"""A pattern: a key of stored content. Each of its parts begins with a letter or a digit, so that none is `..`."""
+
+
+def is_key(text: str) -> bool:
+    """Whether a text can be the key of stored content."""
+    return len(text) <= 256 and re.fullmatch(KEY, text) is not None
+
+
 class ContentRef(Model):
     """Content stored outside the object; `POST /api/v1/content` of the knowledge base returns one."""
 
     store: Store = Store.GRIDFS
     """The store that holds the content."""
-    key: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
+    key: Annotated[str, Field(min_length=1, max_length=256, pattern=f"^{KEY}$")]
     """Key in the store."""
     sha256: Annotated[str, Field(min_length=64, max_length=64, pattern=r"^[a-f0-9]{64}$")]
     """SHA-256 of the content in lower-case hex; checked when the content is read."""

@@ -12,10 +12,10 @@ from typing import Any
 import aiohttp
 import orjson
 
-from crds import errors
+from crds import addresses, errors
 from kube.access import authorization
 from kube.clock import ServerClock
-from kube.errors import NotFound, TooLarge, Unavailable, refusal
+from kube.errors import NotFound, Refused, TooLarge, Unavailable, refusal
 from kube.resources import PODS, TOKEN_REVIEWS, Object, Resource
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -285,6 +285,8 @@ class Kube:
         accept: str = "",
         most: int | None = None,
     ) -> bytes:
+        if addresses.leads_away(path):
+            raise Refused(f"{path[:200]!r} is no path of the Kubernetes API")
         if verb != "GET" and fenced:
             self._fence()
         headers = self._headers(accept)

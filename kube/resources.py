@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from crds import GROUP, VERSION
+from crds import GROUP, VERSION, addresses
 
 Object = dict[str, Any]
 """A Kubernetes object as plain JSON."""
@@ -26,8 +26,8 @@ class Resource:
 
     def path(self, namespace: str | None, name: str | None = None, subresource: str = "") -> str:
         """URL path of the collection, an object or its subresource."""
-        parts = [self.api, *(("namespaces", namespace) if namespace else ()), self.plural]
-        return "/".join([*parts, *((name,) if name else ()), *((subresource,) if subresource else ())])
+        parts = [*(("namespaces", namespace) if namespace else ()), self.plural]
+        return self.api + addresses.path(*parts, *((name,) if name else ()), *((subresource,) if subresource else ()))
 
 
 TASKS = Resource(f"/apis/{GROUP}/{VERSION}", "pendingtasks")

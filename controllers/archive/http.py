@@ -24,7 +24,7 @@ import orjson
 from aiohttp import web
 
 from controllers.archive import mongo, openapi, query, tickets, traces, wire
-from crds import errors, history, model, scope
+from crds import errors, history, model, scope, values
 
 RETRY_SECONDS = 5
 TOO_OFTEN_SECONDS = 1
@@ -108,7 +108,7 @@ class History:
         key = request.match_info["key"]
         missing = failure(404, "not_found", f"the result of task {uid} has no stored content {key[:100]}")
         # Only what the result names: other values of a run are prompts and what they are made from.
-        if found is None or key not in traces.artifacts(found["result"]):
+        if found is None or key not in traces.artifacts(found["result"]) or not values.is_key(key):
             return missing
         texts = _texts(await self._archive.texts(uid, [key]))
         try:

@@ -66,8 +66,8 @@ class Judge:
 
 
 class Sender:
-    """`opened` is a client of `clients.http` with a `Judge`. `mail` sends to `mailto:` addresses. `secret` gives the key
-    of signatures, empty for none; `timeout` in seconds bounds a call."""
+    """`opened` is a client of `clients.http` with a `Judge`. `mail` sends to `mailto:` addresses. `secret` gives the
+    key of signatures, empty for none; `timeout` in seconds bounds a call."""
 
     def __init__(
         self,

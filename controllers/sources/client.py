@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 import pydantic
@@ -104,7 +103,7 @@ class Client:
         Raises `Unavailable`, `Rejected`."""
         given = {"repository": repository, "branch": branch, "commit": commit}
         asked = {name: value for name, value in given.items() if value}
-        answer = await self._send("GET", f"ci/{quote(connection, safe='')}", params=asked)
+        answer = await self._send("GET", addresses.path("ci", connection), params=asked)
         try:
             return ci.Report.model_validate_json(answer.content)
         except pydantic.ValidationError as error:
@@ -112,14 +111,14 @@ class Client:
 
     async def connections(self) -> tuple[Named, ...]:
         """Those that the run may use. Raises `Unavailable`, `Rejected`."""
-        answer = await self._send("GET", "connections")
+        answer = await self._send("GET", "/connections")
         try:
             return wire.Connections.model_validate_json(answer.content).connections
         except pydantic.ValidationError as error:
             raise Rejected("the answer is no list of Connections", status=answer.status_code) from error
 
     async def _call(self, method: str, name: str, asked: pydantic.BaseModel | None = None) -> Outcome:
-        answer = await self._send(method, f"effects/{quote(name, safe='')}", asked)
+        answer = await self._send(method, addresses.path("effects", name), asked)
         try:
             return Outcome.model_validate_json(answer.content)
         except pydantic.ValidationError as error:
@@ -132,11 +131,13 @@ class Client:
         asked: pydantic.BaseModel | None = None,
         params: Mapping[str, str] | None = None,
     ) -> httpx.Response:
+        if addresses.leads_away(path):
+            raise Rejected(f"{path[:200]!r} is no path of the sources process", field="path")
         body = None if asked is None else asked.model_dump_json(by_alias=True).encode()
         headers = {"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"}
         try:
             answer = await self._http.request(
-                method, f"{self._base}/api/v1/{path}", content=body, headers=headers, params=params
+                method, f"{self._base}/api/v1{path}", content=body, headers=headers, params=params
             )
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
             raise Rejected(f"{addresses.shown(self._base)!r} is no address: {error}", field="baseUrl") from error

@@ -108,6 +108,9 @@ class Rest:
     def url(self, path: str) -> str:
         """The address of a path; an address of the same host (a link of a page) stays. Raises `port.Unreachable` for
         one of another host, which must not get the credentials."""
+        # In any case a server's own words stand in it: numbers and names that it gave before.
+        if addresses.leads_away(path):
+            raise port.Unreachable(f"The source names {addresses.shown(path)[:200]!r}, which leads to another path.")
         made = urljoin(self._base, path)
         if _host(made) != _host(self._base):
             raise port.Unreachable(f"The source names {addresses.shown(made)[:200]}, an address of another host.")

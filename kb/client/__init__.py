@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import httpx
 
-from crds import priority, scope
+from crds import addresses, priority, scope
 from kb import api
 from kb.client import agent, analyze, code, exploring, pages, resources, transport
 from kb.client.transport import Rejected, Unavailable, token_file
@@ -120,7 +120,8 @@ class Client:
 
     async def fetch(self, viewer: scope.Scope, key: str) -> bytes:
         """The stored content under `key`, if `viewer` may see it; `Rejected` with code `not_found` otherwise."""
-        response = await self._transport.send("GET", f"/api/v1/content/{key}", params=viewer.model_dump(by_alias=True))
+        path = f"/api/v1/content{addresses.path(key)}"
+        response = await self._transport.send("GET", path, params=viewer.model_dump(by_alias=True))
         return response.content
 
     async def forget(self, owner: scope.Scope, source_urn: str, on: api.Observation | None = None) -> None:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pydantic
 
-from crds import priority, scope
+from crds import addresses, priority, scope
 from kb import api
 from kb.client import transport
 
@@ -36,14 +36,14 @@ class Agent:
     ) -> AsyncIterator[AsyncIterator[api.AgentEvent]]:
         """The events of a stream after that one. `Rejected` with code `not_found` where there is no such stream."""
         params: dict[str, str | list[str]] = {**viewer.model_dump(by_alias=True), "after": str(after)}
-        path = f"/api/v1/agentic_search/{stream}"
+        path = f"/api/v1/agentic_search{addresses.path(stream)}"
         async with self._way.lines("GET", path, params=params, urgency=priority.Priority.P1) as lines:
             yield _events(lines)
 
     async def stop(self, viewer: scope.Scope, stream: str) -> None:
         """End a question that gave `resumeSeconds`. `Rejected` with code `not_found` where there is no such stream."""
         params = viewer.model_dump(by_alias=True)
-        await self._way.send("DELETE", f"/api/v1/agentic_search/{stream}", params=params)
+        await self._way.send("DELETE", f"/api/v1/agentic_search{addresses.path(stream)}", params=params)
 
 
 async def _events(lines: AsyncIterator[str]) -> AsyncIterator[api.AgentEvent]:

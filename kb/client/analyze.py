@@ -6,9 +6,8 @@ Calls raise `kb.client.Unavailable` or `kb.client.Rejected`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import quote
 
-from crds import scope
+from crds import addresses, scope
 from kb import api
 from kb.client import transport
 
@@ -28,7 +27,7 @@ class Analyze:
     async def show(self, owner: scope.Scope, id_: str) -> api.CodeAnswer:
         """What became of it; `Rejected` with code `not_found` where it is not there any more."""
         params = owner.model_dump(by_alias=True)
-        return await self._way.call("GET", f"{_PATH}/{quote(id_, safe='')}", api.CodeAnswer, params=params)
+        return await self._way.call("GET", _PATH + addresses.path(id_), api.CodeAnswer, params=params)
 
     async def claim(self, most: int) -> Sequence[api.QueryWork]:
         """For the operator: all that run, at most `most` unless more did before. Safe to repeat."""
@@ -38,10 +37,10 @@ class Analyze:
     async def made(self, id_: str, job_uid: str) -> api.CodeAnswer:
         """For the operator: its Job exists. Safe to repeat."""
         asked = api.QueryMade(job_uid=job_uid)
-        path = f"{_PATH}/{quote(id_, safe='')}/job"
+        path = _PATH + addresses.path(id_, "job")
         return await self._way.call("POST", path, api.CodeAnswer, body=asked, repeatable=True)
 
     async def end(self, id_: str, found: api.QueryResult) -> api.CodeAnswer:
         """Its result, or why there is none. Safe to repeat: the first one counts."""
-        path = f"{_PATH}/{quote(id_, safe='')}/result"
+        path = _PATH + addresses.path(id_, "result")
         return await self._way.call("POST", path, api.CodeAnswer, body=found, repeatable=True)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
-from crds import priority
+from crds import addresses, priority
 from kb import api
 from kb.client import transport
 
@@ -136,7 +136,7 @@ class Code:
         return await self._ask("neighbourhood", asked, api.NeighbourhoodReply)
 
     async def _ask(self, kind: str, asked: api.CodeQuestion, reply: type[_Reply]) -> _Reply:
-        return await self._way.call("POST", f"/api/v1/code/{kind}", reply, body=asked, repeatable=True)
+        return await self._way.call("POST", f"/api/v1/code{addresses.path(kind)}", reply, body=asked, repeatable=True)
 
 
 def _some(missing: Sequence[str], sizes: Mapping[str, int]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from crds import priority, scope
+from crds import addresses, priority, scope
 from kb import api
 from kb.client import transport
 
@@ -33,7 +33,8 @@ class Exploring:
 
     async def chunk(self, viewer: scope.Scope, chunk_id: str) -> api.ChunkReply:
         """A chunk, and what its sentences say."""
-        return await self._way.call("GET", f"/api/v1/chunks/{chunk_id}", api.ChunkReply, params=_query(viewer))
+        path = f"/api/v1/chunks{addresses.path(chunk_id)}"
+        return await self._way.call("GET", path, api.ChunkReply, params=_query(viewer))
 
     async def nodes(
         self,

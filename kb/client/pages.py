@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crds import priority, scope
+from crds import addresses, priority, scope
 from kb import api
 from kb.client import transport
 
@@ -28,7 +28,8 @@ class Pages:
         now."""
         sides = {} if place is None else {side: f"{getattr(place, side):.4f}" for side in _SIDES}
         params = {**viewer.model_dump(by_alias=True), **sides}
-        return (await self._way.send("GET", f"/api/v1/search/pages/{page_id}/image", params=params)).content
+        path = f"/api/v1/search/pages{addresses.path(page_id)}/image"
+        return (await self._way.send("GET", path, params=params)).content
 
     async def choices(self, viewer: scope.Scope) -> list[api.PageChoice]:
         """The choices that hold in the scope, the most specific first: it counts alone."""

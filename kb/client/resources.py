@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crds import priority, scope
+from crds import addresses, priority, scope
 from kb import api
 from kb.client import transport
 
@@ -95,7 +95,8 @@ class Memory:
 
     async def task(self, viewer: scope.Scope, uid: str) -> api.TaskMemory:
         """What a task knows."""
-        return await self._way.call("GET", f"/api/v1/memory/task/{uid}", api.TaskMemory, params=_query(viewer))
+        path = f"/api/v1/memory/task{addresses.path(uid)}"
+        return await self._way.call("GET", path, api.TaskMemory, params=_query(viewer))
 
     async def conversation(self, viewer: scope.Scope, correlation_id: str) -> list[api.TaskMemory]:
         """What the tasks with that correlationId know, as far as the viewer sees them."""
@@ -105,7 +106,7 @@ class Memory:
     async def add_findings(self, uid: str, findings: api.Findings) -> api.TaskMemory:
         """Add structured data to a task's memory."""
         return await self._way.call(
-            "POST", f"/api/v1/memory/task/{uid}", api.TaskMemory, body=findings, repeatable=True
+            "POST", f"/api/v1/memory/task{addresses.path(uid)}", api.TaskMemory, body=findings, repeatable=True
         )
 
     async def session(self, viewer: scope.Scope, *, limit: int | None = None) -> list[api.SessionEntry]:

@@ -164,7 +164,7 @@ class Transport:
         with self._translated():
             async with self._http.stream(
                 method,
-                self._base + path,
+                self._url(path),
                 params=params,
                 headers=self._own(urgency) | headers,
                 content=content,
@@ -193,7 +193,7 @@ class Transport:
         with self._translated():
             response = await self._http.request(
                 method,
-                self._base + path,
+                self._url(path),
                 params=params,
                 headers=self._own(urgency) | dict(headers or {}),
                 content=content,
@@ -205,6 +205,11 @@ class Transport:
         if response.is_success:
             return response
         raise _refusal(response)
+
+    def _url(self, path: str) -> str:
+        if addresses.leads_away(path):
+            raise Rejected(f"{path[:200]!r} is no path of the knowledge base", field="path", remedy="Give a plain key.")
+        return self._base + path
 
     def _own(self, urgency: priority.Priority | None) -> dict[str, str]:
         """The headers of every call."""

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 import httpx
 
+from crds import addresses
 from orchestrator_job import gitcommand
 from orchestrator_job.analyze.layout import Failure, Source, Work
 
@@ -53,7 +54,7 @@ class Clone:
     def make(self, ref: str, work: Work) -> Source:
         """Clone the branch `ref` ("": the default one) and record what it is. Raises `Failure`."""
         deadline = self.monotonic() + self.seconds
-        base = f"{self.url.rstrip('/')}/api/v1/git/{self.connection}"
+        base = f"{self.url.rstrip('/')}/api/v1/git{addresses.path(self.connection)}"
 
         def left() -> float:
             return max(1.0, deadline - self.monotonic())

@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from crds import addresses
 from orchestrator_job.delegation import models
 from router.client import reading, schema
 
@@ -137,6 +138,7 @@ def endless(output: models.AgentOutput) -> models.AgentOutput:
 
 # --- what a report says ---------------------------------------------------------------------------------------------
 
+_MOST_NAME = 256
 _FIELDS = ("STATUS", "RESULT", "ARTIFACTS", "ISSUES", "CONFIDENCE", "NEEDS_VERIFICATION")
 
 
@@ -316,13 +318,22 @@ def _artifacts(body: Sequence[str]) -> tuple[str, ...]:
     if joined.startswith("["):
         listed = _loaded(joined)
         if isinstance(listed, list):
-            return _named(_texts(listed))
+            return _made(_texts(listed))
     named: list[str] = []
     for line in body:
         bulleted = _BULLET.match(line)
         text = _BULLET.sub("", line)
         named += [text] if bulleted else re.split(r"[,;](?=\s|$)", text)
-    return _named(named)
+    return _made(named)
+
+
+def _made(texts: Iterable[str]) -> tuple[str, ...]:
+    """Names of what was made: of a line at most, and none that leads from one path to another."""
+    return tuple(
+        name
+        for name in _named(texts)
+        if len(name) <= _MOST_NAME and name.isprintable() and not addresses.leads_away(name)
+    )
 
 
 def _issues(body: Sequence[str]) -> tuple[str, ...]:
@@ -380,7 +391,7 @@ def _of_object(given: Mapping[str, Any]) -> _Report:
         found=frozenset(name for name, value in values.items() if value is not None),
         status=status,
         result=result,
-        artifacts=_named(_texts(given.get("artifacts"))),
+        artifacts=_made(_texts(given.get("artifacts"))),
         issues=_named(_texts(given.get("issues"))),
         confidence=confidence,
         needs_verification=verify,

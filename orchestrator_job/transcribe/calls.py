@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import httpx
 
-from crds import errors, meeting
+from crds import addresses, errors, meeting
 
 T = TypeVar("T")
 PAUSE = 2.0
@@ -46,7 +46,7 @@ class Calls:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._base = f"{url.rstrip('/')}/api/v1/meetings/{meeting_id}"
+        self._base = f"{url.rstrip('/')}/api/v1/meetings{addresses.path(meeting_id)}"
         self._token_file, self._http, self._patience = Path(token_file), http, patience
         self._monotonic, self._sleep = monotonic, sleep
 

@@ -19,3 +19,30 @@ from crds import addresses
 )
 def test_no_user_and_no_password(url: str, shown: str) -> None:
     assert addresses.shown(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("path", "away"),
+    [
+        ("/api/v1/content/0b2f8a0e", False),
+        ("/api/v1/content/a..b/...", False),
+        ("/api/v1/content/a%2Fb", False),
+        ("/apis/x/pods/p/log?container=../c#..", False),
+        ("/api/v1/content/x/../../queue", True),
+        ("/api/v1/content/..", True),
+        ("/api/v1/content/./x", True),
+        ("/api/v1/content/x%2F..%2F..%2Fmetrics", True),
+        ("/api/v1/content/%2e%2E/x", True),
+        ("/api/v1/content/%252e%252e/x", True),
+        ("/api/v1/content/x\\..\\y", True),
+        ("../x", True),
+    ],
+)
+def test_a_path_that_leads_away(path: str, away: bool) -> None:
+    assert addresses.leads_away(path) is away
+
+
+def test_a_segment_is_one_whatever_stands_in_it() -> None:
+    assert addresses.path("api", "a/b?c=d#e", "ü %") == "/api/a%2Fb%3Fc=d%23e/%C3%BC%20%25".replace("=", "%3D")
+    assert addresses.path("services", "http:x:80") == "/services/http:x:80"
+    assert addresses.leads_away(addresses.path("content", "a/../../rules"))

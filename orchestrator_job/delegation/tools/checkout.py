@@ -25,10 +25,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from controllers.sources import client as sources_client
-from crds import errors
+from crds import addresses, errors
 from orchestrator_job import errors as run_errors
 from orchestrator_job import fence, gitcommand, mongo, patches
 from orchestrator_job.delegation.tools import port
@@ -112,7 +111,7 @@ class Checkout:
         now: Callable[[], datetime],
     ) -> None:
         self.connection, self.tree = connection, folder / "tree"
-        self._url = f"{url.rstrip('/')}/api/v1/git/{quote(connection, safe='')}"
+        self._url = f"{url.rstrip('/')}/api/v1/git{addresses.path(connection)}"
         self._token, self._database, self._guard, self._bounds, self._now = token, database, guard, bounds, now
         self._id = f"{guard.task_uid}/{connection}"
         self._lock = asyncio.Lock()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+import yarl
 from aiohttp import ClientSession, web
 
 from controllers.archive import http, mongo, tickets
+from crds import scope
 from kube import lease
 from tests.controllers.archive.build import NOW, UID, no_contents
 
@@ -155,3 +158,42 @@ async def test_what_is_no_ticket(status: dict[str, Any]) -> None:
 
     with pytest.raises(tickets.Denied):
         await tickets.Tickets(answer, "jervis-history", clock=lambda: 0.0).namespace(TICKET)
+
+
+KEYS = ("x/../../queue", "x/../../../../metrics", "..", "0b2f8a0e", "a/b")
+
+
+class _Archive:
+    """One task, whose result names what a misled model wrote."""
+
+    async def one(self, uid: str) -> dict[str, Any]:
+        spec = {"spec": {"clientId": "acme"}}
+        kept = {"namespace": "team", "clientId": "acme", "task": spec, "object": spec}
+        return {**kept, "result": {"artifacts": list(KEYS)}}
+
+    async def texts(self, uid: str, keys: Sequence[str]) -> dict[str, str]:
+        return {}
+
+
+async def test_only_what_can_be_a_key_is_asked_for() -> None:
+    asked: list[str] = []
+
+    async def contents(viewer: scope.Scope, key: str) -> bytes:
+        asked.append(key)
+        return b"text"
+
+    access = tickets.Tickets(review, "jervis-history", clock=lambda: 0.0)
+    served = http.History(_Archive(), access, contents).application()  # type: ignore[arg-type]  # the outside
+    runner = web.AppRunner(served)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    base = f"http://127.0.0.1:{runner.addresses[0][1]}/api/v1/artifacts/{UID}"
+    async with ClientSession(headers=HEADERS) as session:
+        for key in KEYS:
+            url = yarl.URL(f"{base}/{quote(key, safe='')}", encoded=True)
+            async with session.get(url) as answer:
+                # aiohttp's own router answers for ".." itself.
+                assert answer.status == (200 if key in ("0b2f8a0e", "a/b") else 404), key
+    await runner.cleanup()
+    assert asked == ["0b2f8a0e", "a/b"]

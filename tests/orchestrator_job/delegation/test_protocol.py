@@ -261,3 +261,17 @@ _JSON = st.recursive(
 def test_any_json_is_read(value: object) -> None:
     parse(json.dumps(value))
     parse(f"```json\n{json.dumps(value)}\n```")
+
+
+@pytest.mark.parametrize("listed", ["{0}", "- {0}\n- docs/a.md", '["{0}", "docs/a.md"]'])
+@pytest.mark.parametrize(
+    "name", ["x/../../queue", "..", "x/../../../../metrics", "%2e%2e/rules", "x" * 257, "a\x1b[31mb", "a\u202eb"]
+)
+def test_what_is_no_name_of_anything_made_is_left_out(listed: str, name: str) -> None:
+    """Each is asked for later, as a key."""
+    shown = json.dumps(name)[1:-1] if listed.startswith("[") else name
+    found = parse(REPORT.replace("docs/release.md, commit 4f2a", listed.replace("{0}", shown)))
+    assert name not in found.artifacts
+    assert set(found.artifacts) <= {"docs/a.md"}
+    given = {"status": "1", "result": BODY, "artifacts": [name, "docs/a.md"], "confidence": 0.9}
+    assert parse(json.dumps(given)).artifacts == ("docs/a.md",)
