@@ -171,7 +171,7 @@ class QueueHttp:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FRESH_SECONDS):
                     await self._closing.wait()
-            await self._access.namespace(http.ticket(request))
+            await self._access.namespace(http.ticket(request), request.remote or "")
             now = await self._state.document(asked)
             if now != shown:
                 shown, beat = now, self._monotonic()
@@ -193,7 +193,7 @@ class QueueHttp:
             )
 
     async def _asked(self, request: web.Request) -> Asked:
-        namespace = await self._access.namespace(http.ticket(request))
+        namespace = await self._access.namespace(http.ticket(request), request.remote or "")
         self._count(namespace)
         for name in set(request.query):
             if name not in _PARAMETERS:

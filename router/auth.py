@@ -10,18 +10,16 @@ longer while the apiserver is away.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import pydantic
 import structlog
 from pydantic import ConfigDict, Field
 
-from crds import errors, priority
+from crds import errors, priority, tokenreviews
 from crds.modelnames import Names
 from router.proxy import hygiene
 from router.proxy.message import ANYBODY, Identity, Request
@@ -31,6 +29,7 @@ from router.rights import Rights
 _log = structlog.get_logger("router.auth")
 
 _ACCOUNT = "system:serviceaccount:"
+_STALE = 600.0
 _HINT = 'send "Authorization: Bearer TOKEN" with a token that the router knows'
 
 
@@ -85,7 +84,7 @@ class Tokens:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
             raise self._invalid(f"{where}: {first['msg']}" if where else str(first["msg"])) from error
-        self._known = {digest(entry.token): _identity(entry) for entry in entries}
+        self._known = {tokenreviews.digest(entry.token): _identity(entry) for entry in entries}
         self._stamp = stamp
 
     def find(self, key: bytes) -> Identity | None:
@@ -139,79 +138,14 @@ Review = Callable[[str], Awaitable[str | None]]
 """Asks the cluster whose token it is: the user's name, None when it is no user's. Raises Away."""
 
 
-class Reviewed:
-    """Answers of `review`, kept `fresh` seconds, bad ones `bad`; used up to `stale` while the cluster is away."""
+def reviewed(review: Review, accounts: Accounts, *, now: Callable[[], float]) -> tokenreviews.Reviewed[Identity]:
+    """Whose a token of the cluster is; believed for ten minutes while the cluster is away."""
 
-    def __init__(
-        self,
-        review: Review,
-        accounts: Accounts,
-        *,
-        now: Callable[[], float],
-        fresh: float = 60.0,
-        bad: float = 10.0,
-        stale: float = 600.0,
-        most: int = 4096,
-        at_once: int = 64,
-    ) -> None:
-        """`most` answers of each kind are kept, `at_once` tokens are under review."""
-        self._review = review
-        self._accounts = accounts
-        self._now = now
-        self._fresh, self._bad, self._stale, self._most, self._at_once = fresh, bad, stale, most, at_once
-        self._kept: OrderedDict[bytes, tuple[float, Identity]] = OrderedDict()
-        # Apart, because invalid tokens would displace the valid ones.
-        self._refused: OrderedDict[bytes, float] = OrderedDict()
-        self._asking: dict[bytes, asyncio.Task[Identity | None]] = {}
+    async def ask(token: str) -> Identity | None:
+        user = await review(token)
+        return None if user is None else accounts.identity(user)
 
-    def recall(self, key: bytes) -> tuple[bool, Identity | None]:
-        """(known, identity) from what is kept and still fresh."""
-        kept, now = self._kept.get(key), self._now()
-        if kept is not None and now - kept[0] <= self._fresh:
-            return True, kept[1]
-        refused_at = self._refused.get(key)
-        return refused_at is not None and now - refused_at <= self._bad, None
-
-    async def find(self, key: bytes, token: str) -> Identity | None:
-        """Whose token is it? Many who ask at once about one token cause one review. Raises Away."""
-        task = self._asking.get(key)
-        if task is None:
-            if len(self._asking) >= self._at_once:
-                return self._believed(key, Away("too many unknown tokens at once"))
-            task = self._asking[key] = asyncio.get_running_loop().create_task(self._ask(key, token))
-            task.add_done_callback(lambda done: self._asking.pop(key, None))
-        return await asyncio.shield(task)
-
-    async def _ask(self, key: bytes, token: str) -> Identity | None:
-        try:
-            user = await self._review(token)
-        except Away as away:
-            return self._believed(key, away)
-        identity = None if user is None else self._accounts.identity(user)
-        if identity is None:
-            self._kept.pop(key, None)
-            _keep(self._refused, key, self._now(), self._most)
-        else:
-            self._refused.pop(key, None)
-            _keep(self._kept, key, (self._now(), identity), self._most)
-        return identity
-
-    def _believed(self, key: bytes, away: Away) -> Identity:
-        """What is not so long ago. Raises `away`."""
-        kept = self._kept.get(key)
-        if kept is None or self._now() - kept[0] > self._stale:
-            raise away
-        return kept[1]
-
-
-_Kept = TypeVar("_Kept")
-
-
-def _keep(into: OrderedDict[bytes, _Kept], key: bytes, value: _Kept, most: int) -> None:
-    into[key] = value
-    into.move_to_end(key)
-    while len(into) > most:
-        into.popitem(last=False)
+    return tokenreviews.Reviewed(ask, now=now, stale=_STALE)
 
 
 FindRun = Callable[[str, str], Identity | None]
@@ -228,7 +162,7 @@ class Gate:
     def __init__(
         self,
         tokens: Tokens | None = None,
-        reviewed: Reviewed | None = None,
+        reviewed: tokenreviews.Reviewed[Identity] | None = None,
         *,
         runs: FindRun | None = None,
         free: Iterable[str] = (),
@@ -259,7 +193,7 @@ class Gate:
         if not self.closed:
             return self._anonymous
         token = _bearer(request)
-        key = digest(token)
+        key = tokenreviews.digest(token)
         found = self._tokens.find(key) if self._tokens is not None else None
         if found is not None:
             return found
@@ -278,8 +212,8 @@ class Gate:
         assert self._reviewed is not None
         token = _bearer(request)
         try:
-            identity = await self._reviewed.find(digest(token), token)
-        except Away as error:
+            identity = await self._reviewed.find(token, request.link.peer)
+        except errors.Operational as error:
             raise Refusal(
                 503,
                 f"the token cannot be checked at the moment: {error.message}",
@@ -302,11 +236,6 @@ class Gate:
                 self._tokens.load()
             except Invalid as error:
                 _log.error("tokens file", error=error.message, remedy=error.remedy)
-
-
-def digest(token: str) -> bytes:
-    """What tokens are kept and compared by: it says nothing about them, and how long a look-up takes neither."""
-    return hashlib.sha256(token.encode("latin-1", "replace")).digest()
 
 
 def refused(why: str) -> Refusal:

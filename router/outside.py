@@ -60,7 +60,7 @@ class Outside:
             tokens.load()
         if settings.token_review:
             self._apiserver()  # a way that does not exist shall be known at the start
-            reviewed = auth.Reviewed(
+            reviewed = auth.reviewed(
                 self._review,
                 auth.accounts(settings.allowed_accounts, settings.admin_accounts, settings.account_ceilings),
                 now=self._now,

@@ -62,7 +62,7 @@ class History:
         return made
 
     async def _page(self, request: web.Request) -> web.Response:
-        namespace = await self._access.namespace(ticket(request))
+        namespace = await self._access.namespace(ticket(request), request.remote or "")
         for name in set(request.query):
             if len(request.query.getall(name)) > 1:
                 raise query.Unreadable(f"{name} is given more than once", field=name, remedy="Give it once.")
@@ -73,7 +73,7 @@ class History:
         return reply(wire.page(await self._archive.page(wanted), wanted))
 
     async def _one(self, request: web.Request) -> web.Response:
-        namespace = await self._access.namespace(ticket(request))
+        namespace = await self._access.namespace(ticket(request), request.remote or "")
         uid = query.uid(request.match_info["uid"])
         found = await self._archive.one(uid)
         if found is None or found["namespace"] != namespace:
@@ -87,7 +87,7 @@ class History:
         return reply(wire.result(uid, found, archived=archived))
 
     async def _trace(self, request: web.Request) -> web.Response:
-        namespace = await self._access.namespace(ticket(request))
+        namespace = await self._access.namespace(ticket(request), request.remote or "")
         uid = query.uid(request.match_info["uid"])
         owner = await self._archive.owner(uid)
         if owner is None or owner["namespace"] != namespace:
@@ -119,7 +119,7 @@ class History:
 
     async def _stored(self, request: web.Request) -> tuple[str, Mapping[str, Any] | None, bool]:
         """The uid that a request names, what its last run stored if the ticket opens it, and whether it is archived."""
-        namespace = await self._access.namespace(ticket(request))
+        namespace = await self._access.namespace(ticket(request), request.remote or "")
         uid = query.uid(request.match_info["uid"])
         # The archive first: what it holds is the last word.
         kept = await self._archive.one(uid)

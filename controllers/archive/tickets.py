@@ -2,19 +2,17 @@
 
 A ticket is a short-lived token of a ServiceAccount without rights, made by the Kubernetes API for the audience
 `history.jervis.dev`. A user who may create one in a namespace, by RBAC, may read that namespace's history. The
-apiserver validates a token by a TokenReview; its answer is cached for `KEPT_SECONDS`, by the token's digest.
+apiserver validates a token by a TokenReview; its answer counts for `KEPT_SECONDS` (`crds.tokenreviews`).
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from crds import errors, history
+from crds import errors, history, tokenreviews
 
 KEPT_SECONDS = 30.0
-_MOST = 1000
 _LONGEST = 8192
 
 Review = Callable[[str, str], Awaitable[Mapping[str, Any]]]
@@ -40,23 +38,21 @@ class Tickets:
     """Authenticates clients. `account`: the ServiceAccount whose tokens are tickets; `clock`: monotonic seconds."""
 
     def __init__(self, review: Review, account: str, *, clock: Callable[[], float]) -> None:
-        self._review, self._account, self._clock = review, account, clock
-        self._known: dict[str, tuple[float, str]] = {}
+        self._review, self._account = review, account
+        self._tokens = tokenreviews.Reviewed(self._ask, now=clock, fresh=KEPT_SECONDS, bad=KEPT_SECONDS)
 
-    async def namespace(self, ticket: str) -> str:
-        """The namespace that the ticket gives access to. Raises `Denied`, or the error of `review`."""
+    async def namespace(self, ticket: str, source: str) -> str:
+        """The namespace that the ticket gives access to. `source` is the caller's address. Raises `Denied`,
+        `tokenreviews.Busy`, or the error of `review`."""
         if not ticket or len(ticket) > _LONGEST:
             raise self._denied("there is no ticket")
-        digest, now = hashlib.sha256(ticket.encode()).hexdigest(), self._clock()
-        known = self._known.get(digest)
-        if known is None or known[0] <= now:
-            found = self._holder(await self._review(ticket, history.AUDIENCE))
-            if len(self._known) >= _MOST:
-                self._known.clear()
-            known = self._known[digest] = (now + KEPT_SECONDS, found)
-        if not known[1]:
+        namespace = await self._tokens.find(ticket, source)
+        if namespace is None:
             raise self._denied("the ticket is not valid")
-        return known[1]
+        return namespace
+
+    async def _ask(self, ticket: str) -> str | None:
+        return self._holder(await self._review(ticket, history.AUDIENCE)) or None
 
     def _holder(self, status: Mapping[str, Any]) -> str:
         """Namespace of the account, "" for anything else."""

@@ -12,8 +12,6 @@ Of two Jobs of one attempt, as after a claim that arrived late, `workloads` coun
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -26,7 +24,7 @@ from controllers.archive import http, tickets
 from controllers.pendingtask import job, views, warm, warm_pool
 from controllers.pendingtask.effects import run_token
 from controllers.pendingtask.observed import JobState
-from crds import errors, pendingtask, runtoken
+from crds import errors, pendingtask, runtoken, tokenreviews
 from crds import handover as wire
 from crds.phases import HOLDS_SLOT
 
@@ -36,7 +34,7 @@ KEPT_SECONDS = 30.0
 """How long the answer of a TokenReview counts."""
 LOOK_SECONDS = 1.0
 """Between two looks at a claimed Job whose task is not in order yet."""
-_MOST, _LONGEST = 1000, 8192
+_LONGEST = 8192
 _POD_NAME, _POD_UID = "authentication.kubernetes.io/pod-name", "authentication.kubernetes.io/pod-uid"
 
 
@@ -64,7 +62,7 @@ class Handover:
         self._api, self._pool, self._template = api, pool, template
         self._holder = f"system:serviceaccount:{template.namespace}:{account}"
         self._signer, self._admission, self._monotonic = signer, admitted, monotonic
-        self._known: dict[str, tuple[float, Pod | None]] = {}
+        self._tokens = tokenreviews.Reviewed(self._ask, now=monotonic, fresh=KEPT_SECONDS, bad=KEPT_SECONDS)
         self._closing = False
 
     def serve(self, application: web.Application) -> None:
@@ -77,7 +75,7 @@ class Handover:
         application.on_shutdown.append(close)
 
     async def _answer(self, request: web.Request) -> web.Response:
-        pod = await self._pod(http.ticket(request))
+        pod = await self._pod(http.ticket(request), request.remote or "")
         try:
             given = await self.given(pod, _seconds(request.query.get("wait", "")))
         except tickets.Denied:
@@ -173,20 +171,18 @@ class Handover:
         except kube.NotFound as error:
             raise _denied("its Job is gone") from error
 
-    async def _pod(self, token: str) -> Pod:
-        """The pod that the token is bound to. Raises `tickets.Denied`, or the error of the review."""
+    async def _pod(self, token: str, source: str) -> Pod:
+        """The pod that the token is bound to. Raises `tickets.Denied`, `tokenreviews.Busy`, or the error of the
+        review."""
         if not token or len(token) > _LONGEST:
             raise _denied("there is no token")
-        digest, now = hashlib.sha256(token.encode()).hexdigest(), self._monotonic()
-        until, pod = self._known.get(digest, (-math.inf, None))
-        if until <= now:
-            pod = self._bound(await self._api.review(token, wire.AUDIENCE))
-            if len(self._known) >= _MOST:
-                self._known.clear()
-            self._known[digest] = (now + KEPT_SECONDS, pod)
+        pod = await self._tokens.find(token, source)
         if pod is None:
             raise _denied("the token is not valid")
         return pod
+
+    async def _ask(self, token: str) -> Pod | None:
+        return self._bound(await self._api.review(token, wire.AUDIENCE))
 
     def _bound(self, status: Mapping[str, Any]) -> Pod | None:
         """The pod of a token of a run's account for our audience; None for anything else."""

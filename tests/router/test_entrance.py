@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from crds import tokenreviews
 from router import auth
 from tests.router import process, wire
 
@@ -299,17 +300,17 @@ async def test_answers_are_kept_believed_while_nobody_can_be_asked_and_asked_onc
             raise auth.Away("no way")
         return "system:serviceaccount:default:friend" if token == "good" else None
 
-    reviewed = auth.Reviewed(review, auth.accounts(["default/*"], []), now=lambda: clock)
-    good, bad = auth.digest("good"), auth.digest("bad")
-    found = await asyncio.gather(*(reviewed.find(good, "good") for _ in range(50)))
+    reviewed = auth.reviewed(review, auth.accounts(["default/*"], []), now=lambda: clock)
+    good, bad = tokenreviews.digest("good"), tokenreviews.digest("bad")
+    found = await asyncio.gather(*(reviewed.find("good", "10.0.0.1") for _ in range(50)))
     assert ({identity and identity.name for identity in found}, asked) == ({"system:serviceaccount:default:friend"}, 1)
-    assert await reviewed.find(bad, "bad") is None
+    assert await reviewed.find("bad", "10.0.0.1") is None
     assert (reviewed.recall(good)[0], reviewed.recall(bad)) == (True, (True, None))
     clock = 30.0
     assert (reviewed.recall(good)[0], reviewed.recall(bad)[0]) == (True, False)
     clock, away = 100.0, True
     assert reviewed.recall(good)[0] is False
-    assert await reviewed.find(good, "good") == found[0]
+    assert await reviewed.find("good", "10.0.0.1") == found[0]
     clock = 1000.0
     with pytest.raises(auth.Away):
-        await reviewed.find(good, "good")
+        await reviewed.find("good", "10.0.0.1")

@@ -12,9 +12,8 @@ from typing import Any
 
 from aiohttp import web
 
-from router import auth, memory, report, scheduler
+from router import memory, report, scheduler
 from router.backends import book
-from router.proxy.message import Identity
 from tests.router import apiserver, process, wire
 
 _CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
@@ -240,29 +239,6 @@ async def test_a_document_of_the_backend_is_read_up_to_a_bound(tmp_path: Path) -
 
 
 # Tokens.
-
-
-async def test_invalid_tokens_displace_no_valid_one_and_are_reviewed_a_few_at_a_time() -> None:
-    clock, asked, go = [0.0], 0, asyncio.Event()
-
-    async def review(token: str) -> str | None:
-        nonlocal asked
-        asked += 1
-        await go.wait()
-        return "user" if token == "good" else None
-
-    reviewed = auth.Reviewed(review, auth.Accounts(), now=lambda: clock[0], most=10, at_once=5)
-    flood = [asyncio.create_task(reviewed.find(b"%d" % n, f"bad-{n}")) for n in range(20)]
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    go.set()
-    outcomes = await asyncio.gather(*flood, return_exceptions=True)
-    assert asked == 5
-    assert sum(isinstance(outcome, auth.Away) for outcome in outcomes) == 15
-    assert await reviewed.find(b"good", "good") == Identity("user")
-    for n in range(100, 200):
-        await reviewed.find(b"%d" % n, "bad")
-    assert reviewed.recall(b"good") == (True, Identity("user"))
 
 
 async def test_a_large_body_is_not_read_before_its_sender_is_known(tmp_path: Path) -> None:

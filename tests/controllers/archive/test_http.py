@@ -125,12 +125,12 @@ async def test_the_apiserver_is_asked_once_in_a_while_about_a_ticket() -> None:
 
     access = tickets.Tickets(counted, "jervis-history", clock=lambda: now[0])
     for _ in range(3):
-        assert await access.namespace(TICKET) == "team"
+        assert await access.namespace(TICKET, "10.0.0.7") == "team"
         with pytest.raises(tickets.Denied):
-            await access.namespace("other")
+            await access.namespace("other", "10.0.0.7")
     assert asked == [TICKET, "other"]
     now[0] = tickets.KEPT_SECONDS
-    assert await access.namespace(TICKET) == "team"
+    assert await access.namespace(TICKET, "10.0.0.7") == "team"
     assert asked[2:] == [TICKET]
 
 
@@ -157,7 +157,7 @@ async def test_what_is_no_ticket(status: dict[str, Any]) -> None:
         return status
 
     with pytest.raises(tickets.Denied):
-        await tickets.Tickets(answer, "jervis-history", clock=lambda: 0.0).namespace(TICKET)
+        await tickets.Tickets(answer, "jervis-history", clock=lambda: 0.0).namespace(TICKET, "10.0.0.7")
 
 
 KEYS = ("x/../../queue", "x/../../../../metrics", "..", "0b2f8a0e", "a/b")
