@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 import structlog
-from aiohttp import web
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Middleware
 
-from crds import errors
+from crds import browsers, errors
 
 log = structlog.get_logger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -29,6 +31,8 @@ class Answers:
     def __init__(self, rules: Sequence[Rule], large: Callable[[str], errors.JervisError]) -> None:
         self._rules: tuple[Rule, ...] = (
             *rules,
+            (browsers.Foreign, 403, "forbidden"),
+            (browsers.NotJson, 415, "unsupported_media_type"),
             (errors.Operational, 503, "unavailable"),
             (errors.JervisError, 500, "internal"),
         )
@@ -81,3 +85,57 @@ def _reply(
         status=status, body=body.encode(errors="replace"), content_type="application/json", charset="utf-8",
         headers=headers,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Which web pages may call; `setting` is what the names of their settings begin with. `hosts`: None where each
+    caller shows a token, so that a name which was made to lead here opens nothing."""
+
+    hosts: browsers.Hosts | None
+    origins: browsers.Origins
+    setting: str
+
+    def middleware(self) -> Middleware:
+        """Refuses others with `browsers.Foreign`, and answers what a browser asks before it sends a request."""
+
+        @web.middleware
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            host, origin = request.headers.get(hdrs.HOST), request.headers.get(hdrs.ORIGIN)
+            named = None if host is None else host.encode("latin-1", "replace")
+            if self.hosts is not None and not self.hosts.allow(named):
+                raise browsers.foreign_host(host or "", f"{self.setting}_ALLOWED_HOSTS")
+            if not self.origins.allow(origin, host or ""):
+                raise browsers.foreign_origin(origin or "", f"{self.setting}_ORIGINS")
+            if request.method == hdrs.METH_OPTIONS and origin and self.origins.lists(origin):
+                wanted = request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_HEADERS, "")
+                headers = {
+                    hdrs.ACCESS_CONTROL_ALLOW_METHODS: "GET, POST, PUT, PATCH, DELETE",
+                    hdrs.ACCESS_CONTROL_ALLOW_HEADERS: wanted,
+                    hdrs.ACCESS_CONTROL_MAX_AGE: "600",
+                }
+                return web.Response(status=204, headers=headers)
+            return await handler(request)
+
+        return guard
+
+    def add_to(self, application: web.Application) -> None:
+        """Let the listed pages read answers."""
+
+        async def name(request: web.Request, response: web.StreamResponse) -> None:
+            origin = request.headers.get(hdrs.ORIGIN)
+            if origin and self.origins.lists(origin):
+                response.headers[hdrs.ACCESS_CONTROL_ALLOW_ORIGIN] = origin
+                response.headers[hdrs.VARY] = "Origin"
+
+        application.on_response_prepare.append(name)
+
+
+def require_json(request: web.Request) -> None:
+    """Raises `browsers.NotJson` for a body of another type."""
+    if request.content_type != "application/json":
+        raise browsers.NotJson(
+            f"the body is {request.headers.get(hdrs.CONTENT_TYPE, 'of no type')[:100]!r}",
+            field="Content-Type",
+            remedy="Send JSON with Content-Type: application/json.",
+        )

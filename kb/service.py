@@ -23,7 +23,8 @@ import structlog
 from aiohttp import web
 
 from clients import http as outward
-from crds import authorities, errors, grants, keyring, runtoken, spans
+from crds import authorities, browsers, errors, grants, keyring, runtoken, spans
+from crds import problems as shared
 from kb import api, assembly, metrics, mongo, records, settings, sqlite, workers
 from kb import errors as kb_errors
 from kb.access import audit, rates
@@ -293,7 +294,12 @@ async def _built(
         version=api.VERSION,
         gate=gate,
         trail=trail,
-        origins=config.mcp_origins,
+        pages=shared.Pages(
+            # Where each caller shows a token, a name that was made to lead here opens nothing.
+            browsers.Hosts(config.allowed_hosts) if config.allowed_hosts or not config.tokens_file else None,
+            browsers.Origins(config.origins),
+            "JERVIS_KB",
+        ),
         tool_seconds=config.mcp_seconds,
         buffered=config.max_buffered_bytes,
     )

@@ -181,8 +181,10 @@ class Settings(BaseSettings):
     agent_days: float = Field(default=7.0, gt=0)
     agent_stream_seconds: float = Field(default=600.0, gt=0)
 
-    # Web pages that may call /mcp, by their origins (https://agent.example.com); programs send none and always may.
-    mcp_origins: list[str] = Field(default_factory=list)
+    # Web pages that may call, by their origins (https://agent.example.com); programs send none and always may.
+    origins: list[str] = Field(default_factory=list)
+    # Names by which clients call the service, beside addresses, names without a dot and local ones; `*.example.com`.
+    allowed_hosts: list[str] = Field(default_factory=list)
     # Seconds that a tool of an agent may take; then the agent is answered that it may try again.
     mcp_seconds: float = Field(default=60.0, gt=0)
 

@@ -68,6 +68,7 @@ class Settings(BaseSettings):
     max_connections: Annotated[int, Field(ge=1)] | None = None
     memory_limit_bytes: Annotated[int, Field(ge=1 << 20)] | None = None
     allowed_hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
     extra_paths: tuple[ExtraPath, ...] = ()
     anonymous_ceiling: Ceiling | None = None
     max_waiting: Annotated[int, Field(ge=1)] = 20_000

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from crds import modelroles, spans
+from crds import browsers, modelroles, spans
 from router import (
     affinity,
     aliases,
@@ -48,7 +48,6 @@ from router.backends import book, circuit, environment, secrets, statuses
 from router.outside import Outside
 from router.proxy import admission, connections, forward, relay, server, signs, stall
 from router.proxy.budget import Budget
-from router.proxy.hosts import Hosts
 from router.proxy.message import Own
 from router.proxy.parts import Parts, no_successor
 from router.proxy.pool import Pool, Pools
@@ -263,7 +262,8 @@ class Wiring:
             ids=_ids(str(uuid.uuid4())),
             now=self._now,
             # A caller who must show a token is no page that a name was made to lead here.
-            hosts=Hosts(settings.allowed_hosts) if settings.allowed_hosts or not gate.required else None,
+            hosts=browsers.Hosts(settings.allowed_hosts) if settings.allowed_hosts or not gate.required else None,
+            origins=browsers.Origins(settings.origins),
             extra=settings.extra_paths,
             conversations=plan.affinity,
             aliases=self.names,

@@ -24,9 +24,11 @@ import orjson
 from aiohttp import web
 
 from controllers.archive import mongo, openapi, query, tickets, traces, wire
-from crds import errors, history, model, scope, values
+from crds import browsers, errors, history, model, problems, scope, values
 
 RETRY_SECONDS = 5
+_PROGRAMS = problems.Pages(None, browsers.Origins(), "JERVIS_OPERATOR")
+"""No web page calls here: each caller shows a ticket or a token."""
 TOO_OFTEN_SECONDS = 1
 
 Contents = Callable[[scope.Scope, str], Awaitable[bytes]]
@@ -57,7 +59,7 @@ class History:
 
     def application(self) -> web.Application:
         """An application with nothing else."""
-        made = web.Application()
+        made = web.Application(middlewares=[_answered, _PROGRAMS.middleware()])
         self.serve(made)
         return made
 
@@ -150,7 +152,7 @@ def answering(handler: Handler) -> Handler:
             return await handler(request)
         except query.Unreadable as error:
             return failure(400, "bad_request", error.message, error.field, error.remedy)
-        except tickets.Elsewhere as error:
+        except (browsers.Foreign, tickets.Elsewhere) as error:
             return failure(403, "forbidden", error.message, error.field, error.remedy)
         except tickets.Denied as error:
             response = failure(401, "unauthorized", error.message, error.field, error.remedy)
@@ -166,6 +168,11 @@ def answering(handler: Handler) -> Handler:
             return response
 
     return answer
+
+
+@web.middleware
+async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+    return await answering(handler)(request)
 
 
 def ticket(request: web.Request) -> str:

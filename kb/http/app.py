@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
 
+from crds import browsers
+from crds import problems as shared
 from kb import metrics
 from kb.access import audit
 from kb.http import access, body, buffers, content, health, knowledge, mcp, openapi, page, problems
+
+_PROGRAMS = shared.Pages(browsers.Hosts(), browsers.Origins(), "JERVIS_KB")
+"""Of web pages only the service's own."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +37,22 @@ def build(
     version: str,
     gate: access.Gate | None = None,
     trail: audit.Trail | None = None,
-    origins: Collection[str] = (),
+    pages: shared.Pages = _PROGRAMS,
     tool_seconds: float = 60.0,
     buffered: int = 192 << 20,
 ) -> web.Application:
     """The application. JSON bodies over `max_body` bytes are refused with 413, over `buffered` bytes together with 429;
-    `gate` says who may come in, `trail` records who did what. `origins` and `tool_seconds` are those of
-    `kb.http.mcp.Endpoint`."""
+    `gate` says who may come in, `trail` records who did what, `pages` which web pages may. A tool of `/mcp` gets
+    `tool_seconds`."""
     guards = [access.recording(trail)] if trail is not None else []
-    guards += [problems.middleware(meters), *([access.middleware(gate)] if gate is not None else [])]
+    guards += [
+        problems.middleware(meters),
+        pages.middleware(),
+        *([access.middleware(gate)] if gate is not None else []),
+    ]
     guards.append(buffers.middleware(buffers.Buffers(buffered, meters)))
     application = web.Application(client_max_size=max_body, middlewares=guards)
+    pages.add_to(application)
     served: list[openapi.Route] = []
     handlers: dict[tuple[str, str], problems.Handler] = {}
 
@@ -60,7 +70,7 @@ def build(
     add(openapi.LOAD, faces.content.load)
     for route, handler in faces.more:
         add(route, handler)
-    agents = mcp.Endpoint(dict(handlers), meters, version=version, origins=origins, seconds=tool_seconds)
+    agents = mcp.Endpoint(dict(handlers), meters, version=version, seconds=tool_seconds)
     add(mcp.ROUTE, agents.post)
 
     if faces.reading is not None:

@@ -12,6 +12,7 @@ import pydantic
 from aiohttp import web
 
 from crds import priority, scope
+from crds import problems as shared
 from kb import errors
 from kb.http import access, buffers, problems
 
@@ -45,6 +46,7 @@ async def read(request: web.Request, model: type[_Model], *, seconds: float | No
 
 
 async def _sent(request: web.Request, seconds: float | None) -> Any:
+    shared.require_json(request)
     async with _arrives(seconds, request.client_max_size):
         raw = await _json(request)
     try:

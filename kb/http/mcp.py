@@ -11,7 +11,7 @@ Who may call is decided by the gate of the API (`kb.http.access`); a tool's call
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -23,6 +23,7 @@ from multidict import CIMultiDict
 
 from crds import errors as root
 from crds import priority, scope
+from crds import problems as shared
 from kb import errors, metrics
 from kb.http import access, atomictools, body, openapi, problems, tools
 
@@ -97,7 +98,7 @@ class _Bound:
 class Endpoint:
     """The route. `handlers` are those of the routes that this process serves, by method and path.
 
-    `origins` are the web pages that may call (RFC 6454, `https://host:port`); a tool gets `seconds` for its answer.
+    A tool gets `seconds` for its answer.
     """
 
     def __init__(
@@ -106,13 +107,11 @@ class Endpoint:
         meters: metrics.Metrics,
         *,
         version: str,
-        origins: Collection[str],
         seconds: float,
     ) -> None:
         self._handlers = handlers
         self._meters = meters
         self._server = {"name": "jervis-kb", "title": "Jervis knowledge base", "version": version}
-        self._origins = frozenset(origins)
         self._seconds = seconds
         self._tools = {
             one.name: one
@@ -141,16 +140,7 @@ class Endpoint:
         return _json({"jsonrpc": "2.0", "id": message.id, "result": result})
 
     def _check_head(self, request: web.Request) -> None:
-        origin = request.headers.get(hdrs.ORIGIN)
-        if origin is not None and origin not in self._origins:
-            # A page that a person opens must not reach a knowledge base of the person's network (DNS rebinding).
-            raise errors.Forbidden(
-                "requests of this web page's origin are not taken",
-                field="Origin",
-                remedy="Name the origin in JERVIS_KB_MCP_ORIGINS, or call from a program.",
-            )
-        if request.content_type != "application/json":
-            raise web.HTTPUnsupportedMediaType(text="application/json is expected")
+        shared.require_json(request)
         accepted = request.headers.get(hdrs.ACCEPT, "*/*")
         if not any(kind in accepted for kind in ("application/json", "application/*", "*/*")):
             raise web.HTTPNotAcceptable(text="answers are application/json")

@@ -2,6 +2,7 @@
 
 400 malformed_json     401 unauthorized     403 forbidden     409 conflict, stale
 422 invalid, unusable_answer, misconfigured, model_rejected     404 not_found     408 too_slow     413 too_large
+415 unsupported_media_type
 429 crowded, 503 unavailable, 503 too_long and 503 misconfigured (once an operator has acted) carry Retry-After: the
 same request may succeed later
 500 internal is a bug of this service
@@ -14,8 +15,8 @@ import time
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from crds import browsers, problems, trace
 from crds import errors as root
-from crds import problems, trace
 from kb import errors, metrics
 
 Handler = problems.Handler
@@ -38,6 +39,8 @@ _ANSWERS = problems.Answers(
         (errors.Invalid, 422, "invalid"),
         (errors.Unusable, 422, "unusable_answer"),
         (errors.Misconfigured, 422, "misconfigured"),
+        (browsers.Foreign, 403, "forbidden"),
+        (browsers.NotJson, 415, "unsupported_media_type"),
         (root.Permanent, 422, "model_rejected"),
         (errors.Crowded, 429, "crowded"),
         (errors.Unconfigured, 503, "misconfigured"),

@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from crds import browsers
 from router import auth, catalogue, metrics, priority
 from router.backends import book
 from router.effects import Reason
 from router.observer import Observer
 from router.priority import Level
 from router.proxy import body, encoding, hygiene, paths, refusal
-from router.proxy.hosts import Hosts, cross_site
 from router.proxy.message import ANYBODY, Identity, Own, Reply, Request
 from router.proxy.paths import Kind
 from router.proxy.refusal import Cause
@@ -43,7 +43,8 @@ class Admission:
         bounds: BodyBounds,
         *,
         own: Mapping[str, Own],
-        hosts: Hosts | None,
+        hosts: browsers.Hosts | None,
+        origins: browsers.Origins,
         extra: Collection[str],
     ) -> None:
         self._book = backends
@@ -52,7 +53,7 @@ class Admission:
         self._gate = gate
         self._bounds = bounds
         self._own = own
-        self._hosts = hosts
+        self._hosts, self._origins = hosts, origins
         self._extra = frozenset(extra)
         self._buffered = 0
         self._calm = bounds.buffered - bounds.buffered // 8
@@ -137,13 +138,15 @@ class Admission:
         hosts = self._hosts
         if hosts is not None and (host := special.get(b"host")) not in hosts.good and not hosts.allow(host):
             raise _unknown_host(request)
+        if hygiene.ORIGIN in special:
+            self._page(request, special[hygiene.ORIGIN].strip())
+            if request.method == b"OPTIONS" and request.page:
+                return
         asks = self._gate.checks and self._gate.needs(path)
         identity = self._gate.known(request) if asks else None
         if path in self._own:
             if length > body.SMALL:
                 raise too_large(body.SMALL)
-            if request.method == b"POST" and cross_site(request.lines, special.get(b"host")):
-                raise refusal.Refusal(403, f"{path} is not for pages of another origin", close=True)
             return
         if request.link.above:
             raise refusal.Refusal(
@@ -162,6 +165,18 @@ class Admission:
             self.administrator(path, request, identity or ANYBODY)
         if kind is Kind.FOREIGN and path != "/":
             raise refusal.Refusal(404, f"{path} is not a path of Ollama's API", close=True)
+
+    def _page(self, request: Request, origin: bytes) -> None:
+        """A page of this origin calls. Raises Refusal(403)."""
+        name = origin.decode("latin-1")
+        if not self._origins.allow(name, request.get(b"host") or ""):
+            raise refusal.Refusal(
+                403,
+                f"{request.path} is not for pages of {name[:256]!r}: add the origin to JERVIS_ROUTER_ORIGINS",
+                close=True,
+            )
+        if self._origins.lists(name):
+            request.page = hygiene.readable(origin)
 
     def _crowded(self, request: Request, more: int) -> bool:
         """Would `more` bytes, which are above `_calm`, be too much? The last eighth is for requests whose header says

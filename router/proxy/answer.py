@@ -48,7 +48,7 @@ class Answer:
         if self.content_type not in _NO_PAGE:
             # What a backend shows must not act as the router's own page.
             own += b"Content-Security-Policy: sandbox\r\n"
-        own += b"X-Content-Type-Options: nosniff\r\n"
+        own += b"X-Content-Type-Options: nosniff\r\n" + request.page
         if not self.declared and request.method != b"HEAD" and status not in _BODILESS:
             if request.modern:
                 self._chunked = True

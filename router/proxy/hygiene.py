@@ -2,7 +2,7 @@
 
 Sources: RFC 9110 section 7.6.1 (hop-by-hop fields and those named in Connection), the router page of the design: the
 backend must see its own Host (Ollama checks it), no X-Ollama-Priority, no Accept-Encoding (answers stay plain). A
-backend's cookies would be those of the router's own pages.
+backend's cookies, and its word on pages of other origins, would be those of the router itself.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ SESSION = b"x-session-id"
 BACKEND = b"x-ollama-router-backend"
 """Of an answer: who gave it. Of a request: whom an administrator means."""
 AUTHORIZATION = b"authorization"
+ORIGIN = b"origin"
 CONTENT_ENCODING = b"content-encoding"
 TRACEPARENT = b"traceparent"
 API_KEY = b"x-api-key"
@@ -60,6 +61,7 @@ SPECIAL = _HOP | {
     PROGRESS,
     REQUEST_ID,
     BACKEND,
+    ORIGIN,  # the router is what a page calls: it decides, and backends have other names
     AUTHORIZATION,  # passes unless the router or the backend has a use of its own for it
     API_KEY,
 }
@@ -72,6 +74,12 @@ NOT_TO_CLIENT = _HOP | {
     BACKEND,
     CONTENT_ENCODING,  # only "identity" gets so far
     b"set-cookie",
+    b"access-control-allow-origin",
+    b"access-control-allow-credentials",
+    b"access-control-allow-headers",
+    b"access-control-allow-methods",
+    b"access-control-expose-headers",
+    b"access-control-max-age",
     b"x-ollama-router-queue-ms",
     b"x-ollama-router-model-set",
 }
@@ -85,6 +93,11 @@ def request_id(request: Request, make: Callable[[], str]) -> str:
         if given and len(given) <= 128 and given.isascii() and given.isprintable():
             return given
     return make()
+
+
+def readable(origin: bytes) -> bytes:
+    """The lines by which pages of this origin may read an answer (Fetch, "CORS protocol")."""
+    return b"Access-Control-Allow-Origin: %s\r\nVary: Origin\r\nAccess-Control-Expose-Headers: *\r\n" % origin
 
 
 def internal(request: Request) -> bool:

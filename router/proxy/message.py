@@ -106,6 +106,7 @@ class Request:
         "link",
         "method",
         "modern",
+        "page",
         "path",
         "special",
         "summary",
@@ -145,6 +146,8 @@ class Request:
         """HTTP/1.1: understands chunks."""
         self.held = 0
         """Bytes of the body that are kept."""
+        self.page = b""
+        """Header lines by which a page of another origin, which a setting names, may read the answer."""
 
     def twin(self) -> Request:
         """Another request with the head of this one."""
@@ -203,6 +206,8 @@ def written(reply: Reply, request: Request) -> bytes:
         head.append(b"Content-Type: " + reply.content_type.encode())
         head.append(b"Content-Length: %d" % len(reply.body))
     head += [f"{name}: {value}".encode("latin-1", "replace") for name, value in reply.headers]
+    if request.page:
+        head.append(request.page.removesuffix(b"\r\n"))
     if not request.keep_alive:
         head.append(b"Connection: close")
     elif not request.modern:

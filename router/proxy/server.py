@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import orjson
 
+from crds import browsers
 from router import affinity, auth, catalogue, metrics, priority, report
 from router.aliases import NONE, Aliases
 from router.backends import book
@@ -19,12 +20,12 @@ from router.proxy.admission import Admission, BodyBounds, too_large
 from router.proxy.call import Call
 from router.proxy.flight import Flight
 from router.proxy.forward import Forwarder
-from router.proxy.hosts import Hosts
 from router.proxy.message import Identity, Own, Reply, Request
 from router.proxy.paths import Kind
 from router.proxy.refusal import Cause
 
 _BACKGROUND = "background"
+_OWN_PAGES = browsers.Origins()
 _P0 = Level.P0
 
 
@@ -50,18 +51,20 @@ class Server:
         now: Callable[[], float],
         today: Callable[[], datetime] = _today,
         observer: Observer,
-        hosts: Hosts | None = None,
+        hosts: browsers.Hosts | None = None,
+        origins: browsers.Origins = _OWN_PAGES,
         extra: Collection[str] = (),
         conversations: affinity.Affinity | None = None,
         aliases: Aliases = NONE,
     ) -> None:
-        """`hosts` are the names that clients may call the router by, None for any; `extra` are further paths that pass
+        """`hosts` are the names that clients may call the router by, None for any; `origins` those of pages that may
+        call; `extra` are further paths that pass
         to the backends; `aliases` are other names for models."""
         self._forwarder = forwarder
         self.proceed = forwarder.proceed
         self.abandon = forwarder.abandon
         made = self._admission = Admission(
-            backends, counters, observer, gate, bounds, own=own, hosts=hosts, extra=extra
+            backends, counters, observer, gate, bounds, own=own, hosts=hosts, origins=origins, extra=extra
         )
         self.admit, self.grown, self.kept, self.shrunk = made.admit, made.grown, made.kept, made.shrunk
         self._book = backends
@@ -109,6 +112,8 @@ class Server:
             if flight is not None:
                 await self._forwarder.run(flight)
                 return None
+            if request.method == b"OPTIONS" and request.page:
+                return _preflight(request)
             if self._gate.checks and self._gate.needs(path):
                 _identify(request, self._gate.known(request) or await self._gate.ask(request))
             if path in paths.INFERENCE:
@@ -146,7 +151,7 @@ class Server:
 
     async def _infer(self, request: Request, path: str) -> None:
         """A path that runs a model, which nothing passes without a slot of that model. Raises Refusal."""
-        if request.method == b"OPTIONS":  # what a browser asks before it sends something; Ollama knows its origins
+        if request.method == b"OPTIONS":
             await self._pass(request, path, Kind.ABOUT_MODEL)
             return
         if request.method != b"POST":
@@ -260,6 +265,21 @@ class Server:
             return False
         self._state.last_user_p0 = self._state.last_p0
         return True
+
+
+def _preflight(request: Request) -> Reply:
+    """What a browser asks before it sends something for a page that a setting names."""
+    asked = [
+        line.partition(b":")[2].strip().decode("latin-1")
+        for line in request.lines.split(b"\r\n")
+        if line.lower().startswith(b"access-control-request-headers:")
+    ]
+    headers = (
+        ("Access-Control-Allow-Methods", "GET, POST, DELETE"),
+        ("Access-Control-Allow-Headers", ", ".join(asked)),
+        ("Access-Control-Max-Age", "600"),
+    )
+    return Reply(204, headers=headers)
 
 
 def _identify(request: Request, identity: Identity) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from crds.browsers import Hosts
 from router import settings
-from router.proxy.hosts import Hosts
 from tests.chart import policies, rendering
 from tests.chart.arrows import STRANGER, VISITOR, end
 from tests.chart.policies import End
@@ -148,6 +148,30 @@ def test_the_router_answers_by_the_name_of_its_ingress(
     assert hosts.allow(b"rebound.evil.com") is other
     if "ollama.example.org" in values:
         assert hosts.allow(b"ollama.example.org")
+
+
+@pytest.mark.parametrize(
+    ("values", "named", "other"),
+    [
+        (BOTH, True, False),
+        (f"{BOTH},kb.settings.allowedHosts={{wiki.example.org}}", True, False),
+        (f"{BOTH},kb.tokens.existingSecret.name=tokens,kb.tokens.clientSecret.name=token", True, True),
+        ("kb.ingress.host=knowledge.example.com", False, False),
+    ],
+    ids=["open", "further name", "tokens", "off"],
+)
+def test_the_knowledge_base_answers_by_the_name_of_its_ingress(
+    chart: Chart, monkeypatch: pytest.MonkeyPatch, values: str, named: bool, other: bool
+) -> None:
+    workload = rendering.of_kind(chart.render("--set", values), "Deployment")["jervis/jervis-kb"]
+    given = rendering.environment(workload["spec"]["template"])
+    listed = json.loads(given.get("JERVIS_KB_ALLOWED_HOSTS", {"value": "[]"})["value"])
+    # As kb/service.py decides it.
+    hosts = Hosts(listed) if listed or "JERVIS_KB_TOKENS_FILE" not in given else Hosts(["*"])
+    assert hosts.allow(b"knowledge.example.com") is named
+    assert hosts.allow(b"rebound.evil.com") is other
+    if "wiki.example.org" in values:
+        assert hosts.allow(b"wiki.example.org")
 
 
 @pytest.mark.parametrize(

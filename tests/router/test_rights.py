@@ -14,7 +14,6 @@ import zstandard
 
 from router.proxy import encoding, refusal
 from router.proxy.connection import Broken
-from router.proxy.hosts import Hosts, cross_site
 from router.proxy.pool import Pool
 from tests.router import process, wire
 
@@ -47,50 +46,6 @@ async def _echo(message: wire.Message, reader: Any, writer: Any) -> bool:
 # Names.
 
 
-@pytest.mark.parametrize(
-    ("host", "good"),
-    [
-        (None, True),
-        (b"localhost:11430", True),
-        (b"127.0.0.1", True),
-        (b"192.168.1.5:11430", True),
-        (b"[::1]:11430", True),
-        (b"[fe80::1]", True),
-        (b"jervis-router", True),
-        (b"Jervis-Router.jervis.svc:11430", True),
-        (b"jervis-router.jervis.svc.cluster.local", True),
-        (b"gpu.lan", True),
-        (b"ollama.example.com", True),
-        (b"deep.below.example.org:80", True),
-        (b"evil.com", False),
-        (b"evil.com.:11430", False),
-        (b"localhost.evil.com", False),
-        (b"127.0.0.1.nip.io", False),
-        (b"example.org", False),
-        (b"notexample.org", False),
-    ],
-)
-def test_a_name_that_can_be_registered_is_none_of_the_routers(host: bytes | None, good: bool) -> None:
-    hosts = Hosts(["ollama.example.com", "*.example.org"])
-    assert [hosts.allow(host), hosts.allow(host)] == [good, good]
-    assert Hosts(["*"]).allow(host)
-
-
-@pytest.mark.parametrize(
-    ("lines", "crossed"),
-    [
-        (b"", False),
-        (b"Accept: */*\r\n", False),
-        (b"Origin: http://router:11430\r\n", False),
-        (b"X: y\r\norigin: http://ROUTER:11430\r\n", False),
-        (b"Origin: http://evil.com\r\n", True),
-        (b"Origin: null\r\n", True),
-    ],
-)
-def test_origin(lines: bytes, crossed: bool) -> None:
-    assert cross_site(lines, b"router:11430") is crossed
-
-
 def _named(host: str, method: str = "GET", path: str = "/api/tags", more: str = "") -> bytes:
     return f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n{more}Content-Length: 0\r\n\r\n".encode()
 
@@ -109,6 +64,53 @@ async def test_a_page_reaches_the_router_neither_by_a_name_of_its_own_nor_from_i
         # Its own page may, and hears of the body that it did not send.
         same = _named("router", "POST", "/router/announce", "Origin: http://router\r\n")
         assert (await wire.ask(router.port, same)).status == 400
+
+
+_AGENT = ("Origin", "https://agent.example.com")
+
+
+async def test_pages_call_no_path_unless_a_setting_names_them(tmp_path: Path) -> None:
+    async with wire.backend(_echo) as backend:
+        specs = [process.spec("raw", backend.url)]
+        async with process.running(tmp_path, specs, origins='["https://agent.example.com"]') as router:
+            chat = {"model": "m", "messages": []}
+            for origin in ("https://evil.com", "null", "http://router.test.evil.com"):
+                for raw in (
+                    wire.post("/api/chat", chat, [("Origin", origin)]),
+                    wire.post("/v1/chat/completions", chat, [("Origin", origin)]),
+                    wire.request("OPTIONS", "/api/chat", headers=[("Origin", origin)]),
+                    wire.request("GET", "/api/tags", headers=[("Origin", origin)]),
+                    wire.request("GET", "/router/status", headers=[("Origin", origin)]),
+                    # What a form sends, which no browser asks about before.
+                    wire.request("POST", "/api/chat", b"{}", [("Origin", origin), ("Content-Type", "text/plain")]),
+                ):
+                    answer = await wire.ask(router.port, raw)
+                    assert (answer.status, answer.header("Access-Control-Allow-Origin")) == (403, None), raw
+            assert backend.requests == []
+            # curl and SDKs stay as they are.
+            assert (await wire.ask(router.port, wire.request("POST", "/api/chat", b'{"model": "m"}'))).status == 200
+            assert (await wire.ask(router.port, wire.post("/api/chat", chat, [_AGENT]))).status == 200
+            assert backend.requests[-1].header("Origin") is None
+
+
+async def test_a_page_that_a_setting_names_may_call_and_read(tmp_path: Path) -> None:
+    async with wire.backend(_echo) as backend:
+        tokens = {"tokens_file": _tokens(tmp_path), "origins": '["https://agent.example.com"]'}
+        async with process.running(tmp_path, [process.spec("raw", backend.url)], **tokens) as router:
+            wanted = ("Access-Control-Request-Headers", "authorization,content-type")
+            # A browser shows no token when it asks whether it may.
+            asked = await wire.ask(router.port, wire.request("OPTIONS", "/api/chat", headers=[_AGENT, wanted]))
+            assert (asked.status, asked.header("Access-Control-Allow-Headers")) == (204, wanted[1])
+            assert asked.header("Access-Control-Allow-Origin") == _AGENT[1]
+            for raw in (
+                wire.post("/api/chat", {"model": "m"}, [_AGENT, *_bearer(_PERSON)]),
+                wire.post("/api/chat", {"model": "m"}, [_AGENT]),
+                wire.request("GET", "/api/tags", headers=[_AGENT, *_bearer(_PERSON)]),
+            ):
+                answer = await wire.ask(router.port, raw)
+                assert answer.header("Access-Control-Allow-Origin") == _AGENT[1], answer.status
+                assert answer.header("Vary") == "Origin"
+            assert len(backend.requests) == 1
 
 
 async def test_where_every_caller_shows_a_token_the_name_is_free(tmp_path: Path) -> None:

@@ -12,7 +12,11 @@ from aiohttp import web
 
 from controllers.sources.http import problems, routes
 from controllers.sources.http.gate import Gate
+from crds import browsers
+from crds import problems as shared
 
+_PROGRAMS = shared.Pages(None, browsers.Origins(), "JERVIS_SOURCES")
+"""No web page calls here: each caller shows a token."""
 DESCRIPTION = "/api/v1/openapi.json"
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 _SECONDS = web.AppKey("body_seconds", float)
@@ -21,7 +25,7 @@ _SECONDS = web.AppKey("body_seconds", float)
 def build(served: Sequence[routes.Served], gate: Gate, *, max_body: int, body_seconds: float) -> web.Application:
     """The application with these routes and its description, which needs no token. A body over `max_body` bytes is
     refused, and one that takes longer than `body_seconds`."""
-    application = web.Application(client_max_size=max_body, middlewares=[problems.middleware])
+    application = web.Application(client_max_size=max_body, middlewares=[problems.middleware, _PROGRAMS.middleware()])
     application[_SECONDS] = body_seconds
     for route, handler in served:
         application.router.add_route(route.method, route.path, _guarded(route, handler, gate))
@@ -48,6 +52,7 @@ async def raw(request: web.Request) -> bytes:
 
 async def read(request: web.Request, model: type[_Model]) -> _Model:
     """The JSON body as `model`. Raises `problems.Malformed`, `Invalid`, `TooSlow`, or aiohttp's 413."""
+    shared.require_json(request)
     try:
         document = orjson.loads(await raw(request))
     except orjson.JSONDecodeError as error:

@@ -10,6 +10,8 @@
     +-- TooLarge              413 too_large
     +-- Invalid               422 invalid
     +-- Full                  507 full
+    +-- browsers.Foreign      403 forbidden
+    +-- browsers.NotJson      415 unsupported_media_type
     crds.errors.Operational   503 unavailable, with Retry-After: the same request may succeed later
     +-- Locked                423 locked, with Retry-After
     +-- Crowded               429 crowded, with Retry-After
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from crds import errors, problems
+from crds import browsers, errors, problems
 
 Handler = problems.Handler
 
@@ -81,6 +83,8 @@ _ANSWERS = problems.Answers(
         (TooLarge, 413, "too_large"),
         (Invalid, 422, "invalid"),
         (Full, 507, "full"),
+        (browsers.Foreign, 403, "forbidden"),
+        (browsers.NotJson, 415, "unsupported_media_type"),
         (errors.Permanent, 422, "refused"),
         (Locked, 423, "locked"),
         (Crowded, 429, "crowded"),

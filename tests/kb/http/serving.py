@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 from aiohttp import test_utils, web
 
+from crds import browsers, problems
 from kb import api, client, metrics
 from kb.access import audit
 from kb.http import access, app, atomic, content, exploring, health, knowledge, queueing, upkeep
@@ -83,7 +84,7 @@ async def over(
             version=api.VERSION,
             gate=gate,
             trail=trail,
-            origins=origins,
+            pages=problems.Pages(browsers.Hosts(), browsers.Origins(origins), "JERVIS_KB"),
             tool_seconds=tool_seconds,
         )
     )

@@ -165,7 +165,7 @@ async def test_a_wrong_document_names_its_field(
 
 
 async def test_other_mistakes_have_the_same_shape(http: httpx.AsyncClient) -> None:
-    broken = await http.post("/api/v1/retrieve", content=b"{nope")
+    broken = await http.post("/api/v1/retrieve", content=b"{nope", headers={"Content-Type": "application/json"})
     assert (broken.status_code, broken.json()["error"]["code"]) == (400, "malformed_json")
     array = await http.post("/api/v1/retrieve", json=[])
     assert array.status_code == 422
@@ -174,7 +174,7 @@ async def test_other_mistakes_have_the_same_shape(http: httpx.AsyncClient) -> No
     wrong = await http.get("/api/v1/retrieve")
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
     assert wrong.headers["Allow"] == "POST"
-    large = await http.post("/api/v1/retrieve", content=b" " * 50_001)
+    large = await http.post("/api/v1/retrieve", content=b" " * 50_001, headers={"Content-Type": "application/json"})
     assert (large.status_code, large.json()["error"]["code"]) == (413, "too_large")
     assert "contentRef" in large.json()["error"]["remedy"]
     unscoped = await http.post("/api/v1/content", content=b"body")
@@ -192,7 +192,8 @@ async def test_operational_failures_say_when_to_come_back(
     kb: world.ObservedState, kb_client: client.Client, http: httpx.AsyncClient, fake: process.Fake
 ) -> None:
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 503, "retryAfter": 9}}])
-    busy = await http.post("/api/v1/ingest/full", content=world.request().model_dump_json(by_alias=True))
+    document = world.request().model_dump_json(by_alias=True)
+    busy = await http.post("/api/v1/ingest/full", content=document, headers={"Content-Type": "application/json"})
     assert (busy.status_code, busy.headers["Retry-After"], busy.json()["error"]["code"]) == (503, "9", "unavailable")
     fake.set_faults([])
     assert isinstance(kb.vectors, memory.Vectors)

@@ -57,7 +57,8 @@ async def test_who_wrote_is_what_the_gate_found_out(http: httpx.AsyncClient, lin
     answer = await http.post(
         "/api/v1/ingest/full",
         content=document.model_dump_json(by_alias=True),
-        headers=run_tokens.bearer("operator-token") | {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"},
+        headers=run_tokens.bearer("operator-token")
+        | {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01", "Content-Type": "application/json"},
     )
     assert answer.status_code == 200, answer.text
     assert last(lines) == {

@@ -37,10 +37,14 @@ async def server() -> AsyncIterator[test_utils.TestServer]:
     await started.close()
 
 
+_JSON = {"Content-Type": "application/json"}
+_HALF = b"Content-Type: application/json\r\nContent-Length: 500\r\n\r\nhalf"
+
+
 @pytest.mark.parametrize("path", ["raw", "json"])
 async def test_a_body_that_stalls_gives_its_place_back(server: test_utils.TestServer, path: str) -> None:
     reading, writing = await asyncio.open_connection(server.host, server.port)
-    writing.write(f"POST /{path}?stalled=1 HTTP/1.1".encode() + b"\r\nHost: kb\r\nContent-Length: 500\r\n\r\nhalf")
+    writing.write(f"POST /{path}?stalled=1 HTTP/1.1".encode() + b"\r\nHost: kb\r\n" + _HALF)
     assert b" 408 " in await reading.readline()
     answer = await reading.readuntil(b"}}")
     assert b'"code":"too_slow"' in answer
@@ -98,21 +102,21 @@ def of(client: str, size: int) -> bytes:
 async def test_what_waits_is_bounded_in_bytes() -> None:
     held = Held(10_000)
     async with test_utils.TestClient(test_utils.TestServer(held.app)) as client:
-        waits = [asyncio.create_task(client.post("/", data=of(name, 2400))) for name in "abc"]
+        waits = [asyncio.create_task(client.post("/", data=of(name, 2400), headers=_JSON)) for name in "abc"]
 
         async def all_wait() -> bool:
             return held.inside == len(waits)
 
         await waiting.until(all_wait)
         assert held.bytes() == 7200
-        refused = await client.post("/", data=of("d", 400))
+        refused = await client.post("/", data=of("d", 400), headers=_JSON)
         problem = (await refused.json())["error"]
         assert (refused.status, problem["code"], problem["field"]) == (429, "crowded", "body")
         assert "of 7500 that may" in problem["message"]
         assert "JERVIS_KB_MAX_BUFFERED_BYTES" in problem["remedy"]
         assert refused.headers["Retry-After"] == "5"
         # The last quarter is for what a person waits for; half of all is for one client.
-        person = {priority.HEADER: "P0"}
+        person = _JSON | {priority.HEADER: "P0"}
         one_client = await client.post("/", data=of("a", 2700), headers=person)
         assert "client 'a'" in (await one_client.json())["error"]["message"]
         waits.append(asyncio.create_task(client.post("/", data=of("d", 2500), headers=person)))
@@ -121,7 +125,7 @@ async def test_what_waits_is_bounded_in_bytes() -> None:
         held.go.set()
         assert [(await one).status for one in waits] == [200] * 4
         assert held.bytes() == 0
-        assert (await client.post("/", data=of("d", 7400))).status == 200
+        assert (await client.post("/", data=of("d", 7400), headers=_JSON)).status == 200
 
 
 async def test_large_bodies_have_few_slots_and_one_client_half_of_them() -> None:

@@ -172,10 +172,18 @@ async def test_nor_when_everything_else_is_away(
     async with run(**(DEBUG | tokens | away)) as kb:
         asked = [("ingest", world.request(f"Away {word(said)}.")), ("ingest/full", world.request(word(said)))]
         for path, document in asked:
-            answer = await http.post(f"{kb.url}/api/v1/{path}", content=document.model_dump_json(by_alias=True))
+            answer = await http.post(
+                f"{kb.url}/api/v1/{path}",
+                content=document.model_dump_json(by_alias=True),
+                headers={"Content-Type": "application/json"},
+            )
             assert answer.status_code == 503, answer.text
         question = api.RetrieveRequest(scope=scopes.SHOP, query=word(said))
-        answer = await http.post(f"{kb.url}/api/v1/retrieve", content=question.model_dump_json(by_alias=True))
+        answer = await http.post(
+            f"{kb.url}/api/v1/retrieve",
+            content=question.model_dump_json(by_alias=True),
+            headers={"Content-Type": "application/json"},
+        )
         assert answer.status_code == 503
         assert PASSWORD not in answer.text
         ready = await http.get(f"{kb.url}/readyz")

@@ -19,6 +19,7 @@ from tests.kb.http import serving
 
 __all__ = ["collector"]
 PARENT = "00-0f9a1c2e5b7d4e219a553c2f6d8b1e00-00f067aa0ba902b7-01"
+_HEADERS = {"traceparent": PARENT, "Content-Type": "application/json"}
 
 
 async def test_a_request_is_a_span_with_its_stages_within(
@@ -44,7 +45,7 @@ async def test_a_request_is_a_span_with_its_stages_within(
             serving.over(made, meters) as (_, http),
         ):
             body = world.request().model_dump_json(by_alias=True)
-            answer = await http.post("/api/v1/ingest/full", content=body, headers={"traceparent": PARENT})
+            answer = await http.post("/api/v1/ingest/full", content=body, headers=_HEADERS)
             assert answer.status_code == 200
             assert (await http.get("/metrics")).status_code == 200
     traced.close()

@@ -97,11 +97,15 @@ async def test_without_a_good_token_nothing_is_called(token: str) -> None:
 
 async def test_an_error_names_its_field() -> None:
     async with serving.serving(SERVED, token=run_token()) as client:
-        assert problem(await client.post("/api/v1/runs/x", content=b"{")) == (400, "malformed_json", "body")
+        assert problem(
+            await client.post("/api/v1/runs/x", content=b"{", headers={"Content-Type": "application/json"})
+        ) == (400, "malformed_json", "body")
         assert problem(await client.post("/api/v1/runs/x", json={"count": "many"})) == (422, "invalid", "count")
         assert problem(await client.post("/api/v1/runs/x", json={})) == (422, "invalid", "count")
         assert problem(await client.post("/api/v1/runs/x?a=1", json={})) == (422, "invalid", "a")
-        assert problem(await client.post("/api/v1/runs/x", content=b"1" * 4097)) == (413, "too_large", "body")
+        assert problem(
+            await client.post("/api/v1/runs/x", content=b"1" * 4097, headers={"Content-Type": "application/json"})
+        ) == (413, "too_large", "body")
         assert problem(await client.post("/api/v1/none", json={})) == (404, "not_found", None)
         wrong = await client.put("/api/v1/runs/x", json={})
         assert problem(wrong) == (405, "method_not_allowed", None)

@@ -189,7 +189,13 @@ containers:
       - name: JERVIS_KB_LINKS_PER_DOCUMENT
         value: "0"
       {{- end }}
-      {{- with include "jervis.settingsEnv" (dict "prefix" "JERVIS_KB_" "settings" $values.kb.settings) | trim }}
+      {{- $settings := $values.kb.settings | default dict }}
+      {{- $hosts := $settings.allowedHosts | default list }}
+      {{- /* Where every caller shows a token and no name is given, each name is good. */}}
+      {{- if and ($values.kb.ingress).enabled (or $hosts (not $values.kb.tokens.existingSecret.name)) }}
+      {{- $settings = merge (dict "allowedHosts" (append $hosts $values.kb.ingress.host | uniq)) $settings }}
+      {{- end }}
+      {{- with include "jervis.settingsEnv" (dict "prefix" "JERVIS_KB_" "settings" $settings) | trim }}
       {{- . | nindent 6 }}
       {{- end }}
       {{- with include "jervis.moreEnv" (dict "root" .root "values" $values.kb) | fromJsonArray }}

@@ -1,9 +1,12 @@
-"""Which names a client may call the router by, and which pages may change its state.
+"""Which web pages may call a service: by the name that it is called, and by the page's origin. Pure.
 
 A web page reaches a server on its visitor's network by DNS rebinding: its own name is made to lead there. Such a name
 is one that can be registered. So addresses, names without a dot and names below a top level domain that is not
 delegated are accepted, and others only when a setting names them. Ollama has the same rule (`allowedHostsMiddleware`
 in `server/routes.go`), but behind a router it does not see the client's Host.
+
+A page may also send what a form can send to any server (Fetch, "CORS-safelisted request-header"), without reading the
+answer; a browser says then from where, in Origin. Programs send none.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 from urllib.parse import urlsplit
+
+from crds import errors
 
 # RFC 6761, RFC 6762, RFC 8375, and what ICANN has reserved or will never delegate; `svc` is Kubernetes'.
 _LOCAL = (
@@ -49,10 +54,43 @@ class Hosts:
         return True
 
 
-def cross_site(lines: bytes, host: bytes | None) -> bool:
-    """Whether a browser sent this request for a page of another origin (RFC 6454). `lines` are header fields."""
-    for line in lines.split(b"\r\n"):
-        name, _, value = line.partition(b":")
-        if name.lower() == b"origin":
-            return urlsplit(value.decode("latin-1").strip()).netloc.lower() != (host or b"").decode("latin-1").lower()
-    return False
+class Origins:
+    """`allowed` are origins of pages (RFC 6454: https://host, with the port where it is not the usual one)."""
+
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
+        self._allowed = frozenset(origin.lower().rstrip("/") for origin in allowed)
+
+    def lists(self, origin: str) -> bool:
+        """Whether a setting names the origin, so that its pages may read answers, too (CORS)."""
+        return origin.lower() in self._allowed
+
+    def allow(self, origin: str | None, host: str) -> bool:
+        """Whether a request from this origin is served that came to this Host. Without an origin it is: a browser
+        always sends that of a page that posts. The service's own pages may."""
+        return origin is None or self.lists(origin) or urlsplit(origin).netloc.lower() == host.lower() != ""
+
+
+class Foreign(errors.Permanent):
+    """A page that is not the service's own, or a name that may not be."""
+
+
+class NotJson(errors.Permanent):
+    """The body is of a type that a page can send without being asked whether it may."""
+
+
+def foreign_host(host: str, setting: str) -> Foreign:
+    """The service is not called so; `setting` is where names are added."""
+    return Foreign(
+        f"this service is not called {host[:256]!r}",
+        field="Host",
+        remedy=f"Use its address, or add the name to {setting}.",
+    )
+
+
+def foreign_origin(origin: str, setting: str) -> Foreign:
+    """The page may not call; `setting` is where origins are added."""
+    return Foreign(
+        f"requests of pages of {origin[:256]!r} are not taken",
+        field="Origin",
+        remedy=f"Name the origin in {setting}, or call from a program.",
+    )
