@@ -9,6 +9,7 @@ that point stays Unknown. The Message-ID is made of the effect's key, so a perso
 from __future__ import annotations
 
 import asyncio
+import email
 import re
 import smtplib
 import socket
@@ -62,10 +63,37 @@ def _line(text: str) -> str:
     return text
 
 
+def _written(field: str) -> Callable[[str], str]:
+    """A value that is one header field when it is written: an encoded word may say the end of a line (RFC 2047), which
+    some versions of Python decode into one."""
+
+    def check(text: str) -> str:
+        made = EmailMessage(policy=policy.SMTP)
+        try:
+            if field == "filename":
+                made.add_attachment(b"", maintype="application", subtype="octet-stream", filename=text)
+                [made] = made.iter_attachments()
+            else:
+                made[field] = text
+            raw = made.as_bytes()
+        except (mail_errors.MessageError, ValueError, LookupError, IndexError) as error:
+            raise ValueError("cannot be written into the head of a mail") from error
+        read = email.message_from_bytes(raw)
+        if read.keys() != made.keys() or read.get_payload().strip():
+            raise ValueError("holds an encoded word with the end of a line")
+        return text
+
+    return check
+
+
 _Line = AfterValidator(_line)
-_Address = Annotated[str, Field(min_length=3, max_length=998), _Line, AfterValidator(_address)]
+_Address = Annotated[
+    str, Field(min_length=3, max_length=998), _Line, AfterValidator(_address), AfterValidator(_written("To"))
+]
 _Addresses = Annotated[tuple[_Address, ...], Field(max_length=MOST_RECIPIENTS)]
-_MessageId = Annotated[str, Field(max_length=500, pattern=r"^<[^<>\s]+@[^<>\s]+>$"), _Line]
+_MessageId = Annotated[
+    str, Field(max_length=500, pattern=r"^<[^<>\s]+@[^<>\s]+>$"), _Line, AfterValidator(_written("In-Reply-To"))
+]
 
 
 class _Arguments(BaseModel):
@@ -75,7 +103,9 @@ class _Arguments(BaseModel):
 class Attachment(_Arguments):
     """A file that the knowledge base stores, visible to the run."""
 
-    name: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^/\\]+$"), _Line]
+    name: Annotated[
+        str, Field(min_length=1, max_length=255, pattern=r"^[^/\\]+$"), _Line, AfterValidator(_written("filename"))
+    ]
     media_type: Annotated[str, Field(max_length=127, pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+_-]+$")]
     content_ref: values.ContentRef
 
@@ -86,7 +116,7 @@ class SendMail(_Arguments):
     to: _Addresses
     cc: _Addresses = ()
     bcc: _Addresses = ()
-    subject: Annotated[str, Field(min_length=1, max_length=500), _Line]
+    subject: Annotated[str, Field(min_length=1, max_length=500), _Line, AfterValidator(_written("Subject"))]
     text: Annotated[str, Field(min_length=1, max_length=262_144)]
     attachments: Annotated[tuple[Attachment, ...], Field(max_length=MOST_FILES)] = ()
     in_reply_to: _MessageId | None = None

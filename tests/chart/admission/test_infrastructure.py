@@ -85,6 +85,25 @@ def test_hosts(body: dict[str, Any], host: str, namespace: str, tenant: Caller) 
         callers.succeed(answer)
 
 
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("smtps://git.example.com", ""),
+        ("smtp://GIT.example.com:587", ""),
+        ("smtps://mail.example.org", "mail.example.org"),
+        ("smtp://git.example.com.evil.example", "git.example.com.evil.example"),
+    ],
+)
+def test_the_mail_server_of_a_connection_is_a_host_too(url: str, host: str, tenant: Caller) -> None:
+    body = callers.connection("imaps://git.example.com")
+    body["spec"] |= {"type": "Email", "secretRef": {"name": "mail"}, "smtp": {"url": url, "from": "team@example.com"}}
+    answer = tenant.create(TEAM, "connections", body, dry=True)
+    if host:
+        assert f'spec.smtp.url: host "{host}" is not allowed; use one of ' in callers.refusal(answer)
+    else:
+        callers.succeed(answer)
+
+
 def test_a_url_that_moves_is_looked_at_again(admin: Caller) -> None:
     body = callers.backend("http://gpu-0.lab:11434")
     path = f"gpubackends/{body['metadata']['name']}"
