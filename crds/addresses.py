@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote, unquote
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -13,6 +13,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 # A user and a password stand between the scheme and the last "@" before the path.
 _USERINFO = re.compile(r"(?<=://)[^/?#]*@")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
+_TRANSLATED = ipaddress.IPv6Network("::ffff:0:0:0/96")
 _COMPATIBLE = ipaddress.IPv6Network("::/96")
 _THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 # All that is public in IPv6 lies in one eighth of it; the rest carries IPv4 in old ways, is local or unassigned.
@@ -74,7 +76,32 @@ def never_called(text: str, *, loopback: bool = False) -> str:
     Private networks are allowed: backends run there. `loopback` allows 127.0.0.0/8 and ::1. `text` is the address as a
     resolver returns it, including an IPv6 zone. Raises ValueError for any other text.
     """
-    address = carried(ipaddress.ip_address(text.partition("%")[0]))
+    for address in _meanings(ipaddress.ip_address(text.partition("%")[0])):
+        if why := _never(address, loopback=loopback):
+            return why
+    return ""
+
+
+def _meanings(address: Address) -> Iterator[Address]:
+    """The address, and those of IPv4 that something on the way may take it for (RFC 4291, 3056, 4380, 6052, 8215)."""
+    yield carried(address)
+    if isinstance(address, ipaddress.IPv4Address):
+        return
+    number = int(address)
+    if address.teredo:
+        yield from address.teredo
+    if address in _TRANSLATED:
+        yield ipaddress.IPv4Address(number & 0xFFFFFFFF)
+    if address in _LOCAL_NAT64:
+        # The octet behind bit 64 means nothing; which prefix the network has is not known.
+        rest = (number >> 64 & 0xFFFFFFFFFFFFFFFF) << 56 | (number & (1 << 56) - 1)
+        embedded = [rest >> (120 - start - 32) & 0xFFFFFFFF for start in (48, 56, 64)]
+        read = [ipaddress.IPv4Address(value) for value in (*embedded, number & 0xFFFFFFFF)]
+        # What begins with zeros stands at another place of the prefix.
+        yield from (one for one in read if one not in _THIS_NETWORK)
+
+
+def _never(address: Address, *, loopback: bool) -> str:
     if address in _METADATA:
         return "a metadata address"
     if address.is_link_local:

@@ -58,8 +58,10 @@ _NO_SERVER_V6 = "2002:|fd00:0?ec2:[0:]*254]|fd20:0{0,2}ce:[0:]*254]"
 _NOT_CALLED = f"(?i)^[^:]+://({_NO_SERVER}){_END}"
 _BRACKET, _CALLED_V6 = "^[^:]+://[[]", f"(?i)^[^:]+://[[]({_V6})]{_END}"
 _NOT_CALLED_V6 = f"(?i)^[^:]+://[[]({_NO_SERVER_V6})"
-_CREDENTIALS, _NOTATION, _METADATA, _IPV6 = (
+_PLAIN = "^[!-~]*$"
+_CREDENTIALS, _LETTERS, _NOTATION, _METADATA, _IPV6 = (
     "must not contain credentials; put them into a Secret and name it in secretRef",
+    "must have ASCII characters alone, as a URL has; write a name of other letters as xn--..., a path with %XX",
     "host must be a name or an IP address as in 10.0.0.1; no other notation of an address is taken",
     "must not be a link-local or metadata address",
     "an IPv6 address must be a global or unique local one such as [fd00::1]: no link-local or metadata address,"
@@ -67,6 +69,8 @@ _CREDENTIALS, _NOTATION, _METADATA, _IPV6 = (
 )
 HOST_RULES = (
     ("!self.contains('@')", _CREDENTIALS),
+    # Digits and dots of other scripts are those of ASCII to a resolver (UTS 46).
+    (f"self.matches('{_PLAIN}')", _LETTERS),
     (f"!self.matches('{_ENDS_IN_NUMBER}') || self.matches('{_QUAD}')", _NOTATION),
     (f"!self.matches('{_NOT_CALLED}')", _METADATA),
     (
@@ -85,6 +89,8 @@ def host_fault(url: str) -> str:
         # Python warns of a bracket within brackets, which is what CEL's strings are spared a backslash by.
         return re.search(pattern.replace("[[]", "\\["), url) is not None
 
+    if not matches(_PLAIN):
+        return _LETTERS
     if matches(_ENDS_IN_NUMBER) and not matches(_QUAD):
         return _NOTATION
     if matches(_NOT_CALLED):

@@ -111,7 +111,7 @@ class Rest:
         # In any case a server's own words stand in it: numbers and names that it gave before.
         if addresses.leads_away(path):
             raise port.Unreachable(f"The source names {addresses.shown(path)[:200]!r}, which leads to another path.")
-        made = urljoin(self._base, path)
+        made = _joined(self._base, path)
         if _host(made) != _host(self._base):
             raise port.Unreachable(f"The source names {addresses.shown(made)[:200]}, an address of another host.")
         return made
@@ -140,7 +140,7 @@ class Rest:
         for _ in range(_REDIRECTS):
             async with self._sent(method, url, params, content, sent) as response:
                 if response.has_redirect_location and method == "GET":
-                    url, params = self.url(urljoin(url, response.headers["Location"])), None
+                    url, params = self.url(_joined(url, response.headers["Location"])), None
                     continue
                 body = await _read(response, self._largest)
                 self._judge(response, body)
@@ -156,7 +156,7 @@ class Rest:
             own = _host(url) == _host(self._base)
             async with self._sent("GET", url, None, None, self._headers if own else {}) as response:
                 if response.has_redirect_location:
-                    url = urljoin(url, response.headers["Location"])
+                    url = _joined(url, response.headers["Location"])
                     continue
                 body = await _read(response, most)
                 self._judge(response, body)
@@ -255,6 +255,16 @@ async def _read(response: httpx.Response, most: int) -> bytes:
         return await http.read(response, most)
     except http.TooLarge as error:
         raise TooLarge(f"{addresses.shown(str(response.request.url))[:200]} has more than {most} bytes.") from error
+
+
+def _joined(base: str, said: str) -> str:
+    """What a source says is an address, seen from another one. Raises `port.Unreachable`."""
+    try:
+        made = urljoin(base, said)
+        _host(made)
+    except ValueError as error:
+        raise port.Unreachable(f"The source names {addresses.shown(said)[:200]!r}, which is no address.") from error
+    return made
 
 
 def _host(url: str) -> tuple[str, str, int | None]:

@@ -94,7 +94,10 @@ class Fetcher:
         }
         async with self._http.stream("GET", url, headers=headers) as answer:
             if answer.is_redirect:
-                return str(urljoin(url, answer.headers.get("Location", "")))
+                try:
+                    return str(urljoin(url, answer.headers.get("Location", "")))
+                except ValueError as error:
+                    raise Refused("it redirects to what is no address") from error
             return await self._take(url, target, answer)
 
     async def _take(self, url: str, target: address.Target, answer: httpx.Response) -> Fetched:

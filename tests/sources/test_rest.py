@@ -161,3 +161,16 @@ async def test_requests_wait_for_their_bucket_and_a_server_that_is_away_is_unrea
     with pytest.raises(port.Unreachable):
         await api.get("x")
     await api.close()
+
+
+@pytest.mark.parametrize("location", ["http://[x", "http://a:99999999/", "//[::1", "http://a:x/"])
+async def test_a_redirect_to_what_is_no_address_is_the_sources_fault(location: str) -> None:
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(status=302, headers={"Location": location})
+
+    async with served(handler) as base:
+        asking = client(base)
+        for send in (asking.get("x"), asking.download("x", 10)):
+            with pytest.raises(port.Unreachable):
+                await send
+        await asking.close()
