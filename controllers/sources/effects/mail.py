@@ -79,7 +79,7 @@ def _written(field: str) -> Callable[[str], str]:
         except (mail_errors.MessageError, ValueError, LookupError, IndexError) as error:
             raise ValueError("cannot be written into the head of a mail") from error
         read = email.message_from_bytes(raw)
-        if read.keys() != made.keys() or read.get_payload().strip():
+        if read.keys() != made.keys() or str(read.get_payload()).strip():
             raise ValueError("holds an encoded word with the end of a line")
         return text
 
