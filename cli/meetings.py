@@ -41,7 +41,8 @@ class Api:
 
     async def create(self, draft: meeting.Draft) -> meeting.Meeting:
         """A new one."""
-        response = await self._send("POST", "", content=draft.model_dump_json(by_alias=True, exclude_defaults=True))
+        body = draft.model_dump_json(by_alias=True, exclude_defaults=True)
+        response = await self._send("POST", "", headers={"Content-Type": "application/json"}, content=body)
         return meeting.Meeting.model_validate_json(response.content)
 
     async def get(self, meeting_id: str) -> meeting.Meeting:

@@ -8,6 +8,7 @@ token are flags and variables under the same names in every command.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -30,6 +31,8 @@ _ROUTER = "app.kubernetes.io/part-of=jervis,app.kubernetes.io/component=router"
 _SOURCES = "app.kubernetes.io/part-of=jervis,app.kubernetes.io/component=sources"
 BEHIND = "http://behind-the-apiserver"
 """The URL of a service that is reached through the apiserver's proxy."""
+_NOT_CALLED = b" is not called "
+"""In the refusal of a name by the router and the knowledge base (`crds.browsers`)."""
 _OF_CONNECTION = frozenset(
     {
         "host",
@@ -139,15 +142,21 @@ async def _behind(
     class Proxy(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             limits = request.extensions["timeout"]
+            sent = {name: value for name, value in request.headers.items() if name not in _OF_CONNECTION}
+            call = functools.partial(
+                session.kube.through,
+                request.method,
+                prefix + request.url.raw_path.decode(),
+                body=await request.aread(),
+                seconds=(limits["connect"], limits["read"]),
+            )
             try:
-                status, headers, body = await asyncio.to_thread(
-                    session.kube.through,
-                    request.method,
-                    prefix + request.url.raw_path.decode(),
-                    {name: value for name, value in request.headers.items() if name not in _OF_CONNECTION},
-                    await request.aread(),
-                    (limits["connect"], limits["read"]),
-                )
+                status, headers, body = await asyncio.to_thread(call, headers=sent)
+                if status == 403 and _NOT_CALLED in body:
+                    # The apiserver passes its own public name on, which a service takes for one that a page made up.
+                    # Not at once: what stands before some apiservers chooses them by that name.
+                    own = {**sent, "Host": f"{name}.{namespace}.svc"}
+                    status, headers, body = await asyncio.to_thread(call, headers=own)
             except errors.Forbidden as error:
                 raise errors.Unusable(error.message, field=flag, remedy=way) from error
             kept = {name: value for name, value in headers.items() if name.lower() not in _OF_CONNECTION}

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from crds import history
+from crds import browsers, history
 from hack.cluster import certificates
 from kb import api
 
@@ -45,12 +45,14 @@ class _Server(ThreadingHTTPServer):
 
 class Store(_Server):
     """`kept` holds (scope parameters, media type, body); `busy` answers 503 with Retry-After; with a `token` it wants
-    that one."""
+    that one. `called` are the names that it was called by; where `names` has some, it refuses others."""
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         self.kept: list[tuple[dict[str, str], str, bytes]] = []
         self.busy = False
         self.token = ""
+        self.names: tuple[str, ...] = ()
+        self.called: list[str] = []
         super().__init__(_StoreHandler, host)
 
 
@@ -61,6 +63,13 @@ class _StoreHandler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         body = self.rfile.read(int(self.headers["Content-Length"]))
         assert url.path == "/api/v1/content"
+        named = self.headers["Host"]
+        self.server.called.append(named)
+        if self.server.names and named not in self.server.names:
+            foreign = browsers.foreign_host(named, "JERVIS_KB_ALLOWED_HOSTS")
+            problem = api.Problem(code="forbidden", message=foreign.message, field=foreign.field)
+            self._answer(403, api.ErrorReply(error=problem).model_dump_json(by_alias=True))
+            return
         if self.server.busy:
             problem = api.Problem(code="unavailable", message="MongoDB is away.")
             self._answer(503, api.ErrorReply(error=problem).model_dump_json(by_alias=True))

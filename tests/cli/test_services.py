@@ -43,6 +43,22 @@ def test_a_large_file_needs_no_url(
     assert place.get("minutes")["spec"]["contentRef"]["bytes"] == 40_000
 
 
+def test_a_service_that_does_not_know_the_apiservers_name_is_called_by_its_own(
+    place: site.Site, capsys: pytest.CaptureFixture[str], store: outside.Store, minutes: Path
+) -> None:
+    """The apiserver passes on by which name it was called, as a public one of a cloud."""
+    place.expose("kb-write", store.port)
+    store.names = (f"release-kb-write.{place.namespace}.svc",)
+    done = site.call(capsys, "submit", str(minutes), "--client", "acme", "--name", "named", *place.flags())
+    assert done.code == 0, done.err
+    assert len(store.kept) == 1
+    assert store.called[1:] == list(store.names)
+    store.names = ("another.name",)
+    refused = site.call(capsys, "submit", str(minutes), "--client", "acme", "--name", "other", *place.flags())
+    assert refused.code != 0
+    assert "is not called" in refused.err
+
+
 def test_what_the_service_answers_is_said_as_it_is(
     place: site.Site, capsys: pytest.CaptureFixture[str], store: outside.Store, minutes: Path
 ) -> None:

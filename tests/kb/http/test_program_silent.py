@@ -108,7 +108,7 @@ async def surface(kb_client: client.Client, http: httpx.AsyncClient, url: str, w
         await http.delete(f"{url}/api/v1/documents", params={"clientId": "acme", "projectId": "shop", "sourceUrn": urn})
     for path in ("ingest/full", "ingest", "retrieve", "store", "rules", "outcomes", "graph/traverse", "crawl"):
         for body in (f'{{"{w()}": "{w()}"}}', f"no JSON {w()}", f'{{"scope": {{"clientId": "a b {w()}"}}}}'):
-            await http.post(f"{url}/api/v1/{path}", content=body)
+            await http.post(f"{url}/api/v1/{path}", content=body, headers={"Content-Type": "application/json"})
     for raw in (making.zip_bomb(300), f"%PDF-1.7 {w()}".encode(), b"\x00" + w().encode()):
         await http.post(f"{url}/api/v1/ingest/file", params={"clientId": "acme"}, content=raw)
     crawl = {"scope": {"clientId": "acme"}, "url": f"http://user:{PASSWORD}@169.254.169.254/{w()}"}
