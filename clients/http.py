@@ -6,8 +6,9 @@ bounded before it means anything:
     head                h11's 100 KiB
     body                in pieces of at most 64 KiB, which is as much as is read of a connection; `read` ends it at the
                         caller's bound
-    Content-Encoding    none is asked for; gzip or deflate, sent all the same, is inflated piece by piece, and of any
-                        other coding, or of two, nothing is read: `httpx.DecodingError`
+    Content-Encoding    none is asked for; gzip or deflate, sent all the same, is inflated piece by piece, and a body of
+                        another compression, or of two, is not read: `httpx.DecodingError`. Names of no compression
+                        (utf-8, aws-chunked) are passed over
     time                `seconds` for all of an exchange, however it drips: `httpx.ReadTimeout`
     redirects, cookies, proxies of the environment    none
 
@@ -49,16 +50,18 @@ def client(
     find: Find | None = None,
     seconds: float = SECONDS,
     timeout: httpx.Timeout | float | None = None,
+    cookies: bool = False,
     **more: Any,
 ) -> httpx.AsyncClient:
     """A client of servers of others. `tls` has the trusted authorities; without `find` every address is called, for
-    servers that an administrator names. `timeout`: httpx's, of each wait; None: `seconds`. `more` goes to httpx."""
+    servers that an administrator names. `timeout`: httpx's, of each wait; None: `seconds`. `cookies`: they are kept,
+    for a client of one server. `more` goes to httpx. Requests raise UnicodeError too, for names that IDNA has not."""
     return httpx.AsyncClient(
         transport=Transport(tls=tls, find=find, seconds=seconds),
         timeout=seconds if timeout is None else timeout,
         trust_env=False,
         follow_redirects=False,
-        cookies=http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=())),
+        cookies=None if cookies else http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=())),
         **more,
     )
 
@@ -74,6 +77,9 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 async def read(answer: httpx.Response, most: int) -> bytes:
     """The body of a streamed answer. Raises `TooLarge` behind `most` bytes."""
+    declared = answer.headers.get("Content-Length", "")
+    if declared.isascii() and declared.isdigit() and len(declared) < 20 and int(declared) > most:
+        raise TooLarge(f"the answer has more than {most} bytes")
     body = bytearray()
     async for piece in answer.aiter_raw():
         body += piece
@@ -91,22 +97,29 @@ class Transport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """See httpx. Raises what `find` raises too."""
-        if request.url.scheme not in ("http", "https") or not request.url.host:
+        host = request.url.raw_host
+        if request.url.scheme not in ("http", "https") or not host:
             raise httpx.UnsupportedProtocol("the URL is no http(s) address with a host")
         request.headers["Accept-Encoding"] = "identity"
+        if host.endswith(b"."):
+            # No certificate has the dot.
+            request.extensions = {**request.extensions, "sni_hostname": host.rstrip(b".").decode()}
         deadline = asyncio.get_running_loop().time() + self._seconds
         with _named(self._seconds):
             async with asyncio.timeout_at(deadline):
                 answer = await self._inner.handle_async_request(request)
         stream: httpx.AsyncByteStream = _Timed(answer, deadline, self._seconds)
-        named = answer.headers.get("Content-Encoding", "").strip().lower()
-        if named not in ("", "identity"):
-            if named not in _WINDOWS:
-                await answer.aclose()
-                raise httpx.DecodingError(f"the answer is encoded as {named[:60]!r}, which was not asked for")
-            stream = _Inflated(stream, _WINDOWS[named])
-            del answer.headers["Content-Encoding"]
+        names = [name.strip().lower() for name in answer.headers.get("Content-Encoding", "").split(",")]
+        if codings := [name for name in names if name in _WINDOWS or name in _NOT_READ]:
+            [coding, *more] = codings
+            # What an error says is worth less than that it is one.
+            empty = request.method == "HEAD" or answer.status_code in (204, 304) or answer.status_code >= 400
+            if not more and coding in _WINDOWS:
+                stream = _Inflated(stream, _WINDOWS[coding])
+            else:
+                stream = _Unread(stream, "" if empty else ", ".join(codings))
             answer.headers.pop("Content-Length", None)
+        answer.headers.pop("Content-Encoding", None)
         return httpx.Response(answer.status_code, headers=answer.headers, stream=stream, extensions=answer.extensions)
 
     async def aclose(self) -> None:
@@ -184,7 +197,25 @@ class _Timed(httpx.AsyncByteStream):
 
 
 _GZIP, _DEFLATE = zlib.MAX_WBITS + 16, zlib.MAX_WBITS
-_WINDOWS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _DEFLATE}
+_WINDOWS = {"gzip": _GZIP, "deflate": _DEFLATE}
+_NOT_READ = ("br", "zstd", "compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip")
+"""The other compressions of IANA's registry of content codings. x-gzip is none here: servers name files so (`.tgz`)."""
+
+
+class _Unread(httpx.AsyncByteStream):
+    """A body that is not read, for its `codings`; an empty one without."""
+
+    def __init__(self, inner: httpx.AsyncByteStream, codings: str) -> None:
+        self._inner, self._codings = inner, codings
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._codings:
+            raise httpx.DecodingError(f"the answer is encoded as {self._codings[:60]!r}, which was not asked for")
+        return
+        yield  # of a generator
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 class _Inflated(httpx.AsyncByteStream):
@@ -194,14 +225,16 @@ class _Inflated(httpx.AsyncByteStream):
         self._inner, self._window = inner, window
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        inflater, begun = zlib.decompressobj(self._window), False
+        inflater, begun, member = zlib.decompressobj(self._window), False, 0
         async for piece in self._inner:
             left = piece
             while left:
                 if inflater.eof:
-                    if self._window != _GZIP:
-                        return  # what stands behind it means nothing
-                    inflater = zlib.decompressobj(_GZIP)  # a file of gzip has members
+                    if self._window != _GZIP or not left.startswith(b"\x1f"):
+                        return  # what stands behind it, as zeros, means nothing
+                    if not member:
+                        raise httpx.DecodingError("a part of the answer is empty")  # there may be no end of them
+                    inflater, member = zlib.decompressobj(_GZIP), 0  # a file of gzip has members
                 try:
                     inflated = inflater.decompress(left, PIECE)
                 except zlib.error as error:
@@ -211,7 +244,7 @@ class _Inflated(httpx.AsyncByteStream):
                     self._window = -_DEFLATE
                     inflater = zlib.decompressobj(self._window)
                     continue
-                begun = True
+                begun, member = True, member + len(inflated)
                 if inflated:
                     yield inflated
                 left = inflater.unconsumed_tail or inflater.unused_data

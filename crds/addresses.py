@@ -22,6 +22,9 @@ _UNICAST = ipaddress.IPv6Network("2000::/3")
 # What Python takes for public and no page is served from: RFC 6890 (metadata services live there), 7526, 9637.
 _SPECIAL = tuple(ipaddress.ip_network(text) for text in ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20"))
 
+_LONGEST_PATH, _MOST_QUOTED = 8192, 5
+"""Of a path: characters, and how often it is quoted. No service has longer ones."""
+
 METADATA = ("169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254")
 """Metadata services of AWS, Azure, Google, Alibaba and Oracle: they give credentials to any process that asks."""
 _METADATA = frozenset(ipaddress.ip_address(text) for text in METADATA)
@@ -42,9 +45,16 @@ def leads_away(path: str) -> bool:
     or not (RFC 3986 5.2.4; WHATWG URL, "double-dot path segment"), or what some read as a slash. Nobody who calls a
     service means that, so whoever sends a path asks this first."""
     bare = path.partition("?")[0].partition("#")[0]
+    if len(bare) > _LONGEST_PATH:
+        return True
     # As often as it is quoted: some servers unquote what a proxy before them has unquoted.
-    while (unquoted := unquote(bare)) != bare:
+    for _ in range(_MOST_QUOTED):
+        unquoted = unquote(bare)
+        if unquoted == bare:
+            break
         bare = unquoted
+    else:
+        return True
     return any(segment in (".", "..") for segment in re.split(r"[/\\]", bare))
 
 

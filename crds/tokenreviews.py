@@ -19,9 +19,9 @@ T = TypeVar("T")
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
-SOURCE_BURST, SOURCE_A_SECOND = 20, 1.0
-"""Reviews for one source (an address): as many pods as one node has may come at once."""
-ALL_BURST, ALL_A_SECOND = 100, 10.0
+SOURCE_BURST, SOURCE_A_SECOND = 50, 5.0
+"""Reviews for one source, an address: that of a proxy, such as the apiserver's, is shared by all who come by it."""
+ALL_BURST, ALL_A_SECOND = 200, 25.0
 _SOURCES = 4096
 """Sources that are remembered; who is forgotten begins anew."""
 
@@ -72,7 +72,8 @@ class Reviewed(Generic[T]):
             return whose
         task = self._asking.get(key)
         if task is None:
-            if len(self._asking) >= self._at_once or not (key in self._kept or self._take(source)):
+            # A token that was good is renewed whatever others show.
+            if key not in self._kept and not (len(self._asking) < self._at_once and self._take(source)):
                 return self._believed(key, Busy("too many unknown tokens at once", retry_after=2))
             task = self._asking[key] = asyncio.get_running_loop().create_task(self._review(key, token))
             task.add_done_callback(lambda done: self._asking.pop(key, None))
@@ -102,8 +103,12 @@ class Reviewed(Generic[T]):
         now = self._now()
         bucket = self._sources.get(source) or _Bucket(SOURCE_BURST, SOURCE_A_SECOND, now)
         _keep(self._sources, source, bucket, _SOURCES)
-        # The source first: one that is over its own bound takes nothing of what others have.
-        return bucket.take(now) and self._all.take(now)
+        # Neither pays where the other has nothing left.
+        if not (bucket.has(now) and self._all.has(now)):
+            return False
+        bucket.take()
+        self._all.take()
+        return True
 
 
 class _Bucket:
@@ -112,13 +117,13 @@ class _Bucket:
     def __init__(self, burst: int, a_second: float, now: float) -> None:
         self._burst, self._a_second, self._left, self._at = burst, a_second, float(burst), now
 
-    def take(self, now: float) -> bool:
+    def has(self, now: float) -> bool:
         self._left = min(self._left + (now - self._at) * self._a_second, float(self._burst))
         self._at = now
-        if self._left < 1:
-            return False
+        return self._left >= 1
+
+    def take(self) -> None:
         self._left -= 1
-        return True
 
 
 def digest(token: str) -> bytes:

@@ -146,7 +146,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     judge = address.Judge([str(network) for network in config.crawl_networks])
     tls = authorities.context()
     web = await stack.enter_async_context(outward.client(tls=tls, find=judge.find, seconds=config.crawl_page_seconds))
-    own = await stack.enter_async_context(outward.client(tls=tls))
+    own = await stack.enter_async_context(outward.client(tls=tls, seconds=config.tika_seconds + 60))
     fetcher = fetch.Fetcher(web, max_bytes=config.crawl_page_bytes, seconds=config.crawl_page_seconds)
     parser = (
         tika.Tika(config.tika_url, own, seconds=config.tika_seconds, max_chars=config.max_chars)

@@ -174,7 +174,9 @@ async def _built(
         *links.Patterns(patterns.Mongo(database, _now)).routes(),
         *memory.Memory(task.Tasks(database, _now), book, procedures.Procedures(database, _now)).routes(),
     ]
-    others = await stack.enter_async_context(outward.client(tls=authorities.context()))
+    others = await stack.enter_async_context(
+        outward.client(tls=authorities.context(), seconds=config.visual_page_seconds + 60)
+    )
     seen = visual.ground(config, database, others, _now)
     stack.push_async_callback(seen.index.close)
     more += pages.Choosing(seen.choices, seen.book).routes()

@@ -85,7 +85,7 @@ class Probe:
                 return await self._ask(url, token, engine)
         except _Failed as failed:
             return failed.failure
-        except (TimeoutError, httpx.HTTPError, OSError) as error:
+        except (TimeoutError, httpx.HTTPError, OSError, UnicodeError) as error:
             return _unreachable(self._timeout, f"{type(error).__name__}: {error}")
 
     async def _ask(self, url: str, token: str, engine: Engine) -> Answer:
@@ -130,7 +130,7 @@ def _base(url: str) -> str:
     except httpx.InvalidURL as error:
         message = f"spec.url is no URL: {error}. Set it to http://HOST:PORT."
         raise _Failed(Failure("InvalidURL", message[:512])) from error
-    if parts.scheme not in ("http", "https") or not parts.host or parts.userinfo or (parts.port or 0) > 65_535:
+    if parts.scheme not in ("http", "https") or not parts.raw_host or parts.userinfo or (parts.port or 0) > 65_535:
         message = "spec.url is not an http(s) URL with a host and without credentials. Set it to http://HOST:PORT."
         raise _Failed(Failure("InvalidURL", message))
     return str(parts.copy_with(query=None, fragment=None)).rstrip("/")

@@ -46,7 +46,7 @@ _PERMISSION = "Give the user or the token of spec.secretRef the right to read it
 
 
 class Absent(port.Misconfigured):
-    """404 or 410: it is not there, or the user may not see that it is."""
+    """404 or 410: it is not there, or the user may not see that it is. So is what a path leads away from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,9 @@ class Rest:
         """The time that the source gave with its last answer (RFC 9110 6.6.1)."""
         self._sent_values = redact.Secrets()
         self._sent_values.keep(_values(headers))
-        self._http = http.client(tls=tls, find=reached.called, timeout=httpx.Timeout(SECONDS, connect=10.0))
+        self._http = http.client(
+            tls=tls, find=reached.called, timeout=httpx.Timeout(SECONDS, connect=10.0), cookies=True
+        )
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -110,7 +112,8 @@ class Rest:
         one of another host, which must not get the credentials."""
         # In any case a server's own words stand in it: numbers and names that it gave before.
         if addresses.leads_away(path):
-            raise port.Unreachable(f"The source names {addresses.shown(path)[:200]!r}, which leads to another path.")
+            said = f"The source names {addresses.shown(path)[:200]!r}, which leads to another path."
+            raise Absent(said, field="spec.url", remedy="It is left out; correct it at the source.")
         made = _joined(self._base, path)
         if _host(made) != _host(self._base):
             raise port.Unreachable(f"The source names {addresses.shown(made)[:200]}, an address of another host.")
@@ -173,7 +176,7 @@ class Rest:
         try:
             async with self._http.stream(method, url, params=params, content=content, headers=headers) as response:
                 yield response
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             # No connection, no request: the server cannot have acted.
             unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
             raise (Untouched if unsent else port.Unreachable)(

@@ -74,6 +74,16 @@ def parsed(url: str) -> Target:
     return Target(parts.scheme, host.lower(), port)
 
 
+def plain(url: str) -> str:
+    """The URL with the host's name in ASCII, as rules about hosts have it (IDNA 2003): what is judged by them must be
+    what is asked. Raises as `parsed`."""
+    target, parts = parsed(url), urlsplit(url)
+    if target.host.isascii():
+        return url
+    name = target.host.encode("idna").decode()
+    return parts._replace(netloc=name if parts.port is None else f"{name}:{parts.port}").geturl()
+
+
 def _is_name(host: str) -> bool:
     """Whether it can be looked up at all: an IP address, or labels of letters, digits, "-" and "_" (RFC 1123)."""
     if ":" in host:

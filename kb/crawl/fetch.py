@@ -72,6 +72,7 @@ class Fetcher:
         try:
             async with asyncio.timeout(self._seconds):
                 for _ in range(1 + _REDIRECTS):
+                    url = address.plain(url)
                     await self._always(url)
                     await permit(url)
                     found = await self._once(url)
@@ -80,7 +81,7 @@ class Fetcher:
                     url = found
         except TimeoutError as error:
             raise Refused(f"it took longer than {self._seconds:g} seconds") from error
-        except (httpx.DecodingError, httpx.InvalidURL) as error:
+        except (httpx.DecodingError, httpx.InvalidURL, UnicodeError) as error:
             raise Refused(str(error)) from error
         except httpx.HTTPError as error:
             raise errors.Away("web", f"{urlsplit(url).hostname}: {type(error).__name__}: {error}"[:300]) from error

@@ -141,6 +141,43 @@ def test_the_command_line_ends_an_answer_that_grows(layers: int) -> None:
         thread.join()
 
 
+@pytest.mark.parametrize("name", ["xn--a", "xn--i-7iq.ws"])
+@pytest.mark.parametrize("ask", [source, attachment, backend, webhook, page], ids=lambda ask: str(ask.__name__))
+async def test_a_name_that_idna_has_not_is_an_error_of_ours(ask: Ask, name: str) -> None:
+    """The DNS has it."""
+    try:
+        said = await ask(f"http://{name}:9/x")
+    except errors.JervisError as error:
+        said = error
+    assert isinstance(said, errors.JervisError | probe.Failure | str), said
+
+
+async def test_a_comment_leads_to_no_other_path_and_leaves_the_page_readable() -> None:
+    for path in ("uploads/..", "a/./b", "x/%252e%252e/y", "%" + "25" * 30_000):
+        client = rest.Rest(
+            "http://127.0.0.1:9/", {}, limits.Bucket(600, 10), servers.TLS, monotonic=lambda: 0.0, wall=lambda: NOW
+        )
+        with pytest.raises(rest.Absent):
+            await client.download(path, 10)
+        await client.close()
+
+
+async def test_rules_about_hosts_see_the_name_that_is_asked() -> None:
+    asked: list[str] = []
+
+    async def find(host: str, port: int) -> list[str]:
+        asked.append(host)
+        return []
+
+    async def permit(url: str) -> None:
+        asked.append(url)
+
+    async with http.client(tls=servers.TLS, find=find) as client:
+        with pytest.raises(errors.JervisError):
+            await fetch.Fetcher(client, max_bytes=10, seconds=60).fetch("https://Fa\u00df.example/a?b", permit)
+    assert asked == ["https://fass.example/a?b", "fass.example"]
+
+
 async def test_an_honest_client_would_have_grown() -> None:
     """The reference of the tests above."""
     async with servers.answering(servers.bomb(2, 64 << 20)) as (number, _), httpx.AsyncClient() as client:

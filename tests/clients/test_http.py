@@ -37,25 +37,39 @@ async def body(answer: bytes, most: int = 1 << 20) -> bytes:
     [
         ("identity", TEXT),
         ("gzip", gzip.compress(TEXT)),
-        ("X-GZIP", gzip.compress(TEXT)),
+        ("GZIP", gzip.compress(TEXT)),
+        ("utf-8, gzip", gzip.compress(TEXT) + bytes(512)),
+        ("none", TEXT),
+        ("aws-chunked", TEXT),
         ("gzip", gzip.compress(TEXT[:7]) + gzip.compress(TEXT[7:])),
         ("deflate", zlib.compress(TEXT)),
         ("deflate", _RAW.compress(TEXT) + _RAW.flush()),
         ("gzip", gzip.compress(b"\0" * 900_000)),
     ],
-    ids=["identity", "gzip", "x-gzip", "two members", "deflate", "deflate without its frame", "zeros"],
+    ids=[
+        "identity",
+        "gzip",
+        "upper case",
+        "padded",
+        "none",
+        "no compression",
+        "two members",
+        "deflate",
+        "deflate without its frame",
+        "zeros",
+    ],
 )
 async def test_what_an_honest_server_encodes_all_the_same_is_read(coding: str, packed: bytes) -> None:
     assert await body(servers.response(packed, f"Content-Encoding: {coding}")) in (TEXT, b"\0" * 900_000)
 
 
-@pytest.mark.parametrize("coding", ["gzip, gzip", "br", "zstd", "identity, gzip", "deflate,gzip", "gzip, gzip, gzip"])
+@pytest.mark.parametrize("coding", ["gzip, gzip", "br", "zstd", "identity, br", "deflate,gzip", "gzip, gzip, gzip"])
 async def test_of_any_other_coding_nothing_is_read(coding: str) -> None:
     with pytest.raises(httpx.DecodingError, match="which was not asked for"):
         await body(servers.response(TEXT, f"Content-Encoding: {coding}"))
 
 
-@pytest.mark.parametrize("packed", [gzip.compress(TEXT)[:-9], b"no gzip at all", gzip.compress(TEXT) + b"garbage"])
+@pytest.mark.parametrize("packed", [gzip.compress(TEXT)[:-9], b"no gzip at all", gzip.compress(b"") * 90])
 async def test_what_cannot_be_inflated_is_an_error_of_httpx(packed: bytes) -> None:
     with pytest.raises(httpx.DecodingError):
         await body(servers.response(packed, "Content-Encoding: gzip"))
@@ -191,3 +205,21 @@ async def test_a_kept_connection_serves_no_other_name(tmp_path: Path) -> None:
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             await client.get(f"https://other.test:{port}/")
     assert len(heads) == 1
+
+
+@pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 304), ("GET", 429), ("GET", 401), ("GET", 204)])
+async def test_what_an_error_is_counts_whatever_its_body_is(method: str, status: int) -> None:
+    body = b"" if status in (204, 304) else TEXT
+    answer = servers.response(body, "Content-Encoding: br", "Retry-After: 7", status=status)
+    async with servers.answering(answer) as (port, _), http.client(tls=servers.TLS) as client:
+        response = await client.request(method, f"http://127.0.0.1:{port}/")
+    assert (response.status_code, response.headers["Retry-After"], response.content) == (status, "7", b"")
+
+
+async def test_a_name_has_underscores_or_a_dot_at_its_end() -> None:
+    async with (
+        servers.answering(servers.response(b"{}")) as (port, _),
+        http.client(tls=servers.TLS, find=servers.here) as client,
+    ):
+        for name in ("with_underscore.test", "dotted.test."):
+            assert (await client.get(f"http://{name}:{port}/")).status_code == 200

@@ -36,6 +36,9 @@ def test_no_user_and_no_password(url: str, shown: str) -> None:
         ("/api/v1/content/%252e%252e/x", True),
         ("/api/v1/content/x\\..\\y", True),
         ("../x", True),
+        ("/x/" + "a" * 9000, True),
+        ("/x/%" + "25" * 6 + "41", True),
+        ("/x/%" + "25" * 2 + "41", False),
     ],
 )
 def test_a_path_that_leads_away(path: str, away: bool) -> None:

@@ -161,7 +161,7 @@ class Exchange:
                 raw = await http.read(answer, _LARGEST)
         except http.TooLarge as error:
             raise port.Unreachable(f"{_shown(asked)} answered more than {_LARGEST} bytes.") from error
-        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL) as error:
+        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             why = str(error)[:200] or type(error).__name__
             raise port.Unreachable(f"{_shown(asked)} did not answer: {why}.") from error
         if answer.status_code == 429 or answer.status_code >= 500:
