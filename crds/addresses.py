@@ -42,7 +42,7 @@ def path(*segments: str) -> str:
 
 def leads_away(path: str) -> bool:
     """Whether a path has a segment that clients and servers take for another place than it says: `.` and `..`, quoted
-    or not (RFC 3986 5.2.4; WHATWG URL, "double-dot path segment"), or what some read as a slash. Nobody who calls a
+    or not (RFC 3986 5.2.4; WHATWG URL, "double-dot path segment"), or what some read as a slash. No caller of a
     service means that, so whoever sends a path asks this first."""
     bare = path.partition("?")[0].partition("#")[0]
     if len(bare) > _LONGEST_PATH:

@@ -1,4 +1,4 @@
-"""Reviews of tokens that nobody has: how many the apiserver is asked for, and what they take from others."""
+"""Reviews of unknown tokens: how many the apiserver is asked for, and what they take from others."""
 
 from __future__ import annotations
 

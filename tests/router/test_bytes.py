@@ -123,7 +123,7 @@ async def test_nothing_is_lost_or_doubled_when_the_client_is_slower_than_the_bac
 
 
 @pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "br", "Zstd"])
-async def test_an_answer_that_nobody_wanted_encoded_goes_to_no_client(stage: Stage, coding: str) -> None:
+async def test_an_answer_encoded_unasked_goes_to_no_client(stage: Stage, coding: str) -> None:
     body = random.Random(2).randbytes(5000)
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: 5000\r\n\r\n"
     stage.pieces = [head.encode() + body]
