@@ -1,6 +1,6 @@
 """HTTP to servers of others: sources, backends, token endpoints, tool servers, parsers, webhooks, web pages.
 
-Nothing else in the product opens such a connection (tests/repository/test_connections.py). What such a server sends is
+Nothing else in the product opens such a connection (tests/repository/test_layout.py). What such a server sends is
 bounded before it means anything:
 
     head                h11's 100 KiB
