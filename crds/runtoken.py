@@ -2,9 +2,10 @@
 
 A JSON Web Token (RFC 7519), HS256, media type `jervis-run+jwt`. Registered claims: `iss` jervis-operator, `sub` the
 task's uid, `aud` the services that accept it, `iat`, `exp`. Private claims: `ns`, `attempt`, `client`, `project`,
-`group`, `mode`, `ceiling` (0..3, the most urgent priority allowed), `principals` of a run on behalf of a user,
-`repository` of a Job that analyzes code, and `sandbox` of one that runs a command of an agent. Each of the last three
-has a media type of its own: such a token opens less, or other routes, than a run's.
+`group`, `mode`, `ceiling` (0..3, the most urgent priority allowed), `rights` that a person's words gave,
+`principals` of a run on behalf of a user, `repository` of a Job that analyzes code, and `sandbox` of one that runs a
+command of an agent. Each of the last three has a media type of its own: such a token opens less, or other routes, than
+a run's. Whether the run still is one, a token does not say: `crds.liveruns`.
 Readers ignore unknown claims; a claim that changes its meaning gets another media type.
 
     Refused (Permanent)     the token is not accepted
@@ -13,6 +14,7 @@ Readers ignore unknown claims; a claim that changes its meaning gets another med
     +-- WrongSignature      changed after it was signed
     +-- WrongAudience       issued for another service
     +-- Expired             `exp` has passed
+    +-- Ended               its run is over (`crds.liveruns`)
     Unusable (Permanent)    the keys cannot sign or verify
 
 The algorithm is fixed here and never read from the token (RFC 8725, 2.1). The time is a parameter.
@@ -26,8 +28,9 @@ import functools
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Annotated, Any
 
 import jwt
@@ -97,8 +100,21 @@ class Expired(Refused):
     """`exp` has passed."""
 
 
+class Ended(Refused):
+    """The run is over, or another attempt has taken its place."""
+
+
 class Unusable(errors.Permanent):
     """The keys cannot be used."""
+
+
+class Right(StrEnum):
+    """What only some runs may write, because a person has said something in their task."""
+
+    RULES = "rules"
+    """A hard rule: a person approved what `propose_rule` asked for."""
+    TEACHING = "teaching"
+    """A procedure as a user's own: a person answered a question of the task."""
 
 
 class Run(BaseModel):
@@ -118,6 +134,8 @@ class Run(BaseModel):
     """ORG/NAME of a Job that analyzes it for the task, or for the ad-hoc query of that id; empty: no analysis."""
     sandbox: bool = False
     """Of the Job that brings the workspace of a command and takes its result."""
+    rights: Annotated[tuple[Right, ...], Field(max_length=len(Right))] = ()
+    """As the apiserver had the task when the token was signed."""
 
     @model_validator(mode="after")
     def _of_a_client(self) -> Run:
@@ -127,6 +145,8 @@ class Run(BaseModel):
             raise ValueError("code is analyzed as a whole, on behalf of no user")
         if self.sandbox and (self.analysis or self.principals):
             raise ValueError("a sandbox is neither an analysis nor on behalf of a user")
+        if self.rights and (self.sandbox or self.analysis or self.principals):
+            raise ValueError("what others see is written by runs that act for the whole of their scope alone")
         return self
 
     @property
@@ -193,23 +213,53 @@ class Signer:
         lifetime = timedelta(seconds=int(lifetime.total_seconds()))
         fields = {name: getattr(run, name) for name in Run.model_fields}
         claims = Claims(**fields, audience=audience, issued_at=issued, expires_at=issued + lifetime)
-        key_id, secret = next(iter(self._keys().items()))
-        headers = {"kid": key_id, "typ": claims.media_type}
-        return jwt.encode(_payload(claims), secret, _ALGORITHM, headers=headers)
+        return write(_payload(claims), self._keys(), claims.media_type)
+
+
+def write(payload: Mapping[str, Any], keys: Ring, media_type: str) -> str:
+    """`payload` as a JSON Web Token, signed with the first of `keys`."""
+    key_id, secret = next(iter(keys.items()))
+    return jwt.encode(dict(payload), secret, _ALGORITHM, headers={"kid": key_id, "typ": media_type})
+
+
+def read(token: str, keys: Ring, media_types: Collection[str]) -> tuple[str, Mapping[str, Any]]:
+    """Media type and payload of a token of one of these types that any of `keys` signed. Raises Malformed, UnknownKey,
+    WrongSignature."""
+    header = _header(token)
+    media_type, key_id = str(header.get("typ")), header.get("kid")
+    if media_type not in media_types:
+        raise Malformed(f"the token is not of type {TYPE}")
+    if not isinstance(key_id, str) or key_id not in keys:
+        raise UnknownKey("the run token is signed with a key that is not accepted")
+    try:
+        payload = jwt.decode(token, keys[key_id], algorithms=[_ALGORITHM], options=_SIGNATURE_ONLY)
+    except jwt.InvalidSignatureError as error:
+        raise WrongSignature("the run token's signature does not match") from error
+    except (jwt.PyJWTError, ValueError, RecursionError) as error:
+        raise Malformed("the run token cannot be read") from error
+    return media_type, payload
 
 
 class Verifier:
-    """Accepts tokens for `audience` signed by any key of `keys()`. Verified tokens are cached by their digest."""
+    """Accepts tokens for `audience` signed by any key of `keys()`. Verified tokens are cached by their digest. `lives`
+    raises `Ended` for a run that is over, and `errors.Operational` where that is not known (`crds.liveruns`)."""
 
-    def __init__(self, keys: Callable[[], Ring], now: Callable[[], datetime], audience: str) -> None:
+    def __init__(
+        self,
+        keys: Callable[[], Ring],
+        now: Callable[[], datetime],
+        audience: str,
+        lives: Callable[[Claims], None] = lambda claims: None,
+    ) -> None:
         self._keys = keys
         self._now = now
         self._audience = audience
+        self._lives = lives
         self._ring: Ring | None = None
         self._known: OrderedDict[bytes, Claims] = OrderedDict()
 
     def verify(self, token: str) -> Claims:
-        """The claims of a token that is accepted now. Raises Refused."""
+        """The claims of a token that is accepted now. Raises Refused, and what `lives` raises."""
         if len(token) > TOKEN_CHARS or not token.isascii():
             raise Malformed(f"the run token is longer than {TOKEN_CHARS} characters or not ASCII")
         keys = self._keys()
@@ -226,23 +276,13 @@ class Verifier:
             self._known.move_to_end(digest)
         if self._now() >= claims.expires_at + LEEWAY:
             raise Expired(f"the run token expired at {claims.expires_at.isoformat()}")
+        self._lives(claims)
         return claims
 
     def _read(self, token: str, keys: Ring) -> Claims:
-        header = _header(token)
-        if header.get("typ") not in _TYPES:
-            raise Malformed(f"the token is not of type {TYPE}")
-        key_id = header.get("kid")
-        if not isinstance(key_id, str) or key_id not in keys:
-            raise UnknownKey("the run token is signed with a key that is not accepted")
-        try:
-            payload = jwt.decode(token, keys[key_id], algorithms=[_ALGORITHM], options=_SIGNATURE_ONLY)
-        except jwt.InvalidSignatureError as error:
-            raise WrongSignature("the run token's signature does not match") from error
-        except (jwt.PyJWTError, ValueError, RecursionError) as error:
-            raise Malformed("the run token cannot be read") from error
+        media_type, payload = read(token, keys, _TYPES)
         claims = _claims(payload)
-        if header["typ"] != claims.media_type:
+        if media_type != claims.media_type:
             raise Malformed("the run token's type and its claims do not belong together")
         if self._audience not in claims.audience:
             raise WrongAudience(f"the run token is not meant for {self._audience}")
@@ -273,6 +313,7 @@ def _payload(claims: Claims) -> dict[str, Any]:
         **({"principals": list(claims.principals)} if claims.principals else {}),
         **({"repository": claims.repository} if claims.repository else {}),
         **({"sandbox": True} if claims.sandbox else {}),
+        **({"rights": list(claims.rights)} if claims.rights else {}),
     }
 
 
@@ -291,6 +332,7 @@ def _claims(payload: Mapping[str, Any]) -> Claims:
             principals=tuple(payload.get("principals", ())),
             repository=payload.get("repository", ""),
             sandbox=payload.get("sandbox", False),
+            rights=tuple(right for right in Right if right in payload.get("rights", ())),
             audience=tuple(payload["aud"]),
             issued_at=datetime.fromtimestamp(payload["iat"], UTC),
             expires_at=datetime.fromtimestamp(payload["exp"], UTC),

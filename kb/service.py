@@ -23,7 +23,8 @@ import structlog
 from aiohttp import web
 
 from clients import http as outward
-from crds import authorities, browsers, errors, grants, keyring, runtoken, spans
+from clients import liveruns
+from crds import authorities, browsers, errors, grants, runtoken, spans
 from crds import problems as shared
 from kb import api, assembly, metrics, mongo, records, settings, sqlite, workers
 from kb import errors as kb_errors
@@ -284,7 +285,7 @@ async def _built(
     )
     tokens = grants.Book(Path(config.tokens_file)) if config.tokens_file else None
     limits = rates.Rates(config.client_rate, config.client_burst)
-    gate = access.Gate(tokens, limits, time.monotonic, shut, _verifier(config))
+    gate = access.Gate(tokens, limits, time.monotonic, shut, _verifier(config, stack))
     trail = None
     if config.audit != "off":
         # Not the log: what is asked for is written whatever the log's level is.
@@ -345,11 +346,15 @@ def _vectors(
     return assembly.Vectors(both, indexes.Documents(both), questions, questions.instruction, book, view, both)
 
 
-def _verifier(config: settings.Settings) -> runtoken.Verifier | None:
+def _verifier(config: settings.Settings, stack: contextlib.AsyncExitStack) -> runtoken.Verifier | None:
     if not config.run_token_keys:
         return None
-    keys = keyring.Keyring(Path(config.run_token_keys), time.monotonic)
-    return runtoken.Verifier(keys, _now, runtoken.KNOWLEDGE_BASE)
+    runs = liveruns.opened(
+        config.run_token_keys, config.live_runs_url, runtoken.KNOWLEDGE_BASE, monotonic=time.monotonic, wall=_now
+    )
+    if runs.follow is not None:
+        stack.callback(asyncio.create_task(runs.follow()).cancel)
+    return runs.verifier
 
 
 def _reranker(config: settings.Settings, router: router_client.Client, meters: metrics.Metrics) -> rerank.Reranker:

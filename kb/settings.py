@@ -138,6 +138,8 @@ class Settings(BaseSettings):
     tokens_file: str = ""
     # Empty: run tokens are unknown. Otherwise the folder of their keys (crds.keyring), read again when it changes.
     run_token_keys: str = ""
+    # Where the operator says which runs there are. Empty: a token is good until it expires, also after its run.
+    live_runs_url: str = ""
     # The audit record on stderr: of every request to the API, of those alone that change something, or none.
     audit: Literal["all", "writes", "off"] = "all"
     # Requests of one client a second, on average and at once; 0 is no limit.

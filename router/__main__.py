@@ -122,6 +122,8 @@ def _jobs(parts: wiring.Wiring) -> Iterator[Coroutine[Any, Any, None]]:
     yield _sweep(parts.backends.pools)
     yield parts.slots.dispatcher.run(_TICK)
     yield parts.cluster.gate.watch()
+    if parts.cluster.follow_runs is not None:
+        yield parts.cluster.follow_runs()
     yield parts.backends.secrets.run()
     yield parts.front.signs.run()
     yield parts.records.history.run()

@@ -116,19 +116,21 @@ def _identity(entry: _Entry) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """What service accounts may do, as `namespace/name`. An empty `allowed` means everyone whom the cluster knows;
-    `ceilings` are the most urgent priorities that count, of an account or of a whole namespace (`namespace/*`)."""
+    """What service accounts may do, as `namespace/name`. `allowed` may enter; `ceilings` are the most urgent priorities
+    that count; both name an account or a whole namespace (`namespace/*`). `viewers` is the name of the account that
+    tickets of the history are made of: whoever may see tasks may make its tokens, so none enters, of any namespace."""
 
     allowed: frozenset[str] = frozenset()
     admins: frozenset[str] = frozenset()
     ceilings: Mapping[str, priority.Priority] = field(default_factory=dict)
+    viewers: str = ""
 
     def identity(self, user: str) -> Identity | None:
         """For a user name of the cluster; None for one that may not enter."""
         account = user.removeprefix(_ACCOUNT).replace(":", "/", 1) if user.startswith(_ACCOUNT) else user
-        namespace = account.partition("/")[0]
+        namespace, _, name = account.partition("/")
         admin = account in self.admins
-        if self.allowed and not admin and not {account, f"{namespace}/*"} & self.allowed:
+        if (self.viewers and name == self.viewers) or not (admin or {account, f"{namespace}/*"} & self.allowed):
             return None
         ceiling = self.ceilings.get(account, self.ceilings.get(f"{namespace}/*"))
         return Identity(user, admin, ceiling)
@@ -214,12 +216,7 @@ class Gate:
         try:
             identity = await self._reviewed.find(token, request.link.peer)
         except errors.Operational as error:
-            raise Refusal(
-                503,
-                f"the token cannot be checked at the moment: {error.message}",
-                retry_after=2,
-                reason=Cause.TOKEN_UNCHECKED,
-            ) from error
+            raise unchecked(error) from error
         if identity is None:
             raise refused("the token is not valid")
         return identity
@@ -248,11 +245,22 @@ def unauthorized(why: str) -> Refusal:
     return Refusal(401, why, headers=(("WWW-Authenticate", 'Bearer realm="jervis"'),))
 
 
+def unchecked(error: errors.Operational) -> Refusal:
+    """503: who asks now may be let in later."""
+    why = f"the token cannot be checked at the moment: {error.message}"
+    return Refusal(503, why, retry_after=2, reason=Cause.TOKEN_UNCHECKED)
+
+
 def accounts(
-    allowed: Sequence[str], admins: Sequence[str], ceilings: Mapping[str, priority.Priority] | None = None
+    allowed: Sequence[str],
+    admins: Sequence[str],
+    ceilings: Mapping[str, priority.Priority] | None = None,
+    *,
+    namespace: str,
+    viewers: str = "",
 ) -> Accounts:
-    """From settings."""
-    return Accounts(frozenset(allowed), frozenset(admins), ceilings or {})
+    """From settings. Without `allowed` those of `namespace`, the release's, may enter."""
+    return Accounts(frozenset(allowed or (f"{namespace}/*",)), frozenset(admins), ceilings or {}, viewers)
 
 
 def _shows(request: Request) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,8 @@ class Outside:
         self._plain: aiohttp.ClientSession | None = None
         self._api: kube.Kube | None = None
         self._candidate: ha.Candidate | None = None
+        self.follow_runs: Callable[[], Coroutine[Any, Any, None]] | None = None
+        """Has to run beside a gate that takes run tokens."""
 
     def gate(self) -> auth.Gate:
         """Raises auth.Invalid for a tokens' file that cannot be used, runtoken.Unusable for such keys."""
@@ -54,7 +56,8 @@ class Outside:
         if settings.run_token_keys is not None:
             from router.runs import Runs
 
-            runs = Runs(Path(settings.run_token_keys), monotonic=self._now, wall=self._wall).find
+            known = Runs(settings.run_token_keys, settings.live_runs_url, monotonic=self._now, wall=self._wall)
+            runs, self.follow_runs = known.find, known.follow
         if settings.tokens_file is not None:
             tokens = auth.Tokens(Path(settings.tokens_file))
             tokens.load()
@@ -62,7 +65,13 @@ class Outside:
             self._apiserver()  # a way that does not exist shall be known at the start
             reviewed = auth.reviewed(
                 self._review,
-                auth.accounts(settings.allowed_accounts, settings.admin_accounts, settings.account_ceilings),
+                auth.accounts(
+                    settings.allowed_accounts,
+                    settings.admin_accounts,
+                    settings.account_ceilings,
+                    namespace=settings.namespace,
+                    viewers=settings.history_account,
+                ),
                 now=self._now,
             )
         anonymous = Identity(ceiling=settings.anonymous_ceiling) if settings.anonymous_ceiling else ANYBODY

@@ -52,10 +52,12 @@ class Settings(BaseSettings):
     ] = None
     tokens_file: str | None = None
     run_token_keys: str | None = None
+    live_runs_url: str = ""
     token_review: bool = False
     token_required: bool = True
     token_audiences: tuple[str, ...] = ()
     allowed_accounts: tuple[str, ...] = ()
+    history_account: str = "jervis-history"
     admin_accounts: tuple[str, ...] = ()
     account_ceilings: dict[str, Ceiling] = {}
     secrets_dir: str | None = None

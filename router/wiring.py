@@ -15,9 +15,9 @@ import itertools
 import random
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
@@ -74,6 +74,7 @@ class Cluster(NamedTuple):
     store: usage.Store | None
     candidate: ha.Candidate | None
     source: objects.Source | None
+    follow_runs: Callable[[], Coroutine[Any, Any, None]] | None
 
 
 class Backends(NamedTuple):
@@ -125,7 +126,9 @@ class Wiring:
     def __init__(self, settings: Settings, outside: Outside, *, now: Callable[[], float]) -> None:
         self._settings, self._now = settings, now
         self.bounds = bounds(settings)
-        self.cluster = Cluster(outside.gate(), outside.usage_store(), outside.candidate(), outside.source())
+        gate = outside.gate()
+        parts = (outside.usage_store(), outside.candidate(), outside.source())
+        self.cluster = Cluster(gate, *parts, follow_runs=outside.follow_runs)
         self.names = aliases.Aliases(settings.aliases)
         self.limits = _limits(settings)
         self.quarantine = Quarantine(seconds=settings.quarantine_seconds, now=now)

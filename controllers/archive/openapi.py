@@ -1,4 +1,4 @@
-"""The OpenAPI document of the history, the queue and the state of namespaces for runs.
+"""The OpenAPI document of the history, the queue, the state of namespaces for runs, and which runs there are.
 
 Made from the wire models and the bounds that parameters are checked against.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controllers.archive import query, wire
-from crds import VERSION, clusterstate, history, openapi, phases, runtoken, waits
+from crds import VERSION, clusterstate, history, liveruns, openapi, phases, runtoken, waits
 
 _TICKET = f"A token of the namespace's ServiceAccount for history, with the audience {history.AUDIENCE}."
 _RUN = f"The token of a run, with the audience {runtoken.OPERATOR}."
@@ -86,6 +86,7 @@ def document() -> dict[str, Any]:
     changes = "The same as server-sent events: `event: queue` with the document as `data` whenever it changes"
     state = "The state of the namespace of a run's task, where the release shows it"
     log = "The end of the log of one of its containers, where the namespace allows it"
+    runs = "Which runs there are, signed with the key of run tokens, for the services that take these"
     stream = {"text/event-stream": openapi.TEXT}
     made = openapi.document(
         "Jervis history and queue",
@@ -113,6 +114,7 @@ def document() -> dict[str, Any]:
             _get("/api/v1/queue/events", changes, _QUEUE_PARAMETERS, stream, *_QUEUE_CODES),
             _get(STATE, state, _STATE_PARAMETERS, openapi.json(clusterstate.State), *_OF_RUNS),
             _get(LOG, log, _LOG_PARAMETERS, openapi.json(clusterstate.Log), *sorted((*_OF_RUNS, 404))),
+            _get(liveruns.PATH, runs, (), {"application/jwt": openapi.TEXT}, 503),
         ],
         mode="serialization",
     )
@@ -123,6 +125,7 @@ def document() -> dict[str, Any]:
     }
     for path in (STATE, LOG):
         made["paths"][path]["get"]["security"] = [{"run": []}]
+    made["paths"][liveruns.PATH]["get"]["security"] = []
     return {**made, "security": [{"ticket": []}, {"bearer": []}]}
 
 

@@ -13,12 +13,12 @@ import structlog
 from aiohttp import web
 
 import kube
-from controllers import health, namespaces, queue_http, reconnect, resync, settings
+from controllers import health, liveruns, namespaces, queue_http, reconnect, resync, settings
 from controllers.archive import http as history
 from controllers.archive import tickets
 from controllers.clusterstate import http as clusterstate_http
 from controllers.clusterstate import reading as clusterstate
-from controllers.pendingtask.slots import wait_reasons
+from controllers.pendingtask.slots import bookings, wait_reasons
 from controllers.runtime import clients, handlers, supervisor, watches, wiring
 from crds import errors, keyring, runtoken
 from kube import beats
@@ -85,19 +85,30 @@ class Runtime:
             monotonic=time.monotonic,
         )
         queue_http.QueueHttp(state, access, monotonic=time.monotonic).serve(application)
-        self._show_clusters(application)
+        if config.run_token_keys:
+            self._show_runs(application)
         self._wiring.handover.serve(application)
         self._history = web.AppRunner(application, access_log=None)
         self._known = False
         self._supervisor = supervisor.Supervisor(clients.die)
 
-    def _show_clusters(self, application: web.Application) -> None:
-        """Serve the state of namespaces to runs, where the settings say of which."""
-        allowed = self.config.cluster_state()
+    def _show_runs(self, application: web.Application) -> None:
+        """Serve which runs there are and, where the settings say of which, the state of namespaces to runs."""
+        api, config = self._clients.api, self.config
+        keys = keyring.Keyring(Path(config.run_token_keys), time.monotonic)
+        live = liveruns.LiveRuns(
+            self._booked,
+            liveruns.analyses(api, config.namespace, time.monotonic),
+            keys,
+            silent_for=self._clients.lease.silent_for,
+            wall=clients.wall,
+            monotonic=time.monotonic,
+        )
+        live.serve(application)
+        allowed = config.cluster_state()
         if allowed is None:
             return
-        keys = keyring.Keyring(Path(self.config.run_token_keys), time.monotonic)
-        verifier = runtoken.Verifier(keys, clients.wall, runtoken.OPERATOR)
+        verifier = runtoken.Verifier(keys, clients.wall, runtoken.OPERATOR, live.check)
         reads = clusterstate.Reading(self._clients.api, allowed)
         served = clusterstate_http.ClusterStateHttp(reads, verifier, self._clients.metrics, monotonic=time.monotonic)
         served.serve(application)
@@ -183,9 +194,16 @@ class Runtime:
             start(acting.tasks.work(), f"tasks {number}")
 
     def _observed(self) -> wait_reasons.Observed:
+        self._check_known()
+        return self._wiring.cache.scheduler.observed()
+
+    def _booked(self) -> bookings.Bookings:
+        self._check_known()
+        return self._wiring.index.bookings
+
+    def _check_known(self) -> None:
         if not self._known:
             raise errors.Operational("the operator is starting; existing objects are being read")
-        return self._wiring.cache.scheduler.observed()
 
     @staticmethod
     async def _until(step: Callable[[], Awaitable[bool]]) -> None:

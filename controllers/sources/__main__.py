@@ -23,6 +23,7 @@ from aiohttp import web
 from prometheus_client import exposition
 
 import kube
+from clients import liveruns
 from controllers.sources import (
     assignments,
     gone,
@@ -51,7 +52,7 @@ from controllers.sources.meetings import serving as meeting_serving
 from controllers.sources.meetings import store as meetings
 from controllers.sources.oauth import exchange, tokens, vault
 from controllers.sources.protocols import git, meeting
-from crds import authorities, connection, errors, grants, keyring, runtoken
+from crds import authorities, connection, errors, grants, runtoken
 from kb import client as kb
 from router import client as router
 
@@ -253,7 +254,10 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         *reads.served,
         *ci.Ci(found, checks, measured).served,
     ]
-    calls = app.build(served, _gate(config), max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
+    runs = _runs(config)
+    book = grants.Book(Path(config.tokens_file)) if config.tokens_file else None
+    admits = gate.Gate(None if runs is None else runs.verifier, book)
+    calls = app.build(served, admits, max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
     runners.append(await _listen(calls, config.api_host, config.api_port))
     prepared = (
         assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare, kept_tokens.prepare
@@ -273,6 +277,8 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     work = _work(prepared, (polls.run, watches.run, corrects.run), health)
     loops = (health.tick(), work, tidies.run(), ended.wait())
     jobs = [asyncio.create_task(one) for one in loops]
+    if runs is not None and runs.follow is not None:
+        jobs.append(asyncio.create_task(runs.follow()))
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
         for one in done:
@@ -297,13 +303,14 @@ async def _listen(application: web.Application, host: str, port: int) -> web.App
     return runner
 
 
-def _gate(config: settings.Settings) -> gate.Gate:
-    """Who may call the API. Raises `crds.errors.Permanent` for keys or a file of tokens that cannot be used."""
-    verifier = None
-    if config.run_token_keys:
-        keys = keyring.Keyring(Path(config.run_token_keys), time.monotonic)
-        verifier = runtoken.Verifier(keys, partial(datetime.now, UTC), runtoken.SOURCES)
-    return gate.Gate(verifier, grants.Book(Path(config.tokens_file)) if config.tokens_file else None)
+def _runs(config: settings.Settings) -> liveruns.Runs | None:
+    """None: no run may call the API. Raises `crds.errors.Permanent` for keys that cannot be used."""
+    if not config.run_token_keys:
+        return None
+    wall = partial(datetime.now, UTC)
+    return liveruns.opened(
+        config.run_token_keys, config.live_runs_url, runtoken.SOURCES, monotonic=time.monotonic, wall=wall
+    )
 
 
 async def _work(

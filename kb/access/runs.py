@@ -1,7 +1,8 @@
 """What a run token opens: its own scope, by the routes that a run calls; nothing of the service's upkeep.
 
-A run reads, stores content, and adds what its tools are for: pages that it was allowed to fetch, what a user said,
-rules and procedures that a person approved. A run on behalf of a user adds nothing that others would see.
+A run reads, stores content, and adds what its tools are for: pages that it was allowed to fetch, what a user said. A
+rule it writes with the right alone that its token has from a person's approval. A run on behalf of a user adds nothing
+that others would see.
 
 The token of a Job that analyzes code writes in its own scope what the Job found, and reads nothing else. That of a Job
 that runs a command of an agent reads and stores content, the workspace and its result.
@@ -50,12 +51,13 @@ _ADDS = frozenset(
     {
         ("POST", "/api/v1/crawl"),
         ("POST", "/api/v1/store"),
-        ("PUT", "/api/v1/rules"),
         ("PUT", "/api/v1/memory/procedural"),
         ("POST", "/api/v1/memory/procedural/uses"),
     }
 )
 """What the tools of a run write beside content, which is found by its key alone."""
+_RULES = ("PUT", "/api/v1/rules")
+"""Only for the run of a task in which a person has approved a rule."""
 _ANALYSIS_ROUTES = frozenset(
     {
         _CONTENT,
@@ -107,6 +109,8 @@ class Pass:
             return asked in _ANALYSIS_ROUTES
         if self.claims.sandbox:
             return asked in _SANDBOX_ROUTES
+        if asked == _RULES:
+            return runtoken.Right.RULES in self.claims.rights
         return asked in _ROUTES or asked == _CONTENT or (asked in _ADDS and not self.claims.principals)
 
     def reads(self, method: str, route: str) -> bool:

@@ -227,7 +227,7 @@ if TYPE_CHECKING:
         RetrieveReply,
         RetrieveRequest,
     )
-    from kb.api.rules import Rule, RuleDraft, Rules, RuleType
+    from kb.api.rules import LEARNED, Rule, RuleDraft, Rules, RuleType
     from kb.api.tools import (
         AGENT_DOCUMENT,
         AskResult,
@@ -276,6 +276,7 @@ __all__ = [
     "MOST_COMMITS",
     "MOST_CPG",
     "MOST_INSTEAD",
+    "LEARNED",
     "MOST_SOURCES",
     "OBSERVATION",
     "RESULT_CHARS",
@@ -607,7 +608,7 @@ _NAMES: dict[str, str] = {
         "Crossed EdgeRef EvidenceItem Explanation Label Narrowed PageStart Provenance RetrieveEvent RetrieveReply "
         "RetrieveRequest"
     ),
-    "rules": "Rule RuleDraft Rules RuleType",
+    "rules": "LEARNED Rule RuleDraft Rules RuleType",
     "tools": (
         "AGENT_DOCUMENT AskResult AskUserQuestions ClassificationResult ClassifyJiraTicket CreateNodeRequest "
         "CreateNodeWithRagLinks CreateRelationship CreateRelationshipRequest CreateUserTaskFromJira "

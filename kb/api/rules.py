@@ -26,6 +26,10 @@ class RuleType(StrEnum):
 RuleKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$")]
 
 
+LEARNED = "learned."
+"""How the keys of rules begin that runs may write: so no rule of a person is replaced."""
+
+
 class RuleDraft(message.Request):
     """A new version of the rule `ruleKey` of exactly this scope; for lines `enforce: ...` see `crds.provisions`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from crds import scope
+from crds import runtoken, scope
 from kb import api, errors
 from kb.http import access, answering, body, openapi
 from kb.memory import procedures, session, task, user
@@ -90,7 +90,14 @@ class Memory:
         """PUT /api/v1/memory/procedural"""
         draft = await body.read(request, api.ProcedureDraft)
         access.check(request, access.of_client(request, draft.client_id))
-        if draft.source != "learned" and access.of_run(request):
+        run = access.run(request)
+        if draft.source != "learned" and run is not None:
+            if runtoken.Right.TEACHING not in run.rights:
+                raise errors.Forbidden(
+                    f"{access.who(request)} has no answer of a user",
+                    field="source",
+                    remedy="A run writes a procedure as a user's own once a person has answered its question.",
+                )
             await self._check_new(draft)
         return answering.json(await self._procedures.put(draft))
 

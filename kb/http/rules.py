@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from kb import api, errors
-from kb.http import answering, body, openapi
+from kb.http import access, answering, body, openapi
 from kb.rules import mongo
 
 
@@ -32,7 +32,17 @@ class Rules:
 
     async def put(self, request: web.Request) -> web.Response:
         """PUT /api/v1/rules"""
-        return answering.json(await self._rules.put(await body.read(request, api.RuleDraft)))
+        draft = await body.read(request, api.RuleDraft)
+        if access.of_run(request):
+            # Whoever has the token of a run is that run, whatever it says.
+            draft = draft.model_copy(update={"created_by": f"{access.who(request)}, approved by a person"})
+            if not draft.rule_key.startswith(api.LEARNED):
+                raise errors.Forbidden(
+                    f"{access.who(request)} may not write the rule {draft.rule_key!r}",
+                    field="ruleKey",
+                    remedy=f"The keys of what runs propose begin with {api.LEARNED!r}.",
+                )
+        return answering.json(await self._rules.put(draft))
 
     async def delete(self, request: web.Request) -> web.Response:
         """DELETE /api/v1/rules?ruleKey=...&deletedBy=...&clientId=..."""

@@ -37,7 +37,11 @@ def test_those_that_sign_and_verify_mount_the_keys_and_no_other_pod_does(manifes
             assert NAME not in secrets, name
             continue
         seen.add(container["name"])
-        folder = rendering.environment(pod)[VARIABLES[container["name"]]]["value"]
+        environment = rendering.environment(pod)
+        folder = environment[VARIABLES[container["name"]]]["value"]
+        asks = VARIABLES[container["name"]].replace("RUN_TOKEN_KEYS", "LIVE_RUNS_URL")
+        if container["name"] != "operator":
+            assert environment[asks]["value"] == "http://jervis-operator.jervis.svc:9091", name
         (mount,) = [mount for mount in container["volumeMounts"] if mount["mountPath"] == folder]
         assert mount["readOnly"] is True, name
         (volume,) = [volume for volume in pod["spec"]["volumes"] if volume["name"] == mount["name"]]

@@ -35,6 +35,7 @@ DRIVERS = {
 OPENS = {
     "cli/services.py": "services of the release, through the apiserver",
     "clients/http.py": "servers of others",
+    "clients/liveruns.py": "the operator",
     "clients/toolservers.py": "the same for a library with an httpx of its own, over `clients.http`",
     "controllers/runtime/clients.py": "the knowledge base and the router",
     "controllers/sources/__main__.py": "the knowledge base and the router",

@@ -27,16 +27,16 @@ async def _echo(message: wire.Message, reader: asyncio.StreamReader, writer: asy
     return True
 
 
-def _account(core: Any, name: str, *audiences: str) -> str:
+def _account(core: Any, name: str, *audiences: str, namespace: str = "default") -> str:
     """A token of a service account, made if need be; for the apiserver when no audience is named."""
     from kubernetes import client
 
-    names = [found.metadata.name for found in core.list_namespaced_service_account("default").items]
+    names = [found.metadata.name for found in core.list_namespaced_service_account(namespace).items]
     if name not in names:
-        core.create_namespaced_service_account("default", {"metadata": {"name": name}})
+        core.create_namespaced_service_account(namespace, {"metadata": {"name": name}})
     spec = client.V1TokenRequestSpec(audiences=list(audiences), expiration_seconds=3600)
     request = client.AuthenticationV1TokenRequest(spec=spec)
-    return str(core.create_namespaced_service_account_token(name, "default", request).status.token)
+    return str(core.create_namespaced_service_account_token(name, namespace, request).status.token)
 
 
 @pytest.fixture(name="core")
@@ -69,6 +69,41 @@ async def test_service_accounts_are_let_in_and_others_are_not(tmp_path: Path, ku
         assert [await ask(stranger), await ask("a" * 40), await ask("a" * 40)] == [401] * 3
         assert [await ask(friend, "/api/pull"), await ask(admin, "/api/pull")] == [403, 200]
         assert len(backend.requests) == 4
+
+
+async def test_without_a_list_the_release_s_own_are_let_in_and_tickets_of_the_history_never_are(
+    tmp_path: Path, kubeconfig: Path, core: Any
+) -> None:
+    own, viewer = _account(core, "own", "jervis-router"), _account(core, "jervis-history", "jervis-router")
+    tenant = "a-tenant-of-the-router"
+    core.create_namespace({"metadata": {"name": tenant}})
+    stranger = _account(core, "default", "jervis-router", namespace=tenant)
+    others = _account(core, "jervis-history", "jervis-router", namespace=tenant)
+    settings = {
+        "kubeconfig": str(kubeconfig),
+        "namespace": "default",
+        "token_review": "true",
+        "token_audiences": '["jervis-router"]',
+    }
+    everything = {
+        "allowed_accounts": f'["default/*", "{tenant}/*", "{tenant}/jervis-history"]',
+        "admin_accounts": f'["{tenant}/jervis-history"]',
+    }
+    try:
+        for more, statuses in (({}, [200, 401, 401, 401]), (everything, [200, 401, 200, 401])):
+            folder = tmp_path / str(len(more))
+            folder.mkdir()
+            async with (
+                wire.backend(_echo) as backend,
+                process.running(folder, [process.spec("raw", backend.url)], **settings, **more) as router,
+            ):
+                answers = [
+                    await wire.ask(router.port, wire.post("/api/embed", _EMBED, [("Authorization", f"Bearer {token}")]))
+                    for token in (own, viewer, stranger, others)
+                ]
+                assert [answer.status for answer in answers] == statuses
+    finally:
+        core.delete_namespace(tenant)
 
 
 async def test_a_token_is_for_the_router_alone_and_its_account_has_a_ceiling(

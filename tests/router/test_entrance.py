@@ -300,7 +300,7 @@ async def test_answers_are_kept_believed_while_nobody_can_be_asked_and_asked_onc
             raise auth.Away("no way")
         return "system:serviceaccount:default:friend" if token == "good" else None
 
-    reviewed = auth.reviewed(review, auth.accounts(["default/*"], []), now=lambda: clock)
+    reviewed = auth.reviewed(review, auth.accounts(["default/*"], [], namespace="jervis"), now=lambda: clock)
     good, bad = tokenreviews.digest("good"), tokenreviews.digest("bad")
     found = await asyncio.gather(*(reviewed.find("good", "10.0.0.1") for _ in range(50)))
     assert ({identity and identity.name for identity in found}, asked) == ({"system:serviceaccount:default:friend"}, 1)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from crds import runtoken, scope
+from crds import liveruns, runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 from tests.router import process, wire
@@ -57,7 +57,7 @@ async def _echo(message: wire.Message, reader: asyncio.StreamReader, writer: asy
 
 def _keys(directory: Path) -> Path:
     folder = directory / "keys"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     (folder / "signing").write_bytes(_SECRET)
     return folder
 
@@ -227,3 +227,34 @@ async def test_keys_that_cannot_be_used_stop_the_start(tmp_path: Path) -> None:
     assert await router.ended() == 2
     assert "signing" in router.text()
     assert "32" in router.text()
+
+
+async def test_a_run_that_is_over_calls_no_model_and_before_the_operator_spoke_none_does(tmp_path: Path) -> None:
+    keys, live = runtoken.ring([_SECRET]), {"0b7f": 2}
+
+    async def say(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        said = liveruns.sign(liveruns.Live(as_of=datetime.now(UTC), runs=live), keys)
+        writer.write(wire.plain(said.encode()))
+        return True
+
+    async def status(site: Site, wanted: int) -> wire.Message:
+        """Asks until the answer has this status: the router hears of a change within seconds."""
+        while True:
+            answer = await site.embed(*_bearer(_signed(age=HOUR / 2)))
+            if answer.status == wanted:
+                return answer
+            await asyncio.sleep(0.1)
+
+    async with wire.backend(say) as operator:
+        unheard = {"live_runs_url": "http://127.0.0.1:9"}
+        async with _site(tmp_path / "unheard", None, **unheard) as site:
+            answer = await site.embed(*_bearer(_signed()))
+            assert (answer.status, answer.header("X-Ollama-Router-Reason")) == (503, "TokenUnchecked")
+            assert answer.header("Retry-After") is not None
+            assert (await site.embed()).status == 200, "without a token as before"
+        async with _site(tmp_path / "heard", live_runs_url=operator.url) as site:
+            await status(site, 200)
+            live["0b7f"] = 3
+            answer = await status(site, 401)
+            assert "run 2 of task 0b7f is over" in answer.json()["error"]
+            assert site.backend.requests

@@ -212,12 +212,17 @@ and "volume" (dict "root" $). Nothing while the router reviews no tokens.
 {{- end }}
 
 {{/*
-The keys of run tokens, for the operator that signs and the services that verify: "env" (dict "name"
-"JERVIS_KB_RUN_TOKEN_KEYS"), "mount" and "volume" (dict "root" $). All entries of the Secret are mounted: a rotation has two.
+The keys of run tokens, for the operator that signs and the services that verify: "env" (dict "root" $ "service" "KB"),
+"mount" and "volume" (dict "root" $). All entries of the Secret are mounted: a rotation has two. The services also learn
+where the operator says which runs there are.
 */}}
 {{- define "jervis.runTokenEnv" -}}
-- name: {{ .name }}
+- name: JERVIS_{{ .service }}_RUN_TOKEN_KEYS
   value: /var/run/secrets/jervis/run-token-keys
+{{- if ne .service "OPERATOR" }}
+- name: JERVIS_{{ .service }}_LIVE_RUNS_URL
+  value: {{ include "jervis.historyUrl" .root | quote }}
+{{- end }}
 {{- end }}
 
 {{- define "jervis.runTokenMount" -}}
@@ -233,7 +238,7 @@ The keys of run tokens, for the operator that signs and the services that verify
     defaultMode: 0440
 {{- end }}
 
-{{/* Who may call the router, as JSON: all accounts when the list is empty, else the listed and the release's own. */}}
+{{/* Who may call the router, as JSON: all of the release's namespace when the list is empty, else the listed and ours. */}}
 {{- define "jervis.routerAccounts" -}}
 {{- $accounts := .Values.router.auth.allowedAccounts -}}
 {{- if $accounts -}}

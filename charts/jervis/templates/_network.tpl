@@ -50,6 +50,14 @@ Pieces of NetworkPolicies. Each takes a dict with "root"; peers are lists, so th
   {{- end }}
 {{- end }}
 
+{{/* Services that take run tokens ask the operator which runs there are. */}}
+{{- define "jervis.runsEgress" -}}
+- to:
+    {{- include "jervis.peers" (dict "root" .root "components" (list "operator")) | nindent 4 }}
+  ports:
+    - {protocol: TCP, port: 9091}
+{{- end }}
+
 {{/* A place outside the release: (dict "place" .Values.networkPolicy.mongodb). An empty list means any. */}}
 {{- define "jervis.placeEgress" -}}
 {{- $rule := dict -}}

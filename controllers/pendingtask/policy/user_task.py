@@ -203,10 +203,12 @@ def _by_default(view: View, due: datetime) -> Decision:
 
 def _decided(view: View, given: pendingtask.Approval, reason: str, message: str) -> Decision:
     status = view.task.status
+    asked = status.user_task
     decided = pendingtask.Decided(
         request_id=status.request_id,
         attempt=status.attempt,
-        about=status.user_task.about if status.user_task is not None else "",
+        about=asked.about if asked is not None else "",
+        tool=asked.action.tool if asked is not None and asked.action is not None else "",
         verdict=given.verdict,
         comment=given.comment,
         author=given.author,

@@ -69,7 +69,8 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A task that holds a slot. `started`: seconds since the epoch; `preemptions`: number of claims so far."""
+    """A task that holds a slot. `started`: seconds since the epoch; `preemptions`: number of claims so far; `attempt`:
+    number of the run."""
 
     uid: str
     order: order.Order
@@ -77,6 +78,7 @@ class Run:
     started: int
     preemptions: int
     claim: Claim | None
+    attempt: int = 0
 
     @property
     def background(self) -> bool:
@@ -106,13 +108,14 @@ class Released:
 
 class Bookings:
     """By uid. `claimed`: the `runs` with a claim; `taken`: number of booked slots by backend, which may be "" or no
-    longer exist."""
+    longer exist; `stopped`: tasks whose run was suspended and resumes as the same attempt."""
 
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
         self.claimed: set[str] = set()
         self.user_waiters: dict[str, UserWaiter] = {}
         self.released: dict[str, Released] = {}
+        self.stopped: set[str] = set()
         self.taken: Counter[str] = Counter()
 
     def observe(self, task: pendingtask.PendingTask, rank: order.Order) -> None:
@@ -126,11 +129,13 @@ class Bookings:
         backend = status.dispatch.backend if status.dispatch else ""
         if phase in HOLDS_SLOT:
             started = _seconds(status.dispatch.started_at if status.dispatch else None)
-            self.runs[uid] = Run(uid, rank, backend, int(started), status.preemptions, claim)
+            self.runs[uid] = Run(uid, rank, backend, int(started), status.preemptions, claim, status.attempt)
             self.taken[backend] += 1
             if claim is not None:
                 self.claimed.add(uid)
         elif phase is Phase.READY_FOR_GPU:
+            if status.dispatch is not None:
+                self.stopped.add(uid)
             if rank.lane == 0 and not pendingtask.held(task):
                 postponed = _seconds(status.retry.next_at if status.retry else None)
                 self.user_waiters[uid] = UserWaiter(uid, rank, status.next_attempt, postponed)
@@ -147,6 +152,7 @@ class Bookings:
         self.claimed.discard(uid)
         self.user_waiters.pop(uid, None)
         self.released.pop(uid, None)
+        self.stopped.discard(uid)
 
     def served(self) -> bool:
         """Whether a run that a person waits for holds a slot."""

@@ -23,8 +23,6 @@ from orchestrator_job.delegation.tools.effects import Line
 _MOST_CHUNKS = 1000
 _MOST_PROCEDURES = 200
 _SHOWN_PROCEDURES = 20
-_KEY_PREFIX = "learned."
-"""Of rules that an agent proposed: one never takes the place of a person's."""
 _Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 _Urn = Annotated[str, Field(min_length=1, max_length=1024)]
 _Kind = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")]
@@ -397,7 +395,7 @@ class Rule:
     def shown(self, given: ProposeRule) -> str:
         """The rule as it would be in force."""
         about = f"\n({given.description})" if given.description else ""
-        return f"From now on this holds as rule {_KEY_PREFIX}{given.key} ({given.type}):{about}\n\n{given.content}"
+        return f"From now on this holds as rule {api.LEARNED}{given.key} ({given.type}):{about}\n\n{given.content}"
 
     def effect(self, given: ProposeRule, place: port.Place) -> ledger.Effect:
         """The same rule again makes no new version."""
@@ -405,7 +403,7 @@ class Rule:
         async def store() -> Mapping[str, Any]:
             means = self._means
             draft = api.RuleDraft(
-                scope=means.viewer, rule_key=_KEY_PREFIX + given.key, rule_type=given.type, rule_content=given.content,
+                scope=means.viewer, rule_key=api.LEARNED + given.key, rule_type=given.type, rule_content=given.content,
                 description=given.description, created_by=f"task {means.task_uid}, approved by a person",
             )  # fmt: skip
             made = await means.kb.rules.put(draft)

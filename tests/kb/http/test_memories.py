@@ -293,10 +293,10 @@ async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use
 ) -> None:
     keys = runtoken.ring([b"k" * 48])
 
-    def signed(*principals: str) -> str:
+    def signed(*principals: str, rights: tuple[runtoken.Right, ...] = ()) -> str:
         run = runtoken.Run(
             task_uid="0b7f", namespace="team-a", attempt=1, scope=scopes.SHOP, mode=pendingtask.Mode.BACKGROUND,
-            ceiling=priority.Priority.P3, principals=principals,
+            ceiling=priority.Priority.P3, principals=principals, rights=rights,
         )  # fmt: skip
         return runtoken.Signer(lambda: keys, clock).sign(run, timedelta(hours=1))
 
@@ -322,6 +322,9 @@ async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use
             await run.memory.remember(entry)
         # What its user has answered it writes down; what a user has defined it does not replace.
         defined = draft.model_copy(update={"source": "user_defined"})
+        with pytest.raises(client.Rejected, match="has no answer of a user"):
+            await run.memory.save_procedure(defined)
+        run = client.Client(str(raw.base_url), raw, signed(rights=(runtoken.Right.TEACHING,)))
         for _ in range(2):
             assert (await run.memory.save_procedure(defined)).source == "user_defined"
         other = [api.Step(agent="Test", action="run", parameters={"folder": "tests"})]
@@ -336,3 +339,34 @@ async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use
             await restricted.memory.save_procedure(defined)
         with pytest.raises(client.Rejected, match="may not call"):
             await restricted.memory.use_procedure(api.Use(client_id="acme", id=found.id, succeeded=True))
+
+
+async def test_a_run_writes_a_rule_in_its_own_name_and_replaces_none_of_a_person(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
+) -> None:
+    keys = runtoken.ring([b"k" * 48])
+
+    def signed(*rights: runtoken.Right) -> str:
+        run = runtoken.Run(
+            task_uid="0b7f", namespace="team-a", attempt=1, scope=scopes.SHOP, mode=pendingtask.Mode.BACKGROUND,
+            ceiling=priority.Priority.P3, rights=rights,
+        )  # fmt: skip
+        return runtoken.Signer(lambda: keys, clock).sign(run, timedelta(hours=1))
+
+    gate = access.Gate(
+        None, rates.Rates(0, 1), lambda: 0.0, None, runtoken.Verifier(lambda: keys, clock, runtoken.KNOWLEDGE_BASE)
+    )
+    async with whole.over(kb, meters, clock, database=database, gate=gate) as (own, raw):
+        theirs = await own.rules.put(rule("mail", "to core"))
+        run = client.Client(str(raw.base_url), raw, signed(runtoken.Right.RULES))
+        with pytest.raises(client.Rejected, match="may not write the rule 'mail'"):
+            await run.rules.put(rule("mail", "to the attacker"))
+        stolen = client.Client(str(raw.base_url), raw, signed())
+        with pytest.raises(client.Rejected, match="may not call"):
+            await stolen.rules.put(rule("learned.mail", "to the attacker"))
+        made = await run.rules.put(rule("learned.mail", "to sales"))
+        assert made.created_by == "run 1 of task 0b7f in team-a, approved by a person"
+        assert {one.rule_key: one.rule_content for one in await own.rules.in_force(scopes.SHOP)} == {
+            "mail": theirs.rule_content,
+            "learned.mail": made.rule_content,
+        }

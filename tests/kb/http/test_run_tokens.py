@@ -36,10 +36,11 @@ def signed(
     lifetime: timedelta = HOUR,
     repository: str = "",
     sandbox: bool = False,
+    rights: tuple[runtoken.Right, ...] = (),
 ) -> str:
     run = runtoken.Run(
         task_uid="0b7f", namespace="team-a", attempt=2, scope=where, mode=Mode.BACKGROUND, ceiling=ceiling,
-        repository=repository, sandbox=sandbox,
+        repository=repository, sandbox=sandbox, rights=rights,
     )  # fmt: skip
     return runtoken.Signer(lambda: KEYS, lambda: BEGIN).sign(run, lifetime)
 
@@ -142,8 +143,9 @@ async def test_a_run_stores_content_in_exactly_its_scope(http: httpx.AsyncClient
             await own.store(where, b"a draft")
 
 
-ADDED = [("POST", "/api/v1/crawl"), ("POST", "/api/v1/store"), ("PUT", "/api/v1/rules"),
-         ("PUT", "/api/v1/memory/procedural"), ("POST", "/api/v1/memory/procedural/uses")]  # fmt: skip
+ADDED = [("POST", "/api/v1/crawl"), ("POST", "/api/v1/store"), ("PUT", "/api/v1/memory/procedural"),
+         ("POST", "/api/v1/memory/procedural/uses")]  # fmt: skip
+RULES = ("PUT", "/api/v1/rules")
 
 
 @pytest.mark.parametrize(("method", "path"), ADDED)
@@ -158,6 +160,26 @@ def test_a_run_on_behalf_of_a_user_adds_nothing_that_others_see(method: str, pat
         return runs.Pass(verifier.verify(token)).permits(method, path)
 
     assert (opened(), opened("user:eve")) == (True, False)
+
+
+@pytest.mark.parametrize("right", [None, *runtoken.Right])
+def test_a_rule_takes_the_approval_of_a_rule(right: runtoken.Right | None) -> None:
+    token = signed(scopes.SHOP, rights=() if right is None else (right,))
+    verifier = runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE)
+    assert runs.Pass(verifier.verify(token)).permits(*RULES) is (right is runtoken.Right.RULES)
+
+
+def test_what_it_may_write_follows_a_token_of_another_version() -> None:
+    """A right that this version does not know gives nothing."""
+    run = runtoken.Run(
+        task_uid="0b7f", namespace="team-a", attempt=2, scope=scopes.SHOP, mode=Mode.BACKGROUND, ceiling=Priority.P3,
+    )  # fmt: skip
+    token = runtoken.Signer(lambda: KEYS, lambda: BEGIN).sign(run, HOUR)
+    media_type, payload = runtoken.read(token, KEYS, (runtoken.TYPE,))
+    newer = runtoken.write({**payload, "rights": ["everything", "rules"]}, KEYS, media_type)
+    verifier = runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE)
+    assert verifier.verify(newer).rights == (runtoken.Right.RULES,)
+    assert verifier.verify(token).rights == ()
 
 
 async def test_an_analysis_stores_its_overview_and_reads_nothing(http: httpx.AsyncClient) -> None:
@@ -181,7 +203,7 @@ async def test_a_sandbox_reads_and_stores_content_of_its_scope_and_nothing_else(
     for where in (scopes.TILL, scopes.ACME, scopes.GLOBAL):
         with pytest.raises(client.Rejected, match="in this scope"):
             await own.fetch(where, ref.key)
-    for method, path in [*ADDED, ("POST", "/api/v1/retrieve"), ("GET", "/api/v1/rules"), ("POST", "/mcp")]:
+    for method, path in [*ADDED, RULES, ("POST", "/api/v1/retrieve"), ("GET", "/api/v1/rules"), ("POST", "/mcp")]:
         headers = bearer(signed(scopes.SHOP, sandbox=True))
         answer = await http.request(method, path, headers=headers, json=asked(scopes.SHOP))
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden"), path

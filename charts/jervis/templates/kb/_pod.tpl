@@ -179,7 +179,7 @@ containers:
       - name: JERVIS_KB_TIKA_URL
         value: {{ . | quote }}
       {{- end }}
-      {{- include "jervis.runTokenEnv" (dict "name" "JERVIS_KB_RUN_TOKEN_KEYS") | nindent 6 }}
+      {{- include "jervis.runTokenEnv" (dict "root" .root "service" "KB") | nindent 6 }}
       {{- if $values.kb.tokens.existingSecret.name }}
       - name: JERVIS_KB_TOKENS_FILE
         value: {{ printf "/etc/jervis/tokens/%s" $values.kb.tokens.existingSecret.key | quote }}

@@ -1,0 +1,75 @@
+"""What a service needs to take run tokens: their keys, and what the operator says of which runs there are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import structlog
+
+from crds import errors, keyring, liveruns, runtoken
+
+log = structlog.get_logger(__name__)
+
+_SECONDS = 5.0
+"""Of one question; the answer is a list in the operator's memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """`verifier` accepts run tokens while `follow()` runs, which never ends. None: tokens are good until they expire,
+    also after their run."""
+
+    verifier: runtoken.Verifier
+    follow: Callable[[], Coroutine[Any, Any, None]] | None
+
+
+def opened(
+    folder: str, url: str, audience: str, *, monotonic: Callable[[], float], wall: Callable[[], datetime]
+) -> Runs:
+    """For the service `audience`, with the keys in `folder`; `url` is the operator's address of history, "" for none.
+    Raises `runtoken.Unusable`."""
+    keys = keyring.Keyring(Path(folder), monotonic)
+    if not url:
+        log.warning("run tokens outlive their runs", remedy="Set LIVE_RUNS_URL to the operator's address of history.")
+        return Runs(runtoken.Verifier(keys, wall, audience), None)
+    known = liveruns.Known(keys, monotonic)
+    return Runs(runtoken.Verifier(keys, wall, audience, known.check), partial(follow, known, url))
+
+
+async def follow(known: liveruns.Known, url: str, every: float = liveruns.EVERY_SECONDS) -> None:
+    """Ask `url`, the operator's address of history, every `every` seconds, for ever. What goes wrong is logged once."""
+    problem = ""
+    timeout = aiohttp.ClientTimeout(total=_SECONDS)
+    async with aiohttp.ClientSession(timeout=timeout, trust_env=False, auto_decompress=False) as http:
+        while True:
+            said = await _ask(known, http, f"{url.rstrip('/')}{liveruns.PATH}")
+            if said != problem:
+                problem = said
+                log.warning("live runs unknown", problem=said) if said else log.info("live runs known")
+            await asyncio.sleep(every)
+
+
+async def _ask(known: liveruns.Known, http: aiohttp.ClientSession, url: str) -> str:
+    """What went wrong; "" where the list was heard."""
+    try:
+        async with http.get(url, allow_redirects=False) as response:
+            if response.status != 200:
+                return f"{url}: status {response.status}"
+            raw = await response.content.read(liveruns.MOST_BYTES + 1)
+            while len(raw) <= liveruns.MOST_BYTES and (more := await response.content.read(liveruns.MOST_BYTES)):
+                raw += more
+        if len(raw) > liveruns.MOST_BYTES:
+            return f"{url}: more than {liveruns.MOST_BYTES} bytes"
+        known.hear(raw.decode("ascii"))
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        return f"{url}: {type(error).__name__}: {error}"
+    except errors.JervisError as error:
+        return f"{url}: {error.message}"
+    return ""
