@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from hack.cluster import progress
+from hack.cluster import layout, progress
 from hack.demo import errors, images, kubectl, settings, small
 
 _CRDS = ("pendingtasks.jervis.dev", "connections.jervis.dev", "gpubackends.jervis.dev")
@@ -21,6 +21,8 @@ _RESTRICTED = {
 }
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _SECONDS = 300.0
+_ANYWHERE = [{"namespaceSelector": {}}, *({"ipBlock": {"cidr": cidr}} for cidr in ("0.0.0.0/0", "::/0"))]
+"""For a database that a demonstration is given."""
 
 
 def values(wanted: settings.Settings, *, owns_crds: bool) -> dict[str, Any]:
@@ -45,11 +47,20 @@ def values(wanted: settings.Settings, *, owns_crds: bool) -> dict[str, Any]:
         chosen["models"] = {"decision": None, **wanted.models}
     if wanted.ollama_url:
         chosen["gpuBackends"] = [{"name": "ollama", "kind": "GPU", "url": wanted.ollama_url}]
+    if wanted.local:
+        # Their Services have no pods: DNS answers on the pods' gateway, the data services on the node.
+        places = {"dns": layout.POD_GATEWAY, "mongodb": layout.from_environment().node}
+        chosen["networkPolicy"] = {name: {"to": [_address(place)]} for name, place in places.items()}
     if wanted.mongodb_uri:
         chosen["mongodb"] = {"uri": wanted.mongodb_uri}
+        chosen = overlaid(chosen, {"networkPolicy": {"mongodb": {"to": _ANYWHERE}}})
     if wanted.weaviate_url:
         chosen["weaviate"] = {"url": wanted.weaviate_url, "grpcPort": wanted.weaviate_grpc_port}
     return chosen
+
+
+def _address(address: str) -> dict[str, Any]:
+    return {"ipBlock": {"cidr": f"{address}/32"}}
 
 
 def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

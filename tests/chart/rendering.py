@@ -19,6 +19,8 @@ CHART = Path(__file__).resolve().parents[2] / "charts" / "jervis"
 KUBERNETES = "1.37.0"
 Manifest = dict[str, Any]
 
+# Where it is does not follow from a Secret.
+DATABASE = "mongodb.existingSecret.name=database,networkPolicy.mongodb.to[0].ipBlock.cidr=203.0.113.0/24"
 _ARANGO = "arangodb.url=http://arangodb.arangodb.svc:8529"
 # Sets of arguments that together render every template: the tests that hold for any installation run on each.
 VARIANTS: dict[str, tuple[str, ...]] = {
@@ -26,7 +28,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "demo": ("-f", str(CHART / "values-demo.yaml")),
     "distributed": (
         "--set", "kb.profile=distributed", "--set", _ARANGO, "--set", "arangodb.existingSecret.name=graph",
-        "--set", "mongodb.existingSecret.name=database", "--set", "rbac.connectionSecrets={imap}",
+        "--set", DATABASE, "--set", "rbac.connectionSecrets={imap}",
         "--set", "caBundle.name=authorities", "--set", "kb.read.autoscaling.enabled=true",
     ),
     "everything": (

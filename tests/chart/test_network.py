@@ -7,8 +7,12 @@ import pytest
 from tests.chart import policies, rendering
 from tests.chart.arrows import (
     APISERVER,
+    CONFINED,
+    DATA,
+    DNS,
     FORBIDDEN,
     JOB,
+    METADATA,
     NEEDED,
     NEEDED_ELSEWHERE,
     OUTSIDE,
@@ -164,6 +168,75 @@ def test_a_place_can_be_narrowed(chart: Chart) -> None:
     for source in ("kb", JOB):
         assert policies.allows(rules, end(rendered, source), inside, 27017)
         assert not policies.allows(rules, end(rendered, source), OUTSIDE, 27017)
+
+
+_DATA = "namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=databases"
+
+
+@pytest.mark.parametrize(
+    ("uri", "inside", "beyond"),
+    [
+        ("mongodb://mongodb.jervis-data.svc:27017/jervis", [DATA], [OUTSIDE, STRANGER]),
+        (
+            "mongodb://m-0.m.jervis-data.svc.cluster.local:27017,m-1.m.jervis-data.svc:27017/j?x=y",
+            [DATA],
+            [OUTSIDE],
+        ),
+        ("mongodb+srv://m-svc.jervis-data.svc.cluster.local/jervis?tls=true", [DATA], [OUTSIDE]),
+        ("mongodb://mongodb", [STRANGER], [OUTSIDE, DATA]),
+        ("mongodb://203.0.113.7:27017", [OUTSIDE], [DATA, STRANGER, End(address="203.0.113.8")]),
+        ("mongodb://[2001:db8::7]:27017,203.0.113.7/jervis", [OUTSIDE, End(address="2001:db8::7")], [DATA]),
+    ],
+)
+def test_where_the_database_is_follows_from_its_address(
+    chart: Chart, uri: str, inside: list[End], beyond: list[End]
+) -> None:
+    escaped = uri.replace(",", "\\,")
+    rendered = chart.render("--set", f"mongodb.uri={escaped}")
+    rules = network_policies(rendered)
+    for source in ("operator", "kb", JOB):
+        assert all(policies.allows(rules, end(rendered, source), one, 27017) for one in inside)
+        # The operator probes backends wherever they are.
+        assert source == "operator" or not any(
+            policies.allows(rules, end(rendered, source), one, 27017) for one in beyond
+        )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "mongodb.uri=mongodb://db.example.com:27017/jervis",
+        "mongodb.uri=mongodb+srv://cluster0.abc.mongodb.net/jervis",
+        "mongodb.uri=mongodb://mongodb.jervis-data.svc\\,db.example.com",
+        "mongodb.existingSecret.name=database",
+    ],
+)
+def test_where_it_does_not_the_chart_asks(chart: Chart, given: str) -> None:
+    refused = chart.refusal("--set", given)
+    assert "networkPolicy.mongodb.to" in refused
+    assert "networkPolicy.enabled=false" in refused
+    for more in (f"networkPolicy.mongodb.to[0].{_DATA}", "networkPolicy.enabled=false"):
+        assert chart.render("--set", given, "--set", more)
+
+
+@pytest.mark.parametrize("empty", ["to", "ports"])
+def test_the_dns_is_somewhere(chart: Chart, empty: str) -> None:
+    assert "networkPolicy.dns" in chart.refusal("--set-json", f"networkPolicy.dns.{empty}=[]")
+    assert chart.render("--set-json", 'networkPolicy.dns.to=[{"ipBlock":{"cidr":"10.0.0.2/32"}}]')
+
+
+def test_pods_with_foreign_code_or_text_reach_no_other_address_on_any_port(chart: Chart) -> None:
+    tokens = "kb.tokens.existingSecret.name=tokens,kb.tokens.clientSecret.name=token"
+    on = f"sources.enabled=true,sandbox.enabled=true,{tokens},transcription.engine=scripted"
+    rendered = chart.render(*LOCAL, "--set", on)
+    rules = network_policies(rendered)
+    named = {port["port"] for rule in rules for way in rule["spec"].get("egress", ()) for port in way.get("ports", ())}
+    for name, pod in CONFINED.items():
+        for port in (53, 5353):
+            assert policies.allows(rules, pod, DNS, port), name
+        for beyond in (OUTSIDE, METADATA, APISERVER, STRANGER, TENANT, VISITOR):
+            reached = [port for port in named | {1, 22, 80, 443, 65535} if policies.allows(rules, pod, beyond, port)]
+            assert reached == [], (name, beyond)
 
 
 def test_every_pod_is_selected_in_both_directions(manifests: list[Manifest]) -> None:

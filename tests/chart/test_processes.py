@@ -41,7 +41,7 @@ PROCESSES = {
     ),
 }  # fmt: skip
 EVERYTHING = (
-    *rendering.VARIANTS["everything"], "--set", "mongodb.existingSecret.name=database",
+    *rendering.VARIANTS["everything"], "--set", rendering.DATABASE,
     "--set", "operator.noticeMailSecret.name=mail",
     "--set", "arangodb.url=http://graph:8529,arangodb.existingSecret.name=graph",
     "--set", "models.numCtx.orchestrator=32768,models.numCtx.qualifier=16384,models.numCtx.vision=8192",
@@ -341,7 +341,7 @@ def test_where_the_local_knowledge_base_keeps_its_data(
 
 
 def test_runs_refer_to_the_secret_of_the_database_and_are_given_no_copy(chart: Chart) -> None:
-    secret = ("--set", "mongodb.existingSecret.name=database,mongodb.existingSecret.key=address")
+    secret = ("--set", f"{rendering.DATABASE},mongodb.existingSecret.key=address")
     for arguments, expected in ((secret, ("database", "address")), ((), None)):
         rendered = rendering.of_kind(chart.render(*arguments), "Deployment")["jervis/jervis-operator"]
         given = rendering.environment(rendered["spec"]["template"])

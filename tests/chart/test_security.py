@@ -232,7 +232,7 @@ def test_namespaces_by_label_need_a_cluster_role_and_names_none(chart: Chart) ->
 
 
 def test_credentials_of_the_database_stay_in_their_secret(chart: Chart) -> None:
-    rendered = chart.render("--set", "mongodb.existingSecret.name=database,mongodb.existingSecret.key=address")
+    rendered = chart.render("--set", f"{rendering.DATABASE},mongodb.existingSecret.key=address")
     reference = {"secretKeyRef": {"name": "database", "key": "address"}}
     for deployment, name in (("operator", "JERVIS_OPERATOR_MONGODB_URI"), ("kb", "JERVIS_KB_MONGODB_URI")):
         pod = rendering.of_kind(rendered, "Deployment")[f"jervis/jervis-{deployment}"]["spec"]["template"]

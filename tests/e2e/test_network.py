@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from hack.cluster import containerd, layout, networkpolicies
+from hack.cluster import containerd, layout, networkpolicies, progress
 from hack.cluster import netns as cluster_network
+from hack.demo import kubectl, settings
 from hack.demo.kubectl import Kubectl
-from tests.chart import arrows, policies
+from tests.chart import arrows, policies, rendering
 from tests.chart.arrows import Arrow
 from tests.chart.policies import End
 from tests.e2e import packets, processes
@@ -32,8 +33,21 @@ _TEST = "network"
 _COMPONENTS = ("operator", "router", "kb", "ollama-gpu", "ollama-cpu", "sources")
 _HOOKS = ("test", "wait-for-crds")
 _TOOLS, _TEAM = f"{NAMESPACE}-tools", f"{NAMESPACE}-team"
-_PORTS = (53, 80, 443, 8080, 8529, 9090, 9091, 11430, 11434, 27017, 50051)
+_PORTS = (53, 80, 443, 5353, 8080, 8529, 9090, 9091, 11430, 11434, 27017, 50051)
 _APISERVER = {443: "10.96.0.1", 6443: layout.from_environment().node}
+# The data services and the DNS, which are no pods here.
+_NODE, _GATEWAY = (End(address=address) for address in (layout.from_environment().node, layout.POD_GATEWAY))
+_ASKING: list[str | End] = ["operator", "router", "kb", *arrows.CONFINED.values()]
+_OF_THIS_CLUSTER: list[Arrow] = [
+    ("operator", _NODE, 27017), ("kb", _NODE, 27017), ("kb", _NODE, 8080), (arrows.JOB, _NODE, 27017),
+    *((source, _GATEWAY, 53) for source in _ASKING),
+]  # fmt: skip
+_CLOSED: list[tuple[str | End, int]] = [
+    *((arrows.OUTSIDE, port) for port in (53, 443, 5353, 8080, 27017)),
+    (arrows.APISERVER, 6443), (arrows.METADATA, 80), (arrows.STRANGER, 53), (_NODE, 8080), (_GATEWAY, 8080),
+    ("operator", 9090), ("ollama-gpu", 11434),
+]  # fmt: skip
+_CONFINED: list[Arrow] = [(pod, target, port) for pod in arrows.CONFINED.values() for target, port in _CLOSED]
 _METADATA, _OUTSIDE = str(arrows.METADATA.address), str(arrows.OUTSIDE.address)
 
 _RESTRICTED = {
@@ -109,6 +123,9 @@ _NAMES = {
     "metadata": arrows.METADATA,
     "outside": arrows.OUTSIDE,
     "apiserver": arrows.APISERVER,
+    "node": _NODE,
+    "gateway": _GATEWAY,
+    **{name: pod for name, pod in arrows.CONFINED.items() if name != "run"},
 }
 
 
@@ -127,6 +144,17 @@ def place_of(pod: Document) -> Place:
     return Place(end, pod["status"]["podIP"], processes.of(pod)[0])
 
 
+def switched_off() -> list[Document]:
+    """The chart's policies for commands and transcriptions, which this release does without."""
+    switches = (
+        "sandbox.enabled=true,kb.tokens.existingSecret.name=t,kb.tokens.clientSecret.name=t,sources.enabled=true,"
+        f"transcription.engine=scripted,networkPolicy.dns.to[0].ipBlock.cidr={layout.POD_GATEWAY}/32"
+    )
+    rendered = rendering.Chart(kubectl.helm(progress.Progress())).render("--set", switches, namespace=NAMESPACE)
+    names = [f"{settings.RELEASE}-{component}" for component in ("sandbox", "transcribe")]
+    return [one for one in rendered if one["kind"] == "NetworkPolicy" and one["metadata"]["name"] in names]
+
+
 @pytest.fixture(scope="module")
 def bystanders(site: Site) -> Iterator[dict[str, Place]]:
     """The pods that do nothing, by name: hooks of the release, a stranger beside it, a tenant's and a visitor's."""
@@ -136,6 +164,7 @@ def bystanders(site: Site) -> Iterator[dict[str, Place]]:
     pods = [
         *(idle(name, NAMESPACE, {**own, "app.kubernetes.io/component": name}) for name in _HOOKS),
         idle("stranger", NAMESPACE, arrows.STRANGER.labels),
+        *(idle(name, NAMESPACE, pod.labels) for name, pod in arrows.CONFINED.items() if name != "run"),
         idle("visitor", _TOOLS, arrows.VISITOR.labels),
         idle("tenant", _TEAM, arrows.TENANT.labels),
     ]
@@ -150,11 +179,15 @@ def bystanders(site: Site) -> Iterator[dict[str, Place]]:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
         site.kubectl.apply([namespace])
     try:
+        site.kubectl.apply(switched_off())
         for name, client in clients.items():
             client.apply(pod for pod in pods if pod["metadata"]["namespace"] == name)
         yield until("the idle pods run", lambda: found if len(found := running_ones()) == len(pods) else {})
     finally:
-        site.kubectl.run("delete", "pod", *_HOOKS, "stranger", "--ignore-not-found", "--wait=false")
+        own_pods = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["namespace"] == NAMESPACE]
+        site.kubectl.run("delete", "pod", *own_pods, "--ignore-not-found", "--wait=false")
+        names = [f"networkpolicy/{policy['metadata']['name']}" for policy in switched_off()]
+        site.kubectl.run("delete", *names, "--ignore-not-found")
         site.kubectl.run("delete", "namespace", _TOOLS, _TEAM, "--ignore-not-found", "--wait=false")
 
 
@@ -175,6 +208,7 @@ def stage(site: Site, bystanders: dict[str, Place], owner: str, gpu: Simulator) 
         machine = stack.enter_context(packets.outside(layout.from_environment(), (_OUTSIDE, _METADATA)))
         places["outside"] = Place(arrows.OUTSIDE, _OUTSIDE, machine)
         places["metadata"] = Place(arrows.METADATA, _METADATA)
+        places |= {name: Place(_NAMES[name], _NAMES[name].address) for name in ("node", "gateway")}
         for pid in (machine, *(place.pid for place in bystanders.values())):
             stack.enter_context(packets.listening(pid, _PORTS))
         found = Stage(site, places)
@@ -190,8 +224,8 @@ def wrong(stage: Stage, table: list[Arrow], *expected: str) -> list[str]:
 
 
 def test_the_table_is_what_packets_do(stage: Stage) -> None:
-    assert wrong(stage, arrows.NEEDED, packets.CONNECTED) == []
-    assert wrong(stage, arrows.FORBIDDEN, packets.SILENCE) == []
+    assert wrong(stage, [*arrows.NEEDED, *_OF_THIS_CLUSTER], packets.CONNECTED) == []
+    assert wrong(stage, [*arrows.FORBIDDEN, *_CONFINED], packets.SILENCE) == []
 
     # The tests of the rendered policies judge by a reading of our own: it agrees with the packets everywhere.
     stored, guarded = stage.policies(), stage.selected()

@@ -39,15 +39,67 @@ Pieces of NetworkPolicies. Each takes a dict with "root"; peers are lists, so th
 {{- end }}
 
 {{- define "jervis.dnsEgress" -}}
+{{- if not (and .root.Values.networkPolicy.dns.ports .root.Values.networkPolicy.dns.to) -}}
+{{- fail "\n\nnetworkPolicy.dns: an empty list means anywhere or every port, also to pods that may reach nothing but the DNS.\nName the pods or addresses of the cluster's DNS in `to`, and its ports; or leave the defaults." -}}
+{{- end -}}
 - ports:
     {{- range .root.Values.networkPolicy.dns.ports }}
     - {protocol: UDP, port: {{ . }}}
     - {protocol: TCP, port: {{ . }}}
     {{- end }}
-  {{- with .root.Values.networkPolicy.dns.to }}
   to:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
+    {{- toYaml .root.Values.networkPolicy.dns.to | nindent 4 }}
+{{- end }}
+
+{{/*
+Where hosts are, as a JSON list of peers: (dict "hosts" (list "mongodb.jervis-data.svc")). An address is itself, a name of the
+cluster the namespace in it. Nothing for a list with another name: it may be anywhere.
+*/}}
+{{- define "jervis.hostPeers" -}}
+{{- $peers := list -}}
+{{- $unknown := false -}}
+{{- range .hosts -}}
+{{- if regexMatch "^[0-9.]+$" . -}}
+{{- $peers = append $peers (dict "ipBlock" (dict "cidr" (printf "%s/32" .))) -}}
+{{- else if contains ":" . -}}
+{{- $peers = append $peers (dict "ipBlock" (dict "cidr" (printf "%s/128" .))) -}}
+{{- else if not (contains "." .) -}}
+{{- $peers = append $peers (dict "podSelector" dict) -}}
+{{- else if regexMatch "^([a-z0-9-]+[.])+svc([.]|$)" . -}}
+{{- $namespace := regexReplaceAll "^.*[.]([a-z0-9-]+)[.]svc([.].*)?$" . "${1}" -}}
+{{- $peers = append $peers (dict "namespaceSelector" (dict "matchLabels" (dict "kubernetes.io/metadata.name" $namespace))) -}}
+{{- else -}}
+{{- $unknown = true -}}
+{{- end -}}
+{{- end -}}
+{{- ternary (list | toJson) ($peers | uniq | toJson) $unknown -}}
+{{- end }}
+
+{{/* The hosts of a URL, of MongoDB's with several as well, as a JSON list. */}}
+{{- define "jervis.hosts" -}}
+{{- $authority := regexReplaceAll "^[a-z0-9+]+://([^/?]*).*$" . "${1}" -}}
+{{- $hosts := list -}}
+{{- range splitList "," $authority -}}
+{{- $hosts = append $hosts (ternary (regexReplaceAll "^[[]([^]]*)[]].*$" . "${1}") (splitList ":" . | first) (hasPrefix "[" .)) -}}
+{{- end -}}
+{{- $hosts | toJson -}}
+{{- end }}
+
+{{/*
+MongoDB: runs reach it, so it is never anywhere. Where `to` is empty its address says where it is.
+*/}}
+{{- define "jervis.mongodbEgress" -}}
+{{- $place := deepCopy .root.Values.networkPolicy.mongodb -}}
+{{- if not $place.to -}}
+{{- $secret := .root.Values.mongodb.existingSecret.name -}}
+{{- $hosts := include "jervis.hosts" .root.Values.mongodb.uri | fromJsonArray -}}
+{{- $peers := ternary list (include "jervis.hostPeers" (dict "hosts" $hosts) | fromJsonArray) (not (empty $secret)) -}}
+{{- if not $peers -}}
+{{- fail (printf "\n\nnetworkPolicy.mongodb.to: where MongoDB is does not follow from %s, and runs, which hold foreign text, may reach nothing but it.\nName its pods or addresses, for example [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: databases}}}] or\n[{ipBlock: {cidr: 10.0.0.5/32}}]; or set networkPolicy.enabled=false." (ternary "a Secret" "the host in mongodb.uri" (not (empty $secret)))) -}}
+{{- end -}}
+{{- $_ := set $place "to" $peers -}}
+{{- end -}}
+{{- include "jervis.placeEgress" (dict "place" $place) -}}
 {{- end }}
 
 {{/* Services that take run tokens ask the operator which runs there are. */}}
