@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -40,12 +41,14 @@ class NotSent(Away):
 
 @dataclass(frozen=True)
 class Offered:
-    """A tool of a server: `name` is the server's own, `about` one line, `schema` that of its arguments."""
+    """A tool of a server: `name` is the server's own, `about` one line, `schema` that of its arguments. `definition` is
+    a digest of all that the server says of it."""
 
     server: tools.Server
     name: str
     about: str
     schema: Mapping[str, Any]
+    definition: str = ""
 
     @property
     def called(self) -> str:
@@ -96,7 +99,9 @@ async def offered(server: tools.Server) -> list[Offered]:
         if fits and server.tools and allowed(server.tools, one.name):
             # Halves of characters, which JSON can have and UTF-8 cannot, stand in no prompt.
             about = " ".join((one.description or one.name).encode(errors="replace").decode().split())[:_DESCRIPTION]
-            found.append(Offered(server, one.name, f"[{server.name}] {about}", schema))
+            said = json.dumps(one.model_dump(mode="json", exclude={"meta"}), sort_keys=True)
+            definition = hashlib.sha256(said.encode()).hexdigest()
+            found.append(Offered(server, one.name, f"[{server.name}] {about}", schema, definition))
     return found
 
 

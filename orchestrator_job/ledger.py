@@ -241,10 +241,16 @@ class Ledger:
         )
         return [one for one in entries if from_round <= _round(one) < before_round]
 
-    async def reopen(self, step: str, ordinal: int, why: str) -> None:
+    async def reopen(self, step: str, ordinal: int, why: str, *, definition: str | None = None) -> None:
         """Take back a decision that cannot be carried out: a person is asked once more, and `why` is kept for that.
-        Raises Fenced."""
-        await self._mark(f"{self._guard.task_uid}/{about(step, ordinal)}", "started", None, objection=why)
+        `definition` is that of the tool which they are shown now. Raises Fenced."""
+        more = {} if definition is None else {"intent.definition": definition}
+        await self._mark(f"{self._guard.task_uid}/{about(step, ordinal)}", "started", None, objection=why, **more)
+
+    async def definition(self, step: str, ordinal: int) -> str:
+        """How the tool was defined when a person was asked; "" where that is not known, or it is one of ours."""
+        entry = await self._database.find_one(COLLECTION, {"_id": f"{self._guard.task_uid}/{about(step, ordinal)}"})
+        return "" if entry is None else str(entry["intent"].get("definition") or "")
 
     async def objection(self, step: str, ordinal: int) -> str:
         """Why the last decision was taken back; "" if it was not, or if there is another one since."""

@@ -26,7 +26,7 @@ from orchestrator_job.delegation.tools import port
 class Request(BaseModel):
     """What a person is asked about: exactly what will be done. `shown` is for the person, `aims` what it is aimed at,
     `why` says why a person is asked. `unknown`: it may have happened already, and would be done again. `intent` is that
-    of the effect; empty where it is unknown, or of an older program."""
+    of the effect; empty where it is unknown, or of an older program. `definition` is that of a tool of others."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -40,11 +40,20 @@ class Request(BaseModel):
     why: str
     unknown: bool = False
     intent: dict[str, JsonValue] = Field(default_factory=dict)
+    definition: str = ""
 
     @property
     def step(self) -> str:
         """Where the ledger has the decision: with the effect itself once that was begun."""
         return self.delegation_id if self.unknown else approval(self.delegation_id)
+
+    def entry(self, key: str) -> dict[str, JsonValue]:
+        """What the ledger has of the request that is stored as the artifact `key`."""
+        aims: dict[str, JsonValue] = dict(self.aims)
+        return {"tool": self.tool, "aims": aims, "request": key, "definition": self.definition}
+
+
+REDEFINED = "The server describes {tool} otherwise since this was asked: look again at what it does."
 
 
 def approval(delegation_id: str) -> str:
@@ -134,6 +143,9 @@ async def _act(
     if decided is not None and decided.verdict is pendingtask.Verdict.REJECTED:
         why = f": {decided.comment}" if decided.comment else "."
         return port.Result(f"A person has rejected this{why} Do not try it again; go on without it.", failed=True)
+    if decided is not None and (why := await _redefined(tool, step, place.ordinal, book)):
+        await book.reopen(step, place.ordinal, why, definition=definition(tool))
+        decided = None
     edited = decided_arguments(decided) if decided is not None else None
     first = given
     if edited is not None:
@@ -176,6 +188,18 @@ async def _act(
         except errors.MayHaveHappened as error:
             return asking(tool, given, place, agent, unknown(tool.name, error.remedy or ""), unknown=True)
     return of_receipt(receipt, edited=edited is not None, given=given)
+
+
+def definition(tool: port.Tool) -> str:
+    """What a tool of others says of itself, as a digest; "" for one of ours."""
+    return tool.definition if isinstance(tool, port.Foreign) else ""
+
+
+async def _redefined(tool: port.Tool, step: str, ordinal: int, book: ledger.Ledger) -> str:
+    """Why a decision counts no more; "" where the tool is what a person was shown."""
+    shown = await book.definition(step, ordinal)
+    same = not shown or shown == definition(tool)
+    return "" if same else REDEFINED.format(tool=tool.name)
 
 
 async def _repeated(
@@ -245,6 +269,7 @@ def asking(
         why=why,
         unknown=unknown,
         intent=dict(intent or {}),
+        definition=definition(tool),
     )
 
 

@@ -81,5 +81,4 @@ class Consent:
         """Whether a person has decided; else the ledger has the request now, under its artifact key."""
         if request.unknown:
             return await self._book.resolved(request.step, request.ordinal)
-        what = {"tool": request.tool, "aims": request.aims, "request": key}
-        return await self._book.decide(request.step, what, request.ordinal) is not None
+        return await self._book.decide(request.step, request.entry(key), request.ordinal) is not None

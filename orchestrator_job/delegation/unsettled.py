@@ -147,6 +147,8 @@ class Unsettled:
             permitted = bool(registry.permitted([name], held.provisions))
             barred = "" if permitted else f"a rule forbids {name}"
             why = acting.unknown(name, ledger.CHECK if permitted else _gone(barred))
+            if intent.get("definition", "") not in ("", acting.definition(tool)):
+                why += f" {acting.REDEFINED.format(tool=name)}"
             request = acting.asking(tool, given, place, agent, why, unknown=True)
             return Begun(Effect(intent, tool.effect(given, place), barred), request)
         except port.Misused as error:

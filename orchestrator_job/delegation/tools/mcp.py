@@ -1,7 +1,8 @@
 """Tools of other servers by the Model Context Protocol (`clients.toolservers`), named SERVER.TOOL.
 
 A tool of a server without `readOnly` has an effect that cannot be looked up, so a person approves each call, and
-decides again where one was begun and not answered. A run can do without any of these servers.
+decides again where one was begun and not answered, or where the server says something else of the tool since. A run can
+do without any of these servers.
 """
 
 from __future__ import annotations
@@ -69,15 +70,21 @@ class ActingTool(_Tool):
 
     tier = port.Tier.APPROVED
 
+    @property
+    def definition(self) -> str:
+        """Of the server's list of tools."""
+        return self._offered.definition
+
     def aims(self, given: Any) -> Mapping[str, str]:
         """Every argument that is a text, and those within lists and objects."""
         return dict(_texts("", given.model_extra or {}))
 
     def shown(self, given: Any) -> str:
-        """All arguments."""
+        """All arguments, and what the server says of the tool."""
         sent = json.dumps(given.model_extra or {}, ensure_ascii=False, indent=2, sort_keys=True)
         server = self._offered.server
-        return f"Call {self._offered.name} of the server {server.name} ({server.url}) with\n{sent}"
+        call = f"Call {self._offered.name} of the server {server.name} ({server.url}) with\n{sent}"
+        return f"{call}\nThe server says of it: {self.description}"
 
     def effect(self, given: Any, place: port.Place) -> ledger.Effect:
         """Not begun."""
@@ -93,8 +100,8 @@ class _Effect:
         self._tool, self._given = tool, given
 
     def intent(self) -> Mapping[str, Any]:
-        """The tool."""
-        return {"tool": self._tool.name}
+        """The tool, as it is defined now."""
+        return {"tool": self._tool.name, "definition": self._tool.definition}
 
     async def find(self, key: str) -> ledger.Receipt | None:
         """The protocol has no question for it."""

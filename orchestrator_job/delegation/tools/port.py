@@ -189,6 +189,16 @@ class Acting(Tool, Protocol):
 
 
 @runtime_checkable
+class Foreign(Acting, Protocol):
+    """One that a server of others defines, which may say something else of it after a person has approved a call."""
+
+    @property
+    def definition(self) -> str:
+        """A digest of its name, description and schema as they are now."""
+        ...
+
+
+@runtime_checkable
 class Orderable(Acting, Protocol):
     """One whose effect a user can order, so that no person has to decide about it again. A tool of tier NAMED that is
     none is always held."""

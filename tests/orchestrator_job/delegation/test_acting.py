@@ -39,7 +39,7 @@ async def asked(bench: workbench.Bench, one: models.DelegationMessage) -> execut
     waiting = await bench.work(one)
     assert isinstance(waiting, executor.Waiting)
     [request] = waiting.requests
-    await bench.book.decide(request.step, {}, request.ordinal)
+    await bench.book.decide(request.step, request.entry("key"), request.ordinal)
     return waiting
 
 

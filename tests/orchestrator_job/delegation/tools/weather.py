@@ -1,7 +1,7 @@
 """A server of the Model Context Protocol, as a process of its own, that can end in the middle of a call.
 
-`python -m tests.orchestrator_job.delegation.tools.weather FOLDER PORT` writes a line to FOLDER/calls for each call.
-`LAST` as a city ends the process after that line and before an answer.
+`python -m tests.orchestrator_job.delegation.tools.weather FOLDER PORT BOOK` writes a line to FOLDER/calls for each
+call, and says BOOK of its tool `book`. `LAST` as a city ends the process after that line and before an answer.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Weather:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Weather]:
+def running(folder: Path, book: str = "Book a balloon.", *, port: int = 0) -> Iterator[Weather]:
     """The server, once it listens."""
-    port = ports.free()
-    command = [sys.executable, "-m", __name__, str(folder), str(port)]
+    port = port or ports.free()
+    command = [sys.executable, "-m", __name__, str(folder), str(port), book]
     with subprocess.Popen(command, cwd=_ROOT) as process:
         try:
             while not _listens(port):
@@ -59,7 +59,7 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _serve(folder: Path, port: int) -> None:
+def _serve(folder: Path, port: int, booking: str) -> None:
     from mcp.server.mcpserver import MCPServer
 
     server = MCPServer("weather")
@@ -75,7 +75,7 @@ def _serve(folder: Path, port: int) -> None:
         called("forecast", city)
         return f"Rain in {city}."
 
-    @server.tool(description="Book a balloon.")
+    @server.tool(description=booking)
     def book(city: str) -> str:
         called("book", city)
         return f"A balloon is booked in {city}."
@@ -84,4 +84,4 @@ def _serve(folder: Path, port: int) -> None:
 
 
 if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), int(sys.argv[2]))
+    _serve(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
