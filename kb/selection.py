@@ -91,18 +91,23 @@ def labels(metadata: Mapping[str, object]) -> tuple[str, ...]:
     """What a document's own metadata can be filtered by: `key=value` of every text, number and truth value in it.
 
     Keys of objects inside are joined by dots, each element of a list counts; texts longer than 256 characters do not.
+    `=` within a key has a backslash before it, so the first one without ends the key: no key stands for another.
     """
-    return tuple(sorted({f"{key}={value}" for key, value in _values("", metadata) if len(value) <= LABEL_CHARS}))
+    return tuple(sorted({f"{key}={value}" for key, value in _values((), metadata) if len(value) <= LABEL_CHARS}))
 
 
-def _values(key: str, value: object) -> list[tuple[str, str]]:
+def _values(path: tuple[str, ...], value: object) -> list[tuple[str, str]]:
     if isinstance(value, Mapping):
-        return [one for name, inner in value.items() for one in _values(f"{key}.{name}" if key else name, inner)]
+        return [one for name, inner in value.items() for one in _values((*path, _escaped(name)), inner)]
     if isinstance(value, list):
-        return [one for inner in value for one in _values(key, inner)]
+        return [one for inner in value for one in _values(path, inner)]
     if value is None:
         return []
-    return [(key, value if isinstance(value, str) else json.dumps(value))]
+    return [(".".join(path), value if isinstance(value, str) else json.dumps(value))]
+
+
+def _escaped(name: str) -> str:
+    return name.replace("\\", "\\\\").replace("=", "\\=")
 
 
 def millis(moment: datetime) -> int:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from weaviate.collections.classes import filters as weaviate_filters
 
-from crds import scope
-from kb import mongo, visibility
+from crds import access, scope
+from kb import api, mongo, selection, visibility
 from kb.vectors import record
 from kb.vectors.weaviate import filters
 from tests.fakes.arango import language, values
@@ -49,6 +50,58 @@ def test_laws(viewer: scope.Scope, owner: scope.Scope) -> None:
     if visibility.sees(viewer, owner):
         assert owner.client_id in visibility.clients(viewer)
         assert owner.is_global or owner.client_id == viewer.client_id
+
+
+_KEYS = (
+    st.sampled_from(["", "=", ".", "a", access.METADATA, f"{access.METADATA}=public", f".{access.METADATA}"])
+    | st.text()
+)
+_VALUES = st.sampled_from(["public", "user:eve@example.com", "=public"])
+_METADATA = st.dictionaries(
+    _KEYS,
+    st.recursive(_VALUES, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_KEYS, inner, max_size=2)),
+    max_size=3,
+)
+
+
+@given(metadata=_METADATA)
+def test_no_metadata_of_a_sender_says_who_may_see_its_document(metadata: dict[str, Any]) -> None:
+    try:
+        asked = api.IngestRequest.model_validate(
+            {
+                "scope": scopes.SHOP.model_dump(),
+                "sourceUrn": "a::b",
+                "kind": "email",
+                "content": "x",
+                "metadata": metadata,
+            }
+        )
+    except ValueError:
+        assert access.METADATA in metadata
+        return
+    restricted = {**asked.metadata, access.METADATA: ["user:boss@example.com"]}
+    for stored, expected in (
+        (asked.metadata, access.UNKNOWN),
+        (restricted, access.restricted({"user:boss@example.com"})),
+    ):
+        labels = selection.labels(stored)
+        assert visibility.in_labels(labels) == expected
+        stranger = scope.Viewer(**scopes.SHOP.model_dump(), principals=("user:eve@example.com",))
+        assert not visibility.shows(stranger, labels)
+
+
+def test_what_a_document_is_chosen_by_is_one_key_and_one_value() -> None:
+    given: list[dict[str, Any]] = [
+        {"a": "b=c"},
+        {"a=b": "c"},
+        {"": {"a": "b=c"}},
+        {"a\\": "b=c"},
+        {"a\\=b": "c"},
+        {"=": "c"},
+    ]
+    labels = [selection.labels(one) for one in given]
+    assert len({one for each in labels for one in each}) == len(given)
+    assert selection.labels({"build": {"branch": "main"}}) == ("build.branch=main",)
 
 
 def test_a_regrouped_project_keeps_its_own_data() -> None:
