@@ -190,8 +190,8 @@ def _cuts(raw: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Where in `raw` its pages begin, whose text is at `spans`, and where behind one of them stands what is no text of
     a page, such as bookmarks and the fields of a form: that as page 0."""
     found: list[tuple[int, int]] = []
-    nexts = [begin for begin, _ in spans[1:]] + [len(raw)]
-    for number, ((begin, end), following) in enumerate(zip(spans, nexts, strict=True), start=1):
+    for number, (begin, end) in enumerate(spans, start=1):
+        following = spans[number][0] if number < len(spans) else len(raw)
         # What stands before the first page is its title.
         found.append((begin if number > 1 else 0, number))
         if raw[end:following].strip():

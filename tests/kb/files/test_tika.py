@@ -53,6 +53,12 @@ async def test_an_attachment_is_read_under_its_name(reader: tika.Tika) -> None:
 
 
 @pytest.mark.services
+async def test_a_document_without_pages_has_no_text(reader: tika.Tika) -> None:
+    found = await reader.extract(making.pages(), sniff.Type.PDF)
+    assert (found.text, found.page_chars, found.starts) == ("", (), ())
+
+
+@pytest.mark.services
 async def test_a_malformed_file_is_the_callers_to_hear(reader: tika.Tika) -> None:
     with pytest.raises(errors.Invalid, match="cannot be read") as caught:
         await reader.extract(b"%PDF-1.7 this is no PDF at all", sniff.Type.PDF)
