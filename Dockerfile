@@ -1,7 +1,8 @@
 # syntax=docker/dockerfile:1
 # One image for every process of Jervis (target `jervis`, the default), one for the Jobs that transcribe meetings (target
 # `transcription`), one with Joern for the Jobs that analyse code (target `joern`), and one with the simulated Ollama of
-# the tests (target `fakes`). BASE is any image with Python 3.11 or newer as python3 and its venv module.
+# the tests (target `fakes`). BASE is any image with Python 3.11 or newer as python3 and its venv module; with its digest
+# (NAME@sha256:...) it is that one and no other.
 # How packages are reached (indexes, certificates) comes from the optional secrets `packages` and `ca`, for Maven from
 # `maven` (a settings.xml) and `cacerts` (a store of certificates of Java); nothing of it stays.
 # No cache mounts: buildah 1.28 (Debian 12) empties the whole root when it unmounts one. No COPY --from of the environment:

@@ -34,6 +34,7 @@ from hack.image import packages
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("wheel", "chart", "image", "sbom")
 _UV = ROOT / ".venv" / "bin" / "uv"
+_PINNED = re.compile(r"@sha256:[0-9a-f]{64}$")
 _ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -42,6 +43,9 @@ def main(arguments: list[str], today: date) -> int:
     parser = argparse.ArgumentParser(prog="python -m hack.release", description=__doc__.splitlines()[0])
     parser.add_argument("--trial", action="store_true", help="also from a checkout that no release may come from")
     parser.add_argument("--without", nargs="*", choices=PARTS, default=[], help="leave parts out (image needs root)")
+    parser.add_argument(
+        "--base", default="", metavar="NAME@sha256:DIGEST", help="the image beneath, instead of a bootstrapped Debian"
+    )
     parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="emptied first [default: dist]")
     parsed = parser.parse_args(arguments)
     report = progress.Progress()
@@ -52,12 +56,15 @@ def main(arguments: list[str], today: date) -> int:
             for line in outdated(source, today):
                 report.say(line)
             problems = obstacles(ROOT, source, version)
+            if parsed.base and not _PINNED.search(parsed.base):
+                problems.append(f"--base {parsed.base} is not named with its digest (NAME@sha256:...)")
             for problem in problems:
                 report.say(f"not fit for a release: {problem}")
             if problems and not parsed.trial:
                 raise errors.Failure("nothing was built; --trial builds all the same")
             commit = _output(["git", "rev-parse", "HEAD"], cwd=ROOT).strip()
-            _build(source, parsed.dist, version, commit, set(PARTS) - set(parsed.without), report)
+            parts = set(PARTS) - set(parsed.without)
+            _build(source, parsed.dist, version, commit, parts, report, parsed.base)
     except errors.Failure as failure:
         print(f"error: {failure}", file=sys.stderr)
         return 1
@@ -125,8 +132,8 @@ def chart(source: Path, dist: Path, helm: Path) -> Path:
     return next(dist.glob("*.tgz"))
 
 
-def image(source: Path, dist: Path, version: str, commit: str, report: progress.Progress) -> Path:
-    """The image as an OCI archive, built by hack.image from HEAD's files, which are those of `commit`."""
+def image(source: Path, dist: Path, version: str, commit: str, report: progress.Progress, base: str = "") -> Path:
+    """The image as an OCI archive, built by hack.image from HEAD's files, which are those of `commit`, on `base`."""
     from hack.image.store import Store
 
     machine = os.uname().machine
@@ -134,7 +141,8 @@ def image(source: Path, dist: Path, version: str, commit: str, report: progress.
     # The exported files are built, not the checkout: their own copy of hack.image takes the folder around it. A cluster
     # or an image of the caller's own has no part in it.
     own = {**os.environ, "PYTHONPATH": str(source), "IMAGE": "", "KUBECONFIG": ""}
-    command = [sys.executable, "-m", "hack.image", "--build-only", "--revision", commit, "jervis"]
+    beneath = ("--base", base) if base else ()
+    command = [sys.executable, "-m", "hack.image", "--build-only", "--revision", commit, *beneath, "jervis"]
     built = subprocess.run(command, cwd=source, env=own)
     if built.returncode != 0:
         raise errors.Failure("the image was not built; see above (--without image leaves it out)")
@@ -165,7 +173,9 @@ def sums(dist: Path) -> Path:
     return target
 
 
-def _build(source: Path, dist: Path, version: str, commit: str, parts: set[str], report: progress.Progress) -> None:
+def _build(
+    source: Path, dist: Path, version: str, commit: str, parts: set[str], report: progress.Progress, base: str
+) -> None:
     shutil.rmtree(dist, ignore_errors=True)
     dist.mkdir(parents=True)
     if "wheel" in parts:
@@ -177,7 +187,7 @@ def _build(source: Path, dist: Path, version: str, commit: str, parts: set[str],
         with report.step("writing the bill of materials"):
             bill = sbom(source, dist, version, report)
     if "image" in parts:
-        archive = image(source, dist, version, commit, report)
+        archive = image(source, dist, version, commit, report, base)
         if "sbom" in parts:
             packages.add(archive, bill)
     sums(dist)

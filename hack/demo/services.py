@@ -6,6 +6,7 @@ The local cluster runs both beside itself (`hack.cluster`), so nothing is applie
 from __future__ import annotations
 
 from hack.cluster import progress
+from hack.demo import kubectl
 from hack.demo.kubectl import Kubectl
 from hack.demo.settings import Settings
 
@@ -19,11 +20,23 @@ def ensure(wanted: Settings, cluster: Kubectl, report: progress.Progress) -> Set
         return wanted
     with report.step(f"starting MongoDB and Weaviate in namespace {NAMESPACE}"):
         cluster.run("apply", "--server-side", "-f", str(wanted.checkout / _MANIFEST))
+        cluster.apply([wall(wanted.namespace)])
         for name in ("mongodb", "weaviate"):
             cluster.run(
                 *("rollout", "status", f"deployment/{name}", f"--namespace={NAMESPACE}", "--timeout=300s"), seconds=330
             )
     return wanted
+
+
+def wall(namespace: str) -> kubectl.Manifest:
+    """They ask for no password: only pods of the release's namespace reach them."""
+    inside: kubectl.Manifest = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "demonstration", "namespace": NAMESPACE},
+        "spec": {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [inside]}]},
+    }
 
 
 def remove(wanted: Settings, cluster: Kubectl) -> None:

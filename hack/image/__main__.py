@@ -21,7 +21,9 @@ def main(arguments: list[str]) -> int:
         help=f"{' or '.join(build.IMAGES)}; default: {' and '.join(build.CLUSTER)}",
     )
     parser.add_argument(
-        "--base", help="build on this image instead of a bootstrapped Debian (buildah must be able to pull it)"
+        "--base",
+        metavar="NAME[@sha256:DIGEST]",
+        help="build on this image instead of a bootstrapped Debian (buildah must be able to pull it)",
     )
     parser.add_argument("--revision", default="", help="the commit that is built, for the label of the image")
     parser.add_argument("--build-only", action="store_true", help="do not load the images into the local cluster")

@@ -26,27 +26,32 @@ def build(
 ) -> None:
     """Build them on `named_base`, else on a bootstrapped Debian. Raises errors.Failure when buildah fails.
 
-    `revision` is the commit that they are built from, for their labels; a checkout that may be changed has none.
+    A base that is named with its digest (NAME@sha256:...) is that one and no other; which one it was is written to the
+    labels in any case. `revision` is the commit that they are built from, for their labels; a checkout that may be changed has none.
     """
     with store.exclusive(), sources.arguments(os.environ) as package_sources:
         # Work containers of a killed build; ours alone, as we hold the store's lock.
         store.buildah("rm", "--all", quiet=True)
         base = named_base or debian.ensure(store, report)
+        if named_base:
+            store.buildah("pull", "-q", named_base)
+        known = labels(revision, base, store.digest(base))
         for target in targets:
             with report.step(f"building {IMAGES[target]}", 0 if store.has(IMAGES[target]) else SECONDS[target]):
                 store.logged(
                     f"image-{target}",
                     *("build", "-q", "--isolation", "chroot", "--layers", "--format", "oci", "--target", target),
-                    *("--build-arg", f"BASE={base}", *labels(revision), *package_sources),
+                    *("--build-arg", f"BASE={base}", *known, *package_sources),
                     *("-t", IMAGES[target], "-f", layout.CHECKOUT / "Dockerfile", layout.CHECKOUT),
                 )
         # What earlier builds left without a name; layers that the next build can reuse have children and stay.
         store.buildah("rmi", "--prune", quiet=True)
 
 
-def labels(revision: str) -> list[str]:
+def labels(revision: str, base: str, digest: str) -> list[str]:
     """Arguments for the labels that the Dockerfile cannot know (opencontainers/image-spec, annotations.md)."""
-    known = {"version": project()["version"]} | ({"revision": revision} if revision else {})
+    known = {"version": project()["version"], "base.name": base.partition("@")[0], "base.digest": digest}
+    known |= {"revision": revision} if revision else {}
     return [word for name, value in known.items() for word in ("--label", f"org.opencontainers.image.{name}={value}")]
 
 

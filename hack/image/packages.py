@@ -1,9 +1,11 @@
-"""The Debian packages of an image, read from its OCI archive, as components of a CycloneDX bill of materials."""
+"""What an image stands on, its base and its Debian packages, read from its OCI archive, as components of a CycloneDX
+bill of materials."""
 
 from __future__ import annotations
 
 import json
 import tarfile
+from collections.abc import Mapping
 from email import parser
 from pathlib import Path
 from typing import IO, Any
@@ -15,13 +17,39 @@ _STATUS, _RELEASE = "var/lib/dpkg/status", "usr/lib/os-release"
 
 
 def add(archive: Path, bill: Path) -> None:
-    """Write the packages of the image in `archive` into the bill. Raises errors.Failure when it has no list of them."""
+    """Write base and packages of the image in `archive` into the bill. Raises errors.Failure when it does not say
+    them."""
     found = read(archive, {_STATUS, _RELEASE})
     if found.keys() != {_STATUS, _RELEASE}:
         raise errors.Failure(f"{archive.name} holds no Debian: {_STATUS} or {_RELEASE} is missing")
     content: dict[str, Any] = json.loads(bill.read_text(encoding="utf-8"))
-    content["components"] = [*content.get("components", []), *components(found[_STATUS], found[_RELEASE])]
+    own = [base(labels(archive)), *components(found[_STATUS], found[_RELEASE])]
+    content["components"] = [*content.get("components", []), *own]
     bill.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def labels(archive: Path) -> dict[str, str]:
+    """Of the image's configuration (opencontainers/image-spec, config.md)."""
+    with tarfile.open(archive) as layout:
+        [entry] = json.load(_file(layout, "index.json"))["manifests"]
+        described = json.load(_blob(layout, entry["digest"]))["config"]
+        found: dict[str, str] = json.load(_blob(layout, described["digest"])).get("config", {}).get("Labels") or {}
+    return found
+
+
+def base(known: Mapping[str, str]) -> dict[str, Any]:
+    """The image beneath, by the labels of `hack.image.build`. Raises errors.Failure for an image without them."""
+    name, digest = (known.get(f"org.opencontainers.image.base.{key}", "") for key in ("name", "digest"))
+    if not name or not digest:
+        raise errors.Failure("the image does not say which base it stands on; build it by `python -m hack.image`")
+    algorithm, _, content = digest.partition(":")
+    return {
+        "type": "container",
+        "bom-ref": f"{name}@{digest}",
+        "name": name,
+        "version": digest,
+        "hashes": [{"alg": {"sha256": "SHA-256", "sha512": "SHA-512"}[algorithm], "content": content}],
+    }
 
 
 def read(archive: Path, names: set[str]) -> dict[str, str]:

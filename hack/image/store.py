@@ -61,6 +61,10 @@ class Store:
         found: dict[str, Any] = json.loads(inspected["Manifest"])
         return found
 
+    def digest(self, image: str) -> str:
+        """Of the image's manifest, as a registry names it: sha256:... ."""
+        return self.buildah("inspect", "--type", "image", "--format", "{{.FromImageDigest}}", image, quiet=True)
+
     def start(self, *arguments: str | Path) -> subprocess.Popen[bytes]:
         """`buildah ARGUMENTS` as a running process whose words go to the terminal."""
         return subprocess.Popen(self.command(*arguments), stdout=subprocess.DEVNULL)

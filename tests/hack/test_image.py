@@ -139,6 +139,11 @@ def test_labels_say_what_the_image_is() -> None:
     found = set(re.findall(r"org\.opencontainers\.image\.(\w+)=", DOCKERFILE))
     assert {"title", "description", "licenses"} <= found
     assert f'image.licenses="{build.project()["license"]}"' in DOCKERFILE
-    version = f"org.opencontainers.image.version={build.project()['version']}"
-    assert build.labels("") == ["--label", version]
-    assert build.labels("abc")[2:] == ["--label", "org.opencontainers.image.revision=abc"]
+    digest = f"sha256:{'5' * 64}"
+    for base in ("localhost/base:1", f"localhost/base:1@{digest}"):
+        assert build.labels("", base, digest)[1::2] == [
+            f"org.opencontainers.image.version={build.project()['version']}",
+            "org.opencontainers.image.base.name=localhost/base:1",
+            f"org.opencontainers.image.base.digest={digest}",
+        ]
+    assert build.labels("abc", "base", digest)[6:] == ["--label", "org.opencontainers.image.revision=abc"]

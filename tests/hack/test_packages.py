@@ -45,12 +45,21 @@ def packed(files: dict[str, str]) -> bytes:
     return made.getvalue()
 
 
-def archived(place: Path, *layers: bytes) -> Path:
+BASE = {
+    "org.opencontainers.image.base.name": "docker.io/library/python:3.11-slim",
+    "org.opencontainers.image.base.digest": f"sha256:{'5' * 64}",
+}
+
+
+def archived(place: Path, *layers: bytes, labels: dict[str, str] = BASE) -> Path:
     """An OCI archive of the layers, the first one at the bottom."""
-    blobs = {f"sha256:{hashlib.sha256(layer).hexdigest()}": layer for layer in layers}
-    manifest = json.dumps({"layers": [{"digest": digest} for digest in blobs]}).encode()
-    digest = f"sha256:{hashlib.sha256(manifest).hexdigest()}"
-    files = {f"blobs/{name.replace(':', '/')}": content for name, content in (blobs | {digest: manifest}).items()}
+    blobs = {_digest(layer): layer for layer in layers}
+    config = json.dumps({"config": {"Labels": labels}}).encode()
+    parts = {"layers": [{"digest": digest} for digest in blobs], "config": {"digest": _digest(config)}}
+    manifest = json.dumps(parts).encode()
+    digest = _digest(manifest)
+    blobs |= {digest: manifest, _digest(config): config}
+    files = {f"blobs/{name.replace(':', '/')}": content for name, content in blobs.items()}
     files["index.json"] = json.dumps({"manifests": [{"digest": digest}]}).encode()
     with tarfile.open(place / "image.oci.tar", "w") as archive:
         for name, content in files.items():
@@ -58,6 +67,10 @@ def archived(place: Path, *layers: bytes) -> Path:
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     return place / "image.oci.tar"
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 def bill(place: Path) -> Path:
@@ -70,8 +83,10 @@ def test_installed_packages_follow_the_libraries(tmp_path: Path) -> None:
     base = packed({"./var/lib/dpkg/status": STATUS, "./usr/lib/os-release": RELEASE})
     written = bill(tmp_path)
     packages.add(archived(tmp_path, gzip.compress(base), packed({"app/main.py": ""})), written)
-    library, system, *debian = json.loads(written.read_text())["components"]
+    library, base_image, system, *debian = json.loads(written.read_text())["components"]
     assert library["name"] == "httpx"
+    assert (base_image["type"], base_image["name"]) == ("container", "docker.io/library/python:3.11-slim")
+    assert base_image["hashes"] == [{"alg": "SHA-256", "content": "5" * 64}]
     assert (system["type"], system["name"], system["version"]) == ("operating-system", "debian", "12")
     assert [(one["name"], one["version"], one["purl"]) for one in debian] == [
         ("adduser", "3.134", "pkg:deb/debian/adduser@3.134?arch=all&distro=debian-12"),
@@ -86,7 +101,14 @@ def test_the_topmost_list_counts(tmp_path: Path) -> None:
     written = bill(tmp_path)
     packages.add(archived(tmp_path, base, above), written)
     names = [one["name"] for one in json.loads(written.read_text())["components"]]
-    assert names == ["httpx", "debian", "zlib1g"]
+    assert names == ["httpx", "docker.io/library/python:3.11-slim", "debian", "zlib1g"]
+
+
+def test_an_image_that_does_not_say_its_base_is_refused(tmp_path: Path) -> None:
+    layer = packed({"var/lib/dpkg/status": STATUS, "usr/lib/os-release": RELEASE})
+    written = bill(tmp_path)
+    with pytest.raises(errors.Failure, match="which base"):
+        packages.add(archived(tmp_path, layer, labels={}), written)
 
 
 def test_an_image_without_packages_is_named(tmp_path: Path) -> None:

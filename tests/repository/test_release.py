@@ -114,3 +114,12 @@ def test_chart_is_packaged_with_the_version_and_summed_up(source: Path, tmp_path
     assert subprocess.run(check, cwd=tmp_path, capture_output=True, text=True).stdout == f"{packed.name}: OK\n"
     packed.write_bytes(packed.read_bytes() + b"\0")
     assert subprocess.run(check, cwd=tmp_path, capture_output=True, text=True).returncode == 1
+
+
+def test_a_base_that_is_not_named_with_its_digest_is_no_part_of_a_release(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--without", *release.PARTS, "--dist", str(tmp_path / "dist"), "--base"]
+    for base, said in (("docker.io/library/python:3.11-slim", True), (f"python@sha256:{'5' * 64}", False)):
+        release.main([*arguments, base], date(2026, 11, 30))
+        assert ("is not named with its digest" in "".join(capsys.readouterr())) is said
