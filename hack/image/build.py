@@ -27,7 +27,8 @@ def build(
     """Build them on `named_base`, else on a bootstrapped Debian. Raises errors.Failure when buildah fails.
 
     A base that is named with its digest (NAME@sha256:...) is that one and no other; which one it was is written to the
-    labels in any case. `revision` is the commit that they are built from, for their labels; a checkout that may be changed has none.
+    labels in any case. `revision` is the commit that they are built from, for their labels; a checkout that may be
+    changed has none.
     """
     with store.exclusive(), sources.arguments(os.environ) as package_sources:
         # Work containers of a killed build; ours alone, as we hold the store's lock.
