@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -19,6 +19,10 @@ log = structlog.get_logger(__name__)
 
 _SECONDS = 5.0
 """Of one question; the answer is a list in the operator's memory."""
+_REPLICAS = 4
+"""Questions by connections of their own, of which one comes to the replica that leads."""
+_PATIENCE = 15.0
+"""Seconds without an answer that are worth a line of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +43,39 @@ def opened(
     if not url:
         log.warning("run tokens outlive their runs", remedy="Set LIVE_RUNS_URL to the operator's address of history.")
         return Runs(runtoken.Verifier(keys, wall, audience), None)
-    known = liveruns.Known(keys, monotonic)
+    known = liveruns.Known(keys, monotonic, wall)
     return Runs(runtoken.Verifier(keys, wall, audience, known.check), partial(follow, known, url))
 
 
-async def follow(known: liveruns.Known, url: str, every: float = liveruns.EVERY_SECONDS) -> None:
-    """Ask `url`, the operator's address of history, every `every` seconds, for ever. What goes wrong is logged once."""
-    problem = ""
+async def follow(
+    known: liveruns.Known,
+    url: str,
+    every: float = liveruns.EVERY_SECONDS,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Ask `url`, the operator's address of history, every `every` seconds, for ever. What goes wrong for a while is
+    logged once."""
+    away, told = 0.0, False
     timeout = aiohttp.ClientTimeout(total=_SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout, trust_env=False, auto_decompress=False) as http:
+    # A connection that is kept leads to one replica, be it the one that leads or not.
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, trust_env=False, auto_decompress=False
+    ) as http:
         while True:
-            said = await _ask(known, http, f"{url.rstrip('/')}{liveruns.PATH}")
-            if said != problem:
-                problem = said
-                log.warning("live runs unknown", problem=said) if said else log.info("live runs known")
-            await asyncio.sleep(every)
+            problem = ""
+            for _ in range(_REPLICAS):
+                problem = await _ask(known, http, f"{url.rstrip('/')}{liveruns.PATH}")
+                if not problem:
+                    break
+            away = away + every if problem else 0.0
+            if away >= _PATIENCE and not told:
+                told = True
+                log.warning("live runs unknown", problem=problem)
+            elif told and not problem:
+                told = False
+                log.info("live runs known")
+            await pause(every)
 
 
 async def _ask(known: liveruns.Known, http: aiohttp.ClientSession, url: str) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DESCRIPTION, _SCHEMA, _MOST_TOOLS = 500, 20_000, 50
 _ANSWER_BYTES = 8 << 20
+_SETS = frozenset({"required", "enum", "type"})
 MOST_ARGUMENTS = 100_000
 """Characters of the arguments of a call, as JSON."""
 
@@ -41,14 +42,18 @@ class NotSent(Away):
 
 @dataclass(frozen=True)
 class Offered:
-    """A tool of a server: `name` is the server's own, `about` one line, `schema` that of its arguments. `definition` is
-    a digest of all that the server says of it."""
+    """A tool of a server: `name` is the server's own, `about` one line, `schema` that of its arguments."""
 
     server: tools.Server
     name: str
     about: str
     schema: Mapping[str, Any]
-    definition: str = ""
+
+    @property
+    def definition(self) -> str:
+        """A digest of where the server is and of all that a model is shown of the tool, whatever its order."""
+        said = [self.server.url, self.name, self.about, _ordered(self.schema)]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     @property
     def called(self) -> str:
@@ -67,6 +72,16 @@ class Answer:
 
     text: str
     failed: bool
+
+
+def _ordered(schema: Any) -> Any:
+    """The same schema with the lists in order whose order says nothing (JSON Schema: required, enum, type)."""
+    if isinstance(schema, Mapping):
+        return {
+            key: sorted(value, key=json.dumps) if key in _SETS and isinstance(value, list) else _ordered(value)
+            for key, value in schema.items()
+        }
+    return [_ordered(one) for one in schema] if isinstance(schema, list) else schema
 
 
 def prepare() -> None:
@@ -99,9 +114,7 @@ async def offered(server: tools.Server) -> list[Offered]:
         if fits and server.tools and allowed(server.tools, one.name):
             # Halves of characters, which JSON can have and UTF-8 cannot, stand in no prompt.
             about = " ".join((one.description or one.name).encode(errors="replace").decode().split())[:_DESCRIPTION]
-            said = json.dumps(one.model_dump(mode="json", exclude={"meta"}), sort_keys=True)
-            definition = hashlib.sha256(said.encode()).hexdigest()
-            found.append(Offered(server, one.name, f"[{server.name}] {about}", schema, definition))
+            found.append(Offered(server, one.name, f"[{server.name}] {about}", schema))
     return found
 
 

@@ -5,11 +5,12 @@ that attempt is its current one. The list is a JSON Web Token like a run token, 
 else can write one. It is made from the tasks as each replica of the operator sees them; nothing of it is stored.
 
     runs       uid of each task with a GPU slot -> its attempt
-    stopped    uids of tasks whose run was suspended and goes on later: a command in a sandbox works on for them
+    stopped    uids of tasks that wait for a slot after a run: a command in a sandbox works on for them
     analyses   ids of the Jobs that analyze code
 
 A run that is not listed is over, unless its token is younger than the list. A service asks every `EVERY_SECONDS`; where
-it has heard nothing for `SILENT_SECONDS` it says that it does not know, and callers try again later.
+it has heard nothing for `SILENT_SECONDS` it says that it does not know, and callers try again later. A list counts for
+as long as its own time says, by the clock of the service: one that was captured is good for nothing a minute later.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ SILENT_SECONDS = 60.0
 YOUNG = timedelta(seconds=10)
 """A token that was signed this long before a list was made may be of a run that the list could not have: another
 replica signed it, or its task had just been written."""
-BACKWARDS = timedelta(seconds=60)
-"""A list that is so much older than one that was heard is none of a replica whose clock differs."""
+SKEW = timedelta(seconds=60)
+"""How far the time of a list may be from the service's own."""
+BACKWARDS = timedelta(seconds=30)
+"""A list that is so much older than the newest is none of another replica, whose clock may differ."""
 MOST_BYTES = 8 << 20
 """Of a list: about 100,000 runs."""
 
@@ -82,19 +85,24 @@ def parse(token: str, keys: runtoken.Ring) -> Live:
 
 @dataclass(slots=True)
 class Known:
-    """What one service has heard. `keys` are those of run tokens, `monotonic` gives seconds."""
+    """What one service has heard. `keys` are those of run tokens, `monotonic` gives seconds, `wall` the time in UTC."""
 
     keys: Callable[[], runtoken.Ring]
     monotonic: Callable[[], float]
+    wall: Callable[[], datetime]
     _live: Live = field(default=Live(as_of=datetime.fromtimestamp(0, UTC)), init=False)
+    _newest: datetime = field(default=datetime.fromtimestamp(0, UTC), init=False)
     _heard: float | None = field(default=None, init=False)
 
     def hear(self, token: str) -> None:
-        """Take the operator's answer. Raises `runtoken.Refused` for one that is not its own, or an old one."""
-        live = parse(token, self.keys())
-        if live.as_of < self._live.as_of - BACKWARDS:
-            raise runtoken.Expired(f"the list of runs is of {live.as_of.isoformat()}")
-        self._live, self._heard = live, self.monotonic()
+        """Take the operator's answer. Raises `runtoken.Refused` for one that is not its own, or not of now."""
+        live, now = parse(token, self.keys()), self.wall()
+        if abs(live.as_of - now) > SKEW:
+            why = f"the list of runs is of {live.as_of.isoformat()}, and here it is {now.isoformat()}"
+            raise runtoken.Expired(why, remedy="Set the clocks of the nodes alike.")
+        if live.as_of < self._newest - BACKWARDS:
+            raise runtoken.Expired(f"the list of runs is of {live.as_of.isoformat()}, an older one than before")
+        self._live, self._newest, self._heard = live, max(live.as_of, self._newest), self.monotonic()
 
     def check(self, run: runtoken.Claims) -> None:
         """Raises `runtoken.Ended` for a run that is over, `Unheard` where that is not known."""

@@ -12,6 +12,7 @@ This module is pure.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -85,6 +86,7 @@ class Selection:
 
 
 ALL = Selection()
+_KEY = re.compile(r"(?:[^\\=]|\\.)*", re.DOTALL)
 
 
 def labels(metadata: Mapping[str, object]) -> tuple[str, ...]:
@@ -108,6 +110,20 @@ def _values(path: tuple[str, ...], value: object) -> list[tuple[str, str]]:
 
 def _escaped(name: str) -> str:
     return name.replace("\\", "\\\\").replace("=", "\\=")
+
+
+def key(label: str) -> str:
+    """The path of a label, as its keys are: what stands before the first `=` that ends it."""
+    found = _KEY.match(label)
+    return re.sub(r"\\(.)", r"\1", found[0], flags=re.DOTALL) if found is not None else ""
+
+
+def escapes(metadata: object) -> bool:
+    """Whether a key within is not written as it is in labels, or is empty: until 2026-11 such a key could stand for
+    another one."""
+    if isinstance(metadata, Mapping):
+        return any(not name or _escaped(name) != name or escapes(inner) for name, inner in metadata.items())
+    return isinstance(metadata, list) and any(map(escapes, metadata))
 
 
 def millis(moment: datetime) -> int:

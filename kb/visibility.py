@@ -44,8 +44,10 @@ def stored(given: access.Access) -> list[str]:
 def read(value: object) -> access.Access:
     """The access of a value of `ACCESS`."""
     found = [str(one) for one in value] if isinstance(value, list) else []
-    if _PUBLIC in found:
+    if found and set(found) == {_PUBLIC}:
         return access.PUBLIC
+    # Beside principals it was never given: a sender's own field had that name once, within another one.
+    found = [one for one in found if one != _PUBLIC]
     return access.restricted(set(found) - {_NOBODY}) if found else access.UNKNOWN
 
 

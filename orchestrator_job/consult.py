@@ -32,6 +32,7 @@ from orchestrator_job import (
     excerpt,
     fence,
     memory,
+    outcome,
     pack,
     patience,
     question,
@@ -154,6 +155,7 @@ class Consult:
             try:
                 read = await self._followed(number, self._kb.agent.resume(self._task.scope, before.stream))
             except kb_client.Rejected as error:
+                outcome.recheck(error)
                 if error.code not in ("not_found", "conflict"):
                     raise
             else:

@@ -1,9 +1,10 @@
 """The effects ledger: every external effect, and every approval, is announced, started and settled under one key.
 
 `orchestrator_ledger`: {_id: "<task uid>/<step>/<ordinal>", taskUid, step, ordinal, state: intent | started | done,
-intent, result, heard?, askedBy?, decidedBy?, objection?, attempt, epoch, updatedAt}. `heard`, of a round's end, are
-the ids of the user's messages and answers until then, `askedBy` is the attempt that showed it to a person, `decidedBy`
-the request whose decision was used, `objection` why a decision was taken back.
+intent, result, heard?, askedBy?, shown?, decidedBy?, objection?, attempt, epoch, updatedAt}. `heard`, of a round's end,
+are the ids of the user's messages and answers until then, `askedBy` is the attempt that showed it to a person, `shown`
+how a tool of others was defined then, `decidedBy` the request whose decision was used, `objection` why a decision was
+taken back.
 
 The key consists of the task, the plan step and the ordinal in it, never of arguments that a model wrote: a resumed step
 is the same effect, even if the model words it differently. `started` without `done` means that a process died in
@@ -141,15 +142,34 @@ class Ledger:
             raise
         return await self._mark(key, "done", receipt)
 
-    async def resolved(self, step: str, ordinal: int) -> bool:
+    async def resolved(self, step: str, ordinal: int, definition: str = "") -> bool:
         """Whether a person has decided about this effect, which may have happened: `settle` is called again then.
-        Otherwise it is recorded that a person is shown it now, and the run must end with that. Raises Fenced."""
+        Otherwise it is recorded that a person is shown it now, with a tool of that `definition`, and the run must end
+        with that. Raises Fenced."""
         key = f"{self._guard.task_uid}/{about(step, ordinal)}"
         entry = await self._database.find_one(COLLECTION, {"_id": key}) or {}
         if entry.get("state") != "started" or await self._decision(step, ordinal, entry) is not None:
             return True
-        await self._mark(key, "started", None, askedBy=self._guard.attempt)
+        await self._mark(key, "started", None, askedBy=self._guard.attempt, shown=definition)
         return False
+
+    async def outdated(self, step: str, ordinal: int, definition: str) -> bool:
+        """Whether a person approved that this effect, which may have happened, is done again with a tool that was
+        defined otherwise: the decision is used up then, and they are asked once more. Raises Fenced."""
+        key = f"{self._guard.task_uid}/{about(step, ordinal)}"
+        entry = await self._database.find_one(COLLECTION, {"_id": key}) or {}
+        if entry.get("state") != "started" or entry.get("shown", definition) in ("", definition):
+            return False
+        decided = await self._decision(step, ordinal, entry)
+        if decided is None or decided.verdict is pendingtask.Verdict.REJECTED:
+            return False
+        await self._mark(key, "started", None, decidedBy=decided.request_id)
+        return True
+
+    async def begun(self, step: str, ordinal: int) -> bool:
+        """Whether the effect was begun, or done."""
+        entry = await self._database.find_one(COLLECTION, {"_id": f"{self._guard.task_uid}/{about(step, ordinal)}"})
+        return entry is not None and entry["state"] != "intent"
 
     async def decide(self, step: str, what: Mapping[str, Any], ordinal: int = 0) -> pendingtask.Decided | None:
         """A person's decision on `step`, or None: the request is then recorded, and the run must end with it.
@@ -161,7 +181,8 @@ class Ledger:
             return pendingtask.Decided.model_validate(entry["result"])
         decided = await self._decision(step, ordinal, entry)
         if decided is None:
-            await self._mark(key, "started", None, askedBy=self._guard.attempt)
+            # What is shown now, where it was asked about before.
+            await self._mark(key, "started", None, askedBy=self._guard.attempt, intent=dict(what))
             return None
         await self._mark(key, "done", decided.wire(), decidedBy=decided.request_id)
         return decided
@@ -241,11 +262,10 @@ class Ledger:
         )
         return [one for one in entries if from_round <= _round(one) < before_round]
 
-    async def reopen(self, step: str, ordinal: int, why: str, *, definition: str | None = None) -> None:
+    async def reopen(self, step: str, ordinal: int, why: str) -> None:
         """Take back a decision that cannot be carried out: a person is asked once more, and `why` is kept for that.
-        `definition` is that of the tool which they are shown now. Raises Fenced."""
-        more = {} if definition is None else {"intent.definition": definition}
-        await self._mark(f"{self._guard.task_uid}/{about(step, ordinal)}", "started", None, objection=why, **more)
+        Raises Fenced."""
+        await self._mark(f"{self._guard.task_uid}/{about(step, ordinal)}", "started", None, objection=why)
 
     async def definition(self, step: str, ordinal: int) -> str:
         """How the tool was defined when a person was asked; "" where that is not known, or it is one of ours."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import crds.errors
+from controllers.sources import client as sources_client
 from crds import approvals, exits, pendingtask
 from kb import client as kb_client
 from orchestrator_job import errors
@@ -19,8 +20,8 @@ class Outcome:
     """`summary` is for people. `has_result`: `task_results` has the whole result under the task's uid, or what a run
     that a budget ended hands back.
 
-    `unavailable` names the service that was unavailable ("router", "kb" or "mongodb") and `retry_after` the seconds it
-    asked for; `field` and `remedy` name the change that is needed, where known. `plan` is what became of the plan,
+    `unavailable` names the service that was unavailable (such as "router" or "mongodb") and `retry_after` the seconds
+    it asked for; `field` and `remedy` name the change that is needed, where known. `plan` is what became of the plan,
     `action` the effect that approval is asked for, `about` the entry of the ledger that the decision is for.
     `messages_read` is the number of the user's messages that the last round read; None where none began.
     """
@@ -93,11 +94,20 @@ def _service(error: crds.errors.Operational) -> str:
     return "mongodb" if isinstance(error, errors.StoreUnavailable) else "a service"
 
 
-def unauthorized(error: crds.errors.JervisError) -> str | None:
+def unauthorized(error: BaseException) -> str | None:
     """Which service refused the token, if that is what happened."""
     if isinstance(error, router_client.Unauthorized):
         return "router"
-    return "kb" if isinstance(error, kb_client.Rejected) and error.status == _UNAUTHORIZED else None
+    if isinstance(error, kb_client.Rejected) and error.status == _UNAUTHORIZED:
+        return "kb"
+    return "sources" if isinstance(error, sources_client.Rejected) and error.status == _UNAUTHORIZED else None
+
+
+def recheck(error: BaseException) -> None:
+    """Raises it where a service refused the token: that says nothing of what was asked, and the run is resumed with
+    another token."""
+    if unauthorized(error) is not None:
+        raise error
 
 
 def _reason(error: crds.errors.JervisError) -> exits.ExitReason:

@@ -27,6 +27,7 @@ from orchestrator_job import (
     fence,
     generation,
     memory,
+    outcome,
     pack,
     patience,
     plan,
@@ -148,6 +149,7 @@ class MakePlan:
         try:
             found = await self._kb.looking.traverse(asked)
         except (kb_client.Unavailable, kb_client.Rejected) as error:
+            outcome.recheck(error)
             _log.warning("planning without the graph", reason=error.message)
             return ""
         return project_info(found)
@@ -247,6 +249,7 @@ class FollowPlan:
         try:
             return list((await self._insistence.insist("retrieve evidence for a step", ask)).items)
         except kb_client.Rejected as error:
+            outcome.recheck(error)
             # The words are a model's: what is wrong with them must not end the run.
             _log.warning("search of a step refused", reason=error.message)
             return []

@@ -127,7 +127,9 @@ class Accounts:
 
     def identity(self, user: str) -> Identity | None:
         """For a user name of the cluster; None for one that may not enter."""
-        account = user.removeprefix(_ACCOUNT).replace(":", "/", 1) if user.startswith(_ACCOUNT) else user
+        if not user.startswith(_ACCOUNT):
+            return None
+        account = user.removeprefix(_ACCOUNT).replace(":", "/", 1)
         namespace, _, name = account.partition("/")
         admin = account in self.admins
         if (self.viewers and name == self.viewers) or not (admin or {account, f"{namespace}/*"} & self.allowed):

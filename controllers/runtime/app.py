@@ -18,7 +18,7 @@ from controllers.archive import http as history
 from controllers.archive import tickets
 from controllers.clusterstate import http as clusterstate_http
 from controllers.clusterstate import reading as clusterstate
-from controllers.pendingtask.slots import bookings, wait_reasons
+from controllers.pendingtask.slots import wait_reasons
 from controllers.runtime import clients, handlers, supervisor, watches, wiring
 from crds import errors, keyring, runtoken
 from kube import beats
@@ -96,10 +96,12 @@ class Runtime:
         """Serve which runs there are and, where the settings say of which, the state of namespaces to runs."""
         api, config = self._clients.api, self.config
         keys = keyring.Keyring(Path(config.run_token_keys), time.monotonic)
+        analyzed = liveruns.analyses(api, config.namespace, time.monotonic)
         live = liveruns.LiveRuns(
-            self._booked,
-            liveruns.analyses(api, config.namespace, time.monotonic),
+            self._attempts,
+            analyzed if config.code_analysis() is not None else liveruns.none,
             keys,
+            leading=lambda: self._clients.lease.leading,
             silent_for=self._clients.lease.silent_for,
             wall=clients.wall,
             monotonic=time.monotonic,
@@ -197,9 +199,11 @@ class Runtime:
         self._check_known()
         return self._wiring.cache.scheduler.observed()
 
-    def _booked(self) -> bookings.Bookings:
+    def _attempts(self) -> liveruns.Attempts:
         self._check_known()
-        return self._wiring.index.bookings
+        states = self._members.states()
+        served = {name for name, state in states.items() if state is namespaces.State.SERVED}
+        return liveruns.attempts(self._wiring.index.bookings, self._wiring.workloads, served)
 
     def _check_known(self) -> None:
         if not self._known:

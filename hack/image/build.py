@@ -35,13 +35,15 @@ def build(
         store.buildah("rm", "--all", quiet=True)
         base = named_base or debian.ensure(store, report)
         if named_base:
-            store.buildah("pull", "-q", named_base)
-        known = labels(revision, base, store.digest(base))
+            # What it is now: the build itself takes what is here.
+            store.buildah("pull", "--policy", "always", "-q", named_base)
+        known = labels(revision, base, base.partition("@")[2] or store.digest(base))
         for target in targets:
             with report.step(f"building {IMAGES[target]}", 0 if store.has(IMAGES[target]) else SECONDS[target]):
                 store.logged(
                     f"image-{target}",
-                    *("build", "-q", "--isolation", "chroot", "--layers", "--format", "oci", "--target", target),
+                    *("build", "-q", "--pull-never", "--isolation", "chroot", "--layers"),
+                    *("--format", "oci", "--target", target),
                     *("--build-arg", f"BASE={base}", *known, *package_sources),
                     *("-t", IMAGES[target], "-f", layout.CHECKOUT / "Dockerfile", layout.CHECKOUT),
                 )

@@ -62,7 +62,7 @@ class Store:
         return found
 
     def digest(self, image: str) -> str:
-        """Of the image's manifest, as a registry names it: sha256:... ."""
+        """Of the image's manifest as it is stored here: sha256:... ."""
         return self.buildah("inspect", "--type", "image", "--format", "{{.FromImageDigest}}", image, quiet=True)
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[bytes]:

@@ -188,7 +188,7 @@ def properties(given: Iterable[tuple[int | None, str, str]]) -> dict[str, JsonVa
 
 def fragments(having: Labels) -> list[str]:
     """What the properties of a mention must contain one of, as text, to give what is asked for: the names' ends."""
-    names = {one.partition("=")[0].rpartition(".")[2] for group in having for one in group}
+    names = {selection.key(one).rpartition(".")[2] for group in having for one in group}
     return sorted(json.dumps(name, ensure_ascii=False)[1:] for name in names)
 
 

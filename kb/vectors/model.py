@@ -101,6 +101,8 @@ class Chunk:
         ]
         if self.metadata:
             facts.append({"metadata": self.metadata})
+            if selection.escapes(self._document()):
+                facts.append("labels of 2026-11")
         if self.since_ms is not None:
             facts.append(self.since_ms)
         made = identity.digest(json.dumps(facts))[:16]

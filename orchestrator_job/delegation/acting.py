@@ -143,8 +143,8 @@ async def _act(
     if decided is not None and decided.verdict is pendingtask.Verdict.REJECTED:
         why = f": {decided.comment}" if decided.comment else "."
         return port.Result(f"A person has rejected this{why} Do not try it again; go on without it.", failed=True)
-    if decided is not None and (why := await _redefined(tool, step, place.ordinal, book)):
-        await book.reopen(step, place.ordinal, why, definition=definition(tool))
+    if decided is not None and (why := await _redefined(tool, place, decided, book)):
+        await book.reopen(step, place.ordinal, why)
         decided = None
     edited = decided_arguments(decided) if decided is not None else None
     first = given
@@ -179,6 +179,9 @@ async def _act(
             if not await book.objected(step, place.ordinal, why):
                 await book.reopen(step, place.ordinal, why)
                 return asking(tool, first, place, agent, why, intent=tool.effect(first, place).intent())
+        if definition(tool) and await book.outdated(place.delegation_id, place.ordinal, definition(tool)):
+            why = f"{unknown(tool.name, ledger.CHECK)} {REDEFINED.format(tool=tool.name)}"
+            return asking(tool, given, place, agent, why, unknown=True)
         try:
             receipt = await insistence.insist(
                 f"carry out {tool.name}",
@@ -195,11 +198,13 @@ def definition(tool: port.Tool) -> str:
     return tool.definition if isinstance(tool, port.Foreign) else ""
 
 
-async def _redefined(tool: port.Tool, step: str, ordinal: int, book: ledger.Ledger) -> str:
-    """Why a decision counts no more; "" where the tool is what a person was shown."""
-    shown = await book.definition(step, ordinal)
-    same = not shown or shown == definition(tool)
-    return "" if same else REDEFINED.format(tool=tool.name)
+async def _redefined(tool: port.Tool, place: port.Place, decided: pendingtask.Decided, book: ledger.Ledger) -> str:
+    """Why an approval counts no more; "" where the tool is what a person was shown, or the call was begun with it."""
+    shown = await book.definition(approval(place.delegation_id), place.ordinal)
+    if shown in ("", definition(tool)) or await book.begun(place.delegation_id, place.ordinal):
+        return ""
+    why = REDEFINED.format(tool=tool.name)
+    return f"{why} Changes of its arguments have to be made again." if decided.arguments else why
 
 
 async def _repeated(

@@ -80,5 +80,5 @@ class Consent:
     async def _decided(self, request: acting.Request, key: str) -> bool:
         """Whether a person has decided; else the ledger has the request now, under its artifact key."""
         if request.unknown:
-            return await self._book.resolved(request.step, request.ordinal)
+            return await self._book.resolved(request.step, request.ordinal, request.definition)
         return await self._book.decide(request.step, request.entry(key), request.ordinal) is not None

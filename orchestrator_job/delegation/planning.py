@@ -32,6 +32,7 @@ from orchestrator_job import (
     ledger,
     memory,
     mongo,
+    outcome,
     pack,
     prompt,
     question,
@@ -255,6 +256,7 @@ class PlanDelegations:
             lesson = procedures.Lesson(means.kb, means.task.scope, draft)
             saved = await means.book.settle(f"r{state['round']}.plan_delegations", 1, lesson)
         except (kb_client.Unavailable, kb_client.Rejected) as error:
+            outcome.recheck(error)
             _log.warning("the user's procedure was not saved", reason=error.message)
         return api.Procedure(
             id=str(saved.get("id") or ""),
@@ -332,6 +334,7 @@ class PlanDelegations:
             async with asyncio.timeout(_SESSION_SECONDS):
                 return await means.kb.memory.session(means.task.scope, limit=standing.SESSION_ENTRIES)
         except (kb_client.Unavailable, kb_client.Rejected, TimeoutError) as error:
+            outcome.recheck(error)
             _log.warning("planning without the session memory", reason=str(error))
             return []
 

@@ -33,6 +33,7 @@ from orchestrator_job import (
     excerpt,
     language,
     memory,
+    outcome,
     pack,
     patience,
     plan,
@@ -219,6 +220,7 @@ class Synthesize:
         try:
             found = (await means.insistence.insist("check statements", ask)).items
         except kb_client.Rejected as error:
+            outcome.recheck(error)
             # The words are a model's: what is wrong with them must not end the run.
             _log.warning("a statement could not be looked up", reason=error.message)
             return []

@@ -96,8 +96,11 @@ class Unsettled:
         for entry in entries:
             begun = await self._begun(entry, tools, held)
             if await self._unknown(begun):
-                if not await self._book.resolved(begun.request.step, begun.request.ordinal):
-                    return begun.request
+                one = begun.request
+                if one.definition:
+                    await self._book.outdated(one.step, one.ordinal, one.definition)
+                if not await self._book.resolved(one.step, one.ordinal, one.definition):
+                    return one
                 again.append(begun)
         for begun in again:
             if (request := await self._decided(begun)) is not None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import structlog
 from aiohttp import web
 
 from clients import liveruns
@@ -16,6 +17,7 @@ from crds import liveruns as wire
 from crds import runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
+from tests import ports
 
 _SECRET = b"k" * 48
 KEYS = runtoken.ring([_SECRET])
@@ -24,27 +26,36 @@ _AGO = NOW - timedelta(hours=1)
 
 
 class Operator:
-    """Answers `said` in turn; the last one again and again."""
+    """Answers `said` in turn; the last one again and again. `ports` are those of its callers."""
 
     def __init__(self, *said: web.Response | str) -> None:
         self.said, self.asked = list(said), 0
-        self.answered = asyncio.Event()
+        self.ports: list[int] = []
+        self._more = asyncio.Condition()
 
-    async def answer(self, _: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         said = self.said[min(self.asked, len(self.said) - 1)]
-        self.asked += 1
-        if self.asked > len(self.said):
-            self.answered.set()
+        assert request.transport is not None
+        self.ports.append(request.transport.get_extra_info("peername")[1])
+        async with self._more:
+            self.asked += 1
+            self._more.notify_all()
         return said if isinstance(said, web.Response) else web.Response(text=said)
+
+    async def asked_for(self, times: int) -> None:
+        """Until it was asked so often, and the answer was taken."""
+        async with self._more:
+            await self._more.wait_for(lambda: self.asked > times - 1)
+        await asyncio.sleep(0.05)
 
 
 @contextlib.asynccontextmanager
-async def served(operator: Operator) -> AsyncIterator[str]:
+async def served(operator: Operator, port: int = 0) -> AsyncIterator[str]:
     application = web.Application()
     application.router.add_get(wire.PATH, operator.answer)
     runner = web.AppRunner(application)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
     try:
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
@@ -85,43 +96,96 @@ async def test_what_the_operator_says_counts(keys: str) -> None:
             runs.verifier.verify(token("a"))
         assert runs.follow is not None
         following = asyncio.create_task(runs.follow())
-        await operator.answered.wait()
+        await asyncio.wait_for(operator.asked_for(1), 30)
+        await asyncio.sleep(0.2)
+        assert operator.asked == 1, "and not again at once"
         following.cancel()
     assert runs.verifier.verify(token("a")).task_uid == "a"
     with pytest.raises(runtoken.Ended):
         runs.verifier.verify(token("b"))
 
 
-async def test_it_goes_on_after_whatever_was_answered(keys: str) -> None:
-    moved = web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"})
-    encoded = web.Response(body=b"not gzip", headers={"Content-Encoding": "gzip"})
-    huge = web.Response(body=b"x" * (wire.MOST_BYTES + 1))
-    other = wire.sign(wire.Live(as_of=NOW, runs={"b": 1}), runtoken.ring([b"o" * 48]))
-    operator = Operator(
-        web.Response(status=503), moved, encoded, huge, web.Response(body=b"\xff\xfe"), other, listed(a=1)
-    )
-    known = wire.Known(lambda: KEYS, lambda: 0.0)
-    async with served(operator) as url:
-        following = asyncio.create_task(liveruns.follow(known, url, 0.0))
-        await operator.answered.wait()
-        following.cancel()
-    verifier = runtoken.Verifier(lambda: KEYS, lambda: NOW, runtoken.ROUTER, known.check)
-    assert verifier.verify(token("a")).task_uid == "a"
+def verifier(known: wire.Known) -> runtoken.Verifier:
+    return runtoken.Verifier(lambda: KEYS, lambda: NOW, runtoken.ROUTER, known.check)
+
+
+class Taking(wire.Known):
+    """With what it took, in order."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: KEYS, lambda: 0.0, lambda: NOW)
+        self.taken: list[wire.Live] = []
+
+    def hear(self, token: str) -> None:
+        super().hear(token)
+        self.taken.append(wire.parse(token, KEYS))
+
+
+async def test_it_goes_on_after_whatever_was_answered_and_takes_none_of_it() -> None:
+    known = Taking()
+    wrong = Operator(listed(b=1))
+    async with served(wrong) as elsewhere:
+        moved = web.Response(status=302, headers={"Location": f"{elsewhere}{wire.PATH}"})
+        encoded = web.Response(body=b"not gzip", headers={"Content-Encoding": "gzip"})
+        # Too large by its length alone: it is a list that the operator has signed.
+        huge = wire.sign(wire.Live(as_of=NOW, runs=dict.fromkeys(map(str, range(700_000)), 1) | {"b": 1}), KEYS)
+        other = wire.sign(wire.Live(as_of=NOW, runs={"b": 1}), runtoken.ring([b"o" * 48]))
+        assert len(huge) > wire.MOST_BYTES
+        operator = Operator(
+            web.Response(status=503, text=listed(b=1)), moved, encoded, huge, web.Response(body=b"\xff\xfe"), other,
+            listed(a=1),
+        )  # fmt: skip
+        async with served(operator) as url:
+            following = asyncio.create_task(liveruns.follow(known, url, 0.0))
+            async with asyncio.timeout(60):
+                await operator.asked_for(8)
+            following.cancel()
+    assert wrong.asked == 0
+    assert [dict(one.runs) for one in known.taken[:1]] == [{"a": 1}]
+    assert verifier(known).verify(token("a")).task_uid == "a"
     with pytest.raises(runtoken.Ended):
-        verifier.verify(token("b"))
+        verifier(known).verify(token("b"))
 
 
-async def test_an_operator_that_is_away_comes_back(keys: str) -> None:
-    operator, known = Operator(listed(a=1)), wire.Known(lambda: KEYS, lambda: 0.0)
+async def test_another_replica_is_asked_at_once_where_one_does_not_know() -> None:
+    """Each question has a connection of its own, which a Service leads to any of them."""
+    known = wire.Known(lambda: KEYS, lambda: 0.0, lambda: NOW)
+    operator = Operator(web.Response(status=503), web.Response(status=503), web.Response(status=503), listed(a=1))
     async with served(operator) as url:
-        pass
-    following = asyncio.create_task(liveruns.follow(known, url, 0.0))
-    await asyncio.sleep(0.05)
-    assert not following.done()
-    following.cancel()
-    verifier = runtoken.Verifier(lambda: KEYS, lambda: NOW, runtoken.ROUTER, known.check)
-    with pytest.raises(wire.Unheard):
-        verifier.verify(token("a"))
+        following = asyncio.create_task(liveruns.follow(known, url, 3600.0))
+        async with asyncio.timeout(30):
+            await operator.asked_for(4)
+        following.cancel()
+    assert verifier(known).verify(token("a")).task_uid == "a"
+    assert len(set(operator.ports)) == 4
+
+
+async def test_an_operator_that_is_away_comes_back_and_that_is_logged_once() -> None:
+    known = wire.Known(lambda: KEYS, lambda: 0.0, lambda: NOW)
+    operator, port = Operator(listed(a=1)), ports.free()
+    with structlog.testing.capture_logs() as lines:
+        following = asyncio.create_task(liveruns.follow(known, f"http://127.0.0.1:{port}", 0.01))
+        await asyncio.sleep(0.3)
+        async with served(operator, port), asyncio.timeout(30):
+            await operator.asked_for(2)
+        following.cancel()
+    assert verifier(known).verify(token("a")).task_uid == "a"
+    assert lines == [], "a moment is no news"
+
+
+async def test_what_lasts_is_logged_once() -> None:
+    known = wire.Known(lambda: KEYS, lambda: 0.0, lambda: NOW)
+    operator = Operator(*[web.Response(status=503) for _ in range(40)], listed(a=1))
+    with structlog.testing.capture_logs() as lines:
+        async with served(operator) as url:
+            # Each round of four questions counts as eight seconds, and lasts none.
+            following = asyncio.create_task(liveruns.follow(known, url, 8.0, pause=lambda _: asyncio.sleep(0)))
+            async with asyncio.timeout(30):
+                await operator.asked_for(42)
+            following.cancel()
+    assert [(one["event"], one["log_level"]) for one in lines] == [
+        ("live runs unknown", "warning"), ("live runs known", "info"),
+    ]  # fmt: skip
 
 
 def test_without_an_operator_a_token_is_good_until_it_expires(keys: str) -> None:

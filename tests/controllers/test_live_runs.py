@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -13,12 +14,14 @@ from aiohttp import web
 
 from controllers import liveruns
 from controllers.archive import http
-from controllers.pendingtask import job, task_index
+from controllers.pendingtask import job, task_index, workloads
 from controllers.pendingtask.effects import run_token
 from controllers.pendingtask.slots import bookings
-from crds import errors, labels, runtoken
+from crds import errors, labels, runtoken, scope
 from crds import liveruns as wire
+from crds.pendingtask import Mode
 from crds.phases import Phase
+from crds.priority import Priority
 from tests.controllers import build
 from tests.controllers.build import NOW, UID, routed
 from tests.controllers.clusterstate.wire import Apiserver, apiserver
@@ -38,15 +41,46 @@ def booked(*tasks: Any) -> bookings.Bookings:
 @pytest.mark.parametrize("phase", [Phase.DISPATCHED_GPU, Phase.ORCHESTRATING])
 def test_a_task_with_a_slot_has_a_run(phase: Phase) -> None:
     made = booked(routed(phase, attempt=3))
-    assert ({uid: run.attempt for uid, run in made.runs.items()}, made.stopped) == ({UID: 3}, set())
+    assert ({uid: run.attempt for uid, run in made.runs.items()}, made.stopped) == ({UID: 3}, {})
 
 
-def test_a_run_that_was_suspended_is_stopped_and_one_that_is_over_is_neither() -> None:
-    waits = routed(Phase.READY_FOR_GPU, attempt=1, dispatch=DISPATCH)
-    again = build.routed(Phase.READY_FOR_GPU, attempt=1)
-    assert (booked(waits).runs, booked(waits).stopped) == ({}, {UID})
-    for over in (again, routed(Phase.COMPLETED, attempt=1), routed(Phase.USER_TASK, attempt=1)):
-        assert (booked(over).runs, booked(over).stopped) == ({}, set())
+def test_a_task_that_waits_after_a_run_is_stopped_and_one_that_has_ended_is_neither() -> None:
+    suspended = routed(Phase.READY_FOR_GPU, attempt=1, dispatch=DISPATCH)
+    # Its node was drained, or a service was away: the next run takes over what its command leaves.
+    again = routed(Phase.READY_FOR_GPU, attempt=2)
+    assert [booked(one).stopped for one in (suspended, again)] == [{UID: 1}, {UID: 2}]
+    for over in (routed(Phase.READY_FOR_GPU), routed(Phase.COMPLETED, attempt=1), routed(Phase.USER_TASK, attempt=1)):
+        assert (booked(over).runs, booked(over).stopped) == ({}, {})
+
+
+def jobs(*raws: dict[str, Any]) -> workloads.Workloads:
+    known = workloads.Workloads(build.RELEASE)
+    for raw in raws:
+        assert known.observe_job(raw)
+    return known
+
+
+def test_a_job_that_others_let_go_is_a_run_before_its_task_says_so() -> None:
+    """Kueue starts it minutes after its token was signed, and the operator books it a moment later."""
+    waits = booked(routed(Phase.READY_FOR_GPU, attempt=1, dispatch=DISPATCH))
+    for raw, runs in (
+        (build.raw_job(spec={"suspend": False}), {UID: 1}),
+        (build.raw_job(spec={"suspend": True}), {}),
+        (build.raw_job(attempt=2), {}),
+        (build.raw_job(status={"conditions": [{"type": "Complete", "status": "True"}]}), {}),
+    ):
+        found = liveruns.attempts(waits, jobs(raw), {"team-a"})
+        assert dict(found.runs) == runs
+        assert found.stopped == {UID}
+
+
+def test_a_run_goes_on_where_the_tasks_of_its_namespace_are_not_seen_at_the_moment() -> None:
+    nothing = booked()
+    assert liveruns.attempts(nothing, jobs(build.raw_job()), {"team-b"}).runs == {UID: 1}
+    assert liveruns.attempts(nothing, jobs(build.raw_job()), {"team-a"}).runs == {}, "its task is gone"
+    gone = jobs(build.raw_job())
+    gone.abandon(UID)
+    assert liveruns.attempts(nothing, gone, {"team-b"}).runs == {}, "its namespace is gone"
 
 
 def test_a_task_that_is_being_deleted_has_no_run_any_more() -> None:
@@ -55,7 +89,7 @@ def test_a_task_that_is_being_deleted_has_no_run_any_more() -> None:
     index = task_index.Tasks(lambda: NOW)
     index.observe(routed(Phase.ORCHESTRATING, attempt=1).wire())
     index.observe(raw)
-    assert (index.bookings.runs, index.bookings.stopped) == ({}, set())
+    assert (index.bookings.runs, index.bookings.stopped) == ({}, {})
 
 
 class Place:
@@ -63,16 +97,17 @@ class Place:
 
     def __init__(self) -> None:
         self.seconds, self.silent, self.reads = 0.0, 0.0, 0
-        self.bookings = booked(routed(Phase.ORCHESTRATING, attempt=2))
-        self.known = True
+        self.found = liveruns.Attempts({UID: 2}, frozenset({"waits"}))
+        self.known = self.leading = True
 
-    def booked(self) -> bookings.Bookings:
+    def attempts(self) -> liveruns.Attempts:
         if not self.known:
             raise errors.Operational("starting")
-        return self.bookings
+        return self.found
 
     async def analyses(self) -> frozenset[str]:
         self.reads += 1
+        await asyncio.sleep(0)
         return frozenset({"analysis"})
 
 
@@ -84,9 +119,10 @@ def _place() -> Place:
 @pytest.fixture(name="live")
 def _live(place: Place) -> liveruns.LiveRuns:
     return liveruns.LiveRuns(
-        place.booked,
+        place.attempts,
         place.analyses,
         lambda: KEYS,
+        leading=lambda: place.leading,
         silent_for=lambda: place.silent,
         wall=lambda: NOW,
         monotonic=lambda: place.seconds,
@@ -111,39 +147,64 @@ async def served(live: liveruns.LiveRuns) -> AsyncIterator[httpx.AsyncClient]:
 async def test_the_list_is_signed_and_made_at_most_once_a_second(live: liveruns.LiveRuns, place: Place) -> None:
     place.silent = 2.5
     async with served(live) as raw:
-        answers = [await raw.get(wire.PATH) for _ in range(5)]
+        answers = await asyncio.gather(*(raw.get(wire.PATH) for _ in range(5)))
         said = wire.parse(answers[0].text, KEYS)
-        assert said == wire.Live(as_of=NOW - timedelta(seconds=2.5), runs={UID: 2}, analyses=frozenset({"analysis"}))
+        assert said == wire.Live(
+            as_of=NOW - timedelta(seconds=2.5),
+            runs={UID: 2},
+            stopped=frozenset({"waits"}),
+            analyses=frozenset({"analysis"}),
+        )
         assert {one.text for one in answers} == {answers[0].text}
         assert place.reads == 1
-        place.bookings = bookings.Bookings()
+        place.found = liveruns.Attempts({}, frozenset())
         place.seconds += liveruns.FRESH_SECONDS
         assert wire.parse((await raw.get(wire.PATH)).text, KEYS).runs == {}
 
 
 async def test_a_replica_that_does_not_know_says_so(live: liveruns.LiveRuns, place: Place) -> None:
     async with served(live) as raw:
-        place.silent = liveruns.SILENT_SECONDS + 1
-        answer = await raw.get(wire.PATH)
-        assert (answer.status_code, answer.headers["Retry-After"]) == (503, str(http.RETRY_SECONDS))
-        place.silent, place.known = 0.0, False
-        assert (await raw.get(wire.PATH)).status_code == 503
-        place.known = True
-        assert (await raw.get(wire.PATH)).status_code == 200
+
+        async def status(**more: Any) -> int:
+            place.seconds += liveruns.FRESH_SECONDS
+            for name, value in {"silent": 0.0, "known": True, "leading": True, **more}.items():
+                setattr(place, name, value)
+            answer = await raw.get(wire.PATH)
+            if answer.status_code == 503:
+                assert answer.headers["Retry-After"] == str(http.RETRY_SECONDS)
+            return answer.status_code
+
+        assert await status(silent=15.0) == 200
+        assert [await status(silent=15.1), await status(known=False), await status(leading=False)] == [503] * 3
+        read = place.reads
+        assert (await raw.get(wire.PATH)).status_code == 503, "a moment later as well"
+        assert place.reads == read
+        assert await status() == 200
 
 
 def test_the_operator_itself_asks_the_same_list(live: liveruns.LiveRuns, place: Place) -> None:
     def verify(attempt: int, age: timedelta = timedelta(hours=1)) -> runtoken.Claims:
         run = runtoken.Run(
-            task_uid=UID, namespace="default", attempt=attempt, scope={"clientId": "acme"}, mode="Background", ceiling=3
-        )  # fmt: skip
+            task_uid=UID,
+            namespace="default",
+            attempt=attempt,
+            scope=scope.Scope(client_id="acme"),
+            mode=Mode.BACKGROUND,
+            ceiling=Priority.P3,
+        )
         token = runtoken.Signer(lambda: KEYS, lambda: NOW - age).sign(run, timedelta(hours=5))
         return runtoken.Verifier(lambda: KEYS, lambda: NOW, runtoken.OPERATOR, live.check).verify(token)
 
     assert verify(2).attempt == 2
     with pytest.raises(runtoken.Ended):
         verify(1)
-    assert verify(3, timedelta(0)).attempt == 3, "signed a moment ago"
+    assert verify(3, timedelta(seconds=10)).attempt == 3, "signed a moment ago"
+    with pytest.raises(runtoken.Ended):
+        verify(3, timedelta(seconds=11))
+    place.leading = False
+    assert verify(3, timedelta(seconds=90)).attempt == 3, "its cache may be behind"
+    with pytest.raises(runtoken.Ended):
+        verify(3, timedelta(seconds=91))
     place.known = False
     with pytest.raises(errors.Operational):
         verify(2)
@@ -172,7 +233,10 @@ async def test_an_analysis_is_one_until_its_job_has_ended() -> None:
         assert await find() == {"going"} == await find()
         assert [asked["labelSelector"] for _, asked in made.asked] == [labels.CODE_ANALYSIS]
         made.lists[path] = []
+        made.refuses[path] = 500
         seconds[0] += wire.EVERY_SECONDS
+        assert await find() == {"going"}, "as they were, while the apiserver is away"
+        made.refuses.clear()
         assert await find() == frozenset()
 
 

@@ -18,11 +18,16 @@ SECOND = timedelta(seconds=1)
 
 
 class Clock:
+    """`seconds` of monotonic time, and since `NOW`."""
+
     def __init__(self) -> None:
         self.seconds = 0.0
 
     def __call__(self) -> float:
         return self.seconds
+
+    def wall(self) -> datetime:
+        return NOW + timedelta(seconds=self.seconds)
 
 
 @pytest.fixture(name="clock")
@@ -32,7 +37,7 @@ def _clock() -> Clock:
 
 @pytest.fixture(name="known")
 def _known(clock: Clock) -> liveruns.Known:
-    return liveruns.Known(lambda: KEYS, clock)
+    return liveruns.Known(lambda: KEYS, clock, clock.wall)
 
 
 def claims(uid: str = "a", attempt: int = 1, *, issued: datetime = NOW - timedelta(hours=1), **more: Any) -> Any:
@@ -105,7 +110,38 @@ def test_where_nothing_was_heard_for_a_minute_it_is_not_known(known: liveruns.Kn
     for run in (claims(), claims("over")):
         with pytest.raises(liveruns.Unheard):
             known.check(run)
-    known.hear(signed(NOW + SECOND, runs={"a": 1}))
+    known.hear(signed(clock.wall(), runs={"a": 1}))
+    known.check(claims())
+
+
+def test_a_list_that_was_captured_is_good_for_a_minute(known: liveruns.Known, clock: Clock) -> None:
+    captured = signed(runs={"a": 1})
+    known.hear(captured)
+    for _ in range(7):
+        clock.seconds += 10
+        if clock.seconds <= liveruns.SKEW.total_seconds():
+            known.hear(captured)
+        else:
+            with pytest.raises(runtoken.Expired, match="and here it is"):
+                known.hear(captured)
+    clock.seconds += liveruns.SILENT_SECONDS
+    with pytest.raises(liveruns.Unheard):
+        known.check(claims())
+
+
+def test_a_list_from_the_future_stops_nothing(known: liveruns.Known, clock: Clock) -> None:
+    with pytest.raises(runtoken.Expired):
+        known.hear(signed(NOW + timedelta(hours=1)))
+    known.hear(signed(runs={"a": 1}))
+    known.check(claims())
+
+
+def test_lists_do_not_walk_backwards(known: liveruns.Known) -> None:
+    known.hear(signed(runs={"a": 1}))
+    for seconds in (10, 20, 30):
+        known.hear(signed(NOW - timedelta(seconds=seconds), runs={"a": 1}))
+    with pytest.raises(runtoken.Expired, match="older"):
+        known.hear(signed(NOW - timedelta(seconds=31)))
     known.check(claims())
 
 
@@ -121,7 +157,7 @@ def test_nobody_else_writes_a_list(known: liveruns.Known) -> None:
     )
     token = runtoken.Signer(lambda: KEYS, lambda: NOW).sign(run, timedelta(hours=1))
     changed = signed(runs={"b": 1})[:-2] + "xx"
-    old = signed(NOW - liveruns.BACKWARDS - SECOND, runs={"b": 1})
+    old = signed(NOW - timedelta(seconds=31), runs={"b": 1})
     for said in (signed(keys=OTHER, runs={"b": 1}), token, changed, old, "", "a.b.c"):
         with pytest.raises(runtoken.Refused):
             known.hear(said)

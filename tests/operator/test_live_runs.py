@@ -42,11 +42,14 @@ def test_it_is_listed_while_it_runs_and_no_longer(space: Space, start: Start, gp
             space.edit("mail", {"suspend": True})
             until(lambda: heard(operator).stopped == {uids["mail"]}, "it is suspended")
             assert heard(operator).runs == {uids["other"]: 1}
+            with start(RUN_TOKEN_KEYS=keys) as second:
+                until(lambda: second.history("/api/v1/queue", space.ticket()).status_code == 200, "it has read all")
+                assert second.history(liveruns.PATH, "").status_code == 503, "it does not lead"
             space.edit("mail", {"suspend": False})
             until(lambda: heard(operator).runs.get(uids["mail"]) == 1, "it goes on as the same attempt")
             operator.kill()
         with start(RUN_TOKEN_KEYS=keys) as operator:
-            until(lambda: operator.history(liveruns.PATH, "").status_code == 200, "the next one has read everything")
+            until(lambda: operator.history(liveruns.PATH, "").status_code == 200, "the next one leads")
             assert heard(operator).runs == dict.fromkeys(uids.values(), 1), "nothing of it is stored"
             assert (datetime.now(UTC) - heard(operator).as_of).total_seconds() < liveruns.SILENT_SECONDS
             space.delete("mail")

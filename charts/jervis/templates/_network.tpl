@@ -57,16 +57,17 @@ cluster the namespace in it. Nothing for a list with another name: it may be any
 */}}
 {{- define "jervis.hostPeers" -}}
 {{- $peers := list -}}
-{{- $unknown := false -}}
+{{- $unknown := empty .hosts -}}
 {{- range .hosts -}}
-{{- if regexMatch "^[0-9.]+$" . -}}
-{{- $peers = append $peers (dict "ipBlock" (dict "cidr" (printf "%s/32" .))) -}}
-{{- else if contains ":" . -}}
-{{- $peers = append $peers (dict "ipBlock" (dict "cidr" (printf "%s/128" .))) -}}
-{{- else if not (contains "." .) -}}
+{{- $host := lower . | trimSuffix "." -}}
+{{- if regexMatch "^(([01]?[0-9]?[0-9]|2[0-4][0-9]|25[0-5])[.]){3}([01]?[0-9]?[0-9]|2[0-4][0-9]|25[0-5])$" $host -}}
+{{- $peers = append $peers (dict "ipBlock" (dict "cidr" (printf "%s/32" $host))) -}}
+{{- else if regexMatch "^[[][0-9a-f:.]+[]]$" $host -}}
+{{- $peers = append $peers (dict "ipBlock" (dict "cidr" (printf "%s/128" (trimAll "[]" $host)))) -}}
+{{- else if regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $host -}}
 {{- $peers = append $peers (dict "podSelector" dict) -}}
-{{- else if regexMatch "^([a-z0-9-]+[.])+svc([.]|$)" . -}}
-{{- $namespace := regexReplaceAll "^.*[.]([a-z0-9-]+)[.]svc([.].*)?$" . "${1}" -}}
+{{- else if regexMatch "^[a-z0-9-]+([.][a-z0-9-]+)*[.][a-z0-9-]+[.]svc([.]cluster[.]local)?$" $host -}}
+{{- $namespace := regexReplaceAll "^.*[.]([a-z0-9-]+)[.]svc([.]cluster[.]local)?$" $host "${1}" -}}
 {{- $peers = append $peers (dict "namespaceSelector" (dict "matchLabels" (dict "kubernetes.io/metadata.name" $namespace))) -}}
 {{- else -}}
 {{- $unknown = true -}}
@@ -75,12 +76,12 @@ cluster the namespace in it. Nothing for a list with another name: it may be any
 {{- ternary (list | toJson) ($peers | uniq | toJson) $unknown -}}
 {{- end }}
 
-{{/* The hosts of a URL, of MongoDB's with several as well, as a JSON list. */}}
+{{/* The hosts of a URL, of MongoDB's with several as well, as a JSON list; those of IPv6 in brackets. */}}
 {{- define "jervis.hosts" -}}
 {{- $authority := regexReplaceAll "^[a-z0-9+]+://([^/?]*).*$" . "${1}" -}}
 {{- $hosts := list -}}
 {{- range splitList "," $authority -}}
-{{- $hosts = append $hosts (ternary (regexReplaceAll "^[[]([^]]*)[]].*$" . "${1}") (splitList ":" . | first) (hasPrefix "[" .)) -}}
+{{- $hosts = append $hosts (ternary (regexReplaceAll "[]].*$" . "]") (splitList ":" . | first) (hasPrefix "[" .)) -}}
 {{- end -}}
 {{- $hosts | toJson -}}
 {{- end }}
@@ -90,10 +91,13 @@ MongoDB: runs reach it, so it is never anywhere. Where `to` is empty its address
 */}}
 {{- define "jervis.mongodbEgress" -}}
 {{- $place := deepCopy .root.Values.networkPolicy.mongodb -}}
+{{- if not $place.ports -}}
+{{- fail "\n\nnetworkPolicy.mongodb.ports: an empty list means every port, also to runs, which hold foreign text.\nName MongoDB's, for example [27017]." -}}
+{{- end -}}
 {{- if not $place.to -}}
 {{- $secret := .root.Values.mongodb.existingSecret.name -}}
-{{- $hosts := include "jervis.hosts" .root.Values.mongodb.uri | fromJsonArray -}}
-{{- $peers := ternary list (include "jervis.hostPeers" (dict "hosts" $hosts) | fromJsonArray) (not (empty $secret)) -}}
+{{- $hosts := ternary list (include "jervis.hosts" (.root.Values.mongodb.uri | default "") | fromJsonArray) (not (empty $secret)) -}}
+{{- $peers := include "jervis.hostPeers" (dict "hosts" $hosts) | fromJsonArray -}}
 {{- if not $peers -}}
 {{- fail (printf "\n\nnetworkPolicy.mongodb.to: where MongoDB is does not follow from %s, and runs, which hold foreign text, may reach nothing but it.\nName its pods or addresses, for example [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: databases}}}] or\n[{ipBlock: {cidr: 10.0.0.5/32}}]; or set networkPolicy.enabled=false." (ternary "a Secret" "the host in mongodb.uri" (not (empty $secret)))) -}}
 {{- end -}}

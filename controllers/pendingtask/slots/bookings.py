@@ -108,14 +108,14 @@ class Released:
 
 class Bookings:
     """By uid. `claimed`: the `runs` with a claim; `taken`: number of booked slots by backend, which may be "" or no
-    longer exist; `stopped`: tasks whose run was suspended and resumes as the same attempt."""
+    longer exist; `stopped`: those that wait for a slot after this attempt, which they resume, or which was the last."""
 
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
         self.claimed: set[str] = set()
         self.user_waiters: dict[str, UserWaiter] = {}
         self.released: dict[str, Released] = {}
-        self.stopped: set[str] = set()
+        self.stopped: dict[str, int] = {}
         self.taken: Counter[str] = Counter()
 
     def observe(self, task: pendingtask.PendingTask, rank: order.Order) -> None:
@@ -134,8 +134,8 @@ class Bookings:
             if claim is not None:
                 self.claimed.add(uid)
         elif phase is Phase.READY_FOR_GPU:
-            if status.dispatch is not None:
-                self.stopped.add(uid)
+            if status.attempt:
+                self.stopped[uid] = status.attempt
             if rank.lane == 0 and not pendingtask.held(task):
                 postponed = _seconds(status.retry.next_at if status.retry else None)
                 self.user_waiters[uid] = UserWaiter(uid, rank, status.next_attempt, postponed)
@@ -152,7 +152,7 @@ class Bookings:
         self.claimed.discard(uid)
         self.user_waiters.pop(uid, None)
         self.released.pop(uid, None)
-        self.stopped.discard(uid)
+        self.stopped.pop(uid, None)
 
     def served(self) -> bool:
         """Whether a run that a person waits for holds a slot."""

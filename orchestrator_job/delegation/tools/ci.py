@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from controllers.sources import client as sources_client
 from crds import provisions
+from orchestrator_job import outcome
 from orchestrator_job.delegation.tools import bounds, effects, port, settings
 
 KIND = "ci"
@@ -56,6 +57,7 @@ class Checks:
                 connection, repository=given.repository, branch=given.branch, commit=given.commit
             )
         except sources_client.Rejected as error:
+            outcome.recheck(error)
             return bounds.failed(error)
         source = f"ci::{found.connection}/{found.repository}@{found.commit[:12]}"
         if not self._rules.shows(source, KIND):

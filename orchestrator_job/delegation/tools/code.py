@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints
 from crds import urns
 from kb import api
 from kb import client as kb_client
+from orchestrator_job import outcome
 from orchestrator_job.delegation.tools import bounds, port
 from orchestrator_job.delegation.tools.knowledge import Means
 
@@ -72,6 +73,7 @@ class _Question:
         try:
             reply, lines = await self.asked(given)
         except kb_client.Rejected as error:
+            outcome.recheck(error)
             return bounds.failed(error)
         about = reply.coverage
         source = urns.branch(about.repository, about.branch)

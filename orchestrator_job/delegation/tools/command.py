@@ -19,7 +19,7 @@ from pydantic import Field
 from controllers.sources import client as sources_client
 from crds import errors, sandbox, values
 from kb import client as kb_client
-from orchestrator_job import fence, mongo
+from orchestrator_job import fence, mongo, outcome
 from orchestrator_job.delegation.tools import bounds, checkout, effects, knowledge, port, settings, workspace
 
 PAUSE = 2.0
@@ -80,6 +80,7 @@ class Run:
             ended = await self._ended(given, place, at)
             return await self._result(given, place, at, ended)
         except (checkout.Unworkable, kb_client.Rejected, sources_client.Rejected) as error:
+            outcome.recheck(error)
             return bounds.failed(error)
 
     async def _ended(self, given: RunCommand, place: port.Place, at: checkout.Checkout) -> sandbox.Command:

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, JsonValue
 
 from kb import client as kb_client
+from orchestrator_job import outcome
 from orchestrator_job.delegation.tools import bounds, port
 from orchestrator_job.delegation.tools.effects import Line
 from orchestrator_job.delegation.tools.knowledge import Means
@@ -42,6 +43,7 @@ async def save(means: Means, name: str, media_type: str, raw: bytes) -> port.Res
     try:
         ref = await means.kb.store(means.viewer, raw, media_type)
     except kb_client.Rejected as error:
+        outcome.recheck(error)
         return bounds.failed(error)
     data: dict[str, JsonValue] = {
         "name": name,

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field, model_validator
 from controllers.sources import client as sources_client
 from crds import provisions, scope, values
 from kb import client as kb_client
-from orchestrator_job import ledger
+from orchestrator_job import ledger, outcome
 from orchestrator_job.delegation import repeats
 from orchestrator_job.delegation.tools import bounds, outside, port, settings
 
@@ -197,6 +197,7 @@ async def files(means: Means, given: Sequence[Attachment]) -> list[dict[str, Any
         try:
             raw = await means.kb.fetch(means.viewer, one.key)
         except kb_client.Rejected as error:
+            outcome.recheck(error)
             raise port.Misused(f"attachment {one.key}: {error.message}") from error
         ref = values.ContentRef(key=one.key, sha256=hashlib.sha256(raw).hexdigest(), bytes=len(raw))
         found.append({"name": one.name, "mediaType": one.media_type, "contentRef": ref.wire()})
@@ -208,6 +209,7 @@ async def store(means: Means, raw: bytes, media_type: str) -> values.ContentRef:
     try:
         ref = await means.kb.store(means.viewer, raw, media_type)
     except kb_client.Rejected as error:
+        outcome.recheck(error)
         raise port.Misused(error.message, remedy=error.remedy) from error
     return values.ContentRef.model_validate(ref.model_dump(by_alias=True))
 

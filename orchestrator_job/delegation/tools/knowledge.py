@@ -15,7 +15,7 @@ from pydantic import Field, JsonValue, StringConstraints
 from crds import priority, provisions, scope
 from kb import api
 from kb import client as kb_client
-from orchestrator_job import ledger
+from orchestrator_job import ledger, outcome
 from orchestrator_job.delegation import models, procedures
 from orchestrator_job.delegation.tools import bounds, outside, port
 from orchestrator_job.delegation.tools.effects import Line
@@ -117,6 +117,7 @@ class _Reading:
         try:
             return await self.found(given)
         except kb_client.Rejected as error:
+            outcome.recheck(error)
             return bounds.failed(error)
 
     async def found(self, given: Any) -> port.Result:
@@ -276,6 +277,7 @@ class _Stored:
         try:
             return dict(await self._store())
         except kb_client.Rejected as error:
+            outcome.recheck(error)
             return outside.refused(error)
 
 

@@ -80,11 +80,11 @@ class ActingTool(_Tool):
         return dict(_texts("", given.model_extra or {}))
 
     def shown(self, given: Any) -> str:
-        """All arguments, and what the server says of the tool."""
+        """What the server says of the tool, and all arguments."""
         sent = json.dumps(given.model_extra or {}, ensure_ascii=False, indent=2, sort_keys=True)
         server = self._offered.server
-        call = f"Call {self._offered.name} of the server {server.name} ({server.url}) with\n{sent}"
-        return f"{call}\nThe server says of it: {self.description}"
+        call = f"Call {self._offered.name} of the server {server.name} ({server.url})"
+        return f"{call}, which says of it: {self.description}\nWith\n{sent}"
 
     def effect(self, given: Any, place: port.Place) -> ledger.Effect:
         """Not begun."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from controllers.sources import client as sources_client
 from crds import errors
-from orchestrator_job import fence, ledger, mongo
+from orchestrator_job import fence, ledger, mongo, outcome
 from orchestrator_job.delegation import repeats
 from orchestrator_job.delegation.tools import bounds, port
 
@@ -108,6 +108,7 @@ class Effect:
             arguments = await self._prepared.of(key, self._build)
             done = await self._client.effect(self._tool, self._connection, source_key(key, number), arguments)
         except sources_client.Rejected as error:
+            outcome.recheck(error)
             if error.status >= 500:  # a fault of the process, which may have come after the effect
                 raise sources_client.Unavailable(error.message) from error
             return refused(error)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from controllers.sources import client as sources_client
+from orchestrator_job import outcome
 from orchestrator_job.delegation.tools import bounds, checkout, effects, lockfiles, osv, port, workspace
 
 _SECONDS = 300.0
@@ -47,6 +48,7 @@ class Secrets:
             await at.reading()
             return await self._scanned(at, given.folder)
         except (checkout.Unworkable, sources_client.Rejected) as error:
+            outcome.recheck(error)
             return bounds.failed(error)
 
     async def _scanned(self, at: checkout.Checkout, folder: str) -> port.Result:
@@ -102,6 +104,7 @@ class Dependencies:
             paths = [one for one in await at.paths(folder) if lockfiles.reader(one) is not None]
             return await asyncio.to_thread(self._judged, at, paths)
         except (checkout.Unworkable, sources_client.Rejected) as error:
+            outcome.recheck(error)
             return bounds.failed(error)
 
     def _judged(self, at: checkout.Checkout, paths: Sequence[str]) -> port.Result:

@@ -16,6 +16,7 @@ from pydantic import Field
 from crds import provisions
 from kb import api
 from kb import client as kb_client
+from orchestrator_job import outcome
 from orchestrator_job.delegation.tools import bounds, knowledge, port
 
 KIND = "web_page"
@@ -64,6 +65,7 @@ class Fetch:
                 return bounds.failed(f"It leads to {urn!r}, whose host may not be asked.")
             return await self._text(urn, given.start)
         except kb_client.Rejected as error:
+            outcome.recheck(error)
             return bounds.failed(error)
 
     async def _text(self, urn: str, start: int) -> port.Result:

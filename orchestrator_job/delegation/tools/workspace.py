@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from controllers.sources import client as sources_client
+from orchestrator_job import outcome
 from orchestrator_job.delegation.tools import bounds, checkout, effects, port
 from orchestrator_job.delegation.tools.effects import Line
 
@@ -196,6 +197,7 @@ class _InWorkspace:
         try:
             return await self.done(given, place)
         except (checkout.Unworkable, sources_client.Rejected) as error:
+            outcome.recheck(error)
             return bounds.failed(error)
 
     async def done(self, given: Any, place: port.Place) -> port.Result:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -12,13 +14,14 @@ import httpx
 import pytest
 from aiohttp import test_utils, web
 
-from crds import grants, priority, runtoken, scope
+from crds import grants, liveruns, priority, runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
-from kb import api, client, metrics
+from kb import api, client, metrics, service, settings
 from kb.access import rates, runs
 from kb.http import access, body
 from router import client as router_client
+from tests.clients import test_liveruns
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.http import test_access as others
@@ -76,7 +79,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def asked(where: scope.Scope) -> Mapping[str, object]:
+def asked_body(where: scope.Scope) -> Mapping[str, object]:
     return {"scope": where.model_dump(by_alias=True), "query": "what?"}
 
 
@@ -97,14 +100,14 @@ async def test_a_run_reads_its_own_scope_and_what_belongs_to_no_client(http: htt
     ids=str,
 )
 async def test_no_other_scope_of_its_client_or_another(http: httpx.AsyncClient, where: scope.Scope) -> None:
-    answer = await http.post("/api/v1/retrieve", json=asked(where), headers=bearer(signed(scopes.SHOP)))
+    answer = await http.post("/api/v1/retrieve", json=asked_body(where), headers=bearer(signed(scopes.SHOP)))
     problem = answer.json()["error"]
     assert (answer.status_code, problem["code"], problem["field"]) == (403, "forbidden", "scope")
     assert "scope" in problem["remedy"]
 
 
 async def test_a_run_of_a_whole_client_does_not_open_its_projects(http: httpx.AsyncClient) -> None:
-    answer = await http.post("/api/v1/retrieve", json=asked(scopes.SHOP), headers=bearer(signed(scopes.ACME)))
+    answer = await http.post("/api/v1/retrieve", json=asked_body(scopes.SHOP), headers=bearer(signed(scopes.ACME)))
     assert answer.status_code == 403
 
 
@@ -126,7 +129,7 @@ async def test_a_run_of_a_whole_client_does_not_open_its_projects(http: httpx.As
     ],
 )
 async def test_nothing_is_removed_or_administered_with_it(http: httpx.AsyncClient, method: str, path: str) -> None:
-    answer = await http.request(method, path, headers=bearer(signed(scopes.SHOP)), json=asked(scopes.SHOP))
+    answer = await http.request(method, path, headers=bearer(signed(scopes.SHOP)), json=asked_body(scopes.SHOP))
     assert answer.status_code == 403
     problem = answer.json()["error"]
     assert (problem["code"], problem["field"]) == ("forbidden", "path")
@@ -205,7 +208,7 @@ async def test_a_sandbox_reads_and_stores_content_of_its_scope_and_nothing_else(
             await own.fetch(where, ref.key)
     for method, path in [*ADDED, RULES, ("POST", "/api/v1/retrieve"), ("GET", "/api/v1/rules"), ("POST", "/mcp")]:
         headers = bearer(signed(scopes.SHOP, sandbox=True))
-        answer = await http.request(method, path, headers=headers, json=asked(scopes.SHOP))
+        answer = await http.request(method, path, headers=headers, json=asked_body(scopes.SHOP))
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden"), path
 
 
@@ -215,7 +218,7 @@ async def test_an_expired_or_changed_one_is_no_token_even_where_none_is_asked_fo
         (signed(scopes.SHOP, lifetime=timedelta(minutes=5)), "expired"),
         (good[:-4] + "AAAA", "signature"),
     ):
-        answer = await http.post("/api/v1/retrieve", json=asked(scopes.SHOP), headers=bearer(token))
+        answer = await http.post("/api/v1/retrieve", json=asked_body(scopes.SHOP), headers=bearer(token))
         problem = answer.json()["error"]
         assert (answer.status_code, problem["code"], problem["field"]) == (401, "unauthorized", "Authorization")
         assert reason in problem["message"]
@@ -225,8 +228,8 @@ async def test_an_expired_or_changed_one_is_no_token_even_where_none_is_asked_fo
 
 async def test_where_no_token_is_asked_for_requests_without_one_are_served(serving: Serving) -> None:
     async with serving(None) as http:
-        assert (await http.post("/api/v1/retrieve", json=asked(scopes.OTHER))).status_code == 200
-        other = await http.post("/api/v1/retrieve", json=asked(scopes.OTHER), headers=bearer("anything"))
+        assert (await http.post("/api/v1/retrieve", json=asked_body(scopes.OTHER))).status_code == 200
+        other = await http.post("/api/v1/retrieve", json=asked_body(scopes.OTHER), headers=bearer("anything"))
         assert other.status_code == 200
 
 
@@ -248,3 +251,59 @@ async def test_a_priority_above_its_ceiling_is_lowered() -> None:
             assert await (await http.post("/api/v1/retrieve", headers=headers)).json() is None
         free = await http.post("/api/v1/retrieve", headers={priority.HEADER: "P0"})
         assert await free.json() == Priority.P0
+
+
+async def test_a_run_that_is_over_reads_nothing_and_where_that_is_not_known_it_waits(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    said: list[Exception] = []
+
+    def lives(claims: runtoken.Claims) -> None:
+        if said:
+            raise said[0]
+
+    verifier = runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE, lives)
+    gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, None, verifier)
+    async with (
+        world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made,
+        serving_over(made, meters, gate=gate) as (_, raw),
+    ):
+
+        async def asked() -> httpx.Response:
+            return await raw.post("/api/v1/retrieve", json=asked_of, headers=bearer(signed(scopes.SHOP)))
+
+        asked_of = asked_body(scopes.SHOP)
+        assert (await asked()).status_code == 200
+        said.append(runtoken.Ended("run 2 of task 0b7f is over"))
+        over = await asked()
+        assert (over.status_code, over.json()["error"]["code"]) == (401, "unauthorized")
+        assert "is over" in over.json()["error"]["message"]
+        said[0] = liveruns.Unheard("the operator has not said", retry_after=3)
+        unheard = await asked()
+        assert (unheard.status_code, unheard.headers["Retry-After"]) == (503, "3")
+
+
+async def test_the_service_asks_the_operator_it_is_told(tmp_path: Path) -> None:
+    """The wiring of a process: with an address it follows the list until it ends."""
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys/signing").write_bytes(b"k" * 48)
+    operator = test_liveruns.Operator(liveruns.sign(liveruns.Live(as_of=datetime.now(UTC), runs={"0b7f": 2}), KEYS))
+    async with test_liveruns.served(operator) as url:
+        config = settings.Settings(run_token_keys=str(tmp_path / "keys"), live_runs_url=url)
+        async with contextlib.AsyncExitStack() as stack:
+            verifier = service._verifier(config, stack)
+            assert verifier is not None
+            now = datetime.now(UTC) - HOUR / 2
+            for uid, over in (("0b7f", False), ("other", True)):
+                run = runtoken.Run(
+                    task_uid=uid, namespace="team-a", attempt=2, scope=scopes.SHOP, mode=Mode.BACKGROUND,
+                    ceiling=Priority.P3,
+                )  # fmt: skip
+                token = runtoken.Signer(lambda: KEYS, lambda: now).sign(run, HOUR)
+                async with asyncio.timeout(30):
+                    await operator.asked_for(1)
+                if over:
+                    with pytest.raises(runtoken.Ended):
+                        verifier.verify(token)
+                else:
+                    assert verifier.verify(token).task_uid == uid

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -64,10 +64,11 @@ async def serving(
     token: str = "",
     book: grants.Book | None = None,
     now: datetime = NOW,
+    lives: Callable[[runtoken.Claims], None] = lambda claims: None,
     **limits: Any,
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of the API that shows `token`."""
-    doors = gate.Gate(runtoken.Verifier(lambda: KEYS, lambda: now, runtoken.SOURCES), book)
+    """A client of the API that shows `token`; `lives` as of `runtoken.Verifier`."""
+    doors = gate.Gate(runtoken.Verifier(lambda: KEYS, lambda: now, runtoken.SOURCES, lives), book)
     built = app.build(served, doors, **{"max_body": 4096, "body_seconds": 5.0, **limits})
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with listening(built) as base, httpx.AsyncClient(base_url=base, headers=headers, trust_env=False) as client:

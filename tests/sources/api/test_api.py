@@ -14,7 +14,7 @@ from aiohttp import web
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from controllers.sources.http import app, gate, problems, routes
-from crds import errors, grants, runtoken, scope
+from crds import errors, grants, liveruns, runtoken, scope
 from tests.sources.api import serving
 from tests.sources.api.serving import NOW, run_token
 
@@ -158,3 +158,25 @@ def test_a_run_acts_in_its_own_scope_alone() -> None:
     assert run.allows(serving.ACME, writing=True)
     for other in (scope.Scope(client_id="acme"), scope.Scope(client_id=""), scope.Scope(client_id="globex")):
         assert not run.allows(other, writing=False)
+
+
+async def test_a_run_that_is_over_may_not_call_and_where_that_is_not_known_it_waits() -> None:
+    said: list[Exception] = []
+
+    def lives(claims: runtoken.Claims) -> None:
+        if said:
+            raise said[0]
+
+    async with serving.serving(SERVED, token=run_token(), lives=lives) as client:
+
+        async def asked() -> httpx.Response:
+            return await client.post("/api/v1/runs/x", json={"count": 1})
+
+        assert (await asked()).status_code == 200
+        said.append(runtoken.Ended("run 1 of task 0b7f is over"))
+        over = await asked()
+        assert (over.status_code, over.json()["error"]["code"]) == (401, "unauthorized")
+        assert "is over" in over.json()["error"]["message"]
+        said[0] = liveruns.Unheard("the operator has not said", retry_after=3)
+        unheard = await asked()
+        assert (unheard.status_code, unheard.headers["Retry-After"]) == (503, "3")

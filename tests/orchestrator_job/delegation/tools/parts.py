@@ -127,9 +127,9 @@ async def parts(
 
 
 @contextlib.asynccontextmanager
-async def sourced(made: Parts, served: Sequence[routes.Served]) -> AsyncIterator[None]:
-    """With a sources process."""
-    async with serving.serving(served, max_body=4 << 20) as client:
+async def sourced(made: Parts, served: Sequence[routes.Served], **more: Any) -> AsyncIterator[None]:
+    """With a sources process; `more` as `serving` takes it."""
+    async with serving.serving(served, max_body=4 << 20, **more) as client:
         made.sources_url = str(client.base_url).rstrip("/")
         yield
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from crds import pendingtask
+from controllers.sources import client as sources_client
+from crds import exits, pendingtask, runtoken
+from kb import client as kb_client
 from kb import metrics
 from kb import mongo as kb_mongo
-from orchestrator_job import errors, fence, ledger, mongo, patience
-from orchestrator_job.delegation.tools import outside, port
+from orchestrator_job import errors, fence, ledger, mongo, outcome, patience
+from orchestrator_job.delegation.tools import knowledge, outside, port
 from router import client as router_client
 from tests.controllers.notices import smtp
 from tests.kb import clock as clocks
@@ -240,3 +242,38 @@ def test_keys_at_the_sources_process_are_its_own() -> None:
     assert outside.source_key("0b7f/r1.d1.2/3", 2) == "r1.d1.2_3.again2"
     assert len(outside.source_key(f"0b7f/r1.{'d' * 200}/3", 1)) == 64
     assert fence.COLLECTION != outside.COLLECTION
+
+
+async def test_a_token_that_is_refused_is_no_answer_to_a_call(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics,
+    database: kb_mongo.Database, store: job.Store,
+) -> None:  # fmt: skip
+    """The run ends and is resumed with another token: what was approved is done then."""
+    (tmp_path / "kb").mkdir()
+
+    def over(claims: runtoken.Claims) -> None:
+        raise runtoken.Ended("run 1 of task x is over")
+
+    async with running() as rig, parts.parts(tmp_path, router, clock, meters, database, store, rig.uid) as made:
+        rig.world.connect()
+        async with parts.sourced(made, test_serving.served(rig, []), lives=over):
+            run = Run(made, rig)
+            given = {"connection": "tracker", "issue": "1", "text": "Repaired."}
+            with pytest.raises(sources_client.Rejected, match="is over") as refused:
+                await run.does("add_comment", given)
+            assert outcome.of_error(refused.value).reason is exits.ExitReason.UNAVAILABLE
+            assert outcome.of_error(refused.value).unavailable == "sources"
+
+
+@pytest.mark.parametrize(("status", "ends"), [(401, True), (403, False), (404, False)])
+async def test_what_the_knowledge_base_refuses_is_read_unless_it_is_the_token(status: int, ends: bool) -> None:
+    class Found(knowledge._Reading):
+        async def found(self, given: Any) -> port.Result:
+            raise kb_client.Rejected("no", status=status)
+
+    reading = Found(cast(Any, None))
+    if ends:
+        with pytest.raises(kb_client.Rejected):
+            await reading.read(None, parts.place())
+    else:
+        assert (await reading.read(None, parts.place())).failed
