@@ -184,6 +184,7 @@ _DATA = "namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=databases
         ),
         ("mongodb+srv://m-svc.jervis-data.svc.cluster.local/jervis?tls=true", [DATA], [OUTSIDE]),
         ("mongodb://mongodb", [STRANGER], [OUTSIDE, DATA]),
+        ("mongodb://MongoDB.Jervis-Data.SVC.cluster.local.", [DATA], [OUTSIDE]),
         ("mongodb://203.0.113.7:27017", [OUTSIDE], [DATA, STRANGER, End(address="203.0.113.8")]),
         ("mongodb://[2001:db8::7]:27017,203.0.113.7/jervis", [OUTSIDE, End(address="2001:db8::7")], [DATA]),
     ],
@@ -208,6 +209,16 @@ def test_where_the_database_is_follows_from_its_address(
         "mongodb.uri=mongodb://db.example.com:27017/jervis",
         "mongodb.uri=mongodb+srv://cluster0.abc.mongodb.net/jervis",
         "mongodb.uri=mongodb://mongodb.jervis-data.svc\\,db.example.com",
+        "mongodb.uri=mongodb://mongodb.jervis-data.svc\\,",
+        # Names outside that look like names of Services, and what is no address.
+        "mongodb.uri=mongodb://db.svc.example.com",
+        "mongodb.uri=mongodb://db.prod.svc.example.com",
+        "mongodb.uri=mongodb://mongo.svc",
+        "mongodb.uri=mongodb://10.5",
+        "mongodb.uri=mongodb://999.1.1.1",
+        "mongodb.uri=mongodb://1234",
+        "mongodb.uri=mongodb://2001:db8::7",
+        "mongodb.uri=mongodb://[fe80::1%25eth0]",
         "mongodb.existingSecret.name=database",
     ],
 )
@@ -217,6 +228,10 @@ def test_where_it_does_not_the_chart_asks(chart: Chart, given: str) -> None:
     assert "networkPolicy.enabled=false" in refused
     for more in (f"networkPolicy.mongodb.to[0].{_DATA}", "networkPolicy.enabled=false"):
         assert chart.render("--set", given, "--set", more)
+
+
+def test_runs_reach_some_ports_of_the_database(chart: Chart) -> None:
+    assert "networkPolicy.mongodb.ports" in chart.refusal("--set-json", "networkPolicy.mongodb.ports=[]")
 
 
 @pytest.mark.parametrize("empty", ["to", "ports"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 from weaviate.collections.classes import filters as weaviate_filters
 
 from crds import access, scope
-from kb import api, mongo, selection, visibility
-from kb.vectors import record
+from kb import api, identity, mongo, selection, visibility
+from kb.graph import codec
+from kb.vectors import model, record
 from kb.vectors.weaviate import filters
 from tests.fakes.arango import language, values
 from tests.kb import scopes
@@ -102,6 +104,30 @@ def test_what_a_document_is_chosen_by_is_one_key_and_one_value() -> None:
     labels = [selection.labels(one) for one in given]
     assert len({one for each in labels for one in each}) == len(given)
     assert selection.labels({"build": {"branch": "main"}}) == ("build.branch=main",)
+
+
+def test_what_was_stored_before_is_closed_where_it_says_two_things_and_is_written_again() -> None:
+    """Until 2026-11 a key within an empty one stood for the knowledge base's own."""
+    forged = (f"{access.METADATA}=public", f"{access.METADATA}=user:boss@example.com")
+    assert visibility.in_labels(forged) == access.restricted({"user:boss@example.com"})
+    assert visibility.in_labels(forged[:1]) == access.PUBLIC
+
+    def revision(metadata: dict[str, Any]) -> str:
+        text = json.dumps(metadata)
+        facts = [scopes.SHOP.group_id, "email", "", "", 0, 0, {"metadata": text}]
+        before = identity.digest(json.dumps(facts))[:16]
+        chunk = model.Chunk("c", "d", "a::b", "email", "", "", "text", 0, 0, 4, "", (), text)
+        return "as before" if chunk.revision(scopes.SHOP) == before else "another"
+
+    assert [revision(one) for one in ({"a": "b"}, {"a": {"b": ["c"]}}, {"a.b": "c=d"})] == ["as before"] * 3
+    assert [revision(one) for one in ({"": {"a": "b"}}, {"x": [{"a=b": 1}]}, {"a\\b": 1})] == ["another"] * 3
+
+
+def test_nodes_are_found_by_names_that_labels_escape() -> None:
+    for name in ("plain", "CORP\\user", "a=b", "odd\\=", 'quote"'):
+        [label] = selection.labels({name: "x"})
+        [fragment] = codec.fragments(((label,),))
+        assert fragment in json.dumps({name: "x"}, ensure_ascii=False)
 
 
 def test_a_regrouped_project_keeps_its_own_data() -> None:
