@@ -37,7 +37,14 @@ _PORTS = (53, 80, 443, 5353, 8080, 8529, 9090, 9091, 11430, 11434, 27017, 50051)
 _APISERVER = {443: "10.96.0.1", 6443: layout.from_environment().node}
 # The data services and the DNS, which are no pods here.
 _NODE, _GATEWAY = (End(address=address) for address in (layout.from_environment().node, layout.POD_GATEWAY))
-_ASKING: list[str | End] = ["operator", "router", "kb", *arrows.CONFINED.values()]
+# The labels of pods that hold foreign code are the operator's alone: these have the policies of such pods by another one.
+_TWIN = "jervis.dev/e2e-twin"
+_TWINS = {
+    name: End(NAMESPACE, {_TWIN: component})
+    for name, component in (("analysis", "code-analysis"), ("command", "sandbox"), ("transcription", "transcribe"))
+}
+_HOLDING = [arrows.JOB, *_TWINS.values()]
+_ASKING: list[str | End] = ["operator", "router", "kb", *_HOLDING]
 _OF_THIS_CLUSTER: list[Arrow] = [
     ("operator", _NODE, 27017), ("kb", _NODE, 27017), ("kb", _NODE, 8080), (arrows.JOB, _NODE, 27017),
     *((source, _GATEWAY, 53) for source in _ASKING),
@@ -47,7 +54,7 @@ _CLOSED: list[tuple[str | End, int]] = [
     (arrows.APISERVER, 6443), (arrows.METADATA, 80), (arrows.STRANGER, 53), (_NODE, 8080), (_GATEWAY, 8080),
     ("operator", 9090), ("ollama-gpu", 11434),
 ]  # fmt: skip
-_CONFINED: list[Arrow] = [(pod, target, port) for pod in arrows.CONFINED.values() for target, port in _CLOSED]
+_CONFINED: list[Arrow] = [(pod, target, port) for pod in _HOLDING for target, port in _CLOSED]
 _METADATA, _OUTSIDE = str(arrows.METADATA.address), str(arrows.OUTSIDE.address)
 
 _RESTRICTED = {
@@ -125,7 +132,7 @@ _NAMES = {
     "apiserver": arrows.APISERVER,
     "node": _NODE,
     "gateway": _GATEWAY,
-    **{name: pod for name, pod in arrows.CONFINED.items() if name != "run"},
+    **_TWINS,
 }
 
 
@@ -144,15 +151,24 @@ def place_of(pod: Document) -> Place:
     return Place(end, pod["status"]["podIP"], processes.of(pod)[0])
 
 
-def switched_off() -> list[Document]:
-    """The chart's policies for commands and transcriptions, which this release does without."""
+def twins() -> list[Document]:
+    """The chart's policies for pods that hold foreign code or recordings, for pods with a label of this test."""
     switches = (
         "sandbox.enabled=true,kb.tokens.existingSecret.name=t,kb.tokens.clientSecret.name=t,sources.enabled=true,"
-        f"transcription.engine=scripted,networkPolicy.dns.to[0].ipBlock.cidr={layout.POD_GATEWAY}/32"
+        "transcription.engine=scripted"
     )
-    rendered = rendering.Chart(kubectl.helm(progress.Progress())).render("--set", switches, namespace=NAMESPACE)
-    names = [f"{settings.RELEASE}-{component}" for component in ("sandbox", "transcribe")]
-    return [one for one in rendered if one["kind"] == "NetworkPolicy" and one["metadata"]["name"] in names]
+    dns = f'networkPolicy.dns.to=[{{"ipBlock":{{"cidr":"{layout.POD_GATEWAY}/32"}}}}]'
+    chart = rendering.Chart(kubectl.helm(progress.Progress()))
+    rendered = chart.render("--set", switches, "--set-json", dns, namespace=NAMESPACE)
+    found = []
+    for policy in (one for one in rendered if one["kind"] == "NetworkPolicy"):
+        component = policy["metadata"]["name"].removeprefix(f"{settings.RELEASE}-")
+        if component in [labels for twin in _TWINS.values() for labels in twin.labels.values()]:
+            policy["metadata"]["name"] += "-twin"
+            policy["spec"]["podSelector"] = {"matchLabels": {_TWIN: component}}
+            found.append(policy)
+    assert len(found) == len(_TWINS)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +180,7 @@ def bystanders(site: Site) -> Iterator[dict[str, Place]]:
     pods = [
         *(idle(name, NAMESPACE, {**own, "app.kubernetes.io/component": name}) for name in _HOOKS),
         idle("stranger", NAMESPACE, arrows.STRANGER.labels),
-        *(idle(name, NAMESPACE, pod.labels) for name, pod in arrows.CONFINED.items() if name != "run"),
+        *(idle(name, NAMESPACE, pod.labels) for name, pod in _TWINS.items()),
         idle("visitor", _TOOLS, arrows.VISITOR.labels),
         idle("tenant", _TEAM, arrows.TENANT.labels),
     ]
@@ -179,14 +195,14 @@ def bystanders(site: Site) -> Iterator[dict[str, Place]]:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
         site.kubectl.apply([namespace])
     try:
-        site.kubectl.apply(switched_off())
+        site.kubectl.apply(twins())
         for name, client in clients.items():
             client.apply(pod for pod in pods if pod["metadata"]["namespace"] == name)
         yield until("the idle pods run", lambda: found if len(found := running_ones()) == len(pods) else {})
     finally:
         own_pods = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["namespace"] == NAMESPACE]
         site.kubectl.run("delete", "pod", *own_pods, "--ignore-not-found", "--wait=false")
-        names = [f"networkpolicy/{policy['metadata']['name']}" for policy in switched_off()]
+        names = [f"networkpolicy/{policy['metadata']['name']}" for policy in twins()]
         site.kubectl.run("delete", *names, "--ignore-not-found")
         site.kubectl.run("delete", "namespace", _TOOLS, _TEAM, "--ignore-not-found", "--wait=false")
 
