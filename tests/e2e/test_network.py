@@ -37,7 +37,7 @@ _PORTS = (53, 80, 443, 5353, 8080, 8529, 9090, 9091, 11430, 11434, 27017, 50051)
 _APISERVER = {443: "10.96.0.1", 6443: layout.from_environment().node}
 # The data services and the DNS, which are no pods here.
 _NODE, _GATEWAY = (End(address=address) for address in (layout.from_environment().node, layout.POD_GATEWAY))
-# The labels of pods that hold foreign code are the operator's alone: these have the policies of such pods by another one.
+# The labels of pods that hold foreign code are the operator's alone: these have their policies by another one.
 _TWIN = "jervis.dev/e2e-twin"
 _TWINS = {
     name: End(NAMESPACE, {_TWIN: component})
