@@ -6,6 +6,7 @@ Source: seed 000 "Multi-Agent Delegation System Data Models"; docs/decisions/013
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
@@ -114,6 +115,23 @@ class Wanted(Model):
             # A part of a key would name another text.
             details_ref=self.details_ref if len(self.details_ref) <= 253 else "",
         )
+
+
+PROPOSES_RULE = "propose_rule"
+"""The tool by which a run asks for a hard rule."""
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def rule_key(tool: str, arguments: str) -> str:
+    """The key of the rule that a call of that tool is about; "" for another tool, or where the key is cut."""
+    if tool != PROPOSES_RULE:
+        return ""
+    try:
+        given = json.loads(arguments)
+    except ValueError:
+        return ""
+    key = given.get("key") if isinstance(given, dict) else None
+    return key if isinstance(key, str) and _KEY.fullmatch(key) else ""
 
 
 def cut_to(text: str, most: int, mark: str = _MORE) -> str:

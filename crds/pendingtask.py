@@ -434,8 +434,8 @@ class Decided(Model):
     """Number of the run that made the request."""
     about: Annotated[str, Field(max_length=ABOUT_CHARS)] = ""
     """What the run asked about, as status.userTask.about named it; the decision counts for nothing else."""
-    tool: Annotated[str, Field(max_length=63)] = ""
-    """The tool of that effect, as status.userTask.action named it."""
+    rule_key: Annotated[str, Field(max_length=100)] = ""
+    """Key of the rule that the effect is about, where it is one: an approval lets the task's runs write that rule."""
     verdict: Verdict
     """Approved or Rejected."""
     comment: Annotated[str, Field(max_length=2048)] = ""

@@ -2,7 +2,7 @@
 
 A JSON Web Token (RFC 7519), HS256, media type `jervis-run+jwt`. Registered claims: `iss` jervis-operator, `sub` the
 task's uid, `aud` the services that accept it, `iat`, `exp`. Private claims: `ns`, `attempt`, `client`, `project`,
-`group`, `mode`, `ceiling` (0..3, the most urgent priority allowed), `rights` that a person's words gave,
+`group`, `mode`, `ceiling` (0..3, the most urgent priority allowed), `rules` and `teaches` that a person's words gave,
 `principals` of a run on behalf of a user, `repository` of a Job that analyzes code, and `sandbox` of one that runs a
 command of an agent. Each of the last three has a media type of its own: such a token opens less, or other routes, than
 a run's. Whether the run still is one, a token does not say: `crds.liveruns`.
@@ -30,7 +30,6 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Annotated, Any
 
 import jwt
@@ -63,6 +62,8 @@ TOKEN_CHARS = 8000
 principals about 6,700; a header may have 8,190 (aiohttp)."""
 LEEWAY = timedelta(seconds=30)
 """How far the clocks of two nodes may differ."""
+MOST_RULES = 8
+"""That a token names: as many decisions as a status holds."""
 _ALGORITHM = "HS256"
 _REMEMBERED = 1024
 _SCOPE = ("client", "project", "group")
@@ -108,15 +109,6 @@ class Unusable(errors.Permanent):
     """The keys cannot be used."""
 
 
-class Right(StrEnum):
-    """What only some runs may write, because a person has said something in their task."""
-
-    RULES = "rules"
-    """A hard rule: a person approved what `propose_rule` asked for."""
-    TEACHING = "teaching"
-    """A procedure as a user's own: a person answered a question of the task."""
-
-
 class Run(BaseModel):
     """The run that a token is for, and its rights: `scope` names a client, `ceiling` is its most urgent priority."""
 
@@ -134,8 +126,10 @@ class Run(BaseModel):
     """ORG/NAME of a Job that analyzes it for the task, or for the ad-hoc query of that id; empty: no analysis."""
     sandbox: bool = False
     """Of the Job that brings the workspace of a command and takes its result."""
-    rights: Annotated[tuple[Right, ...], Field(max_length=len(Right))] = ()
-    """As the apiserver had the task when the token was signed."""
+    rules: Annotated[tuple[Annotated[str, Field(max_length=100)], ...], Field(max_length=MOST_RULES)] = ()
+    """Keys of the rules that a person has approved in the task, as the apiserver had it when the token was signed."""
+    teaches: bool = False
+    """Whether a person has answered a question of the task: then a procedure may be written as a user's own."""
 
     @model_validator(mode="after")
     def _of_a_client(self) -> Run:
@@ -145,7 +139,7 @@ class Run(BaseModel):
             raise ValueError("code is analyzed as a whole, on behalf of no user")
         if self.sandbox and (self.analysis or self.principals):
             raise ValueError("a sandbox is neither an analysis nor on behalf of a user")
-        if self.rights and (self.sandbox or self.analysis or self.principals):
+        if (self.rules or self.teaches) and (self.sandbox or self.analysis or self.principals):
             raise ValueError("what others see is written by runs that act for the whole of their scope alone")
         return self
 
@@ -313,7 +307,8 @@ def _payload(claims: Claims) -> dict[str, Any]:
         **({"principals": list(claims.principals)} if claims.principals else {}),
         **({"repository": claims.repository} if claims.repository else {}),
         **({"sandbox": True} if claims.sandbox else {}),
-        **({"rights": list(claims.rights)} if claims.rights else {}),
+        **({"rules": list(claims.rules)} if claims.rules else {}),
+        **({"teaches": True} if claims.teaches else {}),
     }
 
 
@@ -332,7 +327,8 @@ def _claims(payload: Mapping[str, Any]) -> Claims:
             principals=tuple(payload.get("principals", ())),
             repository=payload.get("repository", ""),
             sandbox=payload.get("sandbox", False),
-            rights=tuple(right for right in Right if right in payload.get("rights", ())),
+            rules=tuple(payload.get("rules", ())),
+            teaches=payload.get("teaches", False),
             audience=tuple(payload["aud"]),
             issued_at=datetime.fromtimestamp(payload["iat"], UTC),
             expires_at=datetime.fromtimestamp(payload["exp"], UTC),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from crds import runtoken, scope
+from crds import scope
 from kb import api, errors
 from kb.http import access, answering, body, openapi
 from kb.memory import procedures, session, task, user
@@ -92,7 +92,7 @@ class Memory:
         access.check(request, access.of_client(request, draft.client_id))
         run = access.run(request)
         if draft.source != "learned" and run is not None:
-            if runtoken.Right.TEACHING not in run.rights:
+            if not run.teaches:
                 raise errors.Forbidden(
                     f"{access.who(request)} has no answer of a user",
                     field="source",

@@ -33,15 +33,16 @@ class Rules:
     async def put(self, request: web.Request) -> web.Response:
         """PUT /api/v1/rules"""
         draft = await body.read(request, api.RuleDraft)
-        if access.of_run(request):
-            # Whoever has the token of a run is that run, whatever it says.
-            draft = draft.model_copy(update={"created_by": f"{access.who(request)}, approved by a person"})
-            if not draft.rule_key.startswith(api.LEARNED):
+        run = access.run(request)
+        if run is not None:
+            if draft.rule_key not in [f"{api.LEARNED}{key}" for key in run.rules]:
                 raise errors.Forbidden(
                     f"{access.who(request)} may not write the rule {draft.rule_key!r}",
                     field="ruleKey",
-                    remedy=f"The keys of what runs propose begin with {api.LEARNED!r}.",
+                    remedy=f"A run writes {api.LEARNED}KEY for the KEY of a rule that a person approved in its task.",
                 )
+            # Whoever has the token of a run is that run, whatever it says.
+            draft = draft.model_copy(update={"created_by": f"{access.who(request)}, approved by a person"})
         return answering.json(await self._rules.put(draft))
 
     async def delete(self, request: web.Request) -> web.Response:

@@ -15,7 +15,9 @@ from aiohttp import web
 from controllers import liveruns
 from controllers.archive import http
 from controllers.pendingtask import job, task_index, workloads
+from controllers.pendingtask.decide import decide
 from controllers.pendingtask.effects import run_token
+from controllers.pendingtask.observed import ObservedState
 from controllers.pendingtask.slots import bookings
 from crds import errors, labels, runtoken, scope
 from crds import liveruns as wire
@@ -28,6 +30,7 @@ from tests.controllers.clusterstate.wire import Apiserver, apiserver
 
 KEYS = runtoken.ring([b"k" * 48])
 TEMPLATE = job.Template("jervis", "i", "Never", "a", "http://kb", "http://r", "mongodb://m", "model")
+ANSWERS = [{"id": "q1", "text": "so"}]
 DISPATCH = {"jobName": "mail-1-0f9a1c2e-1", "backend": "gpu-0", "threadId": UID}
 
 
@@ -241,26 +244,56 @@ async def test_an_analysis_is_one_until_its_job_has_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "rights"),
+    ("more", "rules", "teaches"),
     [
-        ({}, ()),
-        ({"approvals": [("propose_rule", "Approved")]}, (runtoken.Right.RULES,)),
-        ({"approvals": [("propose_rule", "Rejected"), ("send_mail", "Approved"), ("", "Approved")]}, ()),
-        ({"answers": [{"id": "q1", "text": "so"}]}, (runtoken.Right.TEACHING,)),
+        ({}, (), False),
         (
-            {"approvals": [("propose_rule", "Approved")], "answers": [{"id": "q1", "text": "so"}]},
-            (runtoken.Right.RULES, runtoken.Right.TEACHING),
+            {"approvals": [("mail", "Approved"), ("", "Approved"), ("page", "Rejected"), ("mail", "Approved")]},
+            ("mail",),
+            False,
         ),
-        ({"approvals": [("propose_rule", "Approved")], "onBehalfOf": ["user:eve"]}, ()),
+        ({"answers": ANSWERS}, (), True),
+        ({"approvals": [("mail", "Approved")], "answers": ANSWERS}, ("mail",), True),
+        (
+            {"approvals": [("mail", "Approved")], "answers": [{"id": "q", "text": "so"}], "onBehalfOf": ["user:eve"]},
+            (),
+            False,
+        ),
     ],
 )
-def test_a_token_has_the_rights_that_persons_gave_in_its_task(more: dict[str, Any], rights: tuple[Any, ...]) -> None:
+def test_a_token_says_what_persons_said_in_its_task(
+    more: dict[str, Any], rules: tuple[str, ...], teaches: bool
+) -> None:
     approvals = [
-        {"requestId": "r", "attempt": 1, "tool": tool, "verdict": verdict}
-        for tool, verdict in more.pop("approvals", ())
+        {"requestId": "r", "attempt": 1, "ruleKey": key, "verdict": verdict}
+        for key, verdict in more.pop("approvals", ())
     ]
     task = routed(Phase.DISPATCHED_GPU, spec=more, approvals=approvals)
     signer = runtoken.Signer(lambda: KEYS, lambda: datetime.now(UTC))
     token = run_token.sign(signer, TEMPLATE, task, 1)
     claims = runtoken.Verifier(lambda: KEYS, lambda: datetime.now(UTC), runtoken.KNOWLEDGE_BASE).verify(token)
-    assert claims.rights == rights
+    assert (claims.rules, claims.teaches) == (rules, teaches)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "edited", "key"),
+    [
+        ("propose_rule", '{"key": "mail", "content": "x"}', None, "mail"),
+        ("propose_rule", '{"key": "mail", "content": "x"}', '{"key": "post", "content": "y"}', "post"),
+        ("propose_rule", '{"key": "' + "m" * 90 + '… [cut]"}', None, ""),
+        ("propose_rule", "", None, ""),
+        ("propose_rule", "[1]", None, ""),
+        ("send_mail", '{"key": "mail"}', None, ""),
+    ],
+)
+def test_a_decision_says_which_rule_it_was_about(tool: str, arguments: str, edited: str | None, key: str) -> None:
+    action = {"tool": tool, "arguments": arguments}
+    more = {} if edited is None else {"arguments": edited}
+    task = build.asked(
+        "Approval",
+        spec={"approval": {"verdict": "Approved", "author": "ada", **more}},
+        userTask={"kind": "Approval", "action": action, "requestId": "r"},
+    )
+    made = build.apply(task, decide(task, ObservedState(), NOW).status_patch)
+    [decided] = made.status.approvals
+    assert (decided.verdict, decided.rule_key) == ("Approved", key)

@@ -93,15 +93,14 @@ def _run(task: pendingtask.PendingTask, attempt: int, ceiling: priority.Priority
         mode=order.mode(spec),
         ceiling=ceiling,
         principals=spec.on_behalf_of,
-        rights=_rights(task),
+        **({} if spec.on_behalf_of else {"rules": _rules(task), "teaches": bool(spec.answers)}),
     )
 
 
-def _rights(task: pendingtask.PendingTask) -> tuple[runtoken.Right, ...]:
-    """What persons have said in the task lets its runs write for others."""
-    approved = (done.tool for done in task.status.approvals if done.verdict is pendingtask.Verdict.APPROVED)
-    held = {runtoken.Right.RULES: "propose_rule" in approved, runtoken.Right.TEACHING: bool(task.spec.answers)}
-    return tuple(right for right, given in held.items() if given and not task.spec.on_behalf_of)
+def _rules(task: pendingtask.PendingTask) -> tuple[str, ...]:
+    """Keys of the rules that persons have approved in the task."""
+    approved = (done for done in task.status.approvals if done.verdict is pendingtask.Verdict.APPROVED)
+    return tuple(dict.fromkeys(done.rule_key for done in approved if done.rule_key))
 
 
 def _secret(task: pendingtask.PendingTask, run: JobView, namespace: str, token: str) -> dict[str, Any]:

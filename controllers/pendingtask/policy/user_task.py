@@ -208,13 +208,19 @@ def _decided(view: View, given: pendingtask.Approval, reason: str, message: str)
         request_id=status.request_id,
         attempt=status.attempt,
         about=asked.about if asked is not None else "",
-        tool=asked.action.tool if asked is not None and asked.action is not None else "",
+        rule_key=_rule_key(asked, given),
         verdict=given.verdict,
         comment=given.comment,
         author=given.author,
         arguments=given.arguments or "",
     )
     return _back(view, reason, message, approvals=(*status.approvals, decided)[-pendingtask.APPROVALS :])
+
+
+def _rule_key(asked: pendingtask.UserTask | None, given: pendingtask.Approval) -> str:
+    if asked is None or asked.action is None:
+        return ""
+    return approvals.rule_key(asked.action.tool, given.arguments or asked.action.arguments)
 
 
 def failure(view: View) -> Decision | None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, JsonValue, StringConstraints
 
-from crds import priority, provisions, scope
+from crds import approvals, priority, provisions, scope
 from kb import api
 from kb import client as kb_client
 from orchestrator_job import ledger, outcome
@@ -378,7 +378,7 @@ class Procedure:
 class Rule:
     """A rule of exactly the run's scope, whose key begins with `learned.`."""
 
-    name = "propose_rule"
+    name = approvals.PROPOSES_RULE
     description = "Propose a hard rule for this scope. A person decides."
     arguments = ProposeRule
     tier = port.Tier.APPROVED

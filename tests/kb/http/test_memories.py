@@ -293,10 +293,10 @@ async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use
 ) -> None:
     keys = runtoken.ring([b"k" * 48])
 
-    def signed(*principals: str, rights: tuple[runtoken.Right, ...] = ()) -> str:
+    def signed(*principals: str, teaches: bool = False) -> str:
         run = runtoken.Run(
             task_uid="0b7f", namespace="team-a", attempt=1, scope=scopes.SHOP, mode=pendingtask.Mode.BACKGROUND,
-            ceiling=priority.Priority.P3, principals=principals, rights=rights,
+            ceiling=priority.Priority.P3, principals=principals, teaches=teaches,
         )  # fmt: skip
         return runtoken.Signer(lambda: keys, clock).sign(run, timedelta(hours=1))
 
@@ -324,7 +324,7 @@ async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use
         defined = draft.model_copy(update={"source": "user_defined"})
         with pytest.raises(client.Rejected, match="has no answer of a user"):
             await run.memory.save_procedure(defined)
-        run = client.Client(str(raw.base_url), raw, signed(rights=(runtoken.Right.TEACHING,)))
+        run = client.Client(str(raw.base_url), raw, signed(teaches=True))
         for _ in range(2):
             assert (await run.memory.save_procedure(defined)).source == "user_defined"
         other = [api.Step(agent="Test", action="run", parameters={"folder": "tests"})]
@@ -346,10 +346,10 @@ async def test_a_run_writes_a_rule_in_its_own_name_and_replaces_none_of_a_person
 ) -> None:
     keys = runtoken.ring([b"k" * 48])
 
-    def signed(*rights: runtoken.Right) -> str:
+    def signed(*rules: str) -> str:
         run = runtoken.Run(
             task_uid="0b7f", namespace="team-a", attempt=1, scope=scopes.SHOP, mode=pendingtask.Mode.BACKGROUND,
-            ceiling=priority.Priority.P3, rights=rights,
+            ceiling=priority.Priority.P3, rules=rules,
         )  # fmt: skip
         return runtoken.Signer(lambda: keys, clock).sign(run, timedelta(hours=1))
 
@@ -358,9 +358,10 @@ async def test_a_run_writes_a_rule_in_its_own_name_and_replaces_none_of_a_person
     )
     async with whole.over(kb, meters, clock, database=database, gate=gate) as (own, raw):
         theirs = await own.rules.put(rule("mail", "to core"))
-        run = client.Client(str(raw.base_url), raw, signed(runtoken.Right.RULES))
-        with pytest.raises(client.Rejected, match="may not write the rule 'mail'"):
-            await run.rules.put(rule("mail", "to the attacker"))
+        run = client.Client(str(raw.base_url), raw, signed("mail"))
+        for key in ("mail", "learned.other", "learned.mail.more", "LEARNED.mail"):
+            with pytest.raises(client.Rejected, match="may not write the rule"):
+                await run.rules.put(rule(key, "to the attacker"))
         stolen = client.Client(str(raw.base_url), raw, signed())
         with pytest.raises(client.Rejected, match="may not call"):
             await stolen.rules.put(rule("learned.mail", "to the attacker"))

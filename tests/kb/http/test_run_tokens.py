@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -39,11 +40,11 @@ def signed(
     lifetime: timedelta = HOUR,
     repository: str = "",
     sandbox: bool = False,
-    rights: tuple[runtoken.Right, ...] = (),
+    **more: Any,
 ) -> str:
     run = runtoken.Run(
         task_uid="0b7f", namespace="team-a", attempt=2, scope=where, mode=Mode.BACKGROUND, ceiling=ceiling,
-        repository=repository, sandbox=sandbox, rights=rights,
+        repository=repository, sandbox=sandbox, **more,
     )  # fmt: skip
     return runtoken.Signer(lambda: KEYS, lambda: BEGIN).sign(run, lifetime)
 
@@ -165,24 +166,10 @@ def test_a_run_on_behalf_of_a_user_adds_nothing_that_others_see(method: str, pat
     assert (opened(), opened("user:eve")) == (True, False)
 
 
-@pytest.mark.parametrize("right", [None, *runtoken.Right])
-def test_a_rule_takes_the_approval_of_a_rule(right: runtoken.Right | None) -> None:
-    token = signed(scopes.SHOP, rights=() if right is None else (right,))
+@pytest.mark.parametrize(("more", "may"), [({}, False), ({"teaches": True}, False), ({"rules": ("mail",)}, True)])
+def test_a_rule_takes_the_approval_of_a_rule(more: dict[str, Any], may: bool) -> None:
     verifier = runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE)
-    assert runs.Pass(verifier.verify(token)).permits(*RULES) is (right is runtoken.Right.RULES)
-
-
-def test_what_it_may_write_follows_a_token_of_another_version() -> None:
-    """A right that this version does not know gives nothing."""
-    run = runtoken.Run(
-        task_uid="0b7f", namespace="team-a", attempt=2, scope=scopes.SHOP, mode=Mode.BACKGROUND, ceiling=Priority.P3,
-    )  # fmt: skip
-    token = runtoken.Signer(lambda: KEYS, lambda: BEGIN).sign(run, HOUR)
-    media_type, payload = runtoken.read(token, KEYS, (runtoken.TYPE,))
-    newer = runtoken.write({**payload, "rights": ["everything", "rules"]}, KEYS, media_type)
-    verifier = runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE)
-    assert verifier.verify(newer).rights == (runtoken.Right.RULES,)
-    assert verifier.verify(token).rights == ()
+    assert runs.Pass(verifier.verify(signed(scopes.SHOP, **more))).permits(*RULES) is may
 
 
 async def test_an_analysis_stores_its_overview_and_reads_nothing(http: httpx.AsyncClient) -> None:
