@@ -54,7 +54,7 @@ def test_an_accepted_decision_is_kept_with_the_request_that_it_answers(verdict: 
     given = {"verdict": verdict, "comment": "because", "author": "ada"}
     current = asked("Approval", spec={"approval": given}, attempt=2)
     status = after(current, decide(current, OPEN, NOW))
-    more = {"requestId": "run-2", "attempt": 2, "arguments": "", "about": ""}
+    more = {"requestId": "run-2", "attempt": 2, "arguments": "", "about": "", "ruleKey": ""}
     assert [one.wire() for one in status.approvals] == [{**given, **more}]
 
 
