@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +18,7 @@ from crds import errors, keyring, liveruns, runtoken
 
 log = structlog.get_logger(__name__)
 
-_SECONDS = 5.0
+_SECONDS = 2.0
 """Of one question; the answer is a list in the operator's memory."""
 _REPLICAS = 4
 """Questions by connections of their own, of which one comes to the replica that leads."""
@@ -51,11 +52,13 @@ async def follow(
     known: liveruns.Known,
     url: str,
     every: float = liveruns.EVERY_SECONDS,
+    *,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
     """Ask `url`, the operator's address of history, every `every` seconds, for ever. What goes wrong for a while is
     logged once."""
-    away, told = 0.0, False
+    answered, told = monotonic(), False
     timeout = aiohttp.ClientTimeout(total=_SECONDS)
     # A connection that is kept leads to one replica, be it the one that leads or not.
     connector = aiohttp.TCPConnector(force_close=True)
@@ -68,8 +71,9 @@ async def follow(
                 problem = await _ask(known, http, f"{url.rstrip('/')}{liveruns.PATH}")
                 if not problem:
                     break
-            away = away + every if problem else 0.0
-            if away >= _PATIENCE and not told:
+            if not problem:
+                answered = monotonic()
+            if monotonic() - answered >= _PATIENCE and not told:
                 told = True
                 log.warning("live runs unknown", problem=problem)
             elif told and not problem:

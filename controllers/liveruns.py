@@ -27,8 +27,8 @@ FRESH_SECONDS = 1.0
 """How long an answer is given again, also one that says why there is none."""
 SILENT_SECONDS = 15.0
 """A replica that the apiserver has not answered for so long does not know which runs there are."""
-LAG = timedelta(seconds=90)
-"""How far the task cache of a replica that does not lead may be behind."""
+LAG_SECONDS = 90.0
+"""How far the task cache of a replica that does not lead, or has begun to, may be behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,15 @@ class Attempts:
     stopped: frozenset[str]
 
 
-def attempts(booked: bookings.Bookings, jobs: workloads.Workloads, served: Container[str]) -> Attempts:
+def attempts(booked: bookings.Bookings, jobs: workloads.Workloads, seen: Container[str]) -> Attempts:
     """By the tasks; and by their Jobs, which others let go before the task says so (Kueue), and which go on where the
-    operator does not see the tasks of a namespace at the moment (`effects.orphans` ends them later)."""
+    operator does not see the tasks of a namespace at the moment (`effects.orphans` ends them later). `seen`: the
+    namespaces whose tasks it sees."""
     runs = {uid: run.attempt for uid, run in booked.runs.items()}
     for uid, views in jobs.jobs():
         for view in views:
             waits = booked.stopped.get(uid) == view.attempt
-            unseen = bool(view.task[1]) and view.task[1] not in served and uid not in jobs.abandoned
+            unseen = bool(view.task[1]) and view.task[1] not in seen and uid not in jobs.abandoned
             if view.state is JobState.ACTIVE and (waits or unseen):
                 runs.setdefault(uid, view.attempt)
     return Attempts(runs, frozenset(booked.stopped))
@@ -69,6 +70,7 @@ class LiveRuns:
     ) -> None:
         self._attempts, self._analyses, self._keys, self._leading = attempts, analyses, keys, leading
         self._silent_for, self._wall, self._monotonic = silent_for, wall, monotonic
+        self._led, self._led_since = False, 0.0
         self._made: tuple[float, str | errors.Operational] | None = None
         self._making = asyncio.Lock()
 
@@ -78,8 +80,7 @@ class LiveRuns:
 
     def check(self, run: runtoken.Claims) -> None:
         """Raises `runtoken.Ended` for a run that is over, `errors.Operational` where that is not known."""
-        live = self._live(frozenset())
-        if not live.has(run) and run.issued_at < live.as_of - (liveruns.YOUNG if self._leading() else LAG):
+        if self._live(frozenset()).ends(run):
             raise runtoken.Ended(f"run {run.attempt} of task {run.task_uid} is over")
 
     async def _show(self, _: web.Request) -> web.Response:
@@ -94,7 +95,7 @@ class LiveRuns:
 
     async def _answer(self) -> str | errors.Operational:
         try:
-            if not self._leading():
+            if not self._leads():
                 raise errors.Operational("another replica leads, and knows which runs there are")
             # Before the tasks: what is listed may end meanwhile, what begins meanwhile has a younger token.
             analyses = await self._analyses()
@@ -108,7 +109,17 @@ class LiveRuns:
             raise errors.Operational("the Kubernetes API does not answer: which runs there are is not known")
         found = self._attempts()
         as_of = self._wall() - timedelta(seconds=silent)
-        return liveruns.Live(as_of=as_of, runs=found.runs, stopped=found.stopped, analyses=analyses)
+        young = liveruns.YOUNG.total_seconds()
+        if not self._leads() or self._monotonic() - self._led_since < LAG_SECONDS:
+            young = LAG_SECONDS
+        return liveruns.Live(as_of=as_of, runs=found.runs, stopped=found.stopped, analyses=analyses, young=young)
+
+    def _leads(self) -> bool:
+        leading = self._leading()
+        if leading and not self._led:
+            self._led_since = self._monotonic()
+        self._led = leading
+        return leading
 
 
 def analyses(api: kube.Kube, namespace: str, monotonic: Callable[[], float]) -> Callable[[], Awaitable[frozenset[str]]]:

@@ -128,7 +128,7 @@ def rule_key(tool: str, arguments: str) -> str:
         return ""
     try:
         given = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     key = given.get("key") if isinstance(given, dict) else None
     return key if isinstance(key, str) and _KEY.fullmatch(key) else ""

@@ -2,7 +2,8 @@
 
 A run token says what its run may do. Whether the run still is one, this list says: it is good while the task exists and
 that attempt is its current one. The list is a JSON Web Token like a run token, of a media type of its own, so nobody
-else can write one. It is made from the tasks as each replica of the operator sees them; nothing of it is stored.
+else can write one. It is made from the tasks as the replica of the operator that leads sees them; nothing of it is
+stored.
 
     runs       uid of each task with a GPU slot -> its attempt
     stopped    uids of tasks that wait for a slot after a run: a command in a sandbox works on for them
@@ -29,8 +30,8 @@ MEDIA_TYPE = "jervis-live-runs+jwt"
 EVERY_SECONDS = 3.0
 SILENT_SECONDS = 60.0
 YOUNG = timedelta(seconds=10)
-"""A token that was signed this long before a list was made may be of a run that the list could not have: another
-replica signed it, or its task had just been written."""
+"""A token that was signed this long before a list was made may be of a run that the list could not have: its task had
+just been written. After a change of the leader it is longer."""
 SKEW = timedelta(seconds=60)
 """How far the time of a list may be from the service's own."""
 BACKWARDS = timedelta(seconds=30)
@@ -52,6 +53,8 @@ class Live(BaseModel):
     runs: Mapping[str, int] = {}
     stopped: frozenset[str] = frozenset()
     analyses: frozenset[str] = frozenset()
+    young: float = YOUNG.total_seconds()
+    """Seconds before `as_of` in which a token may have been signed for a run that the list could not have."""
 
     def has(self, run: runtoken.Claims) -> bool:
         """Whether the run of that token was one."""
@@ -60,6 +63,10 @@ class Live(BaseModel):
         if run.sandbox:
             return run.task_uid in self.runs or run.task_uid in self.stopped
         return self.runs.get(run.task_uid) == run.attempt
+
+    def ends(self, run: runtoken.Claims) -> bool:
+        """Whether that run is over, as far as the list can say."""
+        return not self.has(run) and run.issued_at < self.as_of - timedelta(seconds=self.young)
 
 
 def sign(live: Live, keys: runtoken.Ring) -> str:
@@ -70,6 +77,7 @@ def sign(live: Live, keys: runtoken.Ring) -> str:
         "runs": dict(live.runs),
         "stopped": sorted(live.stopped),
         "analyses": sorted(live.analyses),
+        "young": live.young,
     }
     return runtoken.write(payload, keys, MEDIA_TYPE)
 
@@ -108,5 +116,5 @@ class Known:
         """Raises `runtoken.Ended` for a run that is over, `Unheard` where that is not known."""
         if self._heard is None or self.monotonic() - self._heard > SILENT_SECONDS:
             raise Unheard("the operator has not said which runs there are for a while", retry_after=EVERY_SECONDS)
-        if not self._live.has(run) and run.issued_at < self._live.as_of - YOUNG:
+        if self._live.ends(run):
             raise runtoken.Ended(f"run {run.attempt} of task {run.task_uid} is over")

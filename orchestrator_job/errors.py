@@ -4,6 +4,7 @@ crds.errors.Operational
 +-- StoreUnavailable   MongoDB is unavailable or busy
 +-- NotBegun           an effect did not happen: nothing of it was sent
 crds.errors.Permanent
++-- TokenRefused       a service does not take the run's token; `outcome.unauthorized` knows those of the clients
 +-- Failure            names its ExitReason
     +-- InvalidInput        unusable input of the operator or the user
     |   +-- NoMemory        there is no task memory
@@ -32,6 +33,14 @@ class StoreUnavailable(errors.Operational):
 
 class NotBegun(errors.Operational):
     """What an effect is aimed at is away, and nothing was sent to it: the effect did not happen."""
+
+
+class TokenRefused(errors.Permanent):
+    """`service` does not take the run's token: the run is resumed with another one."""
+
+    def __init__(self, message: str, service: str) -> None:
+        super().__init__(message, field="Authorization")
+        self.service = service
 
 
 class Failure(errors.Permanent):

@@ -150,7 +150,9 @@ class Ledger:
         entry = await self._database.find_one(COLLECTION, {"_id": key}) or {}
         if entry.get("state") != "started" or await self._decision(step, ordinal, entry) is not None:
             return True
-        await self._mark(key, "started", None, askedBy=self._guard.attempt, shown=definition)
+        # Where the server is away its tool is shown as it was before.
+        shown = definition or entry.get("shown") or entry["intent"].get("definition") or ""
+        await self._mark(key, "started", None, askedBy=self._guard.attempt, shown=shown)
         return False
 
     async def outdated(self, step: str, ordinal: int, definition: str) -> bool:

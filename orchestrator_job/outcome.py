@@ -100,6 +100,8 @@ def unauthorized(error: BaseException) -> str | None:
         return "router"
     if isinstance(error, kb_client.Rejected) and error.status == _UNAUTHORIZED:
         return "kb"
+    if isinstance(error, errors.TokenRefused):
+        return error.service
     return "sources" if isinstance(error, sources_client.Rejected) and error.status == _UNAUTHORIZED else None
 
 

@@ -2,8 +2,8 @@
 
     {"exitReason", "summary" (<= 2 KiB), "attempt", "ref"? {store, collection, key}, "questions"? [{id, text}],
      "action"? {tool, connection, agent, arguments, shortened, shown, why, detailsRef}, "about"?, "plan"? "Made" |
-     "Amended" | "Failed", "messagesRead"?, "unavailable"? "router" | "kb" | "mongodb", "retryAfterSeconds"?, "field"?,
-     "remedy"?}
+     "Amended" | "Failed", "messagesRead"?, "unavailable"? such as "router" or "mongodb", "retryAfterSeconds"?,
+     "field"?, "remedy"?}
 
 Every field is bounded here: summary 2 KiB, at most 16 questions with ids of 63 characters and texts of 2 KiB, field and
 remedy 256 bytes, retryAfterSeconds a whole number up to a day; `action` as `crds.approvals.Action` with the arguments

@@ -201,9 +201,14 @@ class Runtime:
 
     def _attempts(self) -> liveruns.Attempts:
         self._check_known()
-        states = self._members.states()
-        served = {name for name, state in states.items() if state is namespaces.State.SERVED}
-        return liveruns.attempts(self._wiring.index.bookings, self._wiring.workloads, served)
+        seen = {name for name, state in self._members.states().items() if self._sees_tasks(name, state)}
+        return liveruns.attempts(self._wiring.index.bookings, self._wiring.workloads, seen)
+
+    def _sees_tasks(self, name: str, state: namespaces.State) -> bool:
+        """Whether what is not known of that member's tasks does not exist."""
+        if state is namespaces.State.PARTIAL:
+            return kube.TASKS.plural not in self._members.refused(name)
+        return state in (namespaces.State.SERVED, namespaces.State.ABSENT)
 
     def _check_known(self) -> None:
         if not self._known:

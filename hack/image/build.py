@@ -35,8 +35,9 @@ def build(
         store.buildah("rm", "--all", quiet=True)
         base = named_base or debian.ensure(store, report)
         if named_base:
-            # What it is now: the build itself takes what is here.
-            store.buildah("pull", "--policy", "always", "-q", named_base)
+            # A tag as it is now: the build itself takes what is here. A digest is the same image everywhere.
+            policy = "missing" if "@" in named_base else "always"
+            store.buildah("pull", "--policy", policy, "-q", named_base)
         known = labels(revision, base, base.partition("@")[2] or store.digest(base))
         for target in targets:
             with report.step(f"building {IMAGES[target]}", 0 if store.has(IMAGES[target]) else SECONDS[target]):

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from crds import scope
 from kb import api
 from kb import client as kb_client
-from orchestrator_job import artifacts, excerpt, ledger, memory
+from orchestrator_job import artifacts, excerpt, ledger, memory, outcome
 from orchestrator_job.delegation import category, models, plans, registry
 
 _log = structlog.get_logger("orchestrator_job.delegation.procedures")
@@ -53,6 +53,7 @@ async def look_up(kb: kb_client.Client, viewer: scope.Scope, task: memory.TaskMe
     try:
         every = await kb.memory.procedures(viewer.client_id, limit=_LOOKED_AT, viewer=viewer)
     except (kb_client.Unavailable, kb_client.Rejected) as error:
+        outcome.recheck(error)
         _log.warning("planning without procedures", reason=error.message)
         return Found()
     return replace(chosen(every, words(task, text)), every=tuple(every))

@@ -121,7 +121,7 @@ class Unsettled:
                 f"carry out {one.tool}", lambda: self._book.settle(one.step, one.ordinal, begun.effect)
             )
         except errors.MayHaveHappened as error:
-            await self._book.resolved(one.step, one.ordinal)
+            await self._book.resolved(one.step, one.ordinal, one.definition)
             return one.model_copy(update={"why": acting.unknown(one.tool, error.remedy or "")})
         return None
 

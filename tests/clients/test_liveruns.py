@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -176,10 +177,10 @@ async def test_an_operator_that_is_away_comes_back_and_that_is_logged_once() -> 
 async def test_what_lasts_is_logged_once() -> None:
     known = wire.Known(lambda: KEYS, lambda: 0.0, lambda: NOW)
     operator = Operator(*[web.Response(status=503) for _ in range(40)], listed(a=1))
+    clock = itertools.count(0.0, 4.0)
     with structlog.testing.capture_logs() as lines:
         async with served(operator) as url:
-            # Each round of four questions counts as eight seconds, and lasts none.
-            following = asyncio.create_task(liveruns.follow(known, url, 8.0, pause=lambda _: asyncio.sleep(0)))
+            following = asyncio.create_task(liveruns.follow(known, url, 0.0, monotonic=lambda: next(clock)))
             async with asyncio.timeout(30):
                 await operator.asked_for(42)
             following.cancel()

@@ -157,6 +157,7 @@ async def test_the_list_is_signed_and_made_at_most_once_a_second(live: liveruns.
             runs={UID: 2},
             stopped=frozenset({"waits"}),
             analyses=frozenset({"analysis"}),
+            young=liveruns.LAG_SECONDS,
         )
         assert {one.text for one in answers} == {answers[0].text}
         assert place.reads == 1
@@ -199,18 +200,39 @@ def test_the_operator_itself_asks_the_same_list(live: liveruns.LiveRuns, place: 
         return runtoken.Verifier(lambda: KEYS, lambda: NOW, runtoken.OPERATOR, live.check).verify(token)
 
     assert verify(2).attempt == 2
+    assert verify(3, timedelta(seconds=90)).attempt == 3, "it has just begun to lead: its cache may be behind"
+    place.seconds += liveruns.LAG_SECONDS
     with pytest.raises(runtoken.Ended):
         verify(1)
     assert verify(3, timedelta(seconds=10)).attempt == 3, "signed a moment ago"
     with pytest.raises(runtoken.Ended):
         verify(3, timedelta(seconds=11))
     place.leading = False
-    assert verify(3, timedelta(seconds=90)).attempt == 3, "its cache may be behind"
+    assert verify(3, timedelta(seconds=90)).attempt == 3, "it does not lead any more"
     with pytest.raises(runtoken.Ended):
         verify(3, timedelta(seconds=91))
     place.known = False
     with pytest.raises(errors.Operational):
         verify(2)
+
+
+async def test_a_list_of_one_that_has_just_begun_to_lead_ends_no_young_run(
+    live: liveruns.LiveRuns, place: Place
+) -> None:
+    async with served(live) as raw:
+
+        async def young() -> float:
+            place.seconds += liveruns.FRESH_SECONDS
+            return wire.parse((await raw.get(wire.PATH)).text, KEYS).young
+
+        assert await young() == liveruns.LAG_SECONDS
+        place.seconds += liveruns.LAG_SECONDS
+        assert await young() == wire.YOUNG.total_seconds()
+        place.leading = False
+        place.seconds += liveruns.FRESH_SECONDS
+        assert (await raw.get(wire.PATH)).status_code == 503
+        place.leading = True
+        assert await young() == liveruns.LAG_SECONDS
 
 
 async def test_an_analysis_is_one_until_its_job_has_ended() -> None:
@@ -252,6 +274,7 @@ async def test_an_analysis_is_one_until_its_job_has_ended() -> None:
             ("mail",),
             False,
         ),
+        ({"approvals": [("mail", "Approved"), ("page", "Approved"), ("mail", "Rejected")]}, ("page",), False),
         ({"answers": ANSWERS}, (), True),
         ({"approvals": [("mail", "Approved")], "answers": ANSWERS}, ("mail",), True),
         (
@@ -283,6 +306,7 @@ def test_a_token_says_what_persons_said_in_its_task(
         ("propose_rule", '{"key": "' + "m" * 90 + '… [cut]"}', None, ""),
         ("propose_rule", "", None, ""),
         ("propose_rule", "[1]", None, ""),
+        ("propose_rule", '{"key": "mail", "content": ' + "[" * 4000, None, ""),
         ("send_mail", '{"key": "mail"}', None, ""),
     ],
 )

@@ -84,6 +84,13 @@ def test_a_token_that_is_younger_than_the_list_is_good(known: liveruns.Known) ->
         known.check(claims("old", issued=NOW - liveruns.YOUNG - SECOND))
 
 
+def test_after_a_change_of_the_leader_tokens_are_young_for_longer(known: liveruns.Known) -> None:
+    known.hear(signed(young=90.0))
+    known.check(claims("new", issued=NOW - timedelta(seconds=90)))
+    with pytest.raises(runtoken.Ended):
+        known.check(claims("old", issued=NOW - timedelta(seconds=91)))
+
+
 def test_a_sandbox_works_on_for_a_suspended_run_and_an_analysis_has_an_id_of_its_own(known: liveruns.Known) -> None:
     known.hear(signed(runs={"runs": 4}, stopped={"waits"}, analyses={"reads"}))
     known.check(claims("runs", 0, sandbox=True))

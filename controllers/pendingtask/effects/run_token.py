@@ -98,9 +98,9 @@ def _run(task: pendingtask.PendingTask, attempt: int, ceiling: priority.Priority
 
 
 def _rules(task: pendingtask.PendingTask) -> tuple[str, ...]:
-    """Keys of the rules that persons have approved in the task."""
-    approved = (done for done in task.status.approvals if done.verdict is pendingtask.Verdict.APPROVED)
-    return tuple(dict.fromkeys(done.rule_key for done in approved if done.rule_key))
+    """Keys of the rules that persons have approved in the task: the last word about each counts."""
+    last = {done.rule_key: done.verdict for done in task.status.approvals if done.rule_key}
+    return tuple(key for key, verdict in last.items() if verdict is pendingtask.Verdict.APPROVED)
 
 
 def _secret(task: pendingtask.PendingTask, run: JobView, namespace: str, token: str) -> dict[str, Any]:

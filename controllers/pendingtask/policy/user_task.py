@@ -218,6 +218,7 @@ def _decided(view: View, given: pendingtask.Approval, reason: str, message: str)
 
 
 def _rule_key(asked: pendingtask.UserTask | None, given: pendingtask.Approval) -> str:
+    """Also of a rejection, which takes an earlier approval of that rule back."""
     if asked is None or asked.action is None:
         return ""
     return approvals.rule_key(asked.action.tool, given.arguments or asked.action.arguments)

@@ -17,7 +17,7 @@ import structlog
 from controllers.sources import client as sources_client
 from crds import priority, provisions, scope
 from kb import client as kb_client
-from orchestrator_job import fence, mongo, outcome
+from orchestrator_job import fence, mongo
 from orchestrator_job.delegation.tools import port, settings
 
 if TYPE_CHECKING:
@@ -115,7 +115,6 @@ async def _outside(means: Means) -> effects.Means:
     try:
         known = await client.connections()
     except (sources_client.Unavailable, sources_client.Rejected) as error:
-        outcome.recheck(error)
         _log.warning("Connections are not known; those of the settings are used", reason=error.message)
     else:
         allowed = usual(allowed, known)

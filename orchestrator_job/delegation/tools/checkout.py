@@ -42,6 +42,7 @@ _SECONDS, _NETWORK_SECONDS = 60.0, 300.0
 _OUTPUT = 16 << 20
 _SAID = 500
 _MEMORY_KIB = 2 << 20
+_REFUSED = re.compile(r"returned error: 401|Authentication failed|could not read Username", re.IGNORECASE)
 _AWAY = re.compile(
     r"returned error: (?:408|425|429|50[234])|Could not resolve|Failed to connect|Connection (?:refused|reset)"
     r"|timed out|Empty reply|early EOF|unexpected disconnect|hung up unexpectedly",
@@ -371,6 +372,8 @@ class Checkout:
             raise Unworkable(f"git {words[0]} gives more than {most} bytes.")
         if done.code == 0 or done.code in fine:
             return done.out
+        if network and _REFUSED.search(done.said):
+            raise sources_client.Rejected(done.said, field="Authorization", status=401)
         if network and _AWAY.search(done.said):
             raise sources_client.Unavailable(f"the sources process does not answer: {done.said}")
         raise Unworkable(done.said or f"git {words[0]} ended with {done.code}")

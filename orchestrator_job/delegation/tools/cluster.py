@@ -15,6 +15,7 @@ from pydantic import Field
 from controllers.sources import client as sources_client
 from crds import addresses, clusterstate, errors, provisions
 from crds.clusterstate import Part
+from orchestrator_job import errors as job_errors
 from orchestrator_job.delegation.tools import bounds, port
 
 KIND = "cluster"
@@ -71,6 +72,8 @@ class Cluster:
         else:
             asked = {"parts": ",".join(given.what), "name": given.name, "limit": str(given.limit)}
             answer = await self._ask("", {name: value for name, value in asked.items() if value})
+        if answer.status_code == 401:
+            raise job_errors.TokenRefused(_said(answer)[0], "operator")
         if not answer.is_success:
             return _refused(answer)
         try:

@@ -290,9 +290,9 @@ async def test_what_may_have_happened_is_done_again_only_as_it_was_shown(
     unknown = await changing.worked(BEFORE, decided(1), asks=False)
     assert unknown.requests[0].unknown
 
-    async def settled(said: str, *decisions: dict[str, Any]) -> acting.Request | None:
-        """By the second round, in the next attempt."""
-        async with changing.tools(said) as tools:
+    async def settled(said: str | None, *decisions: dict[str, Any]) -> acting.Request | None:
+        """By the second round, in the next attempt; None: the server is away, and its tools are not there."""
+        async with changing.tools(said) if said is not None else contextlib.nullcontext([]) as tools:
 
             async def opener(_: standing.Standing) -> box.Toolbox:
                 return box.Toolbox(tools)
@@ -310,8 +310,15 @@ async def test_what_may_have_happened_is_done_again_only_as_it_was_shown(
     assert SINCE in again.shown
     assert "describes weather.book otherwise" in again.why
     assert changing.calls == before, "what was approved is not what would be done"
-    rejected = decided(4, "Rejected", about="r1.d1/2")
-    assert await settled(SINCE, decided(3, about="r1.d1/2"), rejected) is None
+    # While the server is away, it is shown and approved as it was.
+    away = await settled(None, decided(3, about="r1.d1/2"), decided(4, about="r1.d1/2"))
+    assert away is not None
+    later = await settled(BEFORE, decided(5, about="r1.d1/2"))
+    assert later is not None
+    assert "describes weather.book otherwise" in later.why
+    assert changing.calls == before
+    rejected = decided(6, "Rejected", about="r1.d1/2")
+    assert await settled(BEFORE, rejected) is None
     assert changing.calls == before
 
 
