@@ -180,7 +180,7 @@ async def _act(
                 await book.reopen(step, place.ordinal, why)
                 return asking(tool, first, place, agent, why, intent=tool.effect(first, place).intent())
         if definition(tool) and await book.outdated(place.delegation_id, place.ordinal, definition(tool)):
-            why = f"{unknown(tool.name, ledger.CHECK)} {REDEFINED.format(tool=tool.name)}"
+            why = redefined(unknown(tool.name, ledger.CHECK), tool.name)
             return asking(tool, given, place, agent, why, unknown=True)
         try:
             receipt = await insistence.insist(
@@ -191,6 +191,12 @@ async def _act(
         except errors.MayHaveHappened as error:
             return asking(tool, given, place, agent, unknown(tool.name, error.remedy or ""), unknown=True)
     return of_receipt(receipt, edited=edited is not None, given=given)
+
+
+def redefined(why: str, tool: str) -> str:
+    """`why`, and that the tool is described otherwise since."""
+    said = REDEFINED.format(tool=tool)
+    return why if said in why else f"{why} {said}"
 
 
 def definition(tool: port.Tool) -> str:

@@ -97,8 +97,8 @@ class Unsettled:
             begun = await self._begun(entry, tools, held)
             if await self._unknown(begun):
                 one = begun.request
-                if one.definition:
-                    await self._book.outdated(one.step, one.ordinal, one.definition)
+                if one.definition and await self._book.outdated(one.step, one.ordinal, one.definition):
+                    one = one.model_copy(update={"why": acting.redefined(one.why, one.tool)})
                 if not await self._book.resolved(one.step, one.ordinal, one.definition):
                     return one
                 again.append(begun)
@@ -151,7 +151,7 @@ class Unsettled:
             barred = "" if permitted else f"a rule forbids {name}"
             why = acting.unknown(name, ledger.CHECK if permitted else _gone(barred))
             if intent.get("definition", "") not in ("", acting.definition(tool)):
-                why += f" {acting.REDEFINED.format(tool=name)}"
+                why = acting.redefined(why, name)
             request = acting.asking(tool, given, place, agent, why, unknown=True)
             return Begun(Effect(intent, tool.effect(given, place), barred), request)
         except port.Misused as error:

@@ -31,6 +31,7 @@ def test_a_run_reads_the_decisions_that_were_accepted_and_not_what_stands_in_the
         "requestId": "run-1-1",
         "attempt": 1,
         "about": "r1.approve/1",
+        "ruleKey": "",
         "verdict": "Rejected",
         "comment": "no",
         "author": "ada",

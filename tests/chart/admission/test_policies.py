@@ -19,7 +19,7 @@ HOME_ONLY = {"jobs", "run-jobs", "run-pods", "run-tokens"}
 EVERYWHERE = {"namespace-limits"}
 """About Namespaces, which are judged before they are served."""
 ALWAYS = {
-    "pendingtask-status", "pendingtask-spec", "pendingtask-limits", "connection-limits", "connections-files",
+    "pendingtask-status", "pendingtask-spec", "pendingtask-limits", "connection-limits", "connections-files", "tickets",
     "infrastructure-status",
     *HOME_ONLY, *EVERYWHERE,
 }  # fmt: skip

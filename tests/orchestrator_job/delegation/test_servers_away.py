@@ -292,7 +292,8 @@ async def test_what_may_have_happened_is_done_again_only_as_it_was_shown(
 
     async def settled(said: str | None, *decisions: dict[str, Any]) -> acting.Request | None:
         """By the second round, in the next attempt; None: the server is away, and its tools are not there."""
-        async with changing.tools(said) if said is not None else contextlib.nullcontext([]) as tools:
+        async with contextlib.AsyncExitStack() as stack:
+            tools = [] if said is None else await stack.enter_async_context(changing.tools(said))
 
             async def opener(_: standing.Standing) -> box.Toolbox:
                 return box.Toolbox(tools)
