@@ -28,8 +28,8 @@ from tests.e2e.test_network import idle
 from tests.e2e.waiting import until
 
 _TENANT = f"{NAMESPACE}-attacked"
-_SECONDS = 25
-"""In which a token of a run that is over is good nowhere: ten, and the operator's own time to see that."""
+_SECONDS = 150
+"""Of patience until a token of a run that is over is good nowhere: after a change of the leader young ones are for 90."""
 
 
 @dataclass(frozen=True)
