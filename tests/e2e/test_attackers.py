@@ -29,7 +29,7 @@ from tests.e2e.waiting import until
 
 _TENANT = f"{NAMESPACE}-attacked"
 _SECONDS = 150
-"""Of patience until a token of a run that is over is good nowhere: after a change of the leader young ones are for 90."""
+"""Of patience until a token of a run that is over is good nowhere: young ones are for 90 after a change of the leader."""
 
 
 @dataclass(frozen=True)
