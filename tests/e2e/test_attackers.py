@@ -29,7 +29,7 @@ from tests.e2e.waiting import until
 
 _TENANT = f"{NAMESPACE}-attacked"
 _SECONDS = 150
-"""Of patience until a token of a run that is over is good nowhere: young ones are for 90 after a change of the leader."""
+"""Of patience until a token of a run that is over is good nowhere; young ones are for 90 after a new leader."""
 
 
 @dataclass(frozen=True)

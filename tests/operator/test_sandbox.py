@@ -103,6 +103,7 @@ def test_commands_from_request_to_result_over_a_restart(
     with start(**settings):
         until(lambda: state(first) == "Done", "the end is read after a restart")
         until(lambda: state(second) == "Running", "the next one has its place")
+        until(lambda: bool(set(played.jobs()) - {name}), "and its Job")
         ended = records.find_one({"_id": first})
         assert (ended["exitCode"], ended["patchRef"]["key"], "outputRef" in ended) == (1, "content/1", False)
         (other,) = set(played.jobs()) - {name}

@@ -617,7 +617,7 @@ async def test_a_call_in_flight_is_ended_where_the_time_of_agents_ends(
     """The rest of the time is the answer's, which says what is missing."""
     fake.set_script({**script(), LEGAL: [{"fault": {"stall": {"afterBytes": 0}}}]})
     store.remember(task.memory(content=ORDER))
-    ended = await delegating(task, outside, JERVIS_WALL_CLOCK_SECONDS="40").run()
+    ended = await delegating(task, outside, JERVIS_WALL_CLOCK_SECONDS="60").run()
     assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
     shown = fake.requests(tag=SYNTHESIS)[0]["body"]["messages"][1]["content"]
     assert "It is on Friday." in shown

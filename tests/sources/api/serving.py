@@ -30,8 +30,9 @@ def run_token(
     keys: runtoken.Ring = KEYS,
     principals: tuple[str, ...] = (),
     repository: str = "",
+    **more: Any,
 ) -> str:
-    """A token of a run in `where`, or of the analysis of a repository; valid for an hour."""
+    """A token of a run in `where`, or of the analysis of a repository; valid for an hour. `more` of `runtoken.Run`."""
     run = runtoken.Run(
         task_uid=uid,
         namespace=namespace,
@@ -41,6 +42,7 @@ def run_token(
         ceiling=Priority.P0,
         principals=principals,
         repository=repository,
+        **more,
     )
     return runtoken.Signer(lambda: keys, lambda: now).sign(run, timedelta(hours=1), audience)
 

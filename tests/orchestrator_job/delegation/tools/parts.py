@@ -93,7 +93,12 @@ class Parts:
         return await box.Toolbox.open(means), guard
 
     def token(self) -> str:
-        return serving.run_token(uid=self.uid)
+        return token(self.uid)
+
+
+def token(uid: str) -> str:
+    """Of a run in whose task a person has approved the rule `citations`, and answered a question."""
+    return serving.run_token(uid=uid, rules=("citations",), teaches=True)
 
 
 @contextlib.asynccontextmanager
@@ -120,9 +125,8 @@ async def parts(
             whole.over(known, meters, clock, database=database, gate=gate, ingests=True, more=more) as (_, raw),
             httpx.AsyncClient(trust_env=False, timeout=60) as http,
         ):
-            token = serving.run_token(uid=uid)
             base = str(raw.base_url).rstrip("/")
-            own = kb_client.Client(base, http, token, attempts=1)
+            own = kb_client.Client(base, http, token(uid), attempts=1)
             yield Parts(known, content, own, folder, store, uid, http, base)
 
 
