@@ -1,6 +1,6 @@
 """Answers of TokenReviews, kept: for services that let the apiserver say whose a token is. Pure but for what is given.
 
-Whoever reaches a service can show it unknown tokens. Such a token costs one review for as long as it is kept as bad,
+A caller can show a service unknown tokens. Such a token costs one review for as long as it is kept as bad,
 and reviews of tokens that are not known to be good are bounded: of one source, and of all together. Tokens that are
 good are renewed without that bound, and bad ones displace none of them.
 """

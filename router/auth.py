@@ -118,7 +118,7 @@ def _identity(entry: _Entry) -> Identity:
 class Accounts:
     """What service accounts may do, as `namespace/name`. `allowed` may enter; `ceilings` are the most urgent priorities
     that count; both name an account or a whole namespace (`namespace/*`). `viewers` is the name of the account that
-    tickets of the history are made of: whoever may see tasks may make its tokens, so none enters, of any namespace."""
+    tickets of the history are made of: a viewer of tasks may make its tokens, so none enters, of any namespace."""
 
     allowed: frozenset[str] = frozenset()
     admins: frozenset[str] = frozenset()

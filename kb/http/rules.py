@@ -41,7 +41,7 @@ class Rules:
                     field="ruleKey",
                     remedy=f"A run writes {api.LEARNED}KEY for the KEY of a rule that a person approved in its task.",
                 )
-            # Whoever has the token of a run is that run, whatever it says.
+            # A caller with the token of a run is that run, whatever it says.
             draft = draft.model_copy(update={"created_by": f"{access.who(request)}, approved by a person"})
         return answering.json(await self._rules.put(draft))
 

@@ -1,4 +1,4 @@
-"""The list of live runs: what is on it is good, what is not is over, and where nothing was heard nobody is let in."""
+"""The list of live runs: what is on it is good, what is not is over, and without a list no run is let in."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _SECONDS = 150
 
 @dataclass(frozen=True)
 class Doors:
-    """The services of the release, reached past the packet filter: whoever stole a token may stand anywhere."""
+    """The services of the release, reached past the packet filter: a thief of a token may stand anywhere."""
 
     router: str
     kb: str

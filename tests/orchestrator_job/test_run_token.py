@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
-from crds import runtoken, scope
+from crds import liveruns, runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
 from tests.router import process as routers
+from tests.sources.api import serving
 
 pytestmark = pytest.mark.services
 _SECRET = b"k" * 48
@@ -81,3 +84,43 @@ async def test_a_token_that_is_not_there_yet_is_waited_for(
     assert (ended.status, ended.message["exitReason"], ended.message["unavailable"]) == (1, "Unavailable", "kb")
     assert "cannot be read" in ended.message["summary"]
     assert known.tokens == []
+
+
+@pytest.mark.parametrize("lives", [True, False])
+async def test_a_run_waits_until_it_is_known_to_live_and_ends_where_it_does_not(
+    tmp_path: Path, task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, lives: bool
+) -> None:
+    """A real router asks the operator, which does not know at first."""
+    store.remember(task.memory())
+    fake.set_script({job.TAG: [job.reply()]})
+    token = tmp_path / "token"
+    token.write_text(_signed(task, age=timedelta(minutes=1)))
+    keys, unknown = runtoken.ring([_SECRET]), True
+
+    async def answer(_: web.Request) -> web.Response:
+        if unknown:
+            return web.Response(status=503)
+        runs = {task.uid: 1} if lives else {}
+        return web.Response(text=liveruns.sign(liveruns.Live(as_of=datetime.now(UTC), runs=runs), keys))
+
+    application = web.Application()
+    application.router.add_get(liveruns.PATH, answer)
+    async with (
+        serving.listening(application) as operator,
+        routers.running(
+            tmp_path, [routers.spec("gpu", fake.url)], live_runs_url=operator, **_settings(tmp_path)
+        ) as router,
+    ):
+        run = asyncio.create_task(task.run(JERVIS_ROUTER_URL=router.url, JERVIS_RUN_TOKEN_FILE=str(token)))
+        while not await router.metric('jervis_router_responses_total{by="router",code="5xx"}'):
+            assert not run.done(), run.result()
+            await asyncio.sleep(0.1)
+        assert not fake.requests(tag=job.TAG)
+        unknown = False
+        ended = await run
+    if lives:
+        assert ended.status == 0, ended.lines
+        return
+    assert (ended.status, ended.message["exitReason"], ended.message["unavailable"]) == (1, "Unavailable", "router")
+    assert f"run 1 of task {task.uid} is over" in ended.message["summary"]
+    assert not fake.requests(tag=job.TAG)
