@@ -1,9 +1,9 @@
 """Which runs there are now: a list that the operator signs, and that the services which take run tokens ask it for.
 
 A run token says what its run may do. Whether the run still is one, this list says: it is good while the task exists and
-that attempt is its current one. The list is a JSON Web Token like a run token, of a media type of its own, so no other
-process can write one. It is made from the tasks as the replica of the operator that leads sees them; nothing of it is
-stored.
+that attempt is its current one. The list is a JSON Web Token like a run token, of a media type of its own, so no
+process without the key can write one. It is made from the tasks as the replica of the operator that leads sees them;
+nothing of it is stored.
 
     runs       uid of each task with a GPU slot -> its attempt
     stopped    uids of tasks that wait for a slot after a run: a command in a sandbox works on for them
