@@ -192,6 +192,11 @@ def numbers(mark: re.Match[str]) -> list[int]:
     return [int(one[1]) for one in _NUMBER.finditer(mark[1])]
 
 
+def has_words(text: str) -> bool:
+    """Whether a text has a letter or a digit of any script outside its marks. Small models also answer `),`."""
+    return _WORD.search(MARK.sub("", text)) is not None
+
+
 def _numbers(text: str, where: Iterable[tuple[int, int]]) -> tuple[int, ...]:
     found = (one for start, end in where for one in MARK.finditer(text, start, end))
     return tuple(dict.fromkeys(number for one in found for number in numbers(one)))

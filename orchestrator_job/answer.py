@@ -103,11 +103,11 @@ def judged(draft: Draft, evidence_ids: Collection[int], held: provisions.Provisi
     """
     text, cited = _cited(draft.answer, frozenset(evidence_ids))
     # A small model fills its list with the same ones.
-    questions = list(dict.fromkeys(asked for question in draft.questions if (asked := question.strip())))
+    questions = list(dict.fromkeys(question.strip() for question in draft.questions if quotations.has_words(question)))
     asks = bool(questions) and (draft.needs_input or (draft.needs_input is None and not draft.citations and not cited))
-    if not asks and not text.strip():
+    if not asks and not quotations.has_words(text):
         if not questions:
-            raise reading.Unusable("answer: is empty, and no question is asked")
+            raise reading.Unusable("answer: has no word, and no question is asked")
         asks = True
     if asks and not held.permits_tool("ask"):
         raise reading.Unusable(

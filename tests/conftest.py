@@ -14,7 +14,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 
-from tests import accepting, thorough
+from tests import accepting, durations, thorough
 
 if TYPE_CHECKING:
     from kubernetes import client
@@ -53,10 +53,16 @@ _LONG = (
 """Files with few tests that take long, the longest first; those that wait between those that compute."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--phase NAME` measures a run."""
+    parser.addoption("--phase", help="print and write how long tests and fixtures take (tests/durations.py)")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Files of tests lie in memory, if there is room for them and programs may be run there. The stores wait for the
     disk at each commit; a process that is killed loses nothing that the kernel has, on a disk or not."""
     accepting.repair()
+    durations.register(config)
     if not _MEMORY.is_dir():
         return
     found = os.statvfs(_MEMORY)

@@ -97,7 +97,7 @@ class TextResponseTool(Chosen):
         tree_data.parts = check.given
         if tree_data.cut:
             yield Status("The answer is cut here: it has the length that an answer may have.")
-        if not check.given:
+        if not any(quotations.has_words(part.text) for part in check.given):
             yield Error("Nothing of the answer stands in the evidence.", False, "Ask for less, or in other words.")
 
     async def _checked(self, asked: voice.Messages, tree_data: TreeData) -> AsyncIterator[Given]:
@@ -110,7 +110,7 @@ class TextResponseTool(Chosen):
             found = [*check.feed(said), *check.end()]
             answer = "".join(one.content for one in found if isinstance(one, Token))
             why = tree_data.held.objection(answer, cites=check.cites()) or ""
-            if not answer.strip():
+            if not quotations.has_words(answer):
                 why = why or "nothing of it stands in the evidence"
             if not why:
                 tree_data.parts = check.given

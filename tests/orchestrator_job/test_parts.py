@@ -62,9 +62,11 @@ def test_the_prompt_carries_tag_date_and_order() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"answer": "  "}, "answer: is empty, and no question is asked"),
-        ({"answer": "  ", "needsInput": True}, "answer: is empty, and no question is asked"),
-        ({"answer": {"text": "a"}}, "answer: is empty"),
+        ({"answer": "  "}, "answer: has no word, and no question is asked"),
+        ({"answer": ");, [1]"}, "answer: has no word, and no question is asked"),
+        ({"answer": "?", "questions": ["?", " ()"]}, "answer: has no word, and no question is asked"),
+        ({"answer": "  ", "needsInput": True}, "answer: has no word, and no question is asked"),
+        ({"answer": {"text": "a"}}, "answer: has no word"),
     ],
 )
 def test_answers_that_cannot_be_used(change: dict[str, object], problem: str) -> None:

@@ -349,6 +349,15 @@ async def test_an_answer_of_which_nothing_is_left_is_impossible(
     assert (found[-1].outcome, rig.text(found)) == ("impossible", "")
 
 
+@pytest.mark.parametrize("answer", [");,", " [1]. "])
+async def test_an_answer_without_a_word_is_none(
+    answer: str, kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: [answer]})
+    events = await rig.events(rig.agent(rig.tools(kb, router), router, meters), rig.asked("voltage?"))
+    assert events[-1].outcome == "impossible"
+
+
 async def test_hard_rules_take_tools_and_sources_away_and_decide_what_is_said(
     kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:
