@@ -77,7 +77,7 @@ REAL := -o faulthandler_timeout=7200 -o faulthandler_exit_on_timeout=true
 
 .PHONY: unit
 unit: venv ## Tests that need neither a cluster nor a service (they need Chromium, Tesseract and Go)
-	$(BIN)/pytest $(BOUNDED) -n $(WORKERS) -m "not apiserver and not services and not e2e"
+	$(BIN)/pytest $(BOUNDED) --phase unit -n $(WORKERS) -m "not apiserver and not services and not e2e"
 
 # Files that name these markers: each worker imports the files that it is given, whatever it selects of them. That no
 # marked test is in another file is checked when all are collected (tests/conftest.py).
@@ -104,14 +104,14 @@ test-speech: venv mailserver ## Transcription by a real Whisper: words, times, l
 	@model="$$($(BIN)/python -m hack.whisper)" && JERVIS_TEST_WHISPER="$$model" $(BIN)/pytest $(REAL) tests/transcription/test_speech.py
 
 .PHONY: contract
-contract: venv ocr mailserver gitea recorded services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
+contract: venv programs mailserver gitea recorded services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  $(BIN)/pytest $(BOUNDED) -n 4 --dist loadfile --no-loadscope-reorder -m "(apiserver or services) and not e2e" $(CONTRACT)
+	  $(BIN)/pytest $(BOUNDED) --phase contract -n 4 --dist loadfile --no-loadscope-reorder -m "(apiserver or services) and not e2e" $(CONTRACT)
 
 .PHONY: faults
 faults: venv services-up ## Break everything around the operator, in short
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  $(BIN)/pytest $(BOUNDED) -n 4 --dist loadfile -m "apiserver or services" tests/faults
+	  $(BIN)/pytest $(BOUNDED) --phase faults -n 4 --dist loadfile -m "apiserver or services" tests/faults
 
 .PHONY: test-versions
 test-versions: venv services-up ## CRDs, admission and a task's life on the oldest Kubernetes, the chart by Helm 4 (builds each once, minutes)
@@ -142,15 +142,21 @@ test-real: venv services-up ## The product before a real Ollama with small real 
 
 .PHONY: e2e
 e2e: venv cluster-up image ## Tests on the whole cluster
-	$(BIN)/pytest $(BOUNDED) -m e2e $(E2E)
+	$(BIN)/pytest $(BOUNDED) --phase e2e -m e2e $(E2E)
 
 .PHONY: test-fast
 test-fast: export JERVIS_TEST_MAY_SKIP := 1
 test-fast: checks unit ## Everything that needs no cluster; without Chromium, Tesseract or Go their tests are skipped, by name
 
+.PHONY: test-changed
+test-changed: venv services-up ## Tests, without the cluster's, that what differs from SINCE (by default the upstream) can break
+	@files="$$($(BIN)/python -m hack.changed $(SINCE))" && if [ -n "$$files" ]; then \
+	  eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
+	  $(BIN)/pytest $(BOUNDED) -n $(WORKERS) --dist loadfile -m "not e2e" $$files; fi
+
 # Not by way of test-fast: here a test that cannot run is an error.
 .PHONY: test
-test: browser ocr checks unit contract faults e2e ## Everything: lint, types, import law, unit, contract, faults, e2e
+test: programs checks unit contract faults e2e ## Everything: lint, types, import law, unit, contract, faults, e2e
 
 .PHONY: release
 release: venv ## Wheel, chart, image, bill of materials and SHA256SUMS into dist/ (RELEASE=--trial to try it)

@@ -34,10 +34,6 @@ image: ## Build the project images and load them into the local cluster
 	@$(CLUSTER_PYTHON) -m hack.image
 
 # The tools know by the hash of their module when they are out of date.
-.PHONY: browser
-browser: venv ## Install Chromium for the tests of the pages
-	@$(CLUSTER_PYTHON) -m hack.cluster browser
-
 .PHONY: mailserver
 mailserver: ## Install or fetch Dovecot, Cyrus, Courier, GreenMail and espeak-ng for the tests of the sources
 	@$(CLUSTER_PYTHON) -m hack.cluster mailserver
@@ -50,9 +46,9 @@ gitea: ## Build Gitea for the tests of the sources (minutes, once)
 recorded: ## Fetch recorded answers of GitHub and GitLab for the tests of the sources
 	@$(CLUSTER_PYTHON) -m hack.recorded >/dev/null
 
-.PHONY: ocr
-ocr: ## Install Tesseract, with which the simulated vision model reads images
-	@$(CLUSTER_PYTHON) -m hack.cluster ocr
+.PHONY: programs
+programs: ## Install the Debian packages of all programs that the tests start
+	@$(CLUSTER_PYTHON) -m hack.cluster programs
 
 .PHONY: cluster-tools
 cluster-tools: ## Build helm, kubectl and kubeconform into bin of the cluster's directory

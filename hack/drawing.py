@@ -53,7 +53,7 @@ def _font(text: str) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     if _FONT.exists():
         return ImageFont.truetype(str(_FONT), _LETTERS)
     if not text.isascii():
-        raise Unable(f"no font for {text[:40]!r}: install the Debian package fonts-dejavu-core (make ocr)")
+        raise Unable(f"no font for {text[:40]!r}: install the Debian package fonts-dejavu-core (make programs)")
     return ImageFont.load_default(_LETTERS)
 
 

@@ -48,7 +48,7 @@ def spoken(to: Path, text: str, *, language: str = "en", speed: int = 140) -> Pa
     """Write `text` as espeak-ng says it, a WAV of 22,050 Hz; `speed` is in words a minute. Raises errors.Missing."""
     program = shutil.which("espeak-ng")
     if program is None:
-        raise errors.Missing("espeak-ng is missing: apt-get install espeak-ng, or make mailserver")
+        raise errors.Missing("espeak-ng is missing: apt-get install espeak-ng, or make programs")
     subprocess.run([program, "-v", language, "-s", str(speed), "-w", str(to), "--", text], check=True)
     return to
 

@@ -22,14 +22,19 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 def browser() -> str:
     """The path of Chromium."""
     return next((found for name in _BROWSERS if (found := shutil.which(name))), None) or _absent(
-        "no Chromium: make browser"
+        "no Chromium: make programs"
     )
+
+
+def packages(*names: str) -> None:
+    """Debian packages of the list for the tests."""
+    if absent := prerequisites.missing({name: prerequisites.TESTS[name] for name in names}):
+        _absent(f"no {', '.join(absent)}: make programs")
 
 
 def ocr() -> None:
     """Tesseract with its languages and the font of the drawn images."""
-    if absent := prerequisites.missing(prerequisites.OCR):
-        _absent(f"no {', '.join(absent)}: make ocr")
+    packages(*prerequisites.OCR)
 
 
 def program(tool: binaries.Tool, name: str) -> Path:
@@ -38,11 +43,6 @@ def program(tool: binaries.Tool, name: str) -> Path:
         return binaries.program(tool, name, progress.Progress())
     except errors.Missing as missing:
         _absent(f"no {name}: {missing}")
-
-
-def speech() -> str:
-    """The path of espeak-ng."""
-    return shutil.which("espeak-ng") or _absent("no espeak-ng: make mailserver")
 
 
 def mounting() -> list[str]:

@@ -60,9 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     service.add_argument("action", choices=("start", "stop", "status"))
     api = add("apiserver", _apiserver, "etcd and kube-apiserver alone on loopback, until interrupted")
     api.add_argument("directory", type=Path)
-    add("browser", _browser, "install Chromium, which the tests of the pages drive")
     add("mailserver", _mailserver, "install or fetch the mail servers that tests of the sources start")
-    add("ocr", _ocr, "install Tesseract, with which the simulated vision model reads images")
+    add("programs", _programs, "install the Debian packages of all programs that the tests start")
     tool = add(
         "tool", _tool, "build a program (helm, kubectl, kubeconform ...), link it in bin of the cluster, print its path"
     )
@@ -124,18 +123,13 @@ def _services_up(_: argparse.Namespace, place: layout.Layout, report: progress.P
     return 0
 
 
-def _browser(_: argparse.Namespace, place: layout.Layout, report: progress.Progress) -> int:
-    prerequisites.install(prerequisites.BROWSER, report)
-    return 0
-
-
 def _mailserver(_: argparse.Namespace, place: layout.Layout, report: progress.Progress) -> int:
     mailservers.ensure(report)
     return 0
 
 
-def _ocr(_: argparse.Namespace, place: layout.Layout, report: progress.Progress) -> int:
-    prerequisites.install(prerequisites.OCR, report)
+def _programs(_: argparse.Namespace, place: layout.Layout, report: progress.Progress) -> int:
+    prerequisites.install(prerequisites.TESTS, report)
     return 0
 
 

@@ -58,6 +58,17 @@ OCR = {
     "tesseract-ocr-deu": f"{_TESSDATA}/deu.traineddata",
     "tesseract-ocr-eng": f"{_TESSDATA}/eng.traineddata",
 }
+TESTS = {  # `make test`, all of it
+    **CLUSTER,
+    **IMAGE,
+    **SERVERS,
+    **C,
+    **CPP,
+    **NPM,
+    **BROWSER,
+    **OCR,
+    "curl": "curl",
+}
 SECONDS = 15.0
 """What their installation takes."""
 _SYSTEM_PATHS = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -70,7 +81,7 @@ def missing(packages: dict[str, str]) -> list[str]:
     return [
         package
         for package, brings in packages.items()
-        if not (Path(brings).exists() if brings.startswith("/") else shutil.which(brings, path=paths))
+        if not (Path(brings).is_file() if brings.startswith("/") else shutil.which(brings, path=paths))
     ]
 
 

@@ -1,6 +1,6 @@
 """`python -m hack.demo.pictures`: draw the pages of the running demonstration into docs/pictures, for the README.
 
-Run it soon after `make demo`: the router's page shows the last fifteen minutes. Needs Chromium (`make browser`).
+Run it soon after `make demo`: the router's page shows the last fifteen minutes. Needs Chromium (`make programs`).
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ from tests import needs
 
 MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
 _CASES: list[tuple[Callable[[], object], str]] = [
-    (needs.browser, "no Chromium: make browser"),
-    (needs.ocr, "make ocr"),
+    (needs.browser, "no Chromium: make programs"),
+    (needs.ocr, "no tesseract-ocr: make programs"),
+    (lambda: needs.packages("curl"), "no curl: make programs"),
     (lambda: needs.program(binaries.HELM, "helm"), "no helm: Go is missing: install Go 1.26"),
 ]
 
@@ -44,11 +45,11 @@ def test_it_skips_the_test_where_that_is_allowed(
 
 
 @pytest.mark.parametrize(("target", "installs"), [("test", True), ("contract", True), ("test-fast", False)])
-def test_make_installs_tesseract_where_it_may(target: str, installs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_make_installs_programs_where_it_may(target: str, installs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     done = subprocess.run(["make", "-n", target], cwd=MAKEFILE.parent, capture_output=True, text=True, check=True)
     before = done.stdout.partition("bin/pytest")[0]
-    assert ("-m hack.cluster ocr" in before) is installs
+    assert ("-m hack.cluster programs" in before) is installs
 
 
 def test_make_test_leaves_no_phase_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hack import dovecot as settings
 from hack.cluster import certificates
-from tests import ports
+from tests import needs, ports
 
 PASSWORD = "word-of-the-test"
 _START_SECONDS = 300.0
@@ -40,6 +40,7 @@ class Dovecot:
     """`url` for imap://, `secure` for imaps:// with the authority of `authority`; `pop3`, `pop3s`, `lmtp` are ports."""
 
     def __init__(self, folder: Path, free: Sequence[int], authority: Path | None) -> None:
+        needs.packages("dovecot-imapd", "dovecot-lmtpd", "dovecot-pop3d", "dovecot-submissiond")
         self.folder, self.authority = folder, authority
         self.port, secure, self.pop3, self.pop3s, self.lmtp = free
         self.url, self.secure = f"imap://127.0.0.1:{self.port}", f"imaps://localhost:{secure}"

@@ -69,7 +69,8 @@ def transcribe(container: Container, url: str) -> subprocess.CompletedProcess[st
 
 def test_the_process_of_a_job_makes_a_transcript(container: Container, tmp_path: Path) -> None:
     spoken = tmp_path / "spoken.wav"
-    subprocess.run([needs.speech(), "-w", str(spoken), "The backup of the node failed today."], check=True)
+    needs.packages("espeak-ng")
+    subprocess.run(["espeak-ng", "-w", str(spoken), "The backup of the node failed today."], check=True)
     with sources(spoken.read_bytes()) as (url, sent):
         done = transcribe(container, url)
     assert done.returncode == 0, done.stderr

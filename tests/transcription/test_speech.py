@@ -54,7 +54,7 @@ class Heard:
 def run() -> Iterator[engine.Engine]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(faster_whisper, "WhisperModel", Counted)
-        needs.speech()
+        needs.packages("espeak-ng")
         yield engine.whisper(MODEL, 1)
 
 

@@ -28,7 +28,8 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sentence that espeak-ng says."""
     path = tmp_path_factory.mktemp("sound") / "spoken.wav"
     words = "The backup of the node gpu three failed today."
-    subprocess.run([needs.speech(), "-w", str(path), words], check=True)  # a program of the tests
+    needs.packages("espeak-ng")
+    subprocess.run(["espeak-ng", "-w", str(path), words], check=True)  # a program of the tests
     return path
 
 

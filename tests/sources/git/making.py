@@ -17,7 +17,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from tests import ports
+from tests import needs, ports
 
 _SHA = re.compile(r"[0-9a-f]{40}")
 AT = "1790000000 +0200"
@@ -209,6 +209,7 @@ class Ssh:
     """An sshd of ours on loopback: `key` opens it as `user`, `known_hosts` has its host key."""
 
     def __init__(self, folder: Path) -> None:
+        needs.packages("openssh-server")
         folder.mkdir()
         self.port, self.user = ports.free(), getpass.getuser()
         for name in ("host", "client"):
