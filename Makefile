@@ -86,15 +86,16 @@ E2E = tests/e2e $(sort $(filter-out tests/e2e/%,$(shell grep -rl "mark\.e2e" tes
 THOROUGH = $(sort $(shell grep -rlE "^(from|import) hypothesis|^from tests import .*thorough" tests --include="test_*.py"))
 
 .PHONY: test-thorough
-test-thorough: venv services-up ## All examples of property tests, all kills, real models and Whisper, the images for transcription and Joern
+test-thorough: venv services-up ## All examples, kills, faults and tests on the cluster, real models and Whisper, the images for transcription and Joern
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto -m "not apiserver and not services and not e2e" $(THOROUGH)
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
 	  HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 4 --dist loadfile -m "(apiserver or services) and not e2e" $(THOROUGH)
 	@$(MAKE) --no-print-directory test-speech
 	$(BIN)/python -m hack.image --build-only jervis transcription && \
 	  JERVIS_TEST_TRANSCRIPTION=1 $(BIN)/pytest tests/transcription
-	$(BIN)/python -m hack.image --build-only joern && JERVIS_TEST_JOERN=1 $(BIN)/pytest tests/joern && \
-	  JERVIS_TEST_JOERN=1 $(BIN)/pytest tests/e2e/test_code_analysis.py
+	$(BIN)/python -m hack.image --build-only joern && JERVIS_TEST_JOERN=1 $(BIN)/pytest tests/joern
+	@$(MAKE) --no-print-directory cluster-up image
+	JERVIS_TEST_JOERN=1 HYPOTHESIS_PROFILE=thorough $(BIN)/pytest $(BOUNDED) -m e2e $(E2E)
 	@$(BIN)/python -m hack.models smollm2 minilm gemma3 >/dev/null
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && for model in smollm2 gemma3; do \
 	  HYPOTHESIS_PROFILE=thorough JERVIS_TEST_REAL=$$model $(BIN)/pytest $(REAL) tests/real || exit 1; done

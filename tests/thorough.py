@@ -3,6 +3,8 @@
     @settings(max_examples=thorough.examples(400), deadline=None)
     for point in thorough.part(points):
 
+A test or a file with the mark `thorough.only` runs in `make test-thorough` alone: others show the same, in less.
+
 Without a number a property test has 25 examples, or 100 (tests/conftest.py); few have a plain one. `make test-thorough`
 runs every example and every case.
 """
@@ -13,9 +15,13 @@ import os
 from collections.abc import Sequence
 from typing import TypeVar
 
+import pytest
+
 T = TypeVar("T")
 
 _THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+
+only = pytest.mark.skipif(not _THOROUGH, reason="make test-thorough shows more of what other tests show")
 
 
 def whole() -> bool:

@@ -27,6 +27,7 @@ from crds.phases import Phase
 from hack.cluster import layout, progress
 from hack.demo import connected, context, images, planted, release, servers, settings
 from hack.demo.kubectl import Kubectl
+from tests import thorough
 from tests.e2e import tokens
 from tests.e2e.conftest import NAMESPACE, VALUES
 from tests.e2e.simulator import Simulator
@@ -388,6 +389,7 @@ def _waits(state: Place) -> None:
     until("the pods are as they stay", look, seconds=120)
 
 
+@thorough.only
 def test_an_order_looks_at_its_namespace_and_is_traced(state: Place) -> None:
     """An order of a user on the legacy graph: goals, one step, and the tool of the agent that does it."""
     _waits(state)

@@ -20,6 +20,7 @@ import pytest
 from crds import API_VERSION, history
 from hack.demo import errors, forward
 from hack.demo.kubectl import Kubectl
+from tests import thorough
 from tests.e2e.conftest import JOINS, NAMESPACE
 from tests.e2e.simulator import GATE, Simulator
 from tests.e2e.site import Site
@@ -75,7 +76,7 @@ def stolen(site: Site, name: str) -> str:
     return base64.b64decode(secret["data"]["token"]).decode()
 
 
-@pytest.mark.parametrize("end", ["completed", "deleted"])
+@pytest.mark.parametrize("end", ["completed", pytest.param("deleted", marks=thorough.only)])
 def test_a_stolen_token_of_a_run_opens_its_scope_while_the_run_lives_and_nothing_after(
     site: Site, doors: Doors, owner: str, gpu: Simulator, end: str
 ) -> None:
@@ -140,6 +141,7 @@ def refused(cluster: Kubectl, user: str, *words: str, stdin: Any = None) -> str:
     return str(caught.value)
 
 
+@thorough.only
 def test_a_viewer_s_tokens_open_the_history_of_the_namespace_and_nothing_else(
     site: Site, tenant: Kubectl, doors: Doors, owner: str
 ) -> None:
@@ -165,6 +167,7 @@ def test_a_viewer_s_tokens_open_the_history_of_the_namespace_and_nothing_else(
     assert "cannot create" in refused(tenant, "vera", "create", "-f", "-", stdin=task)
 
 
+@thorough.only
 def test_a_tenant_steers_own_tasks_and_nothing_of_the_release(site: Site, tenant: Kubectl, owner: str) -> None:
     spec = {"type": "UserTask", "clientId": owner, "content": "Which disk failed?", "suspend": True}
     task = {"apiVersion": API_VERSION, "kind": "PendingTask", "metadata": {"name": "of-tess"}, "spec": spec}

@@ -13,8 +13,11 @@ import pytest
 from crds import API_VERSION, gpubackend
 from crds.conditions import Condition
 from crds.phases import Phase
+from tests import thorough
 from tests.e2e.site import Site
 from tests.e2e.waiting import until
+
+pytestmark = thorough.only
 
 
 def task(spec: dict[str, Any]) -> str:

@@ -8,9 +8,11 @@ import shutil
 from pathlib import Path
 
 from hack.demo import plugin
-from tests import console
+from tests import console, thorough
 from tests.conftest import ROOT
 from tests.e2e.site import Site
+
+pytestmark = thorough.only
 
 PAGE = (ROOT / "docs" / "cli.md").read_text()
 _HEADING = "## From a file to an answer"

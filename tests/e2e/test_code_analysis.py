@@ -17,10 +17,13 @@ import pytest
 from crds import API_VERSION, conditions
 from crds.phases import Phase
 from hack.demo import connected, forward, servers, settings
+from tests import thorough
 from tests.e2e import tokens
 from tests.e2e.conftest import JOERN
 from tests.e2e.site import LABEL, SUITE, Site
 from tests.joern import tree
+
+pytestmark = thorough.only
 
 _NAME = "platform/parts"
 _READ = "/jervis-kb-read:8080/proxy"

@@ -7,7 +7,10 @@ import sys
 from rich.console import Console
 
 from hack.demo import arriving, planted, servers
+from tests import thorough
 from tests.e2e.site import Site
+
+pytestmark = thorough.only
 
 
 def test_what_is_at_the_sources_arrives_once_and_follows_them(site: Site, owner: str, there: servers.Servers) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from crds.pendingtask import PendingTask
 from crds.phases import HOLDS_SLOT, Phase
+from tests import thorough
 from tests.e2e import processes
 from tests.e2e.simulator import GATE, Simulator
 from tests.e2e.site import ATTEMPT_LABEL, UID_LABEL, Document, Site
@@ -81,7 +82,7 @@ def kill_pod(site: Site, pod: Document) -> None:
     site.kubectl.run("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force", "--wait=false")
 
 
-@pytest.mark.parametrize("kill", [kill_process, kill_pod], ids=["process", "pod"])
+@pytest.mark.parametrize("kill", [pytest.param(kill_process, marks=thorough.only), kill_pod], ids=["process", "pod"])
 def test_the_running_job(site: Site, owner: str, gpu: Simulator, kill: object, request: pytest.FixtureRequest) -> None:
     name = f"job-{request.node.callspec.id}"
     if kill is kill_process:
@@ -100,6 +101,7 @@ def test_the_running_job(site: Site, owner: str, gpu: Simulator, kill: object, r
     assert after <= {"1", "2"}
 
 
+@thorough.only
 @pytest.mark.parametrize("kill", [kill_process, kill_pod], ids=["process", "pod"])
 def test_the_operator_at_work(
     site: Site, owner: str, gpu: Simulator, kill: object, request: pytest.FixtureRequest
@@ -123,6 +125,7 @@ def test_the_operator_at_work(
     assert {task.status.attempt for task in ended.values()} == {1}
 
 
+@thorough.only
 def test_the_router_under_a_run(site: Site, owner: str, gpu: Simulator) -> None:
     """Its streams break; the run asks again, and stays the same run."""
     local_only(site)
@@ -138,6 +141,7 @@ def test_the_router_under_a_run(site: Site, owner: str, gpu: Simulator) -> None:
     assert {task.status.attempt for task in ended.values()} == {1}
 
 
+@thorough.only
 def test_the_knowledge_base_under_an_ingest(site: Site, owner: str, gpu: Simulator, cpu: Simulator) -> None:
     """Qualification comes back to it and no document is known twice."""
     local_only(site)
@@ -156,6 +160,7 @@ def test_the_knowledge_base_under_an_ingest(site: Site, owner: str, gpu: Simulat
     once(site, ended.values())
 
 
+@thorough.only
 def test_what_is_known_outlives_its_pod(site: Site, owner: str) -> None:
     if not site.wanted.local and not site.kubectl.items("persistentvolumeclaims"):
         pytest.skip("your cluster has no default StorageClass")

@@ -10,7 +10,10 @@ import httpx
 from crds import mail
 from crds.phases import Phase
 from hack.demo import inputs, report, submit
+from tests import thorough
 from tests.e2e.site import Site
+
+pytestmark = thorough.only
 
 
 def test_the_words_of_a_screenshot_decide_and_become_knowledge(site: Site, owner: str, services: httpx.Client) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from crds import labels
 from crds.phases import Phase
+from tests import thorough
 from tests.e2e import processes
 from tests.e2e.simulator import GATE, Simulator
 from tests.e2e.site import UID_LABEL, Document, Site
@@ -68,6 +69,7 @@ def test_a_task_is_done_by_the_pod_that_waited(pool: Site, owner: str, gpu: Simu
     assert _waiting(pool)["metadata"]["uid"] != before["metadata"]["uid"], "a pod is used once"
 
 
+@thorough.only
 def test_a_pod_that_is_killed_while_it_waits_is_replaced(pool: Site) -> None:
     if not pool.wanted.local:
         pytest.skip("the processes of your cluster are not on this machine")
@@ -90,6 +92,7 @@ def test_a_pod_that_is_killed_at_work_is_a_lost_run(pool: Site, owner: str, gpu:
     assert len(pool.results(ended)) == 1
 
 
+@thorough.only
 def test_another_template_replaces_the_pod_that_waits(pool: Site) -> None:
     before = _waiting(pool)
     pool.upgrade("job.annotations.example\\.com/changed=yes")

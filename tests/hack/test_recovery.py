@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from hack.cluster import cgroups, containerd, layout, lifecycle, mounts, netns, process, progress
+from tests import thorough
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, thorough.only]
 NAME = "recovery"
 
 
