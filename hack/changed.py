@@ -75,8 +75,8 @@ class Tree:
                 if (configuration := f"{folder}/conftest.py") in sources:
                     self._users[self._names[configuration]].add(self._names[path])
 
-    def breakable(self, changed: Iterable[str]) -> list[str]:
-        """The test files that `changed` paths can break."""
+    def breakable(self, changed: Iterable[str], *, through: str = "") -> list[str]:
+        """The test files that `changed` paths can break; only by way of modules whose names begin with `through`."""
         tests = sorted(path for path in self._sources if PurePosixPath(path).name.startswith("test_"))
         names: list[str] = []
         chosen: set[str] = set()
@@ -94,8 +94,9 @@ class Tree:
         broken = set(names)
         while names:
             for user in self._users[names.pop()] - broken:
-                broken.add(user)
-                names.append(user)
+                if user.startswith(through):
+                    broken.add(user)
+                    names.append(user)
         return [test for test in tests if test in chosen or self._names[test] in broken]
 
 
@@ -106,6 +107,12 @@ def _package(path: str, known: frozenset[str]) -> str | None:
         if name in known:
             return name
     return None
+
+
+def checkout(removed: Iterable[str] = ()) -> Tree:
+    """The modules of this checkout, those that are not tracked yet as well."""
+    paths = _git("ls-files", "--cached", "--others", "--exclude-standard", "*.py")
+    return Tree({path: (ROOT / path).read_text() for path in paths if (ROOT / path).is_file()}, removed)
 
 
 def _git(*words: str) -> list[str]:
@@ -120,9 +127,7 @@ def main(arguments: list[str]) -> int:
         print(f"error: {since} is no commit", file=sys.stderr)
         return 1
     changed = [*_git("diff", "--name-only", "--no-renames", since), *_git("ls-files", "--others", "--exclude-standard")]
-    tracked = _git("ls-files", "--cached", "--others", "--exclude-standard", "*.py")
-    sources = {path: (ROOT / path).read_text() for path in tracked if (ROOT / path).is_file()}
-    tests = Tree(sources, [path for path in changed if path not in sources]).breakable(changed)
+    tests = checkout([path for path in changed if not (ROOT / path).is_file()]).breakable(changed)
     print("\n".join(tests))
     print(f"{len(changed)} files differ from {since[:10]}: {len(tests)} files of tests", file=sys.stderr)
     return 0
