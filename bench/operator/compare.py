@@ -3,10 +3,11 @@
     eval "$(python -m hack.cluster env)"
     python -m bench.operator.compare --base 3a6d0c6 lifecycle qualification dispatch memory restart --rounds 3
 
-`--base` is a commit of this repository; it is checked out into a temporary worktree. Both versions run in this
+`--base` is a commit of this repository; it is checked out into a temporary worktree. What a mechanism brings is
+measured with a base that leaves it out, so that no setting exists for the measurement only. Both versions run in this
 interpreter's environment, so a base with other dependencies cannot be compared. One JSON document on stdout: for each
-figure the median of the rounds of either version, and theirs divided by the base's. A case that only one of the two
-knows is measured there alone.
+figure the median of the rounds of either version, and this version's divided by the base's. A case that only one of the
+two knows is measured there alone.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ def main(arguments: list[str]) -> int:
     parsed = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="bench-base-") as directory:
         base = Path(directory) / "base"
-        git("worktree", "add", "--detach", str(base), parsed.base)
+        _git("worktree", "add", "--detach", str(base), parsed.base)
         try:
             found = {case: _case(case, base, parsed.rounds, parsed.cores) for case in parsed.cases}
         finally:
-            git("worktree", "remove", "--force", str(base))
+            _git("worktree", "remove", "--force", str(base))
     print(json.dumps({"base": parsed.base, "rounds": parsed.rounds, "cores": parsed.cores, "cases": found}, indent=2))
     return 0 if all(case["measured"] for case in found.values()) else 1
 
@@ -52,7 +53,7 @@ def _case(case: str, base: Path, rounds: int, cores: int) -> dict[str, Any]:
         # The version that begins alternates: a machine that slows down must not favour one of them.
         order = (("base", base), ("here", ROOT))
         for name, root in order if number % 2 == 0 else reversed(order):
-            figures = flat_figures(case, root, cores)
+            figures = _flat_figures(case, root, cores)
             if figures is not None:
                 measured[name].append(figures)
             print(f"{case} round {number + 1} {name}: {json.dumps(figures)}", file=sys.stderr, flush=True)
@@ -65,7 +66,7 @@ def _case(case: str, base: Path, rounds: int, cores: int) -> dict[str, Any]:
     return {"measured": bool(measured["here"]), **medians, "here_per_base": ratios}
 
 
-def flat_figures(case: str, root: Path, cores: int) -> dict[str, float] | None:
+def _flat_figures(case: str, root: Path, cores: int) -> dict[str, float] | None:
     """The figures of one case, flat; None when this version does not have it."""
     command = [sys.executable, "-m", "bench.operator", case, "--cores", str(cores)]
     environment = {**os.environ, "PYTHONPATH": str(root)}
@@ -92,7 +93,7 @@ def _medians(samples: list[dict[str, float]]) -> dict[str, float]:
     return {key: round(statistics.median(one[key] for one in samples if key in one), 2) for key in keys}
 
 
-def git(*arguments: str) -> None:
+def _git(*arguments: str) -> None:
     subprocess.run(["git", "-C", str(ROOT), *arguments], check=True, capture_output=True)
 
 
