@@ -24,11 +24,10 @@ from typing import Any
 
 import uvloop
 
-from bench.operator import archive, baseline, flow, lists, processes, scale
+from bench.operator import archive, flow, lists, processes, scale
 from bench.operator.report import Report
 
 CASES: dict[str, Callable[[Path], Coroutine[Any, Any, Report]]] = {
-    "reference": baseline.reference,
     "lifecycle": flow.lifecycle,
     "qualification": flow.qualification,
     "dispatch": flow.dispatch,
