@@ -50,7 +50,7 @@ lint: venv ## ruff, and mdformat for the pages
 
 .PHONY: types
 types: venv ## mypy --strict
-	$(BIN)/mypy $(PACKAGES) hack tests
+	$(BIN)/mypy $(PACKAGES) hack tests bench
 	$(BIN)/mypy operator/main.py
 
 .PHONY: imports

@@ -160,7 +160,7 @@ def _watched() -> Iterator[_Seen]:
             callback = handle._callback
             seen.stalls[str(getattr(callback, "__self__", callback))[:200]] += 1
 
-    asyncio.Handle._run = run  # type: ignore[method-assign]
+    asyncio.Handle._run = run  # type: ignore[method-assign,assignment]  # as it is called
     gc.callbacks.append(seen.collected)
     try:
         yield seen

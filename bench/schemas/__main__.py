@@ -103,14 +103,16 @@ def main(arguments: Sequence[str]) -> int:
     numbers = {token: number for number, token in enumerate(tokens)}
     samples = [sample for sample in walking.formats() if given.only in sample.name]
     printed: dict[str, Any] = {"tokens": len(tokens), "engines": {}}
-    each, failed = [], False
+    each: list[dict[str, Any]] = []
+    failed = False
     for engine in (engines.Llguidance(tokens), engines.Outlines(tokens)):
-        sent, listed = [], []
+        sent: list[dict[str, Any]] = []
+        listed: list[dict[str, Any]] = []
         for sample in samples:
             answer = list(_split(instances.written(instances.fitting(sample.schema)), numbers))
             ours = _bounded(engine, sample.schema, answer)
             sent.append(ours)
-            row = {"schema": sample.name, "engine": engine.name, "sent": ours}
+            row: dict[str, Any] = {"schema": sample.name, "engine": engine.name, "sent": ours}
             if sample.listed is not None:
                 # Its masks are those of the beginning: what fits is not known.
                 row["listed"] = _bounded(engine, sample.listed, [numbers[b"{"]])

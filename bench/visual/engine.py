@@ -17,7 +17,7 @@ import types
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import prometheus_client
@@ -37,7 +37,12 @@ _ATTEMPTS = 5
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 OWNER = scope.Scope(client_id="bench")
 # Name -> (pool factor, encoding).
-SIDES = {"pooled": (3, ""), "pooled-muvera": (3, "muvera"), "muvera": (1, "muvera"), "plain": (1, "")}
+SIDES: dict[str, tuple[int, Literal["", "muvera"]]] = {
+    "pooled": (3, ""),
+    "pooled-muvera": (3, "muvera"),
+    "muvera": (1, "muvera"),
+    "plain": (1, ""),
+}
 
 
 class World:
