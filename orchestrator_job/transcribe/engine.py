@@ -120,10 +120,13 @@ def whisper(model: str, threads: int) -> Engine:
                     remedy="Check that preprocessor_config.json is that of the model: docs/meetings.md.",
                 ) from error
             language = told.language
-            for piece in pieces:
-                words = [(word.start, word.end, word.word) for word in piece.words or ()]
-                for start, end, text in excerpt.segments(words or [(piece.start, piece.end, piece.text)]):
-                    segments.append(meeting.Segment(start=start, end=end, text=text.strip()[:20_000]))
+            words = (
+                [(word.start, word.end, word.word) for word in piece.words or ()]
+                or [(piece.start, piece.end, piece.text)]
+                for piece in pieces
+            )
+            for start, end, text in excerpt.segments(words):
+                segments.append(meeting.Segment(start=start, end=end, text=text.strip()[:20_000]))
             if len(segments) >= meeting.MOST_SEGMENTS:
                 log.warning("the transcript is cut", segments=meeting.MOST_SEGMENTS)
                 break

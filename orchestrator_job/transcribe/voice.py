@@ -19,7 +19,7 @@ from orchestrator_job.transcribe.sound import RATE, Samples
 WINDOW = 60 * RATE
 """Samples that are looked at together."""
 LONGEST = 30 * RATE
-"""Of a stretch: longer speech is cut at a short pause. As much as Whisper hears at once."""
+"""Of a stretch, but for its beginning: longer speech is cut at a short pause. As much as Whisper hears at once."""
 EXCERPT = 240 * RATE
 """Speech that goes to the model together; an excerpt is at most `LONGEST` longer."""
 PAUSE = 2 * RATE
@@ -27,8 +27,14 @@ PAUSE = 2 * RATE
 PADDING = RATE * 2 // 5
 """Silence that stays on both sides of a stretch, where the recording has it."""
 
+SURE, RISING = 0.5, 0.2
+"""Silero's probability of speech in a stretch, and where it begins; in noise it stays below 0.1."""
+ONSET = RATE
+"""By how much Whisper's time of the first word after a pause may be late: half of it was measured. The voice filter
+hears where speech begins to a tenth of a second."""
+
 Find: TypeAlias = Callable[[Samples], list[tuple[int, int]]]
-"""Samples -> (first, end) of each stretch, with its padding, none longer than `LONGEST`."""
+"""Samples -> (first, end) of each stretch, with its padding, none longer than `LONGEST` and `PAUSE`."""
 
 
 @dataclass(frozen=True)
@@ -53,23 +59,36 @@ class Excerpt:
         """What the model hears."""
         return np.concatenate([stretch.samples for stretch in self.stretches])
 
-    def segments(self, words: Iterable[Word]) -> list[Word]:
-        """Words with seconds of the joined sound -> segments with seconds of the recording.
+    def segments(self, pieces: Iterable[Iterable[Word]]) -> list[Word]:
+        """Pieces of words with seconds of the joined sound -> segments with seconds of the recording.
 
-        No segment reaches over a pause that was taken out: the model hears both sides of it as one sentence.
+        No segment reaches over a pause that was taken out: the model hears both sides of it as one sentence. A word
+        that lies in the silence of such a pause belongs where the word is that is nearer to it. The first word after a
+        pause begins with the speech.
         """
         runs = self._runs()
+        placed = [
+            (number, word, max((*run.overlap(word[0], word[1]), -place) for place, run in enumerate(runs)))
+            for number, piece in enumerate(pieces)
+            for word in piece
+        ]
+        sure = [(word, -best[2]) for _, word, best in placed if best[0] > 0]
         segments: list[Word] = []
-        before = -1
-        for start, end, text in words:
-            number = max(range(len(runs)), key=lambda each: runs[each].overlap(start, end))
-            first, last = runs[number].restored(start, end)
-            if number == before:
+        opened: set[int] = set()
+        before = (-1, -1)
+        for number, (start, end, text), (shared, _, best) in placed:
+            place = -best
+            if not shared and sure:
+                # Of two words that are as near that of the nearer run.
+                place = min(sure, key=lambda each: (_apart(each[0], start, end), each[1] != place))[1]
+            first, last = runs[place].restored(start, end, opens=place not in opened)
+            opened.add(place)
+            if (number, place) == before:
                 begun, until, said = segments.pop()
                 segments.append((begun, max(until, last), said + text))
             else:
                 segments.append((first, last, text))
-            before = number
+            before = number, place
         return segments
 
     def _runs(self) -> list[_Run]:
@@ -84,6 +103,11 @@ class Excerpt:
                 runs.append(_Run(stretch.start, total, length))
             total += length
         return runs
+
+
+def _apart(word: Word, start: float, end: float) -> float:
+    """Seconds between a word and a time, to a millisecond."""
+    return round(max(word[0] - end, start - word[1], 0.0), 3)
 
 
 @dataclass(frozen=True)
@@ -103,11 +127,13 @@ class _Run:
         middle = (start + end) / 2
         return max(0.0, min(end, last) - max(start, first)), -max(first - middle, middle - last, 0.0)
 
-    def restored(self, start: float, end: float) -> tuple[float, float]:
+    def restored(self, start: float, end: float, *, opens: bool) -> tuple[float, float]:
         """Seconds of the joined sound -> of the recording, inside this run. Its speech begins after its padding, which
-        only the beginning of a recording cuts short."""
+        only the beginning of a recording cuts short; a word that `opens` it begins there."""
         silent = PADDING if self.start else 0
         first = min(max(round(start * RATE) - self.begin, silent), self.length)
+        if opens and first <= silent + ONSET:
+            first = min(silent, self.length)
         last = min(max(round(end * RATE) - self.begin, first), self.length)
         return (self.start + first) / RATE, (self.start + last) / RATE
 
@@ -153,12 +179,26 @@ def excerpts(speech: Iterable[Stretch]) -> Iterator[Excerpt]:
 
 
 def silero(samples: Samples) -> list[tuple[int, int]]:
-    """Stretches as Silero's model finds them, which comes with faster-whisper and runs on onnxruntime."""
+    """Stretches as Silero's model finds them, which comes with faster-whisper and runs on onnxruntime.
+
+    After long silence or noise the model takes a second or two to be sure of speech, although it rises at its first
+    sound. So a stretch of which it is sure begins where it thinks of speech at all, up to `PAUSE` earlier.
+    """
     from faster_whisper import vad
 
-    options = vad.VadOptions(
-        max_speech_duration_s=LONGEST / RATE,
-        min_silence_duration_ms=PAUSE * 1000 // RATE,
-        speech_pad_ms=PADDING * 1000 // RATE,
-    )
-    return [(span["start"], span["end"]) for span in vad.get_speech_timestamps(samples, options)]
+    def found(threshold: float) -> list[tuple[int, int]]:
+        options = vad.VadOptions(
+            threshold=threshold,
+            max_speech_duration_s=LONGEST / RATE,
+            min_silence_duration_ms=PAUSE * 1000 // RATE,
+            speech_pad_ms=PADDING * 1000 // RATE,
+        )
+        return [(span["start"], span["end"]) for span in vad.get_speech_timestamps(samples, options)]
+
+    rising = found(RISING) if (sure := found(SURE)) else []
+    speech: list[tuple[int, int]] = []
+    for start, end in sure:
+        ended = speech[-1][1] if speech else 0
+        begun = max((first for first, last in rising if first <= start < last), default=start)
+        speech.append((max(begun, ended, start - PAUSE), end))
+    return speech

@@ -247,7 +247,10 @@ async def test_a_schema_that_ends_the_runner_is_refused_at_its_second_death(
 
 
 async def test_an_answer_without_an_end_is_ended_and_its_gpu_free(tmp_path: Path, server: str) -> None:
-    endless = {"model": "big", "prompt": "on and on", "options": {**_OPTIONS, "num_predict": -1, "num_ctx": 2048}}
+    # Without a form the server ends what only repeats itself, in less than a second on a fast processor.
+    form = {"type": "array", "minItems": 500, "items": {"type": "boolean"}}
+    options = {**_OPTIONS, "temperature": 1, "num_predict": -1, "num_ctx": 2048}
+    endless = {"model": "big", "prompt": "on", "format": {**form, "items": form}, "options": options}
     specs = [process.spec("real", server, numParallel=1)]
     async with process.running(tmp_path, specs, hold_seconds="1") as router, _client(router.url) as http:
         async with http.stream("POST", "/api/generate", json=endless, headers={"X-Jervis-Internal": "true"}) as answer:

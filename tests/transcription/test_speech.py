@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import resource
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,10 +61,11 @@ def run() -> Iterator[engine.Engine]:
 
 @pytest.fixture(scope="module")
 def recorded(run: engine.Engine, tmp_path_factory: pytest.TempPathFactory) -> Heard:
-    """The recorded voice after four minutes of noise, with pauses of 45 seconds."""
+    """The recorded voice after seven minutes of noise, with pauses of 45 seconds. How many windows its speech takes
+    depends on the processor, by one or two: the model's times say where the next one begins."""
     path = tmp_path_factory.mktemp("sound") / "recorded.wav"
     utterances = voice.recorded(progress.Progress())
-    parts: list[voice.Utterance | voice.Samples] = [voice.noise(240, RATE)]
+    parts: list[voice.Utterance | voice.Samples] = [voice.noise(420, RATE)]
     for number, utterance in enumerate(utterances):
         if number % 9 == 0:
             parts.append(voice.silence(45, RATE))
@@ -134,19 +136,23 @@ SENTENCES = {
 }
 """What espeak-ng says. Whisper base takes its Czech, Dutch and Portuguese for Latin: the voice is a machine's."""
 SPOKEN = 0.35
-"""Errors per word; measured: en 0.21, de 0.25, es 0.06, it 0.27, pl 0.23."""
+"""Errors per word. The Italian of this voice has 0.2 to 0.6, by the hundredths of a second with which it begins."""
 
 
 @pytest.mark.parametrize("language", SENTENCES)
 def test_languages_are_found_and_understood(run: engine.Engine, tmp_path: Path, language: str) -> None:
-    words = SENTENCES[language]
-    path = voice.spoken(tmp_path / "spoken.wav", words, language=language)
+    """In five recordings that differ by when it begins: most of them are understood."""
+    words, errors = SENTENCES[language], []
+    path = voice.spoken(tmp_path / "spoken.wav", words, language=language, speed=120)
     rate, samples = voice.read(path)
-    said = voice.write(path, rate, [voice.silence(5, rate), voice.Utterance(words, samples), voice.silence(5, rate)])
-    transcript = run(path, "")
-    assert transcript.language == language
-    assert recordings.error_rate(said, transcript) <= SPOKEN, transcript.segments
-    assert recordings.misplaced(said, transcript) == []
+    for number in range(5):
+        parts = [voice.silence(5 + number * 0.13, rate), voice.Utterance(words, samples), voice.silence(5, rate)]
+        said = voice.write(path, rate, parts)
+        transcript = run(path, "")
+        assert transcript.language == language
+        assert recordings.misplaced(said, transcript) == []
+        errors.append(recordings.error_rate(said, transcript))
+    assert statistics.median(errors) <= SPOKEN, errors
 
 
 HOURS = 2

@@ -83,32 +83,47 @@ def excerpt(*stretches: tuple[float, float]) -> Excerpt:
 
 def test_a_segment_ends_where_a_pause_was_taken_out() -> None:
     words = [(0.1, 1.0, " One"), (1.0, 4.9, " two."), (4.9, 5.9, " Three"), (5.9, 7, " four.")]
-    segments = excerpt((10, 5), (60, 5)).segments(words)
+    segments = excerpt((10, 5), (60, 5)).segments([words])
     assert segments == [(10.4, 14.9, " One two."), (60.4, 62, " Three four.")]
 
 
 def test_a_word_drawn_out_over_the_silence_beside_it_belongs_to_its_speech() -> None:
     parts = excerpt((10, 5), (60, 5), (90, 5))
-    assert parts.segments([(4.7, 5.5, " After")]) == [(60.4, 60.5, " After")]
-    assert parts.segments([(4.5, 5.2, " before")]) == [(14.5, 15, " before")]
-    assert parts.segments([(9.7, 10.2, " between")])[0][0] >= 60
+    assert parts.segments([[(4.7, 5.5, " After")]]) == [(60.4, 60.5, " After")]
+    assert parts.segments([[(4.5, 5.2, " before")]]) == [(14.5, 15, " before")]
+    assert parts.segments([[(9.7, 10.2, " between")]])[0][0] >= 60
 
 
 def test_a_word_in_the_silence_between_a_long_run_and_a_short_one_belongs_to_the_nearer_edge() -> None:
     words = [(28, 29.3, " we"), (29.65, 29.9, " agree."), (30.5, 31.5, " Next.")]
-    segments = excerpt((0, 30), (1000, 2)).segments(words)
-    assert segments == [(28, 29.9, " we agree."), (1000.5, 1001.5, " Next.")]
-    [(start, end, _)] = excerpt((10, 2), (1000, 30)).segments([(2.05, 2.35, " I")])
+    segments = excerpt((0, 30), (1000, 2)).segments([words])
+    assert segments == [(28, 29.9, " we agree."), (1000.4, 1001.5, " Next.")]
+    [(start, end, _)] = excerpt((10, 2), (1000, 30)).segments([[(2.05, 2.35, " I")]])
     assert (start, end) == (1000.4, 1000.4)
+
+
+def test_a_word_in_the_silence_between_two_runs_stays_with_the_word_that_is_nearer() -> None:
+    words = [(4.0, 4.5, " the key."), (4.94, 5.06, " It"), (5.06, 5.6, " does not.")]
+    segments = excerpt((10, 5), (60, 5)).segments([words])
+    assert segments == [(14, 14.5, " the key."), (60.4, 60.6, " It does not.")]
+    words[1] = (4.8, 5.0, " It")
+    words[2] = (5.5, 5.9, " Next.")
+    assert [text for _, _, text in excerpt((10, 5), (60, 5)).segments([words])] == [" the key. It", " Next."]
 
 
 def test_speech_that_was_only_cut_stays_one_segment() -> None:
     parts = excerpt((0, 30), (30, 30), (100, 5))
-    assert parts.segments([(0.0, 29, " One"), (29, 31, " two"), (31, 60.9, " three"), (60.9, 62, " four")]) == [
+    assert parts.segments([[(0.0, 29, " One"), (29, 31, " two"), (31, 60.9, " three"), (60.9, 62, " four")]]) == [
         (0, 60, " One two three"),
-        (100.9, 102, " four"),
+        (100.4, 102, " four"),
     ]
 
 
+def test_the_first_word_after_a_pause_begins_with_the_speech_and_no_other_one() -> None:
+    pieces = [[(0.9, 1.2, " Yes.")], [(1.3, 2.0, " We"), (2.0, 2.5, " do.")], [(6.6, 8, " Late.")]]
+    segments = excerpt((10, 5), (60, 5)).segments(pieces)
+    assert segments == [(10.4, 11.2, " Yes."), (11.3, 12.5, " We do."), (61.6, 63, " Late.")]
+
+
 def test_times_stay_inside_the_recording() -> None:
-    assert excerpt((3, 2)).segments([(-1, 50, " word")]) == [(3.4, 5, " word")]
+    assert excerpt((3, 2)).segments([[(-1, 50, " word")]]) == [(3.4, 5, " word")]
