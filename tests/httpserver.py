@@ -191,9 +191,12 @@ async def tcp(conversation: Conversation, *, port: int = 0, tls: ssl.SSLContext 
     links: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):  # the client has left
+        try:
             await conversation(reader, writer)
-        writer.close()
+        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
+            pass  # the client has left
+        finally:
+            writer.close()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         links[asyncio.create_task(serve(reader, writer))] = writer

@@ -289,7 +289,9 @@ async def test_vectors_of_another_length_are_said_where_readiness_is_asked(
         texts = (await request.json())["input"]
         return web.json_response({"embeddings": [[1.0, 0.0, 0.0]] * len(texts)})
 
-    async with httpserver.serving(embed) as router, run(JERVIS_KB_ROUTER_URL=router) as kb:
+    other = web.Application()
+    other.router.add_post("/api/embed", embed)
+    async with httpserver.serving(other) as router, run(JERVIS_KB_ROUTER_URL=router) as kb:
 
         async def down() -> bool:
             return "embedding" in (await http.get(f"{kb.url}/readyz")).json().get("down", [])
