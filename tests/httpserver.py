@@ -101,7 +101,6 @@ class Server:
     """An HTTP server at `url`. Subclasses define `answer`, or `application` if they have routes."""
 
     method = "*"
-    shutdown_seconds = 0.1
     url = ""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -117,8 +116,7 @@ class Server:
         self, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
     ) -> AsyncIterator[Self]:
         """The server in the event loop of the test, for the length of the block."""
-        seconds = self.shutdown_seconds
-        async with serving(self.application(), host=host, port=port, tls=tls, shutdown_seconds=seconds) as self.url:
+        async with serving(self.application(), host=host, port=port, tls=tls) as self.url:
             yield self
 
     def in_thread(
