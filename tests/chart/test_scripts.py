@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import base64
-import http.server
-import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from aiohttp import web
 
 from crds import modelcheck, modelroles
+from tests import httpserver
 from tests.chart import cluster as clusters
 from tests.chart import rendering
 from tests.chart.cluster import Cluster
@@ -42,23 +42,13 @@ def neighbour() -> Iterator[str]:
     """An HTTP server: /ready answers 200, /missing answers 503 with a reason, /late 503 once and then 200."""
     asked: list[str] = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            ready = self.path == "/ready" or (self.path == "/late" and asked.count("/late") > 1)
-            self.send_response(200 if ready else 503)
-            self.end_headers()
-            self.wfile.write(b"fine" if ready else b"weaviate is down")
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path)
+        ready = request.path == "/ready" or (request.path == "/late" and asked.count("/late") > 1)
+        return web.Response(status=200 if ready else 503, body=b"fine" if ready else b"weaviate is down")
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet: the requests are not of interest."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+    with httpserver.in_thread(httpserver.serving(answer, method="GET")) as url:
+        yield url
 
 
 def test_all_four_doors_are_asked(chart: Chart) -> None:
@@ -116,20 +106,14 @@ def mounted_account(cluster: Cluster, folder: Path) -> dict[str, str]:
     return {"KUBERNETES_SERVICE_HOST": str(address.hostname), "KUBERNETES_SERVICE_PORT": str(address.port)}
 
 
-def answering(document: object) -> http.server.ThreadingHTTPServer:
+def answering(document: object) -> AbstractContextManager[str]:
     """A router that has this status for those who show a token."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            known = self.headers["Authorization"] == "Bearer secret"
-            self.send_response(200 if known else 401)
-            self.end_headers()
-            self.wfile.write(json.dumps(document).encode() if known else b"{}")
+    async def answer(request: web.Request) -> web.StreamResponse:
+        known = request.headers.get("Authorization") == "Bearer secret"
+        return httpserver.reply(document if known else {}, 200 if known else 401)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet: the requests are not of interest."""
-
-    return http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    return httpserver.in_thread(httpserver.serving(answer, method="GET"))
 
 
 @pytest.mark.parametrize(("has", "code"), [("qwen2.5:7b", 0), ("other", 1)])
@@ -142,14 +126,9 @@ def test_a_role_without_a_model_fails_the_test_of_the_release(
     backend = modelcheck.Backend("gpu-0", frozenset({has}), {has: says})
     report = modelcheck.check([modelroles.Assigned(role="qualifier", model="qwen2.5:7b")], [backend])
     (tmp_path / "token").write_text("secret\n")
-    with answering({"models": report.model_dump(mode="json", by_alias=True)}) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_address[1]}/router/status"
+    with answering({"models": report.model_dump(mode="json", by_alias=True)}) as url:
         shown = {"ROUTER_TOKEN_FILE": str(tmp_path / "token")}
-        done = run(text.replace("TRIES = 60", "TRIES = 2"), url, env=shown)
-        server.shutdown()
-        thread.join()
+        done = run(text.replace("TRIES = 60", "TRIES = 2"), f"{url}/router/status", env=shown)
     assert done.returncode == code, done.stderr
     stops = [line for line in done.stdout.splitlines() if line.startswith("STOPS")]
     assert len(stops) == code

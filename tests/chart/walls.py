@@ -12,9 +12,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import httpx
@@ -26,7 +24,7 @@ from tests.chart.cluster import Cluster
 from tests.chart.rendering import CHART, Chart
 from tests.conftest import api_client
 from tests.operator import process
-from tests.operator.conftest import Ollama, Space, until
+from tests.operator.conftest import Space, ollama, until
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet
 
@@ -70,10 +68,7 @@ def standing(chart: Chart, directory: Path, *values: str, **settings: object) ->
     uri = os.environ.get("JERVIS_TEST_MONGODB_URI")
     assert uri, "JERVIS_TEST_MONGODB_URI is not set; `python -m hack.cluster services-up`, or -m 'not services'"
     database = f"test_walls_{uuid.uuid4().hex[:8]}"
-    gpu = ThreadingHTTPServer(("127.0.0.1", 0), Ollama)
-    Thread(target=gpu.serve_forever, daemon=True).start()
-    knowledge = Knowledge()
-    with clusters.running(chart, directory) as cluster:
+    with ollama() as gpu, Knowledge().in_thread() as knowledge, clusters.running(chart, directory) as cluster:
         admin = api_client(cluster.kubeconfig)
         home, _ = Space(admin, HOME), Space(admin, OWN)
         cluster.helm("install", "jervis", str(CHART), "-n", HOME, *values)
@@ -94,7 +89,6 @@ def standing(chart: Chart, directory: Path, *values: str, **settings: object) ->
         own = Space(api_client(tenant), OWN, there=True)
         nodes = api_client(cluster.kubeconfig)
         nodes.set_default_header("Impersonate-User", CONTROLLER)
-        url = f"http://127.0.0.1:{gpu.server_address[1]}"
         served, told = _as_installed(cluster)
         options: dict[str, object] = {
             "KUBECONFIG": access(cluster.kubeconfig, acting, directory / "operator"),
@@ -105,12 +99,9 @@ def standing(chart: Chart, directory: Path, *values: str, **settings: object) ->
             Kubelet(nodes, HOME, lambda *_: None),
             process.running(directory / "operator.log", served, **options) as operator,
         ):
-            home.backend(url, slots=2)
-            yield Walls(cluster, home, own, tess, tenant, knowledge, operator, url)
+            home.backend(gpu.url, slots=2)
+            yield Walls(cluster, home, own, tess, tenant, knowledge, operator, gpu.url)
         tess.close()
-    for server in (gpu, knowledge):
-        server.shutdown()
-        server.server_close()
     with pymongo.MongoClient[dict[str, Any]](uri) as mongo:
         mongo.drop_database(database)
 

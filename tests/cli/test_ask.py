@@ -46,8 +46,7 @@ def test_what_cannot_be_asked(place: site.Site, capsys: pytest.CaptureFixture[st
 
 
 def test_the_whole_answer_is_waited_for(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
-    with outside.Results(site.own_address()) as results:
-        assert isinstance(results, outside.Results)
+    with outside.Results().in_thread(host=site.own_address()) as results:
         place.expose("operator", results.port)
         labels = {"app.kubernetes.io/part-of": "jervis", "app.kubernetes.io/component": history.COMPONENT}
         address = f"{place.namespace}/release-operator:http"

@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import io
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from aiohttp import web
 
 from cli.commands import erase as command
 from cli.knowledge import erase
 from kb import api
+from tests import httpserver
 from tests.cli import site
 
 pytestmark = pytest.mark.apiserver
 
 
-class Service(ThreadingHTTPServer):
+class Service(httpserver.Server):
     """Does every erasure at once, and remembers it."""
 
+    method = "POST"
+
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
         self.asked: list[api.ErasureDraft] = []
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    """POST /api/v1/erasures"""
-
-    server: Service
-
-    def do_POST(self) -> None:
-        draft = api.ErasureDraft.model_validate_json(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append(draft)
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """POST /api/v1/erasures"""
+        draft = api.ErasureDraft.model_validate_json(await request.read())
+        self.asked.append(draft)
         done = api.Erasure.model_validate(
             {
                 "id": "e1",
@@ -47,25 +39,13 @@ class Handler(BaseHTTPRequestHandler):
                 "erased": {"documents": 2, "tasks": 1},
             }
         )
-        body = done.model_dump_json(by_alias=True).encode()
-        self.send_response(202)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent."""
+        return httpserver.reply(done.model_dump_json(by_alias=True), 202)
 
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    with Service() as server:
-        serving = threading.Thread(target=server.serve_forever, daemon=True)
-        serving.start()
+    with Service().in_thread() as server:
         yield server
-        server.shutdown()
-        serving.join()
 
 
 @pytest.fixture(autouse=True)

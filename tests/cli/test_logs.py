@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,8 +26,10 @@ pytestmark = pytest.mark.apiserver
 def kubelet(place: site.Site) -> Iterator[outside.Kubelet]:
     """A node of the cluster whose kubelet is ours."""
     authority = certificates.Authority(place.kubeconfig.parent / "certificates")
-    with outside.Kubelet(authority.issue("kubelet", "/CN=kubelet", ("127.0.0.1",))) as server:
-        assert isinstance(server, outside.Kubelet)
+    pair = authority.issue("kubelet", "/CN=kubelet", ("127.0.0.1",))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+    with outside.Kubelet().in_thread(tls=context) as server:
         node = f"node-{place.namespace}"
         place.core.create_node({"metadata": {"name": node}})
         endpoint = {"kubeletEndpoint": {"Port": server.port}}

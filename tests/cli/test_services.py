@@ -19,8 +19,7 @@ pytestmark = pytest.mark.apiserver
 @pytest.fixture
 def store() -> Iterator[outside.Store]:
     """A knowledge base that the apiserver can reach."""
-    with outside.Store(site.own_address()) as server:
-        assert isinstance(server, outside.Store)
+    with outside.Store().in_thread(host=site.own_address()) as server:
         yield server
 
 

@@ -23,8 +23,7 @@ MAIL = b"From: Jan <jan@example.com>\nMessage-ID: <1@example.com>\nSubject: Disk
 @pytest.fixture
 def store() -> Iterator[outside.Store]:
     """A knowledge base that takes content."""
-    with outside.Store() as server:
-        assert isinstance(server, outside.Store)
+    with outside.Store().in_thread() as server:
         yield server
 
 

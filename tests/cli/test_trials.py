@@ -22,8 +22,7 @@ _FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded",
 
 @pytest.fixture
 def jobs() -> Iterator[outside.Jobs]:
-    with outside.Jobs() as server:
-        assert isinstance(server, outside.Jobs)
+    with outside.Jobs().in_thread() as server:
         yield server
 
 

@@ -28,8 +28,8 @@ PER_TASK = 3_000
 
 @pytest.fixture
 def relay(place: site.Site, tmp_path: Path) -> Iterator[outside.Relay]:
-    with outside.Relay(place.kubeconfig, tmp_path / "relayed") as server:
-        assert isinstance(server, outside.Relay)
+    with outside.Relay(place.kubeconfig).in_thread() as server:
+        server.config(tmp_path / "relayed")
         yield server
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from clients import http
 from crds import authorities
+from tests import httpserver
 
 Write = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -22,37 +23,21 @@ async def answering(
 ) -> AsyncIterator[tuple[int, list[str]]]:
     """A port, and the heads of requests that came there. Each is answered alike; the connection is kept."""
     heads: list[str] = []
-    tasks: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                heads.append(head)
-                length = [line.partition(":")[2] for line in head.splitlines() if line.lower().startswith("content-le")]
-                await reader.readexactly(int(length[0]) if length else 0)
-                if isinstance(answer, bytes):
-                    writer.write(answer)
-                    await writer.drain()
-                else:
-                    await answer(writer)
-        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
-            pass  # the client has what it wanted
-        finally:
-            writer.transport.abort()
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            heads.append(head)
+            length = [line.partition(":")[2] for line in head.splitlines() if line.lower().startswith("content-le")]
+            await reader.readexactly(int(length[0]) if length else 0)
+            if isinstance(answer, bytes):
+                writer.write(answer)
+                await writer.drain()
+            else:
+                await answer(writer)
 
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(serve(reader, writer))
-        tasks.add(task)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
-    try:
-        yield server.sockets[0].getsockname()[1], heads
-    finally:
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async with httpserver.tcp(serve, tls=tls) as port:
+        yield port, heads
 
 
 def response(body: bytes, *fields: str, status: int = 200) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from crds import liveruns as wire
 from crds import runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
-from tests import ports
+from tests import httpserver, ports
 
 _SECRET = b"k" * 48
 KEYS = runtoken.ring([_SECRET])
@@ -50,17 +49,10 @@ class Operator:
         await asyncio.sleep(0.05)
 
 
-@contextlib.asynccontextmanager
-async def served(operator: Operator, port: int = 0) -> AsyncIterator[str]:
+def served(operator: Operator, port: int = 0) -> contextlib.AbstractAsyncContextManager[str]:
     application = web.Application()
     application.router.add_get(wire.PATH, operator.answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    return httpserver.serving(application, port=port)
 
 
 def listed(**runs: int) -> str:

@@ -8,11 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
-from kubernetes import client
 
-import kube
 from controllers import events
 from tests.controllers.build import NOW, UID
+from tests.kube import apiserver
 
 META = {"name": "mail-1", "namespace": "ns", "uid": UID, "resourceVersion": "41"}
 ABOUT: dict[str, Any] = {"apiVersion": "jervis.dev/v1alpha1", "kind": "PendingTask", "metadata": META}
@@ -95,16 +94,9 @@ class Place:
 @asynccontextmanager
 async def opened(capacity: int = 100, *, runs: bool = True) -> AsyncIterator[Place]:
     place = Place()
-    application = web.Application()
-    application.router.add_post("/{path:.*}", place.serve)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    loaded: Any = client.Configuration()
-    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    async with kube.session(loaded) as http:
+    async with apiserver.serving(place.serve, "POST") as api:
         place.recorder = events.Recorder(
-            kube.Kube(loaded, http, fence=lambda: None),
+            api,
             clock=lambda: NOW,
             monotonic=lambda: place.now,
             dropped=place.drop,
@@ -118,7 +110,6 @@ async def opened(capacity: int = 100, *, runs: bool = True) -> AsyncIterator[Pla
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-    await runner.cleanup()
 
 
 async def test_one_event_per_transition() -> None:

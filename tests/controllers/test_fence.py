@@ -11,12 +11,12 @@ from typing import Any
 
 import pymongo
 import pytest
-from aiohttp import web
-from kubernetes import client
 
 import kube
 from controllers.memory import mongo
 from kube import lease
+from tests import httpserver
+from tests.kube import apiserver
 
 
 class Fence:
@@ -31,41 +31,22 @@ class Fence:
         self.left -= 1
 
 
-async def served() -> tuple[web.AppRunner, str, list[str]]:
-    """A server that notes what reaches it."""
-    heard: list[str] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        heard.append(f"{request.method} {request.path}")
-        return web.json_response({"metadata": {}, "status": {"authenticated": False}})
-
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    return runner, f"http://127.0.0.1:{runner.addresses[0][1]}", heard
-
-
 async def test_a_write_whose_fence_falls_on_the_way_is_not_sent() -> None:
-    runner, url, heard = await served()
-    loaded: Any = client.Configuration()
-    loaded.host = url
+    server = httpserver.Recorder(httpserver.fixed({"metadata": {}, "status": {"authenticated": False}}))
     fence = Fence(holds=1)  # the check at the call passes, the one at the wire does not
-    async with kube.session(loaded, fence=fence.check) as http:
-        api = kube.Kube(loaded, http, fence=fence.check)
+    async with server.serving(), kube.session(apiserver.configuration(server.url), fence=fence.check) as http:
+        api = kube.Kube(apiserver.configuration(server.url), http, fence=fence.check)
         with pytest.raises(kube.Unavailable):
             await api.create(kube.JOBS, "default", {"metadata": {"name": "one"}})
-        assert heard == []
+        assert server.requests == []
         await api.get(kube.JOBS, "default", "one")
         await api.review("token", "audience")
         fence.left = 2
         await api.create(kube.JOBS, "default", {"metadata": {"name": "two"}})
-    await runner.cleanup()
-    assert heard == [
-        "GET /apis/batch/v1/namespaces/default/jobs/one",
-        "POST /apis/authentication.k8s.io/v1/tokenreviews",
-        "POST /apis/batch/v1/namespaces/default/jobs",
+    assert server.calls() == [
+        ("GET", "/apis/batch/v1/namespaces/default/jobs/one"),
+        ("POST", "/apis/authentication.k8s.io/v1/tokenreviews"),
+        ("POST", "/apis/batch/v1/namespaces/default/jobs"),
     ]
 
 

@@ -24,9 +24,10 @@ from crds import liveruns as wire
 from crds.pendingtask import Mode
 from crds.phases import Phase
 from crds.priority import Priority
+from tests import httpserver
 from tests.controllers import build
 from tests.controllers.build import NOW, UID, routed
-from tests.controllers.clusterstate.wire import Apiserver, apiserver
+from tests.controllers.clusterstate.wire import Apiserver
 
 KEYS = runtoken.ring([b"k" * 48])
 TEMPLATE = job.Template("jervis", "i", "Never", "a", "http://kb", "http://r", "mongodb://m", "model")
@@ -136,15 +137,11 @@ def _live(place: Place) -> liveruns.LiveRuns:
 async def served(live: liveruns.LiveRuns) -> AsyncIterator[httpx.AsyncClient]:
     application = web.Application()
     live.serve(application)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with httpx.AsyncClient(base_url=url, verify=False, trust_env=False) as made:
-            yield made
-    finally:
-        await runner.cleanup()
+    async with (
+        httpserver.serving(application) as url,
+        httpx.AsyncClient(base_url=url, verify=False, trust_env=False) as made,
+    ):
+        yield made
 
 
 async def test_the_list_is_signed_and_made_at_most_once_a_second(live: liveruns.LiveRuns, place: Place) -> None:
@@ -253,7 +250,7 @@ async def test_an_analysis_is_one_until_its_job_has_ended() -> None:
         raw("bad", conditions=ended("Failed")),
         deleted,
     ]
-    async with apiserver(made) as api:
+    async with made.client() as api:
         find = liveruns.analyses(api, "jervis", lambda: seconds[0])
         assert await find() == {"going"} == await find()
         assert [asked["labelSelector"] for _, asked in made.asked] == [labels.CODE_ANALYSIS]

@@ -9,16 +9,17 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from kubernetes import client
 
 import kube
 from controllers.memory import mongo
 from controllers.pendingtask import decision
 from controllers.pendingtask.effects import executor
 from crds.phases import Phase
+from tests import httpserver
 from tests.controllers import build
 from tests.controllers.test_fence import Leader, written
 from tests.controllers.test_task_cache import Place
+from tests.kube import apiserver
 
 __all__ = ["written"]
 pytestmark = pytest.mark.services
@@ -42,19 +43,12 @@ async def test_messages_are_written_once_for_the_run_that_works(written: Any) ->
         served.append(request.path)
         return web.json_response(task.wire())
 
-    application = web.Application()
-    application.router.add_get("/{path:.*}", serve)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    loaded: Any = client.Configuration()
-    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
     uri, own = os.environ["JERVIS_TEST_MONGODB_URI"], {"_id": build.UID}
     written.insert_one({**own, "content": "hello", "messages": []})
-    async with aiohttp.ClientSession() as http:
-        place = Place(http, loaded.host)
+    async with aiohttp.ClientSession() as http, httpserver.serving(serve, method="GET") as url:
+        place = Place(http, url)
         assert place.cache.take(task.wire())
-        api = kube.Kube(loaded, http, fence=lambda: None)
+        api = kube.Kube(apiserver.configuration(url), http, fence=lambda: None)
         away = mongo.Memory("mongodb://127.0.0.1:9", "none", leads=Leader(1), timeout=0.2)
         with closing(away), closing(mongo.Memory(uri, written.database.name, leads=Leader(1))) as memory:
             # The run is followed by one that reads them: nothing of the task has failed.
@@ -69,4 +63,3 @@ async def test_messages_are_written_once_for_the_run_that_works(written: Any) ->
     found = written.find_one(own)
     assert ([one["id"] for one in found["messages"]], found["content"]) == (["m1"], "hello")
     assert len(served) == 1
-    await runner.cleanup()

@@ -3,62 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
+from aiohttp import web
 
 from clients import http
 from controllers.gpubackend import probe
 from crds.gpubackend import Engine
+from tests import httpserver
 from tests.clients import servers
 from tests.fakes import openai
 
 TOKEN = "s3cret"  # a test's
 
 
-class Server(ThreadingHTTPServer):
+class Server(httpserver.Server):
     """Answers every path alike; keeps what it was asked."""
+
+    method = "GET"
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str]] = []
         self.status, self.body, self.location = 200, b'{"version": "0.17.4", "models": [{"name": "m:1"}]}', ""
         self.token = ""
-        super().__init__(("127.0.0.1", 0), Handler)
 
-    @property
-    def port(self) -> int:
-        return int(self.server_address[1])
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:  # the name that http.server calls
-        given = self.headers.get("Authorization", "")
-        self.server.asked.append((self.path, self.headers["Host"], given))
-        status, body = self.server.status, self.server.body
-        if self.server.token and given != f"Bearer {self.server.token}":
-            status, body = 401, b"{}"
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        if self.server.location:
-            self.send_header("Location", self.server.location)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Quiet."""
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        authorization = request.headers.get("Authorization", "")
+        self.asked.append((request.path, request.headers["Host"], authorization))
+        if self.token and authorization != f"Bearer {self.token}":
+            return web.Response(status=401, body=b"{}")
+        return web.Response(
+            status=self.status, body=self.body, headers={"Location": self.location} if self.location else {}
+        )
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    started = Server()
-    Thread(target=started.serve_forever, daemon=True).start()
-    yield started
-    started.shutdown()
-    started.server_close()
+    async with Server().serving() as started:
+        yield started
 
 
 class Names:

@@ -12,11 +12,12 @@ import aiohttp
 import kopf
 import pytest
 from aiohttp import web
-from kubernetes import client
 
 import kube
 from controllers import reconnect
 from kube import beats
+from tests import httpserver
+from tests.kube import apiserver
 
 GROUP, VERSION = "jervis.dev", "v1alpha1"
 TASKS = f"/apis/{GROUP}/{VERSION}/namespaces/here/pendingtasks"
@@ -128,13 +129,6 @@ class Place:
 @asynccontextmanager
 async def opened(api: Apiserver) -> AsyncIterator[Place]:
     """kopf's whole operator over the middleware; it must still run at the end."""
-    application = web.Application()
-    application.router.add_get("/{path:.*}", api.serve)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    loaded: Any = client.Configuration()
-    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
     place, registry, options = Place(), kopf.OperatorRegistry(), kopf.OperatorSettings()
     place.beats.expect(TASKS)
     options.posting.enabled, options.scanning.disabled, options.peering.standalone = False, True, True
@@ -148,14 +142,15 @@ async def opened(api: Apiserver) -> AsyncIterator[Place]:
     async def heard(event: kopf.RawEvent, **_: Any) -> None:
         place.take(event["type"], event["object"])
 
-    running = asyncio.create_task(kopf.operator(registry=registry, settings=options, namespaces=["here"]))
-    try:
-        yield place
-        assert not running.done(), "kopf goes on"
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        await runner.cleanup()
+    async with httpserver.serving(api.serve, method="GET") as url:
+        loaded = apiserver.configuration(url)
+        running = asyncio.create_task(kopf.operator(registry=registry, settings=options, namespaces=["here"]))
+        try:
+            yield place
+            assert not running.done(), "kopf goes on"
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_what_is_listed_then_what_happens() -> None:
@@ -226,15 +221,9 @@ class Time:
 async def test_watches_that_always_end_with_an_error_are_begun_less_and_less_often() -> None:
     """As kopf asks: a list, a watch, and both again when that ends. A watch without an error makes up for it."""
     api, time = Apiserver(), Time()
-    application = web.Application()
-    application.router.add_get("/{path:.*}", api.serve)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
     place = Place()
     guard = reconnect.Reconnect(place.answers, place.beats, dict, monotonic=time, sleep=time.sleep)
-    host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    async with aiohttp.ClientSession(middlewares=(guard,)) as http:
+    async with httpserver.serving(api.serve, method="GET") as host, aiohttp.ClientSession(middlewares=(guard,)) as http:
 
         async def round_of(watched: bytes) -> None:
             api.watches = [(watched, False)]
@@ -253,7 +242,6 @@ async def test_watches_that_always_end_with_an_error_are_begun_less_and_less_oft
         time.slept.clear()
         await round_of(event("ADDED", "c", 13))
         assert sum(time.slept) <= reconnect.PAUSE_SECONDS
-    await runner.cleanup()
 
 
 @pytest.mark.parametrize("abort", [True, False])
@@ -289,22 +277,12 @@ async def test_each_request_carries_the_token_of_now() -> None:
 
 async def test_other_requests_are_left_alone() -> None:
     """Only our collections are guarded: what kopf or a handler asks elsewhere gets the answer that came."""
-
-    async def refuse(_: web.Request) -> web.Response:
-        return web.json_response({}, status=403)
-
-    application = web.Application()
-    application.router.add_get("/{path:.*}", refuse)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
     place = Place()
     guard = reconnect.Reconnect(place.answers, place.beats, dict)
-    host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    async with aiohttp.ClientSession(middlewares=(guard,)) as http:
+    refusing = httpserver.serving(httpserver.fixed({}, 403), method="GET")
+    async with refusing as host, aiohttp.ClientSession(middlewares=(guard,)) as http:
         for path in ("/api/v1/namespaces", f"{TASKS}/one", "/apis/jervis.dev/v1"):
             async with http.get(host + path) as answer:
                 assert answer.status == 403
         with pytest.raises(aiohttp.ClientPayloadError):
             await http.get(host + TASKS)
-    await runner.cleanup()

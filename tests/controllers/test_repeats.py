@@ -10,7 +10,6 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from kubernetes import client
 
 import kube
 from controllers.pendingtask.decide import decide
@@ -19,8 +18,10 @@ from controllers.pendingtask.observed import ObservedState, Trouble
 from crds import pendingtask
 from crds.phases import Phase
 from kb import api
+from tests import httpserver
 from tests.controllers import build
 from tests.controllers.test_task_cache import Place
+from tests.kube import apiserver
 
 LATER = "2027-03-01T12:04:59Z"
 READ = api.Repeat(task_uid="first", task="default/first", reading=True)
@@ -48,22 +49,14 @@ class Cluster:
         made.router.add_get("/apis/jervis.dev/v1alpha1/namespaces/{namespace}/pendingtasks/{name}", get)
         return made
 
-    def reached(self, port: int) -> kube.Kube:
-        loaded: Any = client.Configuration()
-        loaded.host = f"http://127.0.0.1:{port}"
-        return kube.Kube(loaded, self.http, fence=lambda: None)
-
 
 @asynccontextmanager
 async def serving_tasks() -> AsyncIterator[tuple[Cluster, kube.Kube]]:
     """The cluster, and the operator's client of it."""
     async with aiohttp.ClientSession() as http:
         made = Cluster(http)
-        runner = web.AppRunner(made.application())
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield made, made.reached(runner.addresses[0][1])
-        await runner.cleanup()
+        async with httpserver.serving(made.application()) as url:
+            yield made, kube.Kube(apiserver.configuration(url), http, fence=lambda: None)
 
 
 @pytest.fixture

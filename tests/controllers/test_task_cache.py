@@ -7,15 +7,16 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
-from kubernetes import client
 
 import kube
 from controllers import queue
 from controllers.pendingtask import cache
 from controllers.pendingtask.decision import WaitFor
 from crds.phases import Phase
+from tests import httpserver
 from tests.controllers import build
 from tests.controllers.test_slot_scheduler import Desk
+from tests.kube import apiserver
 
 
 def created(seconds: int) -> str:
@@ -29,8 +30,7 @@ class Place(Desk):
     def __init__(self, http: aiohttp.ClientSession, host: str = "") -> None:
         super().__init__()
         self.members = {"default"}
-        loaded: Any = client.Configuration()
-        loaded.host = host or loaded.host
+        loaded = apiserver.configuration(host or "http://localhost")
         self.work: queue.WorkQueue[str] = queue.WorkQueue(lambda: self.now.timestamp())
         self.cache = cache.TaskCache(
             kube.Kube(loaded, http, fence=lambda: None),
@@ -87,13 +87,8 @@ async def test_what_is_read_or_written_while_its_namespace_leaves_stays_out() ->
         await answers.wait()
         return web.json_response(raw)
 
-    application = web.Application()
-    application.router.add_get("/{path:.*}", serve)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with aiohttp.ClientSession() as http:
-        place = Place(http, f"http://127.0.0.1:{runner.addresses[0][1]}")
+    async with aiohttp.ClientSession() as http, httpserver.serving(serve, method="GET") as url:
+        place = Place(http, url)
         assert place.cache.take(raw)
         reading = asyncio.create_task(place.cache.read(task))
         await asked.wait()
@@ -109,4 +104,3 @@ async def test_what_is_read_or_written_while_its_namespace_leaves_stays_out() ->
         assert (len(place.cache.contents), place.cache.unreadable, len(place.work)) == (0, {}, 0)
         place.members.add(namespace)
         assert place.cache.take(raw), "any version of it may come back"
-    await runner.cleanup()

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kubernetes import client
 
 import kube
 from kube import client as wire
+from tests import httpserver
+from tests.kube import apiserver
 
 
 async def test_a_rotated_token_is_taken_up() -> None:
@@ -25,15 +26,9 @@ async def test_a_rotated_token_is_taken_up() -> None:
         asked += 1
         loaded.api_key["BearerToken"] = f"Bearer {said}"
 
-    application = web.Application()
-    application.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    loaded: Any = client.Configuration()
-    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    loaded = apiserver.configuration("")
     loaded.refresh_api_key_hook = refresh
-    async with kube.session(loaded) as http:
+    async with httpserver.serving(answer, method="GET") as loaded.host, kube.session(loaded) as http:
         api = kube.Kube(loaded, http, fence=lambda: None, monotonic=lambda: now[0])
         for _ in range(3):
             await api.get(kube.PODS, "here", "one")
@@ -46,6 +41,5 @@ async def test_a_rotated_token_is_taken_up() -> None:
         now[0] = wire.TOKEN_SECONDS
         await api.get(kube.PODS, "here", "one")
         assert asked == 3
-    await runner.cleanup()
     assert [token for token, _ in seen] == ["Bearer first"] * 4 + ["Bearer second"] * 2
     assert {encoding for _, encoding in seen} == {"identity"}, "nothing is compressed between neighbours"

@@ -6,36 +6,38 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import httpx
 import pytest
+from aiohttp import web
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as wire
 
 from controllers import tracing
 from crds import trace
 from crds.phases import Phase
+from tests import httpserver
 from tests.controllers import build
 
 PARENT = f"00-{build.UID.replace('-', '')}-{trace.root_span(build.UID)}-01"
 
 
-class Collector(ThreadingHTTPServer):
+class Collector(httpserver.Server):
     """Keeps what is sent; `away` refuses it."""
 
-    daemon_threads = True
+    method = "POST"
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[Any] = []
         self.away = False
-        Thread(target=self.serve_forever, daemon=True).start()
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        if not self.away and request.path == "/v1/traces":
+            sent = wire.ExportTraceServiceRequest()
+            sent.ParseFromString(body)
+            self.requests.append(sent)
+        return web.Response(status=400 if self.away else 200)
 
     def sent(self) -> list[Any]:
         """Every span, in the order of their beginnings."""
@@ -51,32 +53,13 @@ class Collector(ThreadingHTTPServer):
         return {span.name: span for span in found}
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: Collector
-
-    def do_POST(self) -> None:  # the name that http.server calls
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        if not self.server.away and self.path == "/v1/traces":
-            sent = wire.ExportTraceServiceRequest()
-            sent.ParseFromString(body)
-            self.server.requests.append(sent)
-        self.send_response(400 if self.server.away else 200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Quiet."""
-
-
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    server = Collector()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "127.0.0.1")
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Collector().in_thread() as server:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.setenv(name, "127.0.0.1")
+        yield server
 
 
 def attributes(span: Any) -> dict[str, Any]:

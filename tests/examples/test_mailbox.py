@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-import socketserver
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 import yaml
 from kubernetes import client
 
+from tests import httpserver
 from tests.conftest import ROOT
 from tests.examples.test_examples import EXAMPLES
 
@@ -23,62 +23,53 @@ MAILS = sorted((EXAMPLES / "demo").glob("*.eml"))
 DOCUMENTS = list(yaml.safe_load_all((EXAMPLES / "mailbox" / "cronjob.yaml").read_text()))
 
 
-class Mailbox(socketserver.ThreadingTCPServer):
+class Mailbox:
     """As much of IMAP4rev1 (RFC 3501) as the script speaks: LOGIN, SELECT, UID SEARCH UNSEEN, UID FETCH, UID STORE."""
 
-    daemon_threads = True
-
     def __init__(self, mails: list[bytes]) -> None:
-        super().__init__(("127.0.0.1", 0), Conversation)
+        self.port = 0
         self.mails = dict(enumerate(mails, start=1))
         self.seen: set[int] = set()
         self.selected: list[str] = []
 
-
-class Conversation(socketserver.StreamRequestHandler):
-    server: Mailbox
-
-    def handle(self) -> None:
-        self._say("* OK ready")
-        for raw in self.rfile:
+    async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"* OK ready\r\n")
+        while raw := await reader.readline():
             tag, _, command = raw.decode().strip().partition(" ")
-            if not self._answer(tag, command):
+            lines = self._answer(tag, command)
+            writer.write(b"".join(line + b"\r\n" for line in lines))
+            if command == "LOGOUT":
                 break
 
-    def _answer(self, tag: str, command: str) -> bool:
+    def _answer(self, tag: str, command: str) -> Iterator[bytes]:
         words = command.split()
         if words[0] == "LOGIN" and words[1:] != ["jana", '"secret"']:
-            self._say(f"{tag} NO wrong password")
-            return True
+            yield f"{tag} NO wrong password".encode()
+            return
         if words[0] == "CAPABILITY":
-            self._say("* CAPABILITY IMAP4rev1")
+            yield b"* CAPABILITY IMAP4rev1"
         elif words[0] == "SELECT":
-            self.server.selected.append(words[1])
-            self._say(f"* {len(self.server.mails)} EXISTS")
+            self.selected.append(words[1])
+            yield f"* {len(self.mails)} EXISTS".encode()
         elif words[:2] == ["UID", "SEARCH"]:
-            unseen = sorted(set(self.server.mails) - self.server.seen)
-            self._say(" ".join(["* SEARCH", *map(str, unseen)]))
+            unseen = sorted(set(self.mails) - self.seen)
+            yield " ".join(["* SEARCH", *map(str, unseen)]).encode()
         elif words[:2] == ["UID", "FETCH"]:
-            body = self.server.mails[int(words[2])]
-            self._say(f"* {words[2]} FETCH (UID {words[2]} BODY[] {{{len(body)}}}")
-            self.wfile.write(body + b")\r\n")
+            body = self.mails[int(words[2])]
+            yield f"* {words[2]} FETCH (UID {words[2]} BODY[] {{{len(body)}}}".encode()
+            yield body + b")"
         elif words[:2] == ["UID", "STORE"]:
             assert words[3:] == ["+FLAGS.SILENT", r"(\Seen)"]
-            self.server.seen.add(int(words[2]))
-        self._say(f"{tag} OK done")
-        return words[0] != "LOGOUT"
-
-    def _say(self, line: str) -> None:
-        self.wfile.write(line.encode() + b"\r\n")
+            self.seen.add(int(words[2]))
+        yield f"{tag} OK done".encode()
 
 
 @pytest.fixture
 def mailbox() -> Iterator[Mailbox]:
     """The demo's mails, unread."""
-    with Mailbox([path.read_bytes() for path in MAILS]) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = Mailbox([path.read_bytes() for path in MAILS])
+    with httpserver.in_thread(httpserver.tcp(server.converse)) as server.port:
         yield server
-        server.shutdown()
 
 
 def run(mailbox: Mailbox, folder: Path, kubeconfig: str, password: str = "secret") -> subprocess.CompletedProcess[str]:
@@ -86,12 +77,11 @@ def run(mailbox: Mailbox, folder: Path, kubeconfig: str, password: str = "secret
     [script] = [document["data"]["mailbox.py"] for document in DOCUMENTS if document["kind"] == "ConfigMap"]
     program = folder / "mailbox.py"
     program.write_text(script)
-    port = mailbox.server_address[1]
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
         "KUBECONFIG": kubeconfig,
-        "MAILBOX_URL": f"imap://127.0.0.1:{port}/Team",
+        "MAILBOX_URL": f"imap://127.0.0.1:{mailbox.port}/Team",
         "MAILBOX_USER": "jana",
         "MAILBOX_PASSWORD": password,
         "JERVIS_CLIENT": "acme",

@@ -19,6 +19,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests import httpserver
+
 Failure = tuple[int, Mapping[str, Any]]
 WORDS = ("one ", "two ", "three ")
 
@@ -117,17 +119,11 @@ class Server:
 async def running(models: Iterable[str] = ("m",), port: int = 0) -> AsyncIterator[Server]:
     """A server on loopback for the length of the block."""
     fake = Server(models)
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", fake.handle)
-    runner = web.AppRunner(application, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        yield fake
-    finally:
-        fake.go()
-        await runner.cleanup()
+    async with httpserver.serving(fake.handle, port=port, handler_cancellation=True) as fake.url:
+        try:
+            yield fake
+        finally:
+            fake.go()
 
 
 def _json(said: Failure) -> web.Response:

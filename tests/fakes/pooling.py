@@ -13,8 +13,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiohttp import test_utils, web
+from aiohttp import web
 
+from tests import httpserver
 from tests.fakes import glyphs
 
 
@@ -64,10 +65,5 @@ async def serving() -> AsyncIterator[Fake]:
 
     application = web.Application(client_max_size=64 << 20)
     application.router.add_post("/pooling", answer)
-    server = test_utils.TestServer(application)
-    await server.start_server()
-    fake.url = str(server.make_url("")).rstrip("/")
-    try:
+    async with httpserver.serving(application) as fake.url:
         yield fake
-    finally:
-        await server.close()

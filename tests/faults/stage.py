@@ -18,6 +18,7 @@ from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorDatabase
 
 from crds.phases import TERMINAL, Phase
 from hack.cluster import standalone
+from tests import httpserver
 from tests.conftest import api_client
 from tests.faults import invariants, kinds, operators, transitions
 from tests.faults.cluster_api import ClusterApi, Object
@@ -243,9 +244,7 @@ async def stage(
         stack.push_async_callback(mongodb.drop_database, database.name)
         api = await stack.enter_async_context(ClusterApi(str(server.kubeconfig), namespace))
         outer = await stack.enter_async_context(ClusterApi(str(server.kubeconfig), f"{namespace}-tenant"))
-        knowledge = Knowledge()
-        stack.callback(knowledge.server_close)
-        stack.callback(knowledge.shutdown)
+        knowledge = stack.enter_context(Knowledge().in_thread())
         outside = await stack.enter_async_context(_backend_and_router())
         await _book(api, outside)
         tenant = Tenant(outer, BACKEND)
@@ -264,7 +263,7 @@ async def stage(
         partners = Partners(
             api=_address(server.url),
             tls=api.tls,
-            knowledge=("127.0.0.1", knowledge.server_address[1]),
+            knowledge=("127.0.0.1", knowledge.port),
             mongodb=(address.hostname, address.port or 27017),
             database=database.name,
             watch_seconds=round(BOOKMARK_SECONDS * scale) if scale < 1 else 0,
@@ -276,9 +275,8 @@ async def stage(
         yield Stage(server, api, outer, tenant, record, nodes, people, database, partners, known, directory)
 
 
-@contextlib.asynccontextmanager
-async def _backend_and_router() -> AsyncIterator[str]:
-    """An Ollama server that has no models yet and a router that no user has asked lately."""
+def _backend_and_router() -> contextlib.AbstractAsyncContextManager[str]:
+    """Both at one address; the address."""
 
     async def answer(request: web.Request) -> web.Response:
         documents: dict[str, dict[str, Any]] = {
@@ -288,16 +286,7 @@ async def _backend_and_router() -> AsyncIterator[str]:
         }
         return web.json_response(documents.get(request.path, {}))
 
-    application = web.Application()
-    application.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    return httpserver.serving(answer, method="GET")
 
 
 async def _book(api: ClusterApi, url: str) -> None:

@@ -6,23 +6,26 @@ threads of their own, because a driver's threads may connect at any moment, also
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import socket
-import socketserver
 import struct
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, BinaryIO
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
 
 import bson
 
+from tests import httpserver
+
 _MESSAGE, _REPLY, _QUERY = 2013, 1, 2004
+
+
+Answer = Callable[["Server", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Server:
     """Listens on `port` of loopback; `answer` gets a connection's file. `asked` counts the requests."""
 
-    def __init__(self, answer: Callable[[Server, BinaryIO], None]) -> None:
+    def __init__(self, answer: Answer) -> None:
         self.asked = 0
         self.port = 0
         self._answer = answer
@@ -30,47 +33,23 @@ class Server:
     @contextlib.contextmanager
     def listening(self) -> Iterator[Server]:
         """Answer while the block runs."""
-        mine, links = self, list[socket.socket]()
 
-        class Handler(socketserver.StreamRequestHandler):
-            def handle(self) -> None:
-                with contextlib.suppress(OSError, struct.error), self.request.makefile("rwb") as file:
-                    mine._answer(mine, file)
+        async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self._answer(self, reader, writer)
 
-        class Listener(socketserver.ThreadingTCPServer):
-            allow_reuse_address = True
-
-            def get_request(self) -> tuple[socket.socket, Any]:
-                # In the thread that takes connections: once that has ended, none is added. Each must be ended below,
-                # because the end of the server waits for the threads of all.
-                link, address = super().get_request()
-                links.append(link)
-                return link, address
-
-        with Listener(("127.0.0.1", self.port), Handler) as server:
-            self.port = server.server_address[1]
-            thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-            thread.start()
-            try:
-                yield self
-            finally:
-                server.shutdown()
-                thread.join()
-                for link in links:
-                    with contextlib.suppress(OSError):
-                        link.shutdown(socket.SHUT_RDWR)
+        with httpserver.in_thread(httpserver.tcp(converse, port=self.port)) as self.port:
+            yield self
 
 
 def http(status: str, body: bytes, media_type: str = "application/json") -> Server:
     """An HTTP server with one answer for everything. `status` is like "404 Not Found"."""
 
-    def answer(server: Server, file: BinaryIO) -> None:
-        while line := file.readline():
+    async def answer(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
             if line == b"\r\n":
                 server.asked += 1
                 head = f"HTTP/1.1 {status}\r\ncontent-type: {media_type}\r\ncontent-length: {len(body)}\r\n\r\n"
-                file.write(head.encode() + body)
-                file.flush()
+                writer.write(head.encode() + body)
 
     return Server(answer)
 
@@ -78,11 +57,10 @@ def http(status: str, body: bytes, media_type: str = "application/json") -> Serv
 def saying(what: bytes) -> Server:
     """A server of another protocol: these bytes after the first one that it gets, and the connection ends."""
 
-    def answer(server: Server, file: BinaryIO) -> None:
-        file.read(1)
+    async def answer(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
         server.asked += 1
-        file.write(what)
-        file.flush()
+        writer.write(what)
 
     return Server(answer)
 
@@ -95,10 +73,10 @@ def mongodb(refusal: Mapping[str, Any], *, newest: int = 21) -> Server:
     greeting = {"ok": 1.0, "isWritablePrimary": True, "ismaster": True, "helloOk": True, "minWireVersion": 0}
     greeting |= {"maxWireVersion": newest, "maxBsonObjectSize": 1 << 24, "maxMessageSizeBytes": 48_000_000}
 
-    def answer(server: Server, file: BinaryIO) -> None:
-        while head := file.read(16):
-            size, number, _, kind = struct.unpack("<iiii", head)
-            body = file.read(size - 16)
+    async def answer(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            size, number, _, kind = struct.unpack("<iiii", await reader.readexactly(16))
+            body = await reader.readexactly(size - 16)
             # OP_QUERY has flags, a name and two numbers before the command; OP_MSG has flags and a kind of section.
             at = body.index(b"\0", 4) + 9 if kind == _QUERY else 5
             command = bson.decode(body[at : at + struct.unpack_from("<i", body, at)[0]])
@@ -114,7 +92,6 @@ def mongodb(refusal: Mapping[str, Any], *, newest: int = 21) -> Server:
                 body, reply = struct.pack("<iqii", 8, 0, 0, 1) + bson.encode(said), _REPLY
             else:
                 body, reply = struct.pack("<iB", 0, 0) + bson.encode(said), _MESSAGE
-            file.write(struct.pack("<iiii", 16 + len(body), number, number, reply) + body)
-            file.flush()
+            writer.write(struct.pack("<iiii", 16 + len(body), number, number, reply) + body)
 
     return Server(answer)

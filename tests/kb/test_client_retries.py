@@ -6,18 +6,17 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from aiohttp import test_utils, web
+from aiohttp import web
 
 from kb import api, client
-from tests import ports
+from tests import httpserver, ports
 from tests.kb import scopes, world
 
 
-class Busy:
+class Busy(httpserver.Server):
     """A service that answers 503 so often, asking for `wait`, and then as it should; `asked` counts by method."""
 
     def __init__(self) -> None:
-        self.url = ""
         self.refusals = 0
         self.wait = "0"
         self.status = 503
@@ -39,11 +38,8 @@ class Busy:
 
 @pytest.fixture
 async def busy() -> AsyncIterator[Busy]:
-    made, app = Busy(), web.Application()
-    app.router.add_route("*", "/{path:.*}", made.answer)
-    async with test_utils.TestServer(app) as server:
-        made.url = str(server.make_url("")).rstrip("/")
-        yield made
+    async with Busy().serving() as server:
+        yield server
 
 
 @pytest.fixture

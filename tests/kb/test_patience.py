@@ -10,6 +10,7 @@ from aiohttp import web
 
 from crds import priority, scope
 from kb import api, client
+from tests import httpserver
 
 WHERE = scope.Scope(client_id="acme")
 
@@ -29,27 +30,19 @@ async def test_an_answer_that_comes_late(patient: bool) -> None:
     app = web.Application()
     app.router.add_post("/api/v1/retrieve", retrieve)
     app.router.add_get("/api/v1/content/{key}", content)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with httpx.AsyncClient(trust_env=False, timeout=0.2) as http:
-            kb_client = client.Client(url, http, patient=patient)
-            asked = asyncio.create_task(kb_client.retrieve(api.RetrieveRequest(scope=WHERE, query="x")))
-            await asyncio.sleep(0)
-            # Asked later, and given up first: it runs no model.
+    async with httpserver.serving(app) as url, httpx.AsyncClient(trust_env=False, timeout=0.2) as http:
+        kb_client = client.Client(url, http, patient=patient)
+        asked = asyncio.create_task(kb_client.retrieve(api.RetrieveRequest(scope=WHERE, query="x")))
+        await asyncio.sleep(0)
+        # Asked later, and given up first: it runs no model.
+        with pytest.raises(client.Unavailable, match="in time"):
+            await kb_client.fetch(WHERE, "key")
+        if not patient:
             with pytest.raises(client.Unavailable, match="in time"):
-                await kb_client.fetch(WHERE, "key")
-            if not patient:
-                with pytest.raises(client.Unavailable, match="in time"):
-                    await asked
-            gate.set()
-            if patient:
-                assert (await asked).summary == "late"
-    finally:
+                await asked
         gate.set()
-        await runner.cleanup()
+        if patient:
+            assert (await asked).summary == "late"
 
 
 async def test_the_time_is_the_router_s_and_some_for_the_service_itself() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kubernetes import client
 
 import kube
 from kube import beats, stream
+from tests.kube import apiserver
 
 
 def event(kind: str, name: str, version: int) -> bytes:
@@ -116,15 +116,8 @@ class Place:
 
 @asynccontextmanager
 async def opened(api: Apiserver, *, silence: float = 20.0) -> AsyncIterator[Place]:
-    application = web.Application()
-    application.router.add_get("/{path:.*}", api.serve)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    loaded: Any = client.Configuration()
-    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    async with kube.session(loaded) as http:
-        place = Place(api, kube.Kube(loaded, http, fence=lambda: None), silence)
+    async with apiserver.serving(api.serve) as reached:
+        place = Place(api, reached, silence)
         await place.stream.read()
         running = asyncio.create_task(place.stream.run())
         try:
@@ -133,7 +126,6 @@ async def opened(api: Apiserver, *, silence: float = 20.0) -> AsyncIterator[Plac
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-    await runner.cleanup()
 
 
 async def test_all_pages_then_the_watch_from_there() -> None:
@@ -153,24 +145,16 @@ async def test_the_next_page_is_made_while_one_is_taken_in() -> None:
     api = Apiserver()
     first = [f"a{number:04}" for number in range(2_000)]
     api.pages = [first, ["last"]]
-    application = web.Application()
-    application.router.add_get("/{path:.*}", api.serve)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    loaded: Any = client.Configuration()
-    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
     asked_by: dict[str, int] = {}
-    async with kube.session(loaded) as http:
-        place = Place(api, kube.Kube(loaded, http, fence=lambda: None), 20.0)
+    async with apiserver.serving(api.serve) as reached:
+        place = Place(api, reached, 20.0)
         place.seen = lambda name: asked_by.setdefault(name, len(api.queries))
         await place.stream.read()
         assert asked_by["a1999"] == 2
-        async with aclosing(kube.Kube(loaded, http, fence=lambda: None).each(kube.TASKS, "here")) as some:
+        async with aclosing(reached.each(kube.TASKS, "here")) as some:
             async for raw in some:
                 assert raw["metadata"]["name"] == "a0000"
                 break
-    await runner.cleanup()
 
 
 async def test_a_watch_that_ends_goes_on_where_it_stood() -> None:

@@ -7,15 +7,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pymongo
 import pytest
 from kubernetes import client
 
+from tests import httpserver
 from tests.conftest import api_client
 from tests.operator import process
 from tests.operator.knowledge import Knowledge
@@ -141,25 +140,15 @@ def until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) 
         time.sleep(0.05)
 
 
-class Ollama(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:  # the name that http.server calls
-        body = b'{"version": "0.0.1", "models": []}'
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Quiet."""
+def ollama() -> AbstractContextManager[httpserver.Recorder]:
+    """A server without models, in a thread."""
+    return httpserver.Recorder(httpserver.fixed({"version": "0.0.1", "models": []}), method="GET").in_thread()
 
 
 @pytest.fixture
 def gpu() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Ollama)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with ollama() as server:
+        yield server.url
 
 
 def database_name(space: Space) -> str:
@@ -176,10 +165,8 @@ def space(kubeconfig: Path) -> Iterator[Space]:
 
 @pytest.fixture
 def knowledge() -> Iterator[Knowledge]:
-    server = Knowledge()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Knowledge().in_thread() as server:
+        yield server
 
 
 @pytest.fixture

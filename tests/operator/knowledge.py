@@ -20,26 +20,24 @@ projects are noted.
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import hashlib
 import json
 import threading
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+
+from aiohttp import web
 
 from kb import api
 from kb.links import extract, reading
+from tests import httpserver
 
 
-class Knowledge(ThreadingHTTPServer):
-    """Counts what it is asked; one thread per request."""
-
-    daemon_threads = True
+class Knowledge(httpserver.Server):
+    """Counts what it is asked. While the `gate` is closed, ingestion waits."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[api.IngestRequest] = []
         self.code: dict[str, str] = {}
         """Contents of source files, by path."""
@@ -57,40 +55,55 @@ class Knowledge(ThreadingHTTPServer):
         self.gate = threading.Event()
         self.gate.set()
         self._now = 0
-        self._lock = threading.Lock()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """By method and path."""
+        if request.method == "GET":  # the rules in force, for every scope
+            return httpserver.reply(api.Rules(rules=self.rules).model_dump_json(by_alias=True))
+        if request.method == "DELETE":  # a document, known or not
+            [urn] = request.query.getall("sourceUrn")
+            self.forgotten.append(urn)
+            return web.Response(status=204)
+        body = await request.read()
+        self.parents.append(request.headers.get("traceparent"))
+        others = {
+            "/api/v1/ingest/attachment": self.attach,
+            "/api/v1/ingest/link": self.link,
+            "/api/v1/ingest/git-commits": self.commit,
+            "/api/v1/ingest/git-structure": self.structure,
+            "/api/v1/outcomes": self.outcome,
+            "/api/v1/projects/regroup": self.regroup,
+            "/api/v1/content": self.store,
+        }
+        taken = others.get(request.path)
+        status, document = await self.ingest(body) if taken is None else taken(body)
+        return httpserver.reply(document, status, {"Retry-After": "1"} if status == 503 else None)
 
     def commit(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Take commits."""
         asked = api.GitCommits.model_validate_json(body)
         hashes = [one.hash for one in asked.commits]
-        with self._lock:
-            self.commits += hashes
+        self.commits += hashes
         outcomes = [{"hash": one, "sourceUrn": asked.repository.source_urn(one), "result": "Stored"} for one in hashes]
         return 200, {"outcomes": outcomes}
 
     def structure(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Take the source files of a branch; their contents are asked for once."""
         asked = api.GitStructure.model_validate_json(body)
-        with self._lock:
-            self.code |= {one.path: one.content for one in asked.files if one.content is not None}
-            missing = [one.path for one in asked.files if one.path not in self.code]
+        self.code |= {one.path: one.content for one in asked.files if one.content is not None}
+        missing = [one.path for one in asked.files if one.path not in self.code]
         return 200, {"state": "Wanted" if missing else "Done", "commit": asked.commit, "missing": missing}
 
-    def ingest(self, body: bytes) -> tuple[int, dict[str, Any]]:
+    async def ingest(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for one request."""
-        with self._lock:
-            self._now += 1
-            self.most_at_once = max(self.most_at_once, self._now)
+        self._now += 1
+        self.most_at_once = max(self.most_at_once, self._now)
         try:
-            self.gate.wait(300)
+            async with asyncio.timeout(300):
+                while not self.gate.is_set():  # noqa: ASYNC110  # tests open it from another thread
+                    await asyncio.sleep(0.01)
             request = api.IngestRequest.model_validate_json(body)
-            with self._lock:
-                self.requests.append(request)
+            self.requests.append(request)
             if self.busy:
                 return 503, {"error": {"code": "busy", "message": "the models are busy"}}
             text = request.content or ""
@@ -99,14 +112,12 @@ class Knowledge(ThreadingHTTPServer):
                 return 422, {"error": problem}
             return 200, self._reply(request, text)
         finally:
-            with self._lock:
-                self._now -= 1
+            self._now -= 1
 
     def link(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for the task of a link."""
         request = api.LinkRequest.model_validate_json(body)
-        with self._lock:
-            self.links.append(request)
+        self.links.append(request)
         url = reading.stated(request.content or "").url
         words = {"unsubscribe": "Blocked", "away": "Unreachable", "unclear": "Unclear"}
         outcome = next((found for word, found in words.items() if word in url), "Indexed")
@@ -139,8 +150,7 @@ class Knowledge(ThreadingHTTPServer):
     def attach(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for one file."""
         draft = api.AttachmentDraft.model_validate_json(body)
-        with self._lock:
-            self.attached.append(draft)
+        self.attached.append(draft)
         if self.busy:
             return 503, {"error": {"code": "busy", "message": "Tika is busy"}}
         if "INVALID" in draft.name:
@@ -166,8 +176,7 @@ class Knowledge(ThreadingHTTPServer):
         if self.busy:
             return 503, {"error": {"code": "busy", "message": "the disk is busy"}}
         digest = hashlib.sha256(body).hexdigest()
-        with self._lock:
-            self.stored[digest] = body
+        self.stored[digest] = body
         found: dict[str, Any] = api.ContentRef(key=digest, sha256=digest, bytes=len(body)).wire()
         return 201, found
 
@@ -176,8 +185,7 @@ class Knowledge(ThreadingHTTPServer):
         outcome = api.Outcome.model_validate_json(body)
         if self.busy:
             return 503, {"error": {"code": "busy", "message": "the models are busy"}}
-        with self._lock:
-            self.outcomes.append(outcome)
+        self.outcomes.append(outcome)
         worth = bool(outcome.step_results) and outcome.error is None
         reply = api.OutcomeReply(remembered=worth, reason="by rule")
         found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
@@ -186,9 +194,8 @@ class Knowledge(ThreadingHTTPServer):
     def regroup(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for a project that moves; `groups` has where each is."""
         where = api.Regroup.model_validate_json(body).scope
-        with self._lock:
-            moved = self.groups.get(where.project_id) != where.group_id
-            self.groups[where.project_id] = where.group_id
+        moved = self.groups.get(where.project_id) != where.group_id
+        self.groups[where.project_id] = where.group_id
         reply = api.Regrouped(documents=int(moved), vectors=int(moved))
         return 200, reply.model_dump(by_alias=True)
 
@@ -220,57 +227,3 @@ class Knowledge(ThreadingHTTPServer):
         )
         found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
         return found
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Knowledge
-    protocol_version = "HTTP/1.1"
-
-    def handle(self) -> None:
-        # A client that was killed in the middle is what these tests are about, not an error of the server.
-        with contextlib.suppress(ConnectionError):
-            super().handle()
-
-    def do_GET(self) -> None:  # the name that http.server calls
-        """The rules in force, for every scope."""
-        payload = api.Rules(rules=self.server.rules).model_dump_json(by_alias=True).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(payload)))
-        self.end_headers()
-        self.wfile.write(payload)
-
-    def do_DELETE(self) -> None:  # the name that http.server calls
-        """A document, known or not."""
-        [urn] = parse_qs(urlsplit(self.path).query)["sourceUrn"]
-        self.server.forgotten.append(urn)
-        self.send_response(204)
-        self.end_headers()
-
-    def do_POST(self) -> None:  # the name that http.server calls
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        if not body:
-            self.close_connection = True
-            return
-        self.server.parents.append(self.headers.get("traceparent"))
-        others = {
-            "/api/v1/ingest/attachment": self.server.attach,
-            "/api/v1/ingest/link": self.server.link,
-            "/api/v1/ingest/git-commits": self.server.commit,
-            "/api/v1/ingest/git-structure": self.server.structure,
-            "/api/v1/outcomes": self.server.outcome,
-            "/api/v1/projects/regroup": self.server.regroup,
-            "/api/v1/content": self.server.store,
-        }
-        status, document = others.get(self.path.partition("?")[0], self.server.ingest)(body)
-        payload = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(payload)))
-        if status == 503:
-            self.send_header("Retry-After", "1")
-        self.end_headers()
-        self.wfile.write(payload)
-
-    def log_message(self, *_: object) -> None:
-        """Quiet."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
+from aiohttp import web
 from kubernetes import client
 
+from tests import httpserver
 from tests.operator.conftest import Space, ready, until
 from tests.operator.kubelet import Kubelet
 from tests.operator.process import Operator
@@ -23,42 +22,26 @@ CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}
 TOTAL = 'jervis_operator_gpu_slots{state="total"}'
 
 
-class Ollama(ThreadingHTTPServer):
+class Ollama(httpserver.Server):
     """A server with a few models, behind a bearer token if it has one. `down`: it answers 503."""
+
+    method = "GET"
 
     def __init__(self, *models: str) -> None:
         self.models, self.token, self.down, self.asked = models, "", False, 0
-        super().__init__(("127.0.0.1", 0), _Handler)
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Ollama
-
-    def do_GET(self) -> None:  # the name that http.server calls
-        self.server.asked += 1
-        body = json.dumps({"version": "0.0.1", "models": [{"name": name} for name in self.server.models]}).encode()
-        wanted = f"Bearer {self.server.token}" if self.server.token else None
-        refused = wanted is not None and self.headers.get("Authorization") != wanted
-        self.send_response(503 if self.server.down else 401 if refused else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Quiet."""
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        self.asked += 1
+        wanted = f"Bearer {self.token}" if self.token else None
+        refused = wanted is not None and request.headers.get("Authorization") != wanted
+        document = {"version": "0.0.1", "models": [{"name": name} for name in self.models]}
+        return httpserver.reply(document, 503 if self.down else 401 if refused else 200)
 
 
 @pytest.fixture
 def ollama() -> Iterator[Ollama]:
-    server = Ollama("qwen2.5:7b")
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Ollama("qwen2.5:7b").in_thread() as server:
+        yield server
 
 
 def told(space: Space, name: str = "gpu-0", type_: str = "Ready") -> tuple[str, str]:

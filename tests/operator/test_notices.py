@@ -31,10 +31,8 @@ ENDS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def hook() -> Iterator[hooks.Hook]:
-    server = hooks.Server()
-    yield server.hook
-    server.shutdown()
-    server.server_close()
+    with hooks.running() as running:
+        yield running
 
 
 def says(task: str, attempt: int) -> dict[str, Any] | None:
@@ -62,7 +60,7 @@ def submit(space: Space, *names: str) -> None:
 def told(hook: hooks.Hook) -> dict[str, set[str]]:
     """id -> name and event; the same id has always the same body."""
     found: dict[str, set[str]] = {}
-    for one in hook.calls:
+    for one in hook.requests:
         said = json.loads(one.body)
         assert said["id"] == one.headers["Jervis-Delivery"]
         found.setdefault(said["id"], set()).add(f"{said['task']['name']} {said['event']} {said['message']}")
@@ -113,9 +111,9 @@ def test_each_event_is_told_once_through_failures_and_kills(
             until(lambda: operator.metric(postponed) >= 2, "both are counted")
             until(lambda: operator.metric("jervis_operator_notices_waiting") == 2, "they wait")
             hook.stall, hook.status = 600.0, 204
-            hook.calls.clear()
+            hook.requests.clear()
             rows.update_many({}, {"$set": {"due": datetime(2020, 1, 1, tzinfo=UTC)}})
-            until(lambda: len(hook.calls) == 2, "it takes both, and answers late")
+            until(lambda: len(hook.requests) == 2, "it takes both, and answers late")
             operator.kill()
         hook.stall = 0.0
         hook.released.set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ import kube
 from controllers import namespaces, resync
 from controllers.namespaces import State
 from crds.phases import UNFINISHED
+from tests import httpserver
 from tests.operator import accounts
 from tests.operator.conftest import Space, until
 from tests.operator.process import Operator
@@ -237,7 +237,7 @@ async def test_a_state_that_could_not_be_reported_is_reported_later(
         assert found.reported == [(space.name, State.FORBIDDEN)]
 
 
-class Forgetful:
+class Forgetful(httpserver.Server):
     """A proxy of the apiserver whose watches leave out DELETED events of tasks while `forgets`, and count them."""
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -246,58 +246,29 @@ class Forgetful:
         self._server = cluster["server"]
         self._tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
         self._tls.load_cert_chain(user["client-certificate"], user["client-key"])
-        self.forgets, self.forgotten, self.port = False, 0, 0
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.forgets, self.forgotten = False, 0
 
     def kubeconfig(self, to: Path) -> Path:
         document = {
             "apiVersion": "v1", "kind": "Config", "current-context": "door",
             "contexts": [{"name": "door", "context": {"cluster": "door", "user": "door"}}],
-            "clusters": [{"name": "door", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+            "clusters": [{"name": "door", "cluster": {"server": self.url}}],
             "users": [{"name": "door", "user": {}}],
         }  # fmt: skip
         to.write_text(yaml.safe_dump(document))
         return to
 
-    def __enter__(self) -> Forgetful:
-        self._thread.start()
-        assert self._ready.wait(30)
-        return self
+    def application(self) -> web.Application:
+        application = super().application()
+        application.cleanup_ctx.append(self._connected)
+        return application
 
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+    async def _connected(self, _: web.Application) -> AsyncIterator[None]:
+        connector = aiohttp.TCPConnector(ssl=self._tls, limit=0)
+        async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None)) as self._http:
+            yield
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._serve())
-        self._loop.run_forever()
-        self._loop.run_until_complete(self._end())
-        self._loop.close()
-
-    async def _end(self) -> None:
-        await self._runner.cleanup()
-        await self._http.close()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for one in left:
-            one.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-
-    async def _serve(self) -> None:
-        self._http = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._tls, limit=0), timeout=aiohttp.ClientTimeout(total=None)
-        )
-        application = web.Application(client_max_size=2**24)
-        application.router.add_route("*", "/{path:.*}", self._pass_on)
-        self._runner = web.AppRunner(application, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.port = int(self._runner.addresses[0][1])
-        self._ready.set()
-
-    async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         own = {"host", "content-length", "accept-encoding", "connection"}
         headers = {name: value for name, value in request.headers.items() if name.lower() not in own}
         if request.can_read_body and not any(name.lower() == "content-type" for name in headers):
@@ -322,7 +293,7 @@ class Forgetful:
 def test_a_deletion_that_no_watch_reports(kubeconfig: Path, space: Space, start: Start, tmp_path: Path) -> None:
     """One of a task that waits: it is forgotten within two looks, and counted."""
     with (
-        Forgetful(kubeconfig) as proxy,
+        Forgetful(kubeconfig).in_thread() as proxy,
         start(KUBECONFIG=proxy.kubeconfig(tmp_path / "proxy"), RESYNC_SECONDS=3) as operator,
     ):
         space.submit("stays", "ASK")

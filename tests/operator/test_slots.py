@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
 
 from router import status
+from tests import httpserver
 from tests.operator.conftest import Space, until
 from tests.operator.kubelet import Kubelet, answered
 from tests.operator.process import Operator
@@ -184,59 +183,38 @@ def test_a_run_whose_backend_is_gone_is_requeued_once(
         assert space.status("run")["attempt"] == 2
 
 
-class Router(ThreadingHTTPServer):
-    """A router that serves gpu-0; it counts how often it is asked."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Status)
-        self.asked = 0
-        Thread(target=self.serve_forever, daemon=True).start()
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self.server_close()
-
-
-class _Status(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:  # the name that http.server calls
-        assert isinstance(self.server, Router)
-        self.server.asked += 1
-        backend = status.Backend(
-            name="gpu-0",
-            kind="GPU",
-            url="http://gpu-0",
-            healthy=True,
-            circuit="Closed",
-            in_flight=1,
-            num_parallel=1,
-            models=[],
-            loaded=[],
-        )
-        queue = status.Queue(waiting=0, by_priority={}, oldest_seconds=0)
-        body = status.Status(backends=[backend], queue=queue).model_dump_json(by_alias=True).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Quiet."""
+def router() -> AbstractContextManager[httpserver.Recorder]:
+    """A router that serves gpu-0."""
+    backend = status.Backend(
+        name="gpu-0",
+        kind="GPU",
+        url="http://gpu-0",
+        healthy=True,
+        circuit="Closed",
+        in_flight=1,
+        num_parallel=1,
+        models=[],
+        loaded=[],
+    )
+    queue = status.Queue(waiting=0, by_priority={}, oldest_seconds=0)
+    document = status.Status(backends=[backend], queue=queue).model_dump_json(by_alias=True)
+    return httpserver.Recorder(httpserver.fixed(document), method="GET").in_thread()
 
 
 def test_a_backend_that_only_the_operator_does_not_reach_costs_no_run(
     space: Space, start: Start, gpu: str, work: Work
 ) -> None:
     with (
-        Router() as router,
+        router() as asked,
         Kubelet(space.api, space.name, work) as kubelet,
-        start(BACKEND_GONE_SECONDS=3, ROUTER_URL=f"http://127.0.0.1:{router.server_address[1]}", IDLE_SECONDS=0),
+        start(BACKEND_GONE_SECONDS=3, ROUTER_URL=asked.url, IDLE_SECONDS=0),
     ):
         space.backend(gpu, slots=1)
         space.submit("run")
         until(lambda: space.phase("run") == "Orchestrating", "it runs")
-        asked = router.asked
+        before = len(asked.requests)
         space.edit("gpu-0", {"url": "http://127.0.0.1:1"}, "gpubackends")
-        until(lambda: router.asked >= asked + 3, "the router was asked for longer than any patience")
+        until(lambda: len(asked.requests) >= before + 3, "the router was asked for longer than any patience")
         assert (space.phase("run"), kubelet.drained) == ("Orchestrating", [])
         work.done.add("run")
         until(lambda: space.phase("run") == "Completed", "it ends where it is")

@@ -21,6 +21,7 @@ from controllers.pendingtask import handover as handing
 from controllers.pendingtask.effects import executor, run_token
 from controllers.runtime import clients
 from crds import labels, pendingtask, runtoken
+from tests import httpserver
 from tests.operator import accounts
 from tests.operator.conftest import Space, until
 from tests.operator.kubelet import Kubelet
@@ -108,7 +109,6 @@ async def test_keys_that_sign_nothing_claim_no_pod_and_are_no_error_of_the_serve
     to = clients.Clients(config)
     to.lease.start()
     await to.acquired.wait()
-    runner = web.AppRunner(web.Application())
     try:
         pool = pool_of(to, template)
         known = workloads.Workloads(space.name)
@@ -145,17 +145,16 @@ async def test_keys_that_sign_nothing_claim_no_pod_and_are_no_error_of_the_serve
         asked = handing.Handover(
             to.api, pool, template, account="default", signer=signer, admitted=None, monotonic=time.monotonic
         )
-        asked.serve(runner.app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        application = web.Application()
+        asked.serve(application)
         token = bound(space, pod["metadata"]["name"], pod["metadata"]["uid"])
-        answer = await asyncio.to_thread(ask, runner.addresses[0][1], token)
+        async with httpserver.serving(application) as url:
+            answer = await asyncio.to_thread(ask, int(url.rpartition(":")[2]), token)
         assert answer.status_code == 503
         assert answer.json()["error"]["message"] == "there is no key"
         seen = await to.api.get(kube.PODS, space.name, pod["metadata"]["name"])
         assert seen["metadata"]["annotations"][labels.HANDOVER] == warm.ASKED, "it has no task"
     finally:
-        await runner.cleanup()
         await to.close()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from aiohttp import web
 
 from kb import api
+from tests import httpserver
 
 
 def hit(content: str, source_urn: str = "email::<plan@example.org>", title: str = "Plan") -> api.EvidenceItem:
@@ -170,12 +171,5 @@ async def serving() -> AsyncIterator[Knowledge]:
     app.router.add_post("/api/v1/memory/procedural/uses", knowledge.use_way)
     app.router.add_post("/api/v1/store", knowledge.store)
     app.router.add_get("/api/v1/content/{key}", knowledge.content)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    knowledge.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with httpserver.serving(app) as knowledge.url:
         yield knowledge
-    finally:
-        await runner.cleanup()

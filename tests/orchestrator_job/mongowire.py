@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 import bson
 
+from tests import httpserver
+
 _OP_MSG = 2013
 _CHANGES = ("insert", "update", "findAndModify")
 
@@ -82,14 +84,13 @@ async def proxying(uri: str) -> AsyncIterator[Proxy]:
     """A proxy in front of `uri` for the length of the block."""
     place = urlsplit(uri)
     proxy = Proxy(place.hostname or "127.0.0.1", place.port or 27017)
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    # directConnection: the client must not discover the server behind the proxy.
-    proxy.url = f"mongodb://127.0.0.1:{server.sockets[0].getsockname()[1]}/?directConnection=true"
-    try:
-        yield proxy
-    finally:
-        proxy.closed = True
-        server.close()
+    async with httpserver.tcp(proxy.serve) as port:
+        # directConnection: the client must not discover the server behind the proxy.
+        proxy.url = f"mongodb://127.0.0.1:{port}/?directConnection=true"
+        try:
+            yield proxy
+        finally:
+            proxy.closed = True
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:

@@ -13,10 +13,10 @@ from aiohttp import web
 from crds import liveruns, runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
+from tests import httpserver
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
 from tests.router import process as routers
-from tests.sources.api import serving
 
 pytestmark = pytest.mark.services
 _SECRET = b"k" * 48
@@ -106,7 +106,7 @@ async def test_a_run_waits_until_it_is_known_to_live_and_ends_where_it_does_not(
     application = web.Application()
     application.router.add_get(liveruns.PATH, answer)
     async with (
-        serving.listening(application) as operator,
+        httpserver.serving(application) as operator,
         routers.running(
             tmp_path, [routers.spec("gpu", fake.url)], live_runs_url=operator, **_settings(tmp_path)
         ) as router,

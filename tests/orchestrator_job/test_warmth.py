@@ -14,6 +14,7 @@ from aiohttp import web
 
 from crds import handover
 from orchestrator_job import settings, warmth
+from tests import httpserver
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job
 
@@ -42,13 +43,8 @@ class Operator:
 async def operator() -> AsyncIterator[Operator]:
     played, application = Operator(), web.Application()
     application.router.add_get(handover.PATH, played.answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    played.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield played
-    await runner.cleanup()
+    async with httpserver.serving(application) as played.url:
+        yield played
 
 
 OWN = ("JERVIS_TASK_UID", "JERVIS_TASK_NAME", "JERVIS_TASK_NAMESPACE", "JERVIS_ATTEMPT")

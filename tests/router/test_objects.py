@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from aiohttp import web
 
 import kube
@@ -20,6 +19,7 @@ from kube import lease
 from router import auth, outside
 from router.backends import book, objects, secrets
 from router.settings import Settings
+from tests.router import apiserver
 
 GOOD = "http://127.0.0.1:9"
 
@@ -65,26 +65,13 @@ def backend(name: str, url: str, uid: str = "", **status: Any) -> dict[str, Any]
 
 @asynccontextmanager
 async def opened(api: Apiserver, directory: Path, **settings: Any) -> AsyncIterator[outside.Outside]:
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", api.serve)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server = {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}
-    config = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": server}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }
-    (directory / "kubeconfig").write_text(yaml.safe_dump(config))
-    given = Settings(namespace="here", kubeconfig=str(directory / "kubeconfig"), **settings)
-    one = outside.Outside(given, now=lambda: 0.0, wall=lambda: pytest.fail("nobody asks"))
-    try:
-        yield one
-    finally:
-        await one.aclose()
-        await runner.cleanup()
+    async with apiserver.serving(api.serve, directory) as kubeconfig:
+        config = Settings(namespace="here", kubeconfig=kubeconfig, **settings)
+        opened_outside = outside.Outside(config, now=lambda: 0.0, wall=lambda: pytest.fail("nobody asks"))
+        try:
+            yield opened_outside
+        finally:
+            await opened_outside.aclose()
 
 
 class Told:

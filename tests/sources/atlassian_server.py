@@ -11,6 +11,8 @@ from typing import Self
 
 from aiohttp import web
 
+from tests import httpserver
+
 
 class Server:
     """`now` is the site's clock; `faults` answer instead of the next requests, by their order; `prefix` is the path of
@@ -41,14 +43,9 @@ class Server:
     async def serving(self) -> AsyncIterator[Self]:
         app = web.Application()
         app.router.add_route("*", self.prefix + "/{path:.*}", self._answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}{self.prefix}"
-        try:
+        async with httpserver.serving(app) as url:
+            self.url = url + self.prefix
             yield self
-        finally:
-            await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
         await asyncio.sleep(0)

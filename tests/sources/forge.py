@@ -6,10 +6,9 @@ docs.gitlab.com/api/issues, /api/notes; the fields are those of `test_recorded.p
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -18,6 +17,8 @@ from urllib.parse import urlencode
 
 import orjson
 from aiohttp import web
+
+from tests import httpserver
 
 REPOSITORY = "acme/shop"
 
@@ -49,7 +50,7 @@ class Entry:
     confidential: bool = False
 
 
-class Forge:
+class Forge(httpserver.Server):
     """`now` is the host's clock, which is not ours. `meanwhile` is called before each answer; `fails` are answers that
     come instead of the next ones: (status, headers, body)."""
 
@@ -107,20 +108,12 @@ class Forge:
             "/user-attachments/{path:.+}": self._file,
         }
 
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[Forge]:
-        """On loopback."""
+    def application(self) -> web.Application:
+        """Its routes, around which faults happen."""
         application = web.Application(middlewares=[self._around])
         for path, answer in self.routes().items():
             application.router.add_get(path, answer)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
-            yield self
-        finally:
-            await runner.cleanup()
+        return application
 
     @web.middleware
     async def _around(self, request: web.Request, handler: Any) -> web.StreamResponse:

@@ -7,10 +7,9 @@ HTTP server. `Box` is a source behind the port; it changes while it is listed.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
@@ -18,6 +17,7 @@ from aiohttp import web
 from controllers.sources import port
 from crds import pendingtask
 from kb import api
+from tests import httpserver
 
 PAGE = 3
 _TASKS = "/apis/jervis.dev/v1alpha1/namespaces/{namespace}/pendingtasks"
@@ -181,7 +181,7 @@ def _item(folder: str, validity: int, uid: int, number: int) -> port.Item:
     )
 
 
-class World:
+class World(httpserver.Server):
     """Tasks and documents. `refuses` are URNs that cannot be forgotten now."""
 
     def __init__(self) -> None:
@@ -224,18 +224,6 @@ class World:
         if newest > int(number):
             return web.json_response({"error": {"code": "conflict", "message": "observed since"}}, status=409)
         return None
-
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[World]:
-        application = self.application()
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
-            yield self
-        finally:
-            await runner.cleanup()
 
     def work(self, dice: random.Random | None = None) -> None:
         """Take tasks a phase further, all of them to their end without dice."""

@@ -20,10 +20,10 @@ from controllers.sources.git import clone, command
 from controllers.sources.oauth import exchange, grant, tokens
 from crds import addresses, authorities, connection
 from hack.cluster import certificates
+from tests import httpserver
 from tests.controllers.notices import smtp
 from tests.sources import dovecot
 from tests.sources.git import making
-from tests.sources.test_rest import served
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 FORBIDDEN = (*addresses.METADATA, "169.254.1.1", "fe80::1", "127.0.0.1", "::1", "0.0.0.0", "::ffff:169.254.169.254")
@@ -81,7 +81,7 @@ async def test_rest_calls_the_address_that_was_judged_by_its_name() -> None:
         seen.append(request.host)
         return web.json_response([1], headers={"Connection": "close"})
 
-    async with served(handler) as base:
+    async with httpserver.serving(handler) as base:
         number = urlsplit(base).port
         names = Names(source_example=[["127.0.0.1"], ["169.254.169.254"]])
         client = api(f"http://source.example:{number}", reached(names))
@@ -101,7 +101,7 @@ async def test_a_download_is_redirected_to_no_forbidden_host(target: str, said: 
     async def handler(request: web.Request) -> web.Response:
         return web.Response(status=302, headers={"Location": f"http://{target}/latest/meta-data"})
 
-    async with served(handler) as base:
+    async with httpserver.serving(handler) as base:
         names = Names(
             source_example=[["127.0.0.1"]], metadata_example=[["169.254.169.254"]],
             **{"169_254_169_254": [["169.254.169.254"]]},
@@ -120,13 +120,13 @@ async def test_a_download_follows_to_a_listed_host_without_the_credentials() -> 
         seen.append(request.headers.get("Authorization"))
         return web.Response(body=b"file")
 
-    async with served(other) as elsewhere:
+    async with httpserver.serving(other) as elsewhere:
 
         async def handler(request: web.Request) -> web.Response:
             there = f"http://files.example:{urlsplit(elsewhere).port}/f"
             return web.Response(status=302, headers={"Location": there})
 
-        async with served(handler) as base:
+        async with httpserver.serving(handler) as base:
             names = Names(source_example=[["127.0.0.1"]], files_example=[["127.0.0.1"]])
             client = api(f"http://source.example:{urlsplit(base).port}", reached(names, "*.example"))
             assert await client.download("x", 10) == b"file"

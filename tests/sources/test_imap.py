@@ -12,6 +12,7 @@ import pytest
 from controllers.sources import limits, port
 from controllers.sources.protocols import imap, mails
 from crds import authorities, connection, mail
+from tests import httpserver
 from tests.sources import dovecot
 
 pytestmark = pytest.mark.services
@@ -211,8 +212,8 @@ async def test_a_server_that_goes_away_in_the_middle(mailserver: dovecot.Dovecot
         writer.close()
         out.close()
 
-    async with await asyncio.start_server(relay, "127.0.0.1", 0) as server:
-        url = f"imap://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with httpserver.tcp(relay) as port_:
+        url = f"imap://127.0.0.1:{port_}"
         got: list[port.Item] = []
         try:
             async for batch in mailbox(url, user="middle").batches({}):

@@ -12,6 +12,7 @@ import pytest
 from controllers.sources import limits, port
 from controllers.sources.protocols import imap, mailboxes, mails, pop3
 from crds import authorities, connection
+from tests import httpserver
 from tests.sources import dovecot
 from tests.sources.test_servers import by_pop3, listed, poll
 
@@ -29,10 +30,9 @@ async def server(answers: dict[str, bytes]) -> AsyncIterator[str]:
             writer.write(answer)
             if not answer.endswith(b"\n"):
                 break
-        writer.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as made:
-        yield f"pop3://127.0.0.1:{made.sockets[0].getsockname()[1]}"
+    async with httpserver.tcp(serve) as port_:
+        yield f"pop3://127.0.0.1:{port_}"
 
 
 ONE = {"CAPA": b"-ERR\r\n", "STAT": b"+OK 1 9\r\n", "UIDL": b"+OK\r\n1 a\r\n.\r\n", "LIST": b"+OK\r\n1 9\r\n.\r\n"}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,33 +11,22 @@ from aiohttp import web
 
 from controllers.sources.protocols import forge, gitlab
 from hack import recorded
+from tests import httpserver
 from tests.sources.forge import REPOSITORY
 from tests.sources.test_forges import Store, tracker
 
 pytestmark = pytest.mark.services
 
 
-class Replay:
+class Replay(httpserver.Server):
     """`rows` of a path, by page: (body, headers); the repository is public, every other path is an empty list."""
+
+    method = "GET"
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], tuple[Any, dict[str, str]]] = {}
-        self.url = ""
 
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[Replay]:
-        application = web.Application()
-        application.router.add_get("/{path:.*}", self._answer)
-        runner = web.AppRunner(application, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
-            yield self
-        finally:
-            await runner.cleanup()
-
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.Response:
         name = request.path.rpartition("/")[2]
         if request.path.endswith(REPOSITORY):
             return web.json_response({"private": False})

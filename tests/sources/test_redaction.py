@@ -21,7 +21,7 @@ from controllers.connection import decide
 from controllers.connection.credentials import Finding
 from controllers.sources import assignments, client, mongo, redact
 from crds import connection, keyring
-from tests import ports
+from tests import httpserver, ports
 from tests.sources import process
 from tests.sources.api import serving
 from tests.sources.effects.world import NAMESPACE, World
@@ -99,20 +99,13 @@ class Echo:
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[Echo]:
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self.answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.http = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with contextlib.AsyncExitStack() as stack:
-            for name in ("imap", "pop3", "smtp"):
-                server = await stack.enter_async_context(await asyncio.start_server(self.lines, "127.0.0.1", 0))
-                setattr(self, name, server.sockets[0].getsockname()[1])
-            try:
-                yield self
-            finally:
-                await runner.cleanup()
+        async with (
+            httpserver.serving(self.answer) as self.http,
+            httpserver.tcp(self.lines) as self.imap,
+            httpserver.tcp(self.lines) as self.pop3,
+            httpserver.tcp(self.lines) as self.smtp,
+        ):
+            yield self
 
 
 def cases(echo: Echo) -> dict[str, tuple[dict[str, Any], dict[str, str]]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,22 +10,9 @@ import pytest
 from aiohttp import web
 
 from controllers.sources import limits, port, rest
+from tests import httpserver
 
 NOW = datetime(2026, 11, 26, 12, 0, 0, tzinfo=UTC)
-
-
-@asynccontextmanager
-async def served(handler: Any) -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
 
 
 def client(base: str, per_minute: int = 6000, **more: Any) -> rest.Rest:
@@ -62,7 +47,7 @@ async def test_an_answer_means_one_thing(
     async def handler(request: web.Request) -> web.Response:
         return web.json_response({"message": "because"}, status=status, headers=headers)
 
-    async with served(handler) as base:
+    async with httpserver.serving(handler) as base:
         api = client(base)
         with pytest.raises(kind) as caught:
             await api.get("x", {"token": "hidden"})
@@ -82,12 +67,12 @@ async def test_another_host_never_gets_the_credentials() -> None:
         seen.append(request.headers.get("Authorization"))
         return web.Response(body=b"file")
 
-    async with served(other) as elsewhere:
+    async with httpserver.serving(other) as elsewhere:
 
         async def handler(request: web.Request) -> web.Response:
             return web.Response(status=302, headers={"Location": f"{elsewhere}/file"})
 
-        async with served(handler) as base:
+        async with httpserver.serving(handler) as base:
             api = client(base)
             assert await api.download("file", 100) == b"file"
             with pytest.raises(port.Unreachable):
@@ -102,7 +87,7 @@ async def test_an_answer_is_read_up_to_a_bound_and_must_be_json() -> None:
     async def handler(request: web.Request) -> web.Response:
         return web.Response(body=b"x" * 1000)
 
-    async with served(handler) as base:
+    async with httpserver.serving(handler) as base:
         api = client(base)
         with pytest.raises(rest.TooLarge):
             await api.download("file", 999)
@@ -116,7 +101,7 @@ async def test_a_secondary_limit_of_github_names_no_time_and_costs_a_minute() ->
     async def handler(_: web.Request) -> web.Response:
         return web.json_response({"message": "You have exceeded a secondary Rate Limit."}, status=403)
 
-    async with served(handler) as url:
+    async with httpserver.serving(handler) as url:
         api = client(url)
         with pytest.raises(rest.Untouched) as found:
             await api.get("x")
@@ -133,7 +118,7 @@ async def test_half_a_character_of_one_text_does_not_make_a_page_unreadable() ->
         text = {"half": '{"a": ["\\ud83d", "x\\udc00y", "\\ud83d\\ude00", "\\\\ud83d"]}', "deep": "[" * 100_000}
         return web.Response(text=text[request.path.strip("/")], content_type="application/json")
 
-    async with served(handler) as url:
+    async with httpserver.serving(handler) as url:
         api = client(url)
         assert (await api.get("half")).json == {"a": ["?", "x?y", "\N{GRINNING FACE}", "\\ud83d"]}
         with pytest.raises(port.Unreachable, match="no JSON"):
@@ -150,7 +135,7 @@ async def test_requests_wait_for_their_bucket_and_a_server_that_is_away_is_unrea
     async def handler(request: web.Request) -> web.Response:
         return web.json_response([1])
 
-    async with served(handler) as base:
+    async with httpserver.serving(handler) as base:
         bucket = limits.Bucket(60, 1)
         api = rest.Rest(
             base, {}, bucket, ssl.create_default_context(), monotonic=lambda: 0.0, wall=lambda: NOW, sleep=sleep
@@ -168,7 +153,7 @@ async def test_a_redirect_to_what_is_no_address_is_the_sources_fault(location: s
     async def handler(request: web.Request) -> web.Response:
         return web.Response(status=302, headers={"Location": location})
 
-    async with served(handler) as base:
+    async with httpserver.serving(handler) as base:
         asking = client(base)
         for send in (asking.get("x"), asking.download("x", 10)):
             with pytest.raises(port.Unreachable):

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from crds import meeting
 from hack.image import build
-from tests import needs
+from tests import httpserver, needs
 from tests.container import Container, opened
 from tests.orchestrator_job.transcribe import tinymodel
 
@@ -35,30 +34,15 @@ def container() -> Iterator[Container]:
         yield made
 
 
-@contextmanager
-def sources(recording: bytes) -> Iterator[tuple[str, list[tuple[str, str, bytes]]]]:
-    """The part of the sources process that a Job asks, with one recording: its URL, and what it was sent."""
-    sent: list[tuple[str, str, bytes]] = []
+def sources(recording: bytes) -> AbstractContextManager[httpserver.Recorder]:
+    """The part of the sources process that a Job asks, with one recording."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            sent.append((self.command, self.path, self.rfile.read(int(self.headers.get("Content-Length") or 0))))
-            known = self.headers["Authorization"] == "Bearer secret"
-            self.send_response(200 if known else 401)
-            self.end_headers()
-            self.wfile.write(recording if known and self.command == "GET" else b"{}")
+    async def answer(request: web.Request) -> web.StreamResponse:
+        known = request.headers.get("Authorization") == "Bearer secret"
+        body = recording if known and request.method == "GET" else b"{}"
+        return web.Response(status=200 if known else 401, body=body)
 
-        do_GET = do_PUT = do_POST = _answer  # noqa: N815  # the names that the library looks up
-
-        def log_message(self, *_: object) -> None:
-            """Nothing is printed."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}", sent
-        finally:
-            server.shutdown()
+    return httpserver.Recorder(answer).in_thread()
 
 
 def transcribe(container: Container, url: str) -> subprocess.CompletedProcess[str]:
@@ -71,23 +55,26 @@ def test_the_process_of_a_job_makes_a_transcript(container: Container, tmp_path:
     spoken = tmp_path / "spoken.wav"
     needs.packages("espeak-ng")
     subprocess.run(["espeak-ng", "-w", str(spoken), "The backup of the node failed today."], check=True)
-    with sources(spoken.read_bytes()) as (url, sent):
-        done = transcribe(container, url)
+    with sources(spoken.read_bytes()) as served:
+        done = transcribe(container, served.url)
     assert done.returncode == 0, done.stderr
     path = f"/api/v1/meetings/{MEETING}"
-    assert [one[:2] for one in sent] == [("GET", f"{path}/audio"), ("PUT", f"{path}/transcript")]
-    told = meeting.Transcript.model_validate_json(sent[-1][2])
+    assert served.calls() == [
+        ("GET", f"{path}/audio"),
+        ("PUT", f"{path}/transcript"),
+    ]
+    told = meeting.Transcript.model_validate_json(served.requests[-1].body)
     assert (told.engine, told.model, told.language, told.simulated) == ("faster-whisper", "whisper", "en", False)
     assert told.segments
     assert 1 < told.duration_seconds < 10
 
 
 def test_it_says_why_there_is_no_transcript(container: Container) -> None:
-    with sources(b"no sound at all") as (url, sent):
-        done = transcribe(container, url)
+    with sources(b"no sound at all") as served:
+        done = transcribe(container, served.url)
     assert done.returncode == 0, done.stderr
-    assert [one[:2] for one in sent[1:]] == [("POST", f"/api/v1/meetings/{MEETING}/problem")]
-    problem = meeting.Problem.model_validate_json(sent[-1][2])
+    assert served.calls()[1:] == [("POST", f"/api/v1/meetings/{MEETING}/problem")]
+    problem = meeting.Problem.model_validate_json(served.requests[-1].body)
     assert problem.permanent
     assert "cannot be decoded" in problem.reason
 

@@ -146,8 +146,8 @@ def test_languages_are_found_and_understood(run: engine.Engine, tmp_path: Path, 
     path = voice.spoken(tmp_path / "spoken.wav", words, language=language, speed=120)
     rate, samples = voice.read(path)
     for number in range(5):
-        parts = [voice.silence(5 + number * 0.13, rate), voice.Utterance(words, samples), voice.silence(5, rate)]
-        said = voice.write(path, rate, parts)
+        quiet = voice.silence(5 + number * 0.13, rate)
+        said = voice.write(path, rate, [quiet, voice.Utterance(words, samples), quiet])
         transcript = run(path, "")
         assert transcript.language == language
         assert recordings.misplaced(said, transcript) == []

@@ -13,6 +13,7 @@ from aiohttp import web
 from cli import codes
 from cli.knowledge import answer
 from kb import api
+from tests import httpserver
 from tests.cli.knowledge.test_knowledge import WHERE, run
 
 EVENTS: list[dict[str, Any]] = [
@@ -125,12 +126,8 @@ async def served() -> AsyncIterator[tuple[list[dict[str, Any]], list[dict[str, A
 
     application = web.Application()
     application.router.add_post("/api/v1/agentic_search", respond)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    yield asked, events, f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
+    async with httpserver.serving(application) as url:
+        yield asked, events, url
 
 
 async def test_the_command_asks_and_its_status_says_how_it_ended(

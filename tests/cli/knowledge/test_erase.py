@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from aiohttp import test_utils, web
+from aiohttp import web
 
 from cli.knowledge import __main__ as program
 from cli.knowledge import erase
 from kb import api
+from tests import httpserver
 from tests.kb import scopes
 
 
@@ -57,8 +58,7 @@ async def service() -> AsyncIterator[Service]:
     made, app = Service(), web.Application()
     app.router.add_post("/api/v1/erasures", made.ask)
     app.router.add_get("/api/v1/erasures", made.look)
-    async with test_utils.TestServer(app) as server:
-        made.url = str(server.make_url("")).rstrip("/")
+    async with httpserver.serving(app) as made.url:
         yield made
 
 

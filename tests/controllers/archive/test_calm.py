@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from aiohttp import web
-from kubernetes import client
 from prometheus_client import CollectorRegistry
 
-import kube
 from controllers import backpressure
 from controllers.archive import mongo, reconcile, retention, sweep
 from controllers.metrics import Metrics
+from tests.kube import apiserver
 
 EVERY = 30.0
 
@@ -48,15 +46,7 @@ async def test_a_sweep_begins_once_no_task_waits_and_after_its_period_in_any_cas
         asked.set()
         return web.json_response({"message": "away"}, status=503)
 
-    application = web.Application()
-    application.router.add_get("/{path:.*}", serve)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    loaded: Any = client.Configuration()
-    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    async with kube.session(loaded) as http:
-        api = kube.Kube(loaded, http, fence=lambda: None)
+    async with apiserver.serving(serve) as api:
         archive = mongo.Archive("mongodb://127.0.0.1:9", "none", fence=lambda: None)
         measured = Metrics(CollectorRegistry())
         kept = retention.Retention(
@@ -84,5 +74,4 @@ async def test_a_sweep_begins_once_no_task_waits_and_after_its_period_in_any_cas
             await asked.wait()
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
-    await runner.cleanup()
     assert earliest <= begun[0] <= latest

@@ -8,11 +8,12 @@ from urllib.parse import quote
 
 import pytest
 import yarl
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession
 
 from controllers.archive import http, mongo, tickets
 from crds import scope
 from kube import lease
+from tests import httpserver
 from tests.controllers.archive.build import NOW, UID, no_contents
 
 TICKET = "a-ticket"
@@ -30,12 +31,8 @@ async def address() -> AsyncIterator[str]:
     """A server whose archive is at a port without a listener."""
     archive = mongo.Archive("mongodb://127.0.0.1:1", "jervis", fence=lambda: None, timeout=1, absent=0.2)
     access = tickets.Tickets(review, "jervis-history", clock=lambda: 0.0)
-    runner = web.AppRunner(http.History(archive, access, no_contents).application())
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
+    async with httpserver.serving(http.History(archive, access, no_contents).application()) as url:
+        yield url
     archive.close()
 
 
@@ -184,16 +181,10 @@ async def test_only_what_can_be_a_key_is_asked_for() -> None:
 
     access = tickets.Tickets(review, "jervis-history", clock=lambda: 0.0)
     served = http.History(_Archive(), access, contents).application()  # type: ignore[arg-type]  # the outside
-    runner = web.AppRunner(served)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    base = f"http://127.0.0.1:{runner.addresses[0][1]}/api/v1/artifacts/{UID}"
-    async with ClientSession(headers=HEADERS) as session:
+    async with httpserver.serving(served) as base, ClientSession(headers=HEADERS) as session:
         for key in KEYS:
-            url = yarl.URL(f"{base}/{quote(key, safe='')}", encoded=True)
+            url = yarl.URL(f"{base}/api/v1/artifacts/{UID}/{quote(key, safe='')}", encoded=True)
             async with session.get(url) as answer:
                 # aiohttp's own router answers for ".." itself.
                 assert answer.status == (200 if key in ("0b2f8a0e", "a/b") else 404), key
-    await runner.cleanup()
     assert asked == ["0b2f8a0e", "a/b"]

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kubernetes import client
 
-import kube
 from controllers import backpressure
 from controllers.archive import finished, listing
 from tests.controllers.archive import build
+from tests.kube import apiserver
 
 
 class Apiserver:
@@ -60,19 +59,9 @@ class Apiserver:
 
 @asynccontextmanager
 async def listed(api: Apiserver, *namespaces: str) -> AsyncIterator[listing.Listing]:
-    application = web.Application()
-    application.router.add_get("/{path:.*}", api.serve)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    loaded: Any = client.Configuration()
-    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
     throttle = backpressure.Backpressure(monotonic=lambda: 0.0)
-    try:
-        async with kube.session(loaded) as http:
-            yield listing.Listing(kube.Kube(loaded, http, fence=lambda: None), namespaces, throttle, 0.0)
-    finally:
-        await runner.cleanup()
+    async with apiserver.serving(api.serve) as reached:
+        yield listing.Listing(reached, namespaces, throttle, 0.0)
 
 
 async def test_a_list_that_breaks_costs_no_second_reading() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from controllers.clusterstate import hiding, http, reading
 from crds import clusterstate, runtoken
-from tests.controllers.clusterstate.wire import NAMESPACE, OWN, POD, TEAM, Apiserver, Place, apiserver, opened, token
+from tests.controllers.clusterstate.wire import NAMESPACE, OWN, POD, TEAM, Apiserver, Place, opened, token
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ async def server() -> Apiserver:
 
 @pytest.fixture
 async def place(server: Apiserver) -> AsyncIterator[Place]:
-    async with apiserver(server) as api, opened(api, logs=(NAMESPACE,)) as made:
+    async with server.client() as api, opened(api, logs=(NAMESPACE,)) as made:
         yield made
 
 
@@ -42,7 +42,7 @@ async def test_only_a_run_that_acts_for_its_whole_scope_is_answered(place: Place
 
 
 async def test_the_release_s_own_namespace_is_shown_where_it_is_named(server: Apiserver) -> None:
-    async with apiserver(server) as api, opened(api, namespaces=(OWN,), logs=(reading.EVERYWHERE,)) as place:
+    async with server.client() as api, opened(api, namespaces=(OWN,), logs=(reading.EVERYWHERE,)) as place:
         assert (await place.ask(given=token(OWN))).status_code == 200
         assert (await place.ask()).status_code == 403
         assert (await place.ask("/logs/x")).status_code == 403
@@ -175,7 +175,7 @@ async def test_one_namespace_leaves_a_place_to_another(place: Place, server: Api
 
 
 async def test_a_request_ends_though_the_apiserver_does_not_answer(server: Apiserver) -> None:
-    async with apiserver(server) as api, opened(api, seconds=0.1) as place:
+    async with server.client() as api, opened(api, seconds=0.1) as place:
         server.open.clear()
         answer = await place.ask()
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
@@ -223,7 +223,7 @@ async def test_a_log_of_long_lines_ends_where_it_ends(place: Place, server: Apis
 
 
 async def test_there_are_logs_only_where_the_namespace_allows_them(server: Apiserver) -> None:
-    async with apiserver(server) as api, opened(api, logs=("team-b",)) as place:
+    async with server.client() as api, opened(api, logs=("team-b",)) as place:
         answer = await place.ask("/logs/router-1")
         assert (answer.status_code, server.asked) == (403, [])
         assert "logNamespaces" in answer.json()["error"]["remedy"]

@@ -12,7 +12,6 @@ from typing import Any
 import httpx
 import prometheus_client
 from aiohttp import web
-from kubernetes import client as kubernetes
 
 import kube
 from controllers import metrics
@@ -20,6 +19,8 @@ from controllers.clusterstate import http, reading
 from crds import runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
+from tests import httpserver
+from tests.kube import apiserver
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 KEYS = runtoken.ring([b"a key of the tests of cluster state, 32"])
@@ -58,6 +59,10 @@ class Apiserver:
         self.open = asyncio.Event()
         self.open.set()
 
+    def client(self) -> contextlib.AbstractAsyncContextManager[kube.Kube]:
+        """The operator's client of it, while it is served."""
+        return apiserver.serving(self.answer)
+
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append((request.path, dict(request.query)))
         await self.open.wait()
@@ -72,23 +77,6 @@ class Apiserver:
         metadata = {"continue": str(last), "remainingItemCount": left} if left else {}
         body = json.dumps({"items": found[first:last], "metadata": metadata}).encode()
         return web.Response(body=body, content_type="application/json")
-
-
-@contextlib.asynccontextmanager
-async def apiserver(made: Apiserver) -> AsyncIterator[kube.Kube]:
-    application = web.Application()
-    application.router.add_get("/{path:.*}", made.answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    loaded: Any = kubernetes.Configuration()
-    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    session = kube.session(loaded)
-    try:
-        yield kube.Kube(loaded, session, fence=lambda: None)
-    finally:
-        await session.close()
-        await runner.cleanup()
 
 
 class Place:
@@ -127,12 +115,8 @@ async def opened(
         reading.Reading(api, allowed), verifier, place.measured, monotonic=lambda: place.clock, seconds=seconds
     )
     served.serve(application)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    place.url = base = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=30) as place.client:
-            yield place
-    finally:
-        await runner.cleanup()
+    async with (
+        httpserver.serving(application) as place.url,
+        httpx.AsyncClient(base_url=place.url, trust_env=False, timeout=30) as place.client,
+    ):
+        yield place

@@ -60,10 +60,8 @@ class Site:
 
 @pytest.fixture
 def hook() -> Iterator[hooks.Hook]:
-    server = hooks.Server()
-    yield server.hook
-    server.shutdown()
-    server.server_close()
+    with hooks.running() as running:
+        yield running
 
 
 @pytest.fixture
@@ -111,7 +109,7 @@ async def test_each_scope_is_asked_for_its_own_rules(site: Site) -> None:
         await site.loop.once()
     assert sorted(where.client_id for where in site.asked) == ["acme", "other"]
     assert sorted(one["taskUid"] for one in site.rows.find({"state": "Delivered"})) == ["a", "b"]
-    assert len(site.hook.calls) == 2
+    assert len(site.hook.requests) == 2
     assert site.called("delivered") == 2
 
 
@@ -122,11 +120,11 @@ async def test_a_webhook_that_never_takes_it_is_given_up_after_a_day(site: Site)
     while site.rows.count_documents({"state": "GivenUp"}) == 0:
         await site.loop.once()
         tries += 1
-        assert len(site.hook.calls) == tries
+        assert len(site.hook.requests) == tries
         [row] = site.rows.find()
         assert (row["attempts"], row["error"]) == (tries, "it answered HTTP 500")
         await site.loop.once()
-        assert len(site.hook.calls) == tries, "not before its time"
+        assert len(site.hook.requests) == tries, "not before its time"
         site.now = max(row["due"], site.now + timedelta(seconds=1))
     assert row["due"] - AT >= reconcile.WINDOW
     assert 10 < tries < 50
@@ -134,7 +132,7 @@ async def test_a_webhook_that_never_takes_it_is_given_up_after_a_day(site: Site)
     site.hook.status = 204
     site.now += timedelta(days=3)
     await site.loop.once()
-    assert len(site.hook.calls) == tries
+    assert len(site.hook.requests) == tries
     assert site.measured.registry.get_sample_value("jervis_operator_notices_waiting") == 0
 
 
@@ -150,7 +148,7 @@ async def test_only_the_leader_writes_and_what_it_could_not_write_is_written_lat
     site.fenced = True
     with pytest.raises(errors.Operational, match="another one leads"):
         await site.loop.once()
-    assert (site.rows.count_documents({}), site.hook.calls) == (0, [])
+    assert (site.rows.count_documents({}), site.hook.requests) == (0, [])
     site.fenced = False
     await site.loop.once()
     assert site.rows.count_documents({"state": "Delivered"}) == 1

@@ -18,10 +18,8 @@ from tests.controllers.notices import hook as hooks
 
 @pytest.fixture
 def hook() -> Iterator[hooks.Hook]:
-    server = hooks.Server()
-    yield server.hook
-    server.shutdown()
-    server.server_close()
+    with hooks.running() as running:
+        yield running
 
 
 HERE = ("127.0.0.0/8",)
@@ -44,7 +42,7 @@ async def test_what_a_webhook_gets(hook: hooks.Hook, client: httpx.AsyncClient, 
     key.write_text("of the test\n")
     calls = sender.Sender(client, secret=sender.key_file(str(key)))
     assert await calls.send(f"{hook.url}/a/b?c=d", "n1", "UserTask", '{"id": "n1"}') == ""
-    [call] = hook.calls
+    [call] = hook.requests
     assert (call.path, call.body) == ("/a/b?c=d", b'{"id": "n1"}')
     assert call.headers["Host"] == hook.url.removeprefix("http://")
     assert (call.headers["Jervis-Event"], call.headers["Jervis-Delivery"]) == ("UserTask", "n1")
@@ -52,18 +50,18 @@ async def test_what_a_webhook_gets(hook: hooks.Hook, client: httpx.AsyncClient, 
     assert call.headers["Jervis-Signature"] == f"sha256={expected}"
     key.write_text("renewed")
     await calls.send(hook.url, "n1", "UserTask", "{}")
-    assert hook.calls[1].headers["Jervis-Signature"] == sender.signature(b"renewed", b"{}")
+    assert hook.requests[1].headers["Jervis-Signature"] == sender.signature(b"renewed", b"{}")
     for unreadable in ("", "gone"):
         key.write_text(" ")
         if unreadable:
             key.unlink()
         assert await calls.send(hook.url, "n1", "UserTask", "{}") != ""
-    assert len(hook.calls) == 2, "nothing is sent unsigned"
+    assert len(hook.requests) == 2, "nothing is sent unsigned"
 
 
 async def test_without_a_key_nothing_is_signed(hook: hooks.Hook, client: httpx.AsyncClient) -> None:
     assert await sender.Sender(client).send(hook.url, "n1", "Completed", "{}") == ""
-    assert "Jervis-Signature" not in hook.calls[0].headers
+    assert "Jervis-Signature" not in hook.requests[0].headers
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 404, 429, 500, 503])
@@ -71,7 +69,7 @@ async def test_what_is_not_taken_says_so(hook: hooks.Hook, client: httpx.AsyncCl
     hook.status = status
     why = await sender.Sender(client).send(hook.url, "n1", "Completed", "{}")
     assert why == f"it answered HTTP {status}"
-    assert [one.path for one in hook.calls] == ["/"], "a redirect is not followed"
+    assert [one.path for one in hook.requests] == ["/"], "a redirect is not followed"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +83,7 @@ async def test_private_addresses_are_never_called(hook: hooks.Hook, client: http
     why = await called(url, both)
     assert f"'hooks.example.com' is at {address}" in why
     assert "noticeNetworks" in why
-    assert hook.calls == []
+    assert hook.requests == []
 
 
 async def test_the_connection_goes_to_the_address_that_was_judged(hook: hooks.Hook, client: httpx.AsyncClient) -> None:
@@ -94,7 +92,7 @@ async def test_the_connection_goes_to_the_address_that_was_judged(hook: hooks.Ho
 
     url = hook.url.replace("127.0.0.1", "no-such-name.invalid")
     assert await called(url, here, HERE) == ""
-    assert hook.calls[0].headers["Host"].startswith("no-such-name.invalid:")
+    assert hook.requests[0].headers["Host"].startswith("no-such-name.invalid:")
 
 
 async def test_a_server_that_is_slow_or_gone(hook: hooks.Hook, client: httpx.AsyncClient) -> None:

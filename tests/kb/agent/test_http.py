@@ -10,7 +10,7 @@ import json
 import threading
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +18,6 @@ from typing import Any
 
 import httpx
 import pytest
-from aiohttp import web
 
 from crds import access as accesses
 from crds import grants, runtoken, scope
@@ -30,7 +29,7 @@ from kb.erasure import closed, holdings
 from kb.http import access, agentic, app, content, health
 from kb.rules import mongo as rules_mongo
 from router import client as router_client
-from tests import ports
+from tests import httpserver, ports
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import forwarder, imposters, memory, scopes, waiting, world
@@ -91,7 +90,7 @@ class Site:
         )
         self._meters = meters
 
-    async def serve(self, gate: access.Gate | None = None) -> web.AppRunner:
+    def serving(self, gate: access.Gate | None = None) -> AbstractAsyncContextManager[str]:
         """As production does (`kb.http.starting`): a handler goes on when its reader hangs up."""
         faces = app.Faces(
             None,
@@ -101,10 +100,7 @@ class Site:
             agentic.Agentic(self.questions).routes(),
         )
         built = app.build(faces, self._meters, max_body=50_000, version="1", gate=gate)
-        runner = web.AppRunner(built, access_log=None, shutdown_timeout=1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        return runner
+        return httpserver.serving(built, shutdown_seconds=1)
 
 
 @pytest.fixture
@@ -122,14 +118,12 @@ async def served(site: Site) -> AsyncIterator[tuple[client.Client, httpx.AsyncCl
 
 @asynccontextmanager
 async def over(site: Site, gate: access.Gate | None = None) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-    runner = await site.serve(gate)
-    base = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60, verify=False) as http:
-            yield client.Client(base, http, attempts=1), http
-    finally:
-        await site.questions.close()
-        await runner.cleanup()
+    async with site.serving(gate) as base:
+        try:
+            async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60, verify=False) as http:
+                yield client.Client(base, http, attempts=1), http
+        finally:
+            await site.questions.close()
 
 
 def asked(

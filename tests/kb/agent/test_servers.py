@@ -17,12 +17,12 @@ from crds import scope, tools
 from kb import api, metrics
 from kb.agent import answering, decision, environment, orchestrator, servers, tree
 from router import client as router_client
+from tests import httpserver
 from tests.fakes.ollama import process
 from tests.kb import scopes
 from tests.kb.agent import rig
 from tests.kb.agent.test_orchestrator import WRITE, rule
 from tests.orchestrator_job.delegation.tools import weather
-from tests.sources.api import serving
 
 ASK = rig.decided("weather.forecast", "It is about the weather", city="Brno")
 SAID = 'The server says "Rain in Brno, all day long." [1]'
@@ -77,7 +77,7 @@ class Odd:
 async def odd() -> AsyncIterator[tuple[Odd, str]]:
     made, application = Odd(), web.Application()
     application.router.add_route("*", "/mcp", made.handle)
-    async with serving.listening(application) as base:
+    async with httpserver.serving(application) as base:
         yield made, f"{base}/mcp"
         # The end of the server waits for the calls that it has.
         made.answers.set()

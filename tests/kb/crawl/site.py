@@ -6,16 +6,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from aiohttp import test_utils, web
+from aiohttp import web
+
+from tests import httpserver
 
 
 @dataclass
-class Site:
+class Site(httpserver.Server):
     """Pages by path; counts who asked for what under which name."""
 
+    method = "GET"
     pages: dict[str, web.Response] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
-    port: int = 0
     before: Callable[[str, str], Awaitable[None]] | None = None
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -37,15 +39,8 @@ def html(*links: str, text: str = "Some words.", head: str = "") -> web.Response
 @asynccontextmanager
 async def served(port: int = 0) -> AsyncIterator[Site]:
     """A site without pages, on a port of its own (0: any)."""
-    made = Site()
-    application = web.Application()
-    application.router.add_get("/{path:.*}", made.answer)
-    server = test_utils.TestServer(application, port=port)
-    await server.start_server()
-    assert server.port is not None
-    made.port = server.port
-    yield made
-    await server.close()
+    async with Site().serving(port=port) as site:
+        yield site
 
 
 async def everything_here(host: str, port: int) -> Sequence[str]:

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from aiohttp import test_utils, web
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clients import http as outward
 from kb import errors
 from kb.files import inspection, sniff, tika
-from tests import ports
+from tests import httpserver, ports
 from tests.clients import servers
 from tests.kb import conftest
 from tests.kb.files import making
@@ -97,11 +97,8 @@ async def dying() -> AsyncIterator[tuple[tika.Tika, list[str]]]:
     application = web.Application()
     application.router.add_put("/rmeta/{kind}", parse)
     application.router.add_get("/version", version)
-    server = test_utils.TestServer(application)
-    await server.start_server()
-    async with outward.client(tls=servers.TLS) as http:
-        yield tika.Tika(str(server.make_url("/")), http, seconds=30.0), asked
-    await server.close()
+    async with httpserver.serving(application) as url, outward.client(tls=servers.TLS) as http:
+        yield tika.Tika(url, http, seconds=30.0), asked
 
 
 async def test_a_file_that_kills_the_parser_is_tried_twice_and_then_refused() -> None:
@@ -175,10 +172,7 @@ async def test_a_pdf_whose_xhtml_is_broken_or_long_gives_its_text_without_pages(
     application = web.Application()
     application.router.add_put("/rmeta/{kind}", parse)
     application.router.add_get("/version", version)
-    server = test_utils.TestServer(application)
-    await server.start_server()
-    async with outward.client(tls=servers.TLS) as http:
-        small = tika.Tika(str(server.make_url("/")), http, max_chars=100)
+    async with httpserver.serving(application) as url, outward.client(tls=servers.TLS) as http:
+        small = tika.Tika(url, http, max_chars=100)
         found = await small.extract(FILES[sniff.Type.PDF], sniff.Type.PDF)
-    await server.close()
     assert (found.text, found.starts, asked) == (LINE, (), ["xml", "text"])

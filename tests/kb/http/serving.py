@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from typing import Any
 
 import httpx
-from aiohttp import test_utils, web
 
 from crds import browsers, problems
 from kb import api, client, metrics
@@ -17,14 +15,8 @@ from kb.ingest import lanes
 from kb.retrieve import search
 from kb.rules import enforce
 from kb.upkeep import check, reconcile
+from tests import httpserver
 from tests.kb import world
-
-
-class Server(test_utils.TestServer):
-    """As the program serves: a caller that hangs up cancels no handler."""
-
-    async def _make_runner(self, **kwargs: Any) -> web.AppRunner:
-        return web.AppRunner(self.app, **kwargs | {"handler_cancellation": False})
 
 
 @asynccontextmanager
@@ -76,22 +68,18 @@ async def over(
         health.Health({"weaviate": made.vectors.ready, "mongodb": made.content.ready}, meters),
         more,
     )
-    server = Server(
-        app.build(
-            faces,
-            meters,
-            max_body=50_000,
-            version=api.VERSION,
-            gate=gate,
-            trail=trail,
-            pages=problems.Pages(browsers.Hosts(), browsers.Origins(origins), "JERVIS_KB"),
-            tool_seconds=tool_seconds,
-        )
+    built = app.build(
+        faces,
+        meters,
+        max_body=50_000,
+        version=api.VERSION,
+        gate=gate,
+        trail=trail,
+        pages=problems.Pages(browsers.Hosts(), browsers.Origins(origins), "JERVIS_KB"),
+        tool_seconds=tool_seconds,
     )
-    await server.start_server()
-    base = str(server.make_url("")).rstrip("/")
-    try:
-        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=300, verify=False) as http:
-            yield client.Client(base, http, attempts=1), http
-    finally:
-        await server.close()
+    async with (
+        httpserver.serving(built, shutdown_seconds=60) as base,
+        httpx.AsyncClient(base_url=base, trust_env=False, timeout=300, verify=False) as http,
+    ):
+        yield client.Client(base, http, attempts=1), http

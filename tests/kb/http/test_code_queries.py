@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 
 import httpx
 import pytest
-from aiohttp import test_utils
 
 from crds import runtoken, scope
 from crds.pendingtask import Mode
@@ -19,6 +18,7 @@ from kb.access import rates
 from kb.analyze import queries
 from kb.api import QueryState
 from kb.http import access, analyze, app, content, health
+from tests import httpserver
 from tests.kb import clock as clocks
 from tests.kb import memory
 
@@ -44,10 +44,11 @@ async def served(
     stored = content.Content(memory.Content(), limit=1000)
     faces = app.Faces(None, None, stored, health.Health({}, meters), routes.routes())
     made = app.build(faces, meters, max_body=4 << 20, version=api.VERSION, gate=gate)
-    async with test_utils.TestServer(made) as server:
-        base = str(server.make_url("")).rstrip("/")
-        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60) as raw:
-            yield raw
+    async with (
+        httpserver.serving(made, shutdown_seconds=60, handler_cancellation=True) as base,
+        httpx.AsyncClient(base_url=base, trust_env=False, timeout=60) as raw,
+    ):
+        yield raw
 
 
 @pytest.fixture(params=[True])

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import test_utils, web
+from aiohttp import web
 
 from crds import quotations
 from kb.http import page
-from tests import browser
+from tests import browser, httpserver
 
 BUTTONS = "[...document.querySelectorAll('.answer .cite')].map(one => one.dataset.ref)"
 SHOWN = "document.querySelector('.answer').textContent"
@@ -49,8 +49,8 @@ async def tab(tmp_path: Path) -> AsyncIterator[browser.Tab]:
     application = web.Application()
     page.add_to(application)
     async with (
-        test_utils.TestServer(application) as server,
-        browser.opened(tmp_path, str(server.make_url("/kb/ask"))) as opened,
+        httpserver.serving(application) as url,
+        browser.opened(tmp_path, f"{url}/kb/ask") as opened,
     ):
         yield opened
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from aiohttp import test_utils, web
+from aiohttp import web
 
 from crds import scope
 from crds.priority import Priority
 from hack import drawing
 from kb import api, client
-from tests import needs
+from tests import httpserver, needs
 from tests.fakes.ollama import process
 from tests.kb import forwarder, scopes, waiting, world
 from tests.kb.agent import rig
@@ -291,7 +291,7 @@ async def test_vectors_of_another_length_are_said_where_readiness_is_asked(
 
     other = web.Application()
     other.router.add_post("/api/embed", embed)
-    async with test_utils.TestServer(other) as router, run(JERVIS_KB_ROUTER_URL=str(router.make_url("/"))) as kb:
+    async with httpserver.serving(other) as router, run(JERVIS_KB_ROUTER_URL=router) as kb:
 
         async def down() -> bool:
             return "embedding" in (await http.get(f"{kb.url}/readyz")).json().get("down", [])

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import httpx
-from aiohttp import test_utils
 
 from clients import http as outward
 from kb import api, client, metrics, mongo
@@ -47,6 +46,7 @@ from kb.retrieve import search
 from kb.rules import enforce
 from kb.rules import mongo as rules_mongo
 from kb.visual import pages as visual_pages
+from tests import httpserver
 from tests.clients import servers
 from tests.kb import clock as clocks
 from tests.kb import world
@@ -146,11 +146,9 @@ async def over(
         )
         gate = gate or access.Gate(None, rates.Rates(0, 1), lambda: 0.0, made.shut)
         most = max(limit, 500_000)
-        server = test_utils.TestServer(app.build(faces, meters, max_body=most, version=api.VERSION, gate=gate))
-        await server.start_server()
-        base = str(server.make_url("")).rstrip("/")
-        try:
-            async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60, verify=False) as http:
-                yield client.Client(base, http, attempts=1), http
-        finally:
-            await server.close()
+        built = app.build(faces, meters, max_body=most, version=api.VERSION, gate=gate)
+        async with (
+            httpserver.serving(built, shutdown_seconds=60, handler_cancellation=True) as base,
+            httpx.AsyncClient(base_url=base, trust_env=False, timeout=60, verify=False) as http,
+        ):
+            yield client.Client(base, http, attempts=1), http

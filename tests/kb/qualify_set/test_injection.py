@@ -20,6 +20,7 @@ from crds import scope
 from crds.pendingtask import Decision, Type
 from kb import api
 from kb.api.directive import MOST_QUESTIONS
+from tests import httpserver
 from tests.kb.test_fence import CONTROL, fences
 
 pytestmark = pytest.mark.services
@@ -54,11 +55,9 @@ async def canary() -> AsyncIterator[tuple[int, list[str]]]:
 
     async def met(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seen.append(str(writer.get_extra_info("peername")))
-        writer.close()
 
-    server = await asyncio.start_server(met, "127.0.0.1", 0)
-    async with server:
-        yield server.sockets[0].getsockname()[1], seen
+    async with httpserver.tcp(met) as port:
+        yield port, seen
 
 
 def pointing_at(item: items.Item, port: int) -> items.Item:

@@ -17,7 +17,7 @@ from kb import errors, identity, visibility
 from kb.visual import index as port
 from kb.visual import maxsim
 from kb.visual.weaviate import schema, store
-from tests import ports
+from tests import httpserver, ports
 from tests.kb import conftest as services
 from tests.kb import forwarder, scopes
 from tests.kb.visual.conftest import indexed, numbers, source, vectors
@@ -204,19 +204,14 @@ async def racing(index_: str, *, done: bool) -> AsyncIterator[tuple[Racing, stor
     grpc = forwarder.Forwarder(httpx.URL(url).host, target, ports.free())
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
         race = Racing(http, done=done)
-        built = web.Application(client_max_size=1 << 26)
-        built.router.add_route("*", "/{path:.*}", race.answer)
-        runner = web.AppRunner(built, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        await grpc.up()
-        made = store.Store(f"http://127.0.0.1:{runner.addresses[0][1]}", grpc.port, index_, index=index_)
-        try:
-            yield race, made
-        finally:
-            await made.close()
-            await grpc.down()
-            await runner.cleanup()
+        async with httpserver.serving(race.answer) as relayed:
+            await grpc.up()
+            made = store.Store(relayed, grpc.port, index_, index=index_)
+            try:
+                yield race, made
+            finally:
+                await made.close()
+                await grpc.down()
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["the-other-was-faster", "it-stays"])

@@ -20,13 +20,14 @@ from controllers.sources.protocols import git
 from kb import metrics as kb_metrics
 from kb import mongo as kb_mongo
 from router import client as router_client
+from tests import httpserver
 from tests.controllers.clusterstate import wire as cluster_wire
 from tests.controllers.notices import smtp
 from tests.kb import clock as clocks
 from tests.kb import world
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation.tools import parts
-from tests.sources.api.serving import KEYS, NOW, listening
+from tests.sources.api.serving import KEYS, NOW
 from tests.sources.effects import test_atlassian, test_exactly_once, test_serving
 from tests.sources.effects.pushing import Pushing, pushing
 from tests.sources.effects.world import NAMESPACE
@@ -107,8 +108,8 @@ async def opened(
     wiki.router.add_route("*", "/{path:.*}", site.answer)
     async with (
         pushing(folder / "git") as pushed,
-        listening(wiki) as wiki_url,
-        cluster_wire.apiserver(_cluster()) as apiserver,
+        httpserver.serving(wiki) as wiki_url,
+        _cluster().client() as apiserver,
         cluster_wire.opened(apiserver, logs=(NAMESPACE,), keys=KEYS) as shown,
         parts.parts(folder, router, clock, meters, database, store, pushed.rig.uid) as made,
     ):

@@ -11,6 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from controllers.sources.effects import wire
+from tests import httpserver
 
 
 class Sources:
@@ -67,11 +68,5 @@ async def serving() -> AsyncIterator[Sources]:
     app.router.add_post("/api/v1/effects/{name}", sources.post)
     app.router.add_get("/api/v1/effects/{name}", sources.get)
     app.router.add_get("/api/v1/connections", sources.listed)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    sources.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with httpserver.serving(app) as sources.url:
         yield sources
-    finally:
-        await runner.cleanup()

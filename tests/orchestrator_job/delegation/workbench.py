@@ -20,6 +20,7 @@ from orchestrator_job import artifacts, fence, ledger, memory, mongo, patience, 
 from orchestrator_job.delegation import asking, budget, executor, journal, metrics, models, provenance, registry
 from orchestrator_job.delegation.tools import port
 from router import client as router_client
+from tests import httpserver
 from tests.orchestrator_job import job
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -125,14 +126,8 @@ async def target() -> AsyncIterator[Target]:
     app = web.Application()
     app.router.add_put("/effects/{key:.*}", made.put)
     app.router.add_get("/effects/{key:.*}", made.get)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with httpserver.serving(app) as made.url:
         yield made
-    finally:
-        await runner.cleanup()
 
 
 class Away(base.Operational):

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
-from aiohttp import web
 
 from controllers.sources.http import app, gate, routes
 from crds import grants, runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
+from tests import httpserver
 
 NOW = datetime(2026, 11, 26, 12, 0, 0, tzinfo=UTC)
 KEYS = runtoken.ring([b"a key of the tests of the API, 32 bytes"])
@@ -48,18 +48,6 @@ def run_token(
 
 
 @asynccontextmanager
-async def listening(application: web.Application) -> AsyncIterator[str]:
-    """Serve it on a port of its own; the address."""
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
-
-
-@asynccontextmanager
 async def serving(
     served: Sequence[routes.Served],
     *,
@@ -73,5 +61,8 @@ async def serving(
     doors = gate.Gate(runtoken.Verifier(lambda: KEYS, lambda: now, runtoken.SOURCES, lives), book)
     built = app.build(served, doors, **{"max_body": 4096, "body_seconds": 5.0, **limits})
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with listening(built) as base, httpx.AsyncClient(base_url=base, headers=headers, trust_env=False) as client:
+    async with (
+        httpserver.serving(built) as base,
+        httpx.AsyncClient(base_url=base, headers=headers, trust_env=False) as client,
+    ):
         yield client

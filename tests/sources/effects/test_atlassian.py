@@ -13,7 +13,7 @@ from aiohttp import web
 from controllers.sources import port
 from controllers.sources.effects import atlassian, wire
 from controllers.sources.http import problems
-from tests.sources.api.serving import listening
+from tests import httpserver
 from tests.sources.effects.rig import Rig, running
 from tests.sources.model import KilledError
 
@@ -110,7 +110,7 @@ class Site:
 async def both(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Rig, Site]]:
     site, application = Site(getattr(request, "param", "3")), web.Application()
     application.router.add_route("*", "/{path:.*}", site.answer)
-    async with listening(application) as url, running() as rig:
+    async with httpserver.serving(application) as url, running() as rig:
         rig.world.connect("jira", type="Jira", url=url, filter={"include": ["ABC"]})
         rig.world.connect("wiki", type="Confluence", url=f"{url}/wiki", filter={"include": ["OPS"]})
         yield rig, site

@@ -7,15 +7,16 @@ host has acted.
 from __future__ import annotations
 
 import base64
-import contextlib
 import itertools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+
+from tests import httpserver
 
 NAMESPACE = "team-a"
 _READY = ("Ready", "CredentialsValid")
@@ -35,7 +36,7 @@ def conditions(generation: int = 1, **said: tuple[str, str]) -> list[dict[str, A
     ]  # fmt: skip
 
 
-class World:
+class World(httpserver.Server):
     """Everything outside."""
 
     def __init__(self) -> None:
@@ -69,8 +70,7 @@ class World:
             "status": {"conditions": conditions()},
         }  # fmt: skip
 
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[World]:
+    def application(self) -> web.Application:
         application = web.Application()
         kinds = "/apis/jervis.dev/v1alpha1/namespaces/{namespace}/connections/{name}"
         application.router.add_get(kinds, self._connection)
@@ -78,14 +78,7 @@ class World:
         application.router.add_get("/api/v1/namespaces/{namespace}/secrets/{name}", self._secret)
         application.router.add_get("/api/v1/content/{key}", self._content)
         application.router.add_route("*", "/{path:.*}", self._host)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
-            yield self
-        finally:
-            await runner.cleanup()
+        return application
 
     def kubeconfig(self, folder: Path) -> Path:
         """A file by which a process finds this apiserver."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from tests import needs, ports
+from tests import httpserver, needs, ports
 
 _SHA = re.compile(r"[0-9a-f]{40}")
 AT = "1790000000 +0200"
@@ -153,16 +153,9 @@ class Http:
 
     @contextlib.asynccontextmanager
     async def serving(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[Http]:
-        application = web.Application(client_max_size=64 << 20)
-        application.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-        self.url = f"http{'s' if tls else ''}://{'localhost' if tls else '127.0.0.1'}:{runner.addresses[0][1]}"
-        try:
+        async with httpserver.serving(self._answer, tls=tls) as url:
+            self.url = url.replace("127.0.0.1", "localhost") if tls else url
             yield self
-        finally:
-            await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(f"{request.method} {request.path_qs}")

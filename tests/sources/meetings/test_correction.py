@@ -20,7 +20,7 @@ from crds.meeting import Segment, Transcript
 from kb import client as kb
 from router import client as router
 from router.client import asking
-from tests.sources.api.serving import listening
+from tests import httpserver
 from tests.sources.meetings.test_upload import Rig, rig
 
 __all__ = ["rig"]
@@ -139,7 +139,7 @@ class Wires:
 @asynccontextmanager
 async def working(rig: Rig, wires: Wires) -> AsyncIterator[worker.Worker]:
     measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-    async with listening(wires.application()) as base, httpx.AsyncClient(trust_env=False) as http:
+    async with httpserver.serving(wires.application()) as base, httpx.AsyncClient(trust_env=False) as http:
         route = router.Client(base, http, mode="Background")
         knowledge = kb.Client(base, http, attempts=1)
         yield worker.Worker(rig.meetings, knowledge, route, "qwen2.5:7b", measured, wall=lambda: rig.now, num_ctx=8192)

@@ -16,7 +16,7 @@ from controllers.meetings import job, reconcile
 from controllers.pendingtask import job as runs
 from controllers.sources import assignments
 from kube import lease
-from tests.sources.api.serving import listening
+from tests import httpserver
 from tests.sources.meetings.test_flow import HEARD, uploaded
 from tests.sources.meetings.test_upload import Rig, connection, rig
 
@@ -46,7 +46,7 @@ async def test_one_recording_does_not_wait_for_all_of_another_namespace(rig: Rig
     application = web.Application()
     loaded: Any = kubernetes.Configuration()
     application.router.add_route("*", "/{path:.*}", answer)
-    async with listening(application) as loaded.host:
+    async with httpserver.serving(application) as loaded.host:
         session = kube.session(loaded)
         try:
             works = reconcile.Transcriptions(

@@ -14,6 +14,8 @@ from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests import httpserver
+
 CLIENT, WORD = "client-of-the-test", "client-secret-of-the-test"
 FIRST = "refresh-token-0"
 _KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -98,13 +100,9 @@ async def running() -> AsyncIterator[Endpoint]:
     app = web.Application()
     app.router.add_post("/token", made._token)
     app.router.add_post("/app/installations/7/access_tokens", made._install)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        yield made
-    finally:
-        if made.replies is not None:
-            made.replies.set()
-        await runner.cleanup()
+    async with httpserver.serving(app) as made.url:
+        try:
+            yield made
+        finally:
+            if made.replies is not None:
+                made.replies.set()

@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from urllib.parse import parse_qs
 
 import pytest
+from aiohttp import web
 
 from controllers.sources import limits, port
 from controllers.sources.oauth import tokens
 from controllers.sources.protocols import mailboxes
 from crds import authorities, connection
+from tests import httpserver
 from tests.sources import dovecot
 
 pytestmark = pytest.mark.services
 GOOD = "access-token-of-the-test"
 
 
-class Introspection(BaseHTTPRequestHandler):
+async def introspect(request: web.Request) -> web.StreamResponse:
     """The good token is ada's."""
-
-    def do_POST(self) -> None:  # the library's name
-        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-        active = form.get("token") == [GOOD]
-        body = json.dumps({"active": active, **({"email": "ada"} if active else {})}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing."""
+    active = (await request.post()).get("token") == GOOD
+    return web.json_response({"active": active, **({"email": "ada"} if active else {})})
 
 
 @pytest.fixture(scope="module")
 def introspection() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Introspection) as served:
-        threading.Thread(target=served.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{served.server_address[1]}/introspect"
-        served.shutdown()
+    with httpserver.in_thread(httpserver.serving(introspect, method="POST")) as url:
+        yield f"{url}/introspect"
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,7 @@ async def run(
     async with (
         running() as rig,
         parts.parts(tmp_path, router, clock, meters, database, store, rig.uid) as made,
-        wire.apiserver(server) as api,
+        server.client() as api,
         wire.opened(api, logs=(wire.NAMESPACE,), keys=serving.KEYS) as shown,
         parts.sourced(made, rig.checks()),
     ):

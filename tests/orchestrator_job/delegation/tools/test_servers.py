@@ -17,10 +17,10 @@ from kb import metrics
 from kb import mongo as kb_mongo
 from orchestrator_job.delegation.tools import mcp, port
 from router import client as router_client
+from tests import httpserver
 from tests.kb import clock as clocks
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation.tools import parts
-from tests.sources.api import serving
 
 QUERY = "clientId=acme&projectId=apollo"
 
@@ -83,7 +83,7 @@ async def test_a_server_that_breaks_the_rules_is_away(status: int) -> None:
 
     application = web.Application()
     application.router.add_route("*", "/mcp", answer)
-    async with serving.listening(application) as base:
+    async with httpserver.serving(application) as base:
         broken = run_tools.Server.model_validate(server(f"{base}/mcp", seconds=2))
         tools, found = await mcp.listed([broken], scope.Scope(client_id="acme"))
     assert (tools, list(found)) == ([], ["wiki"])
