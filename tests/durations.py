@@ -64,7 +64,7 @@ class Recorder:
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """One stage of a test."""
         stages = self.tests.setdefault(item.nodeid, [0.0] * (len(_STAGES) + 1))
-        stages[_STAGES.index(call.when)] = round(call.duration, 3)  # type: ignore[arg-type]  # "collect" is no stage here
+        stages[_STAGES.index(call.when)] = round(call.duration, 3)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """A worker's records go to the process that started it."""

@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, urlsplit
 from crds import browsers, history
 from hack.cluster import certificates
 from kb import api
+from tests import waiting
 
 
 class _Server(ThreadingHTTPServer):
@@ -147,7 +148,7 @@ class _KubeletHandler(BaseHTTPRequestHandler):
         first, second = self.server.log
         self.wfile.write(first)
         self.wfile.flush()
-        self.server.more.wait(30)
+        self.server.more.wait(waiting.PATIENCE)
         self.wfile.write(second)
 
     def log_message(self, format: str, *args: object) -> None:

@@ -12,6 +12,7 @@ from kubernetes import client
 
 import kube
 from controllers import events
+from tests import waiting
 from tests.controllers.build import NOW, UID
 
 META = {"name": "mail-1", "namespace": "ns", "uid": UID, "resourceVersion": "41"}
@@ -82,7 +83,7 @@ class Place:
         await asyncio.sleep(0)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()

@@ -17,6 +17,7 @@ from kubernetes import client
 import kube
 from controllers import reconnect
 from kube import beats
+from tests import waiting
 
 GROUP, VERSION = "jervis.dev", "v1alpha1"
 TASKS = f"/apis/{GROUP}/{VERSION}/namespaces/here/pendingtasks"
@@ -118,7 +119,7 @@ class Place:
         self._changed.set()
 
     async def until(self, *wanted: tuple[str | None, str]) -> None:
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             while len(self.told) < len(wanted):
                 self._changed.clear()
                 await self._changed.wait()

@@ -31,6 +31,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from kb import api
 from kb.links import extract, reading
+from tests import waiting
 
 
 class Knowledge(ThreadingHTTPServer):
@@ -87,7 +88,7 @@ class Knowledge(ThreadingHTTPServer):
             self._now += 1
             self.most_at_once = max(self.most_at_once, self._now)
         try:
-            self.gate.wait(300)
+            self.gate.wait(waiting.PATIENCE)
             request = api.IngestRequest.model_validate_json(body)
             with self._lock:
                 self.requests.append(request)

@@ -20,6 +20,7 @@ from kubernetes import client
 
 from controllers.pendingtask import job, warm
 from crds import exits, labels
+from tests import waiting
 
 Object = dict[str, Any]
 Says = Callable[[str, int], dict[str, Any] | int | None]
@@ -61,7 +62,7 @@ class Kubelet:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(20)
+        self._thread.join(waiting.PATIENCE)
         assert not self.errors, self.errors
 
     def duplicates(self) -> list[tuple[str, str]]:

@@ -14,9 +14,10 @@ from kubernetes import client
 from controllers.pendingtask import job, warm, warm_pool
 from controllers.runtime import clients
 from crds import handover, labels
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.kubelet import answered
 from tests.operator.process import Operator
+from tests.waiting import until
 
 Start = Callable[..., AbstractContextManager[Operator]]
 CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}

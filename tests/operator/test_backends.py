@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from tests.operator.conftest import Space, ready, until
+from tests.operator.conftest import Space, ready
 from tests.operator.kubelet import Kubelet
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

@@ -26,15 +26,16 @@ from crds import labels, scope
 from kb import api, client, metrics, mongo
 from kb.analyze import queries
 from kb.http import analyze
-from tests import ports
+from tests import ports, waiting
 from tests.kb.http.test_code_queries import served
-from tests.operator.conftest import Space, database_name, until
+from tests.operator.conftest import Space, database_name
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator
 from tests.operator.test_polling import Begin, Start, condition
 from tests.operator.test_polling import sources as sources  # a fixture
 from tests.sources.git import making
 from tests.sources.git.making import Repository
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 IMAGE = "registry.example.com/jervis-joern:1"
@@ -331,7 +332,7 @@ async def test_an_ad_hoc_query_has_one_job_and_one_end(
         def ask(connection: str) -> api.CodeAnswer:
             where = scope.Scope(client_id="acme")
             asked = api.CodeQuery(scope=where, namespace=space.name, connection=connection, query="cpg.all.size")
-            return asyncio.run_coroutine_threadsafe(kb.analyze.ask(asked), loop).result(60)
+            return asyncio.run_coroutine_threadsafe(kb.analyze.ask(asked), loop).result(waiting.PATIENCE)
 
         def row(id_: str) -> dict[str, Any]:
             return dict(database[queries.COLLECTION].find_one({"_id": id_}))

@@ -15,7 +15,9 @@ from kubernetes import client
 from controllers.pendingtask import job
 from crds import exits, pendingtask
 from hack.cluster import binaries, progress
-from tests.operator.conftest import Space, until
+from tests import waiting
+from tests.operator.conftest import Space
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver]
 
@@ -31,7 +33,7 @@ def controller(kubeconfig: Path, tmp_path: Path) -> Iterator[None]:
             yield
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(waiting.PATIENCE)
 
 
 class Run:

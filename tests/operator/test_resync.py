@@ -20,9 +20,11 @@ import kube
 from controllers import namespaces, resync
 from controllers.namespaces import State
 from crds.phases import UNFINISHED
+from tests import waiting
 from tests.operator import accounts
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.process import Operator
+from tests.waiting import until
 
 Start = Callable[..., AbstractContextManager[Operator]]
 
@@ -194,9 +196,12 @@ async def test_a_kind_that_is_refused_is_left_alone(kubeconfig: Path, space: Spa
 
         async def until(state: str) -> None:
             """The apiserver takes a moment to hear of a change of its Roles."""
-            async with asyncio.timeout(300):
-                while found.members.described() != {space.name: state}:
-                    await found.resync.look(space.name)
+
+            async def described() -> dict[str, str]:
+                await found.resync.look(space.name)
+                return found.members.described()
+
+            await waiting.eventually(described, good=lambda states: states == {space.name: state})
 
         async def minutes() -> None:
             for _ in range(6):
@@ -263,12 +268,12 @@ class Forgetful:
 
     def __enter__(self) -> Forgetful:
         self._thread.start()
-        assert self._ready.wait(30)
+        assert self._ready.wait(waiting.PATIENCE)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(waiting.PATIENCE)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -18,9 +18,10 @@ from kubernetes import client
 from controllers.pendingtask import job
 from crds import keyring, priority, runtoken
 from tests.operator import accounts
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.kubelet import Kubelet, answered
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

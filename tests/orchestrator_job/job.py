@@ -13,6 +13,7 @@ from typing import Any
 
 import pymongo
 
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.nursery import children
 
@@ -51,7 +52,7 @@ class Running:
         def said() -> bool:
             return f'"event": "{event}"' in self.log.read_text()
 
-        await until(lambda: said() or self.process.poll() is not None)
+        await waiting.eventually(lambda: said() or self.process.poll() is not None)
         assert said(), f"the job never logged {event!r}"
 
 
@@ -171,16 +172,10 @@ class Store:
         return list(self.database[collection].find(query))
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Return when the condition holds; the world outside this process sends no event to wait for."""
-    while not condition():  # noqa: ASYNC110 - another process changes it
-        await asyncio.sleep(0.02)
-
-
 async def reached(fake: process.Fake, tag: str = TAG) -> None:
     """Return once the model reads a prompt of that tag: what the script says of it is taken, even if the run dies
     now."""
-    await until(lambda: any(one["granted"] for one in fake.requests(tag=tag)))
+    await waiting.eventually(lambda: any(one["granted"] for one in fake.requests(tag=tag)))
 
 
 def reply(**fields: Any) -> dict[str, Any]:

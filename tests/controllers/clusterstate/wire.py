@@ -20,6 +20,7 @@ from controllers.clusterstate import http, reading
 from crds import runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
+from tests import waiting
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 KEYS = runtoken.ring([b"a key of the tests of cluster state, 32"])
@@ -132,7 +133,7 @@ async def opened(
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     place.url = base = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=30) as place.client:
+        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=waiting.PATIENCE) as place.client:
             yield place
     finally:
         await runner.cleanup()

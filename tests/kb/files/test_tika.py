@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clients import http as outward
 from kb import errors
 from kb.files import inspection, sniff, tika
-from tests import ports
+from tests import ports, waiting
 from tests.clients import servers
 from tests.kb import conftest
 from tests.kb.files import making
@@ -100,7 +100,7 @@ async def dying() -> AsyncIterator[tuple[tika.Tika, list[str]]]:
     server = test_utils.TestServer(application)
     await server.start_server()
     async with outward.client(tls=servers.TLS) as http:
-        yield tika.Tika(str(server.make_url("/")), http, seconds=30.0), asked
+        yield tika.Tika(str(server.make_url("/")), http, seconds=waiting.PATIENCE), asked
     await server.close()
 
 

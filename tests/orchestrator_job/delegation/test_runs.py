@@ -12,6 +12,7 @@ import pytest
 
 from controllers.sources.effects import wire
 from kb import api
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge, mongowire, recording
 from tests.orchestrator_job.delegation import sources
@@ -300,7 +301,7 @@ async def test_a_message_before_the_end_begins_another_round_in_the_same_run(
     )
     store.remember(task.memory(content=ORDER))
     running = delegating(task, outside).start()
-    await job.until(lambda: fake.count(tag=SYNTHESIS) == 1)
+    await waiting.eventually(lambda: fake.count(tag=SYNTHESIS) == 1)
     store.remember(task.memory(content=ORDER, messages=[{"id": "m1", "text": "Read the appendix, too."}]))
     fake.open_gate("message")
     ended = await task.end(running)
@@ -438,7 +439,7 @@ async def test_a_stopped_run_asks_again_only_what_was_in_flight(
     fake.set_script({**script(), LEGAL: [{"fault": {"stall": {"afterBytes": 0}}}, report("It allows it.")]})
     store.remember(task.memory(content=ORDER))
     running = delegating(task, outside, JERVIS_DRAIN_GRACE_SECONDS="0.2").start()
-    await job.until(lambda: fake.count(tag=LEGAL) == 1 and bool(store.all("delegation_metrics", taskUid=task.uid)))
+    await waiting.eventually(lambda: fake.count(tag=LEGAL) == 1 and store.all("delegation_metrics", taskUid=task.uid))
     running.process.terminate()
     assert (await task.end(running)).status == 42
     assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
@@ -476,7 +477,7 @@ async def test_a_stop_does_not_wait_for_eight_calls_that_take_a_minute(
     fake.set_script({PLAN: [eight], LEGAL: [*stalled, *[report("It is allowed.")] * 8], SYNTHESIS: [job.reply()]})
     store.remember(task.memory(content=ORDER))
     running = delegating(task, outside, JERVIS_DELEGATIONS_AT_ONCE="8").start()
-    await job.until(lambda: fake.count(tag=LEGAL) == 8)
+    await waiting.eventually(lambda: fake.count(tag=LEGAL) == 8)
     running.process.terminate()
     drained = await task.end(running)
     assert drained.status == 42
