@@ -9,7 +9,6 @@ import asyncio
 import base64
 import hashlib
 import itertools
-import json
 import secrets
 import subprocess
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from kb import api, client, metrics, mongo
 from kb.analyze import queries
 from kb.http import analyze
 from tests import ports, waiting
+from tests.fakes import nodes
 from tests.kb.http.test_code_queries import served
 from tests.operator.conftest import Space, database_name
 from tests.operator.knowledge import Knowledge
@@ -68,19 +68,9 @@ class Played:
         }
         core: Any = self._space.core
         made = core.create_namespaced_pod(self._space.name, body)
-        statuses = [
-            {
-                "name": one, "image": IMAGE, "imageID": "", "ready": False, "restartCount": 0,
-                "state": {
-                    "terminated": {
-                        "exitCode": code, "reason": reason,
-                        "message": said if isinstance(said, str) else json.dumps(said),
-                    }
-                },
-            }
-            for one, (code, reason, said) in ends.items()
-        ]  # fmt: skip
-        *before, last = statuses
+        *before, last = [
+            nodes.container(nodes.ended(code, said, reason=reason), one) for one, (code, reason, said) in ends.items()
+        ]
         failed = any(code for code, _, _ in ends.values())
         status = {"phase": "Failed" if failed else "Succeeded", "initContainerStatuses": before}
         status["containerStatuses"] = [last]
@@ -88,15 +78,9 @@ class Played:
 
     def end(self, name: str, reason: str = "") -> None:
         """What the Job controller says: complete, or failed for `reason`."""
-        at = "2026-11-26T12:00:00Z"
-        said = {"lastProbeTime": at, "lastTransitionTime": at, "status": "True", "reason": reason, "message": "Over."}
-        steps: tuple[list[str], ...] = (["SuccessCriteriaMet"], ["SuccessCriteriaMet", "Complete"])
-        if reason:
-            steps = (["FailureTarget"], ["FailureTarget", "Failed"])
-        for kinds in steps:
-            status: dict[str, Any] = {"startTime": at, "conditions": [{**said, "type": kind} for kind in kinds]}
-            if not reason:
-                status |= {"succeeded": 1, **({"completionTime": at} if "Complete" in kinds else {})}
+        began = nodes.moment()
+        for step in nodes.ends(1, reason) if reason else nodes.ends(0):
+            status = {"startTime": began, **step}
             self._space.batch.patch_namespaced_job_status(name, self._space.name, {"status": status})
 
     def delete(self, name: str) -> None:
