@@ -14,7 +14,7 @@ from controllers.sources.effects import wire
 from kb import api
 from tests import waiting
 from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge, mongowire, recording
+from tests.orchestrator_job import job, knowledge, recording
 from tests.orchestrator_job.delegation import sources
 from tests.orchestrator_job.delegation.test_procedures import procedure
 from tests.orchestrator_job.delegation.workbench import calls, report
@@ -448,22 +448,11 @@ async def test_a_stopped_run_asks_again_only_what_was_in_flight(
 
 
 async def test_a_run_that_dies_before_its_first_step_begins_again(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources, mongodb_uri: str
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
 ) -> None:
     fake.set_script(script())
     store.remember(task.memory(content=ORDER))
-    delegating(task, outside)
-    async with mongowire.proxying(mongodb_uri) as proxy:
-        running = task.start(JERVIS_MONGODB_URI=proxy.url)
-
-        def die(collection: str, number: int) -> bool:
-            if (collection, number) == ("orchestrator_checkpoints", 2):
-                running.process.kill()
-                proxy.closed = True
-            return proxy.closed
-
-        proxy.after = die
-        assert (await task.end(running)).status == -9
+    await delegating(task, outside).killed(("orchestrator_checkpoints", 2))
     assert (await task.run()).message["exitReason"] == "Answered"
     assert list(outside.effects.values()) == [1]
 
