@@ -120,7 +120,7 @@ async def test_an_unusable_answer_is_corrected_twice_and_no_more(
     fake.set_script({job.TAG: ["no", job.reply(answer=" "), job.reply(answer=" "), job.reply()]})
     ended = await other.run()
     assert (ended.status, ended.message["exitReason"]) == (1, "InvalidOutput")
-    assert "answer: is empty" in ended.message["summary"]
+    assert "answer: has no word" in ended.message["summary"]
     assert fake.count(path="/api/chat") == 3
     assert store.all("task_results", _id=other.uid) == []
 
