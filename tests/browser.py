@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from tests import needs
+from tests import needs, waiting
 
-_SECONDS = 300.0
 _OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
 
 
@@ -28,7 +27,7 @@ class Tab:
         self._number += 1
         await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
         while True:
-            message = await self._socket.receive_json(timeout=_SECONDS)
+            message = await self._socket.receive_json(timeout=waiting.PATIENCE)
             if message.get("id") == self._number:
                 assert "error" not in message, message
                 return message["result"]
@@ -41,11 +40,7 @@ class Tab:
 
     async def until(self, expression: str) -> None:
         """Wait until the expression is true."""
-
-        async def true() -> bool:
-            return bool(await self.evaluate(expression))
-
-        await _eventually(true, expression)
+        await waiting.eventually(lambda: self.evaluate(expression), expression)
 
 
 @asynccontextmanager
@@ -57,12 +52,8 @@ async def opened(directory: Path, url: str) -> AsyncIterator[Tab]:
     quiet = asyncio.subprocess.DEVNULL
     running = await asyncio.create_subprocess_exec(program, *options, stdout=quiet, stderr=quiet)
     port = profile / "DevToolsActivePort"
-
-    async def listening() -> bool:
-        return port.exists() and port.read_text().count("\n") > 0
-
     try:
-        await _eventually(listening, "the browser's port")
+        await waiting.eventually(lambda: port.exists() and "\n" in port.read_text(), "the browser's port")
         debugging = f"http://127.0.0.1:{port.read_text().splitlines()[0]}"
         async with aiohttp.ClientSession() as http, http.get(f"{debugging}/json/list") as answer:
             [page] = [tab for tab in await answer.json() if tab["type"] == "page"]
@@ -77,12 +68,3 @@ async def opened(directory: Path, url: str) -> AsyncIterator[Tab]:
         # Not asked to end: one that is about to start may wait for its own helpers for ever.
         running.kill()
         await running.wait()
-
-
-async def _eventually(true: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Ask until it is true; the time only bounds a test that fails."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + _SECONDS
-    while not await true():
-        assert loop.time() < deadline, f"not within {_SECONDS:.0f} s: {what}"
-        await asyncio.sleep(0.02)

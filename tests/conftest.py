@@ -14,7 +14,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 
-from tests import accepting, durations, thorough
+from tests import accepting, durations, thorough, waiting
 
 if TYPE_CHECKING:
     from kubernetes import client
@@ -137,17 +137,14 @@ def api_client(kubeconfig: Path) -> Any:
     return config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]  # kubernetes ships no types
 
 
-def wait_established(crds: Any, tries: int = 100) -> None:
+def wait_established(crds: Any) -> None:
     """Return once every CRD of ours is served; a refusal of one is shown as the apiserver words it."""
-    import time
 
-    for _ in range(tries):
-        states = {}
-        for crd in crds.list_custom_resource_definition().items:
-            conditions = {c.type: c for c in crd.status.conditions or ()}
-            states[crd.metadata.name] = conditions
-        waiting = [n for n, c in states.items() if "Established" not in c or c["Established"].status != "True"]
-        if states and not waiting:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"CRDs not established: {states}")
+    def look() -> dict[str, dict[str, Any]]:
+        found = crds.list_custom_resource_definition().items
+        return {crd.metadata.name: {c.type: c for c in crd.status.conditions or ()} for crd in found}
+
+    def established(states: dict[str, dict[str, Any]]) -> bool:
+        return bool(states) and all("Established" in c and c["Established"].status == "True" for c in states.values())
+
+    waiting.until(look, "the CRDs are established", good=established)

@@ -21,8 +21,9 @@ from tests.chart import walls as building
 from tests.chart.rendering import CHART, Chart
 from tests.chart.walls import HOME, OWN, Walls
 from tests.cli import site
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.test_history import own_address
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 LABEL = "jervis.dev/served"

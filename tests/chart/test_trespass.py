@@ -15,8 +15,8 @@ from controllers.pendingtask import job
 from tests.chart import walls as building
 from tests.chart.rendering import Chart
 from tests.chart.walls import HOME, OWN, Walls
-from tests.operator.conftest import until
 from tests.operator.test_tenants import forge, paid
+from tests.waiting import until
 
 VICTIM = "victim"
 VALUES = (

@@ -9,7 +9,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -20,14 +19,13 @@ import pytest
 
 from controllers.pendingtask import job
 from hack.cluster import certificates
+from tests import waiting
 from tests.chart import rendering, trusted
 from tests.chart.rendering import Chart, Manifest
 from tests.controllers import build
 
 ROOT = Path(__file__).resolve().parents[2]
 MOUNT = "/etc/jervis/ca-bundle"
-SECONDS = 60.0
-"""Until every client has judged, on a busy machine too."""
 PODS = ("operator", "router", "kb")
 
 
@@ -57,7 +55,7 @@ class _Handshake(socketserver.BaseRequestHandler):
     server: _Server
 
     def handle(self) -> None:
-        self.request.settimeout(SECONDS)
+        self.request.settimeout(waiting.PATIENCE)
         # At its end the client has judged: in TLS 1.3, too, it refuses before its own last message.
         try:
             with self.server.context.wrap_socket(self.request, server_side=True):
@@ -91,11 +89,14 @@ def ask(pair: certificates.Pair, variables: dict[str, str], judged: Callable[[Se
         env = {key: value for key, value in os.environ.items() if key not in names} | variables
         command = [sys.executable, "-m", "tests.chart.trusted", json.dumps(seen.ports)]
         with subprocess.Popen(command, cwd=ROOT, env={**env, "PYTHONPATH": str(ROOT)}) as process:
+
+            def missing() -> set[str]:
+                names = {*trusted.CLIENTS} - judged(seen)
+                assert not names or process.poll() is None, "it asks until it is killed"
+                return names
+
             try:
-                until = time.monotonic() + SECONDS
-                while judged(seen) < {*trusted.CLIENTS} and time.monotonic() < until:
-                    assert process.poll() is None, "it asks until it is killed"
-                    time.sleep(0.05)
+                waiting.until(missing, "every client has judged", good=lambda left: not left)
             finally:
                 process.kill()
     return seen

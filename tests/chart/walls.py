@@ -24,9 +24,10 @@ from tests.chart.cluster import Cluster
 from tests.chart.rendering import CHART, Chart
 from tests.conftest import api_client
 from tests.operator import process
-from tests.operator.conftest import Space, ollama, until
+from tests.operator.conftest import Space, ollama
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet
+from tests.waiting import until
 
 HOME, OWN = "walls", "walls-tess"
 CONTROLLER = "system:serviceaccount:kube-system:job-controller"

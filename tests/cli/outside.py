@@ -21,7 +21,7 @@ from aiohttp import web
 
 from crds import browsers, history
 from kb import api
-from tests import httpserver
+from tests import httpserver, waiting
 
 
 class Store(httpserver.Server):
@@ -93,7 +93,7 @@ class Kubelet(httpserver.Server):
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
         await response.write(self.log[0])
-        await asyncio.to_thread(self.more.wait, 30)
+        await asyncio.to_thread(self.more.wait, waiting.PATIENCE)
         await response.write(self.log[1])
         return response
 

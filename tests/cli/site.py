@@ -14,10 +14,9 @@ from typing import Any
 from cli import __main__ as main
 from crds import GROUP, VERSION
 from hack.cluster import certificates
-from tests import endpoints
+from tests import endpoints, waiting
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ def ended(process: Any) -> Done:
     """Wait for a process; one that hangs fails."""
     with process:
         try:
-            out, err = process.communicate(timeout=SECONDS)
+            out, err = process.communicate(timeout=waiting.PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             raise

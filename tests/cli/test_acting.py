@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cli import edits, errors, kube
+from tests import waiting
 from tests.cli import objects, site
 
 pytestmark = pytest.mark.apiserver
@@ -184,7 +185,7 @@ def test_kubectl_finds_the_plugin(place: site.Site, tmp_path: Path) -> None:
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBECONFIG": str(place.kubeconfig)},
         capture_output=True,
         text=True,
-        timeout=site.SECONDS,
+        timeout=waiting.PATIENCE,
     )
     # The plugin's own exit status and words come through.
     assert done.returncode == 1

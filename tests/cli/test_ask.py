@@ -8,7 +8,7 @@ import pytest
 
 from crds import history
 from tests.cli import outside, site
-from tests.cli.test_submit import eventually
+from tests.cli.test_submit import play_operator
 
 pytestmark = pytest.mark.apiserver
 QUESTION = "Which rack holds the new disk?"
@@ -63,7 +63,7 @@ def test_the_whole_answer_is_waited_for(place: site.Site, capsys: pytest.Capture
             results.stored[place.get("q")["metadata"]["uid"]] = stored
             place.status("q", {"phase": "Completed", "result": {"exitReason": "Answered", "summary": "Rack"}})
 
-        acting = threading.Thread(target=eventually, args=(operator,))
+        acting = threading.Thread(target=play_operator, args=(operator,))
         acting.start()
         done = site.call(capsys, "ask", QUESTION, "--client", "acme", "--name", "q", "--wait", *place.flags())
         acting.join()
@@ -74,7 +74,7 @@ def test_the_whole_answer_is_waited_for(place: site.Site, capsys: pytest.Capture
 
 def test_what_asks_back_is_shown_with_what_it_asks(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
     asks = {"phase": "UserTask", "userTask": {"kind": "Question", "questions": [{"id": "r1-q1", "text": "Which?"}]}}
-    acting = threading.Thread(target=eventually, args=(lambda: place.status("q", asks),))
+    acting = threading.Thread(target=play_operator, args=(lambda: place.status("q", asks),))
     acting.start()
     done = site.call(capsys, "ask", QUESTION, "--client", "acme", "--name", "q", "--wait", *place.flags())
     acting.join()

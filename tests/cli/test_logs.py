@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from cli.session import Session
 from crds import history, labels
 from hack.cluster import certificates
 from router.client import trials
+from tests import waiting as wait
 from tests.cli import outside, site
 
 pytestmark = pytest.mark.apiserver
@@ -81,9 +81,7 @@ def test_models_are_asked_by_a_job_of_the_release(place: site.Site, kubelet: out
     assert (done.code, "has no CronJob with the labels" in done.err) == (1, True)
     batch.create_namespaced_cron_job(place.namespace, {"metadata": {"name": "check", "labels": _TRIALS}, "spec": spec})
     asked = place.start("models", "--check", "-o", "json")
-    while not (jobs := batch.list_namespaced_job(place.namespace).items):
-        time.sleep(0.05)
-    [job] = jobs
+    [job] = wait.until(lambda: batch.list_namespaced_job(place.namespace).items, "the Job is made")
     assert job.metadata.name.startswith("check-")
     assert (job.metadata.labels["a"], job.metadata.owner_references[0].kind) == ("b", "CronJob")
     made = {**pod_spec, "nodeName": f"node-{place.namespace}", "tolerations": [{"operator": "Exists"}]}

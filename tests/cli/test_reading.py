@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli import complete
+from tests import waiting
 from tests.cli import site
 from tests.router import process as router
 
@@ -108,7 +109,7 @@ def test_completion_knows_the_tasks(place: site.Site) -> None:
         env={**os.environ, **env},
         capture_output=True,
         text=True,
-        timeout=site.SECONDS,
+        timeout=waiting.PATIENCE,
     )
     assert done.stdout.split() == ["mail-1", "mail-2"]
 

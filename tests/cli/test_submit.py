@@ -14,6 +14,7 @@ from cli import errors, kube, waiting
 from cli.output import Format, Output
 from cli.session import Session
 from tests.cli import outside, site
+from tests.waiting import until
 
 pytestmark = pytest.mark.apiserver
 
@@ -221,7 +222,7 @@ def test_waiting_tells_how_it_ended(
 ) -> None:
     file = tmp_path / "q.txt"
     file.write_text("Where?")
-    operator = threading.Thread(target=eventually, args=(lambda: place.status("q", status),))
+    operator = threading.Thread(target=play_operator, args=(lambda: place.status("q", status),))
     operator.start()
     done = site.call(capsys, "submit", str(file), "--client", "acme", "--name", "q", "--wait", *place.flags())
     operator.join()
@@ -231,19 +232,20 @@ def test_waiting_tells_how_it_ended(
     assert status.get("result", {}).get("summary", "") in done.out
 
 
-def eventually(act: Callable[[], Any]) -> None:
-    """Play the operator: act once the task is there."""
+def play_operator(act: Callable[[], Any]) -> None:
+    """Act once the task is there."""
     from kubernetes.client import ApiException
 
-    for _ in range(600):
+    def acted() -> bool:
         try:
             act()
         except ApiException as error:
             if error.status != 404:
                 raise
-            threading.Event().wait(0.05)
-        else:
-            return
+            return False
+        return True
+
+    until(acted, "the task is there")
 
 
 def test_the_wait_has_an_end(place: site.Site) -> None:

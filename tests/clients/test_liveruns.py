@@ -17,7 +17,7 @@ from crds import liveruns as wire
 from crds import runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
-from tests import httpserver, ports
+from tests import httpserver, ports, waiting
 
 _SECRET = b"k" * 48
 KEYS = runtoken.ring([_SECRET])
@@ -89,7 +89,7 @@ async def test_what_the_operator_says_counts(keys: str) -> None:
             runs.verifier.verify(token("a"))
         assert runs.follow is not None
         following = asyncio.create_task(runs.follow())
-        await asyncio.wait_for(operator.asked_for(1), 30)
+        await waiting.done(operator.asked_for(1))
         await asyncio.sleep(0.2)
         assert operator.asked == 1, "and not again at once"
         following.cancel()
@@ -130,8 +130,7 @@ async def test_it_goes_on_after_whatever_was_answered_and_takes_none_of_it() -> 
         )  # fmt: skip
         async with served(operator) as url:
             following = asyncio.create_task(liveruns.follow(known, url, 0.0))
-            async with asyncio.timeout(60):
-                await operator.asked_for(8)
+            await waiting.done(operator.asked_for(8))
             following.cancel()
     assert wrong.asked == 0
     assert [dict(one.runs) for one in known.taken[:1]] == [{"a": 1}]
@@ -146,8 +145,7 @@ async def test_another_replica_is_asked_at_once_where_one_does_not_know() -> Non
     operator = Operator(web.Response(status=503), web.Response(status=503), web.Response(status=503), listed(a=1))
     async with served(operator) as url:
         following = asyncio.create_task(liveruns.follow(known, url, 3600.0))
-        async with asyncio.timeout(30):
-            await operator.asked_for(4)
+        await waiting.done(operator.asked_for(4))
         following.cancel()
     assert verifier(known).verify(token("a")).task_uid == "a"
     assert len(set(operator.ports)) == 4
@@ -159,8 +157,8 @@ async def test_an_operator_that_is_away_comes_back_and_that_is_logged_once() -> 
     with structlog.testing.capture_logs() as lines:
         following = asyncio.create_task(liveruns.follow(known, f"http://127.0.0.1:{port}", 0.01))
         await asyncio.sleep(0.3)
-        async with served(operator, port), asyncio.timeout(30):
-            await operator.asked_for(2)
+        async with served(operator, port):
+            await waiting.done(operator.asked_for(2))
         following.cancel()
     assert verifier(known).verify(token("a")).task_uid == "a"
     assert lines == [], "a moment is no news"
@@ -173,8 +171,7 @@ async def test_what_lasts_is_logged_once() -> None:
     with structlog.testing.capture_logs() as lines:
         async with served(operator) as url:
             following = asyncio.create_task(liveruns.follow(known, url, 0.0, monotonic=lambda: next(clock)))
-            async with asyncio.timeout(30):
-                await operator.asked_for(42)
+            await waiting.done(operator.asked_for(42))
             following.cancel()
     assert [(one["event"], one["log_level"]) for one in lines] == [
         ("live runs unknown", "warning"), ("live runs known", "info"),

@@ -11,6 +11,7 @@ import pytest
 
 from controllers.gpubackend import absence, decide
 from crds import gpubackend
+from tests import waiting
 
 
 class Clock:
@@ -59,7 +60,7 @@ async def test_who_waits_is_told_when_the_patience_has_ended_also_if_the_timer_w
     await asyncio.sleep(0.05)
     assert not told.is_set(), "by the clock the patience has not ended"
     clock.now += 0.01
-    async with asyncio.timeout(300):
+    async with asyncio.timeout(waiting.PATIENCE):
         await told.wait()
     assert missing.expected() == {}
 
@@ -68,13 +69,13 @@ async def test_who_waits_is_told_when_the_patience_has_ended_also_if_the_timer_w
 async def test_an_end_between_any_two_readings_of_the_clock_is_told(reading: int) -> None:
     """uvloop's timers are early by up to a millisecond, so the patience may end while the timer's callback runs."""
     told, readings = asyncio.Event(), itertools.count()
-    missing = absence.Absence(lambda: 101.0 if waiting and next(readings) >= reading else 100.0, 0.01)
-    waiting = False
+    missing = absence.Absence(lambda: 101.0 if over and next(readings) >= reading else 100.0, 0.01)
+    over = False
     missing.offered({"gpu-0": 2})
     missing.offered({})
     missing.call_at_end(told.set)
-    waiting = True
-    async with asyncio.timeout(300):
+    over = True
+    async with asyncio.timeout(waiting.PATIENCE):
         await told.wait()
 
 
@@ -95,7 +96,7 @@ async def test_each_end_is_told_once() -> None:
     for _ in range(2):
         clock.now += 0.01
         told.clear()
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             await told.wait()
     await asyncio.sleep(0.05)
     assert calls == [2]

@@ -10,6 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from controllers import events
+from tests import waiting
 from tests.controllers.build import NOW, UID
 from tests.kube import apiserver
 
@@ -81,7 +82,7 @@ class Place:
         await asyncio.sleep(0)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()

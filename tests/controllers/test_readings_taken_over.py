@@ -25,12 +25,13 @@ from controllers.pendingtask.observed import Ingested, Observation, Trouble
 from crds.phases import Phase
 from kb import metrics
 from router import client as router_client
+from tests import waiting
 from tests.controllers import build
 from tests.controllers.test_fence import Leader
 from tests.controllers.test_repeats import Cluster, nothing, serving_tasks
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, waiting, world
+from tests.kb import memory, world
 from tests.kb.http import serving
 
 pytestmark = pytest.mark.services
@@ -64,10 +65,7 @@ class Site:
     async def of(self, name: str) -> Observation | None:
         """What became of its reading."""
 
-        async def ended() -> bool:
-            return f"uid-{name}" in self.found
-
-        await waiting.until(ended)
+        await waiting.eventually(lambda: f"uid-{name}" in self.found)
         return self.found[f"uid-{name}"]
 
 
@@ -107,7 +105,7 @@ async def test_the_reading_that_runs_is_taken_over(tmp_path: Path) -> None:
         gate = f"reads-{uuid.uuid4()}"
         site.fake.set_faults([{"match": {"tag": EXTRACT}, "stall": {"afterBytes": 0, "gate": gate}}])
         site.submit("first")
-        await waiting.until(lambda: asyncio.to_thread(site.fake.count, tag=EXTRACT))
+        await waiting.eventually(lambda: asyncio.to_thread(site.fake.count, tag=EXTRACT))
         for name in ("second", "third"):
             site.submit(name)
             waits = await site.of(name)
@@ -116,7 +114,7 @@ async def test_the_reading_that_runs_is_taken_over(tmp_path: Path) -> None:
         asked = site.fake.count(tag=EXTRACT)
         site.delete("first")
         site.submit("second")
-        await waiting.until(lambda: site.kb.ledger.mentions("uid-second"))
+        await waiting.eventually(lambda: site.kb.ledger.mentions("uid-second"))
         # The third one finds that the second reads now, and waits for that.
         site.submit("third")
         waits = await site.of("third")

@@ -16,7 +16,7 @@ from aiohttp import web
 import kube
 from controllers import reconnect
 from kube import beats
-from tests import httpserver
+from tests import httpserver, waiting
 from tests.kube import apiserver
 
 GROUP, VERSION = "jervis.dev", "v1alpha1"
@@ -119,7 +119,7 @@ class Place:
         self._changed.set()
 
     async def until(self, *wanted: tuple[str | None, str]) -> None:
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             while len(self.told) < len(wanted):
                 self._changed.clear()
                 await self._changed.wait()

@@ -39,6 +39,7 @@ from crds import approvals, flags, keyring, scope, tools
 from crds.phases import Phase
 from crds.priority import SILENCE, Priority
 from kb import api, client
+from tests import waiting
 from tests.controllers.build import NOW, task
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -367,7 +368,7 @@ def test_notices_are_kept_for_as_long_as_they_could_be_made_again() -> None:
 
 async def test_what_is_started_follows_the_settings(runtime: app.Runtime) -> None:
     starting = asyncio.create_task(runtime.start())
-    async with asyncio.timeout(300):
+    async with asyncio.timeout(waiting.PATIENCE):
         while len(runtime._probes.addresses) + len(runtime._history.addresses) < 2:
             await asyncio.wait([starting], timeout=0.01)
     async with ClientSession() as http:

@@ -16,6 +16,7 @@ from crds.phases import Phase
 from hack.cluster import layout
 from hack.demo import errors, expectation, images, plugin, release, settings, stream
 from hack.demo.kubectl import Kubectl
+from tests import waiting
 
 
 def task(name: str, **status: Any) -> pendingtask.PendingTask:
@@ -162,7 +163,7 @@ def test_a_watch_that_ends_is_begun_anew(tmp_path: Path) -> None:
     program.chmod(0o755)
     cluster = Kubectl(program, "", "default")
     seen = []
-    for found in stream.tasks(cluster, "a=b", time.monotonic() + 30):
+    for found in stream.tasks(cluster, "a=b", time.monotonic() + waiting.PATIENCE):
         if found is not None:
             seen.append(found)
         if seen and seen[-1].status.phase == Phase.DONE:

@@ -23,7 +23,7 @@ from hack.demo import agents, connected, context, kubectl, release, servers, set
 from hack.image import build
 from tests.e2e import site as sites
 from tests.e2e.simulator import Simulator
-from tests.e2e.waiting import until
+from tests.waiting import until
 
 NAMESPACE = "jervis-e2e"
 DATABASE = "jervis_e2e"
@@ -153,5 +153,5 @@ def _handed(site: sites.Site, simulator: Simulator) -> Iterator[Simulator]:
         )
         # A run that is asked to end may still call a model, and would take what the next test has scripted.
         selector = f"{sites.UID_LABEL} in ({', '.join(task.metadata.uid for task in unfinished)})"
-        until("their runs end", lambda: not site.kubectl.items("pods", "-l", selector), 120)
-        until("their requests end", lambda: simulator.waiting() == 0)
+        until(lambda: not site.kubectl.items("pods", "-l", selector), "their runs end")
+        until(lambda: simulator.waiting() == 0, "their requests end")

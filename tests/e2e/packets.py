@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from hack.cluster import netns
 from hack.cluster.layout import Layout
-from tests.e2e.waiting import until
+from tests.waiting import until
 
 CONNECTED, REFUSED, SILENCE = "connected", "refused", "silence"
 """A refusal comes from the target itself: the packet arrived. A packet filter is silent."""
@@ -66,7 +66,7 @@ def outside(layout: Layout, addresses: Sequence[str]) -> Iterator[int]:
     (first, *others), gateway = addresses, addresses[0].rpartition(".")[0] + ".1"
     with subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE) as machine:
         ours = os.readlink("/proc/self/ns/net")
-        until("a network of its own", lambda: os.readlink(f"/proc/{machine.pid}/ns/net") != ours)
+        until(lambda: os.readlink(f"/proc/{machine.pid}/ns/net") != ours, "a network of its own")
         cluster, there = netns.prefix(layout), ("nsenter", f"--net=/proc/{machine.pid}/ns/net")
         peer = ("peer", "name", "eth0", "netns", str(machine.pid))
         for command in (

@@ -32,11 +32,11 @@ from tests.e2e import tokens
 from tests.e2e.conftest import NAMESPACE, VALUES
 from tests.e2e.simulator import Simulator
 from tests.e2e.site import Site
-from tests.e2e.waiting import until
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation.test_runs import PLAN, SYNTHESIS, planned
 from tests.orchestrator_job.delegation.workbench import calls, report
 from tests.orchestrator_job.legacy.test_runs import GOALS, LEGACY, STEPS, goal, steps
+from tests.waiting import until
 
 _NAMESPACE, _DATABASE = f"{NAMESPACE}-agents", "jervis_agents"
 _REPOSITORY, _BRANCH = "platform/parts", "jervis/area"
@@ -202,7 +202,7 @@ def _ready(office: Office) -> None:
         ended = {one.spec.source_urn for one in office.site.kubectl.tasks() if one.status.phase is Phase.DONE}
         return reasons == ["Polled"] * 3 and {planted.MAILS[0].urn, _ASKED.urn} <= ended
 
-    until("the Connections are read", look, seconds=120)
+    until(look, "the Connections are read")
 
 
 def _corrects_a_failing_test(office: Office) -> None:
@@ -276,7 +276,7 @@ def _answers_a_mail(office: Office) -> None:
     office.approve(name)
     result = office.done(name)
     assert len(result["artifacts"]) == 1
-    [sent] = until("the mail is in Eve's mailbox", lambda: _mails(office.there, "eve@example.com"))
+    [sent] = until(lambda: _mails(office.there, "eve@example.com"), "the mail is in Eve's mailbox")
     assert sent["Subject"] == "Who is on call?"
     assert sent["In-Reply-To"] == f"<{_ASKED.identity}>"
     assert sent.get_content().strip() == _ANSWER
@@ -386,7 +386,7 @@ def _waits(state: Place) -> None:
             "ErrImageNeverPull"
         ]
 
-    until("the pods are as they stay", look, seconds=120)
+    until(look, "the pods are as they stay")
 
 
 @thorough.only

@@ -26,7 +26,7 @@ from tests.e2e.simulator import GATE, Simulator
 from tests.e2e.site import Site
 from tests.e2e.test_kill import local_only, running, work
 from tests.e2e.test_network import idle
-from tests.e2e.waiting import until
+from tests.waiting import until
 
 _TENANT = f"{NAMESPACE}-attacked"
 _SECONDS = 150
@@ -85,9 +85,9 @@ def test_a_stolen_token_of_a_run_opens_its_scope_while_the_run_lives_and_nothing
     test = f"stolen-{end}"
     (name,) = tasks = work(test, 1)
     site.apply(test, tasks, owner)
-    until("it runs", lambda: site.kubectl.task(name).status.dispatch is not None, 120)
+    until(lambda: site.kubectl.task(name).status.dispatch is not None, "it runs")
     token = stolen(site, name)
-    until("it asks the model", lambda: gpu.waiting() == 1, 120)
+    until(lambda: gpu.waiting() == 1, "it asks the model")
     assert doors.statuses(token, owner) == {"router": 200, "kb": 200, "sources": 200}
     assert doors.statuses(token, "another-client") == {"router": 200, "kb": 403, "sources": 200}
     headers = {"Authorization": f"Bearer {token}"}
@@ -108,11 +108,11 @@ def test_a_stolen_token_of_a_run_opens_its_scope_while_the_run_lives_and_nothing
 
     if end == "completed":
         gpu.open_gate()
-        until("it has ended", lambda: site.kubectl.task(name).status.phase in ("Completed", "Done"), 120)
+        until(lambda: site.kubectl.task(name).status.phase in ("Completed", "Done"), "it has ended")
     else:
         site.kubectl.run("delete", "pendingtask", name)
     refused = {"router": 401, "kb": 401, "sources": 401}
-    until("no service takes its token", lambda: doors.statuses(token, owner) == refused, _SECONDS)
+    until(lambda: doors.statuses(token, owner) == refused, "no service takes its token", patience=_SECONDS)
 
 
 @pytest.fixture(name="tenant", scope="module")

@@ -15,7 +15,7 @@ from crds.conditions import Condition
 from crds.phases import Phase
 from tests import thorough
 from tests.e2e.site import Site
-from tests.e2e.waiting import until
+from tests.waiting import until
 
 pytestmark = thorough.only
 
@@ -74,7 +74,7 @@ def test_an_unreachable_backend(site: Site, services: httpx.Client) -> None:
             found = gpubackend.GpuBackend.model_validate(site.kubectl.get("gpubackend", "away"))
             return [c for c in found.status.conditions if c.type == "Ready" and c.status.value == "False"]
 
-        (ready,) = until("a condition of the backend", not_ready)
+        (ready,) = until(not_ready, "a condition of the backend")
         assert "spec.url" in ready.message
         shown = site.kubectl.run("get", "gpu", "away")
         assert "False" in shown
@@ -124,7 +124,7 @@ def test_mongodb_stopped_and_started(site: Site, owner: str) -> None:
             retry = site.kubectl.task("patient").status.retry
             return retry.reason if retry and retry.next_at else ""
 
-        assert "mongo" in until("a visible retry", waiting, seconds=90).lower()
+        assert "mongo" in until(waiting, "a visible retry").lower()
         stands = site.kubectl.task("patient").status.phase
         assert stands in {Phase.READY_FOR_GPU, Phase.DISPATCHED_GPU, Phase.READY_FOR_QUALIFICATION}
     finally:

@@ -17,7 +17,7 @@ from tests import thorough
 from tests.e2e import processes
 from tests.e2e.simulator import GATE, Simulator
 from tests.e2e.site import ATTEMPT_LABEL, UID_LABEL, Document, Site
-from tests.e2e.waiting import until
+from tests.waiting import until
 
 _STALLED = {"match": {"tag": "job.respond/v1"}, "stall": {"afterBytes": 0, "gate": GATE}}
 _ENDS = {Phase.DONE, Phase.COMPLETED}
@@ -56,7 +56,7 @@ def running(site: Site, task: PendingTask) -> Document:
         pods = site.pods(f"{UID_LABEL}={task.metadata.uid}")
         return [pod for pod in pods if pod["status"].get("phase") == "Running"]
 
-    (pod,) = until(f"the pod of {task.metadata.name} runs", look)
+    (pod,) = until(look, f"the pod of {task.metadata.name} runs")
     return pod
 
 
@@ -89,7 +89,7 @@ def test_the_running_job(site: Site, owner: str, gpu: Simulator, kill: object, r
         local_only(site)
     gpu.faults({**_STALLED, "times": 1})
     site.apply(name, work(name, 1), owner)
-    until("the run asks the model", lambda: gpu.waiting() == 1)
+    until(lambda: gpu.waiting() == 1, "the run asks the model")
     (task,) = site.kubectl.tasks("-l", f"jervis.dev/test={name}")
     before = running(site, task)
     assert callable(kill)
@@ -113,7 +113,7 @@ def test_the_operator_at_work(
     gpu.faults(_STALLED)
     first, later = work(name, 3), work(f"{name}-later", 1)
     site.apply(name, first, owner)
-    until("two runs ask the model", lambda: gpu.waiting() == 2)
+    until(lambda: gpu.waiting() == 2, "two runs ask the model")
     site.apply(name, later, owner)
     assert callable(kill)
     victim = site.component("operator")
@@ -132,7 +132,7 @@ def test_the_router_under_a_run(site: Site, owner: str, gpu: Simulator) -> None:
     gpu.faults({**_STALLED, "times": 2})
     specs = work("router", 2)
     site.apply("router", specs, owner)
-    until("two runs ask the model", lambda: gpu.waiting() == 2)
+    until(lambda: gpu.waiting() == 2, "two runs ask the model")
     victim = site.component("router")
     processes.kill(victim)
     ended = site.ends("router", dict.fromkeys(specs, Phase.COMPLETED), seconds=180)
@@ -150,7 +150,7 @@ def test_the_knowledge_base_under_an_ingest(site: Site, owner: str, gpu: Simulat
         simulator.faults({"match": {"tag": "kb.*"}, "times": 1, "stall": {"afterBytes": 0, "gate": GATE}})
     specs = work("kb", 2)
     site.apply("kb", specs, owner)
-    until("an ingest asks the model", lambda: gpu.waiting() + cpu.waiting() > 0)
+    until(lambda: gpu.waiting() + cpu.waiting() > 0, "an ingest asks the model")
     victim = site.component("kb")
     processes.kill(victim)
     for simulator in (gpu, cpu):
@@ -192,7 +192,7 @@ def test_everything_at_once(site: Site, owner: str, gpu: Simulator) -> None:
     gpu.faults({**_STALLED, "times": 2})
     specs = work("all", 3)
     site.apply("all", specs, owner)
-    until("two runs ask the model", lambda: gpu.waiting() == 2)
+    until(lambda: gpu.waiting() == 2, "two runs ask the model")
     # That a run has begun may be written later than it asks the model (decision 0019).
     tasks = [task for task in site.kubectl.tasks("-l", "jervis.dev/test=all") if task.status.phase in HOLDS_SLOT]
     victims = [site.component("operator"), site.component("router"), running(site, tasks[0])]

@@ -12,7 +12,7 @@ from crds.pendingtask import CONTENT_BYTES, Decision, PendingTask
 from crds.phases import Phase
 from hack.demo import inputs, submit
 from tests.e2e.site import Document, Site
-from tests.e2e.waiting import until
+from tests.waiting import until
 
 _QUALIFIED = ["New", "ReadyForQualification", "Qualifying"]
 _WORKED_ON = [*_QUALIFIED, "ReadyForGpu", "DispatchedGpu", "Orchestrating", "Completed"]
@@ -87,7 +87,7 @@ def test_one_event_per_transition(site: Site, worked: dict[str, PendingTask]) ->
         found = [one for one in site.kubectl.items("events") if one["involvedObject"].get("uid") in passed]
         return found if len(found) >= sum(map(len, passed.values())) else []
 
-    events = until("an Event for each transition", told)
+    events = until(told, "an Event for each transition")
     for task in worked.values():
         mine = [event for event in events if event["involvedObject"]["uid"] == task.metadata.uid]
         seen = Counter(event["reason"] for event in mine)

@@ -17,7 +17,7 @@ from tests.e2e.conftest import JOINS, NAMESPACE
 from tests.e2e.simulator import GATE, Simulator
 from tests.e2e.site import UID_LABEL, Document, Site
 from tests.e2e.test_kill import work
-from tests.e2e.waiting import until
+from tests.waiting import until
 
 _TEST = "namespace"
 _TENANT = f"{NAMESPACE}-tenant"
@@ -51,7 +51,7 @@ def test_the_other_namespace_does_not_notice(site: Site, tenant: Site, owner: st
     # The tenant's runs hold every slot and would hold it for ever; what comes after them waits.
     gpu.faults({"match": {"tag": "job.respond/v1"}, "times": _SLOTS, "stall": {"afterBytes": 0, "gate": GATE}})
     tenant.apply(_TEST, work("tenant", _SLOTS + _WAITING), f"{owner}-tenant")
-    until("every slot is the tenant's", lambda: gpu.waiting() == _SLOTS, 120)
+    until(lambda: gpu.waiting() == _SLOTS, "every slot is the tenant's")
     uids = {task.metadata.uid for task in tenant.kubectl.tasks()}
     at_work = {task.metadata.uid for task in tenant.kubectl.tasks() if task.status.phase in HOLDS_SLOT}
     assert (len(uids), len(at_work)) == (_SLOTS + _WAITING, _SLOTS)
@@ -66,8 +66,8 @@ def test_the_other_namespace_does_not_notice(site: Site, tenant: Site, owner: st
     ended = site.ends(_TEST, dict.fromkeys(ours, Phase.COMPLETED))
     assert {task.status.attempt for task in ended.values()} == {1}
     assert [len(site.results(task)) for task in ended.values()] == [1] * _OURS
-    until("the Jobs of the tenant's tasks are removed", lambda: not _jobs(site, uids), 90)
-    until("their pods as well", lambda: not any(site.pods(f"{UID_LABEL}={uid}") for uid in uids), 90)
+    until(lambda: not _jobs(site, uids), "the Jobs of the tenant's tasks are removed")
+    until(lambda: not any(site.pods(f"{UID_LABEL}={uid}") for uid in uids), "their pods as well")
     assert _restarts(site) == before
 
     # A namespace of that name joins again, with nothing of the former one.

@@ -27,7 +27,7 @@ from tests.e2e.conftest import JOINS, NAMESPACE
 from tests.e2e.simulator import GATE, Simulator
 from tests.e2e.site import Document, Site
 from tests.e2e.test_kill import local_only, running, work
-from tests.e2e.waiting import until
+from tests.waiting import until
 
 _TEST = "network"
 _COMPONENTS = ("operator", "router", "kb", "ollama-gpu", "ollama-cpu", "sources")
@@ -198,7 +198,7 @@ def bystanders(site: Site) -> Iterator[dict[str, Place]]:
         site.kubectl.apply(twins())
         for name, client in clients.items():
             client.apply(pod for pod in pods if pod["metadata"]["namespace"] == name)
-        yield until("the idle pods run", lambda: found if len(found := running_ones()) == len(pods) else {})
+        yield until(lambda: found if len(found := running_ones()) == len(pods) else {}, "the idle pods run")
     finally:
         own_pods = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["namespace"] == NAMESPACE]
         site.kubectl.run("delete", "pod", *own_pods, "--ignore-not-found", "--wait=false")
@@ -228,7 +228,7 @@ def stage(site: Site, bystanders: dict[str, Place], owner: str, gpu: Simulator) 
         for pid in (machine, *(place.pid for place in bystanders.values())):
             stack.enter_context(packets.listening(pid, _PORTS))
         found = Stage(site, places)
-        until("the packet filter knows every pod", lambda: found.selected() <= found.filtered())
+        until(lambda: found.selected() <= found.filtered(), "the packet filter knows every pod")
         yield found
 
 
@@ -267,7 +267,7 @@ def test_the_table_is_what_packets_do(stage: Stage) -> None:
     # Nothing but the policies keeps those packets back.
     try:
         stage.site.kubectl.run("delete", "networkpolicies", "--all")
-        until("no pod of ours is filtered", lambda: not guarded & stage.filtered())
+        until(lambda: not guarded & stage.filtered(), "no pod of ours is filtered")
         assert wrong(stage, arrows.FORBIDDEN, packets.CONNECTED, packets.REFUSED) == []
     finally:
         restore(stage.site.kubectl, stored)

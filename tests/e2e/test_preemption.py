@@ -13,7 +13,7 @@ from crds.pendingtask import PendingTask
 from crds.phases import HOLDS_SLOT, Phase
 from tests.e2e.simulator import GATE, Simulator
 from tests.e2e.site import UID_LABEL, Site
-from tests.e2e.waiting import until
+from tests.waiting import until
 
 _TEST = "preemption"
 
@@ -37,7 +37,7 @@ def test_a_question_takes_a_slot_from_background_work(site: Site, owner: str, gp
     gpu.faults({"match": {"tag": "job.respond/v1"}, "times": 2, "stall": {"afterBytes": 0, "gate": GATE}})
     background = _background(range(1, 5))
     site.apply(_TEST, background, owner)
-    until("two runs that stall", lambda: gpu.waiting() == 2)
+    until(lambda: gpu.waiting() == 2, "two runs that stall")
     # That a run has begun may be written later than it asks the model (decision 0019).
     ran = {name for name, task in _tasks(site).items() if task.status.phase in HOLDS_SLOT}
     assert len(ran) == 2

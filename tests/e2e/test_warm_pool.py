@@ -17,7 +17,7 @@ from tests.e2e import processes
 from tests.e2e.simulator import GATE, Simulator
 from tests.e2e.site import UID_LABEL, Document, Site
 from tests.e2e.test_kill import work
-from tests.e2e.waiting import until
+from tests.waiting import until
 
 _STALLED = {"match": {"tag": "job.respond/v1"}, "times": 1, "stall": {"afterBytes": 0, "gate": GATE}}
 
@@ -28,7 +28,7 @@ def pool(site: Site) -> Iterator[Site]:
     site.upgrade("job.warmPool.size=1")
     yield site
     site.upgrade("job.warmPool.size=0")
-    until("the pool is gone", lambda: not _pods(site))
+    until(lambda: not _pods(site), "the pool is gone")
 
 
 def _pods(site: Site) -> list[Document]:
@@ -43,7 +43,7 @@ def _waiting(site: Site, but: str = "") -> Document:
         running = [pod for pod in _pods(site) if pod["status"].get("phase") == "Running"]
         return [pod for pod in running if pod["metadata"]["uid"] != but and _has_asked(pod)]
 
-    (pod,) = until("a pod waits for a task", look, seconds=180)
+    (pod,) = until(look, "a pod waits for a task")
     return pod
 
 
@@ -77,7 +77,7 @@ def test_a_pod_that_is_killed_while_it_waits_is_replaced(pool: Site) -> None:
     processes.kill(before)
     after = _waiting(pool, but=before["metadata"]["uid"])
     assert _job(after) != _job(before)
-    until("the dead one is deleted", lambda: _job(before) not in _jobs(pool))
+    until(lambda: _job(before) not in _jobs(pool), "the dead one is deleted")
 
 
 def test_a_pod_that_is_killed_at_work_is_a_lost_run(pool: Site, owner: str, gpu: Simulator) -> None:
@@ -85,7 +85,7 @@ def test_a_pod_that_is_killed_at_work_is_a_lost_run(pool: Site, owner: str, gpu:
     gpu.faults(_STALLED)
     tasks = work("warm-kill", 1)
     pool.apply("warm-kill", tasks, owner)
-    until("the run asks the model", lambda: gpu.waiting() == 1)
+    until(lambda: gpu.waiting() == 1, "the run asks the model")
     pool.kubectl.run("delete", "pod", before["metadata"]["name"], "--grace-period=0", "--force", "--wait=false")
     (ended,) = pool.ends("warm-kill", dict.fromkeys(tasks, Phase.COMPLETED), seconds=180).values()
     assert pool.jobs([ended]) == {(ended.metadata.uid, attempt): 1 for attempt in (1, 2)}
@@ -98,7 +98,7 @@ def test_another_template_replaces_the_pod_that_waits(pool: Site) -> None:
     pool.upgrade("job.annotations.example\\.com/changed=yes")
     after = _waiting(pool, but=before["metadata"]["uid"])
     assert after["metadata"]["annotations"]["example.com/changed"] == "yes"
-    until("the older one is gone", lambda: _job(before) not in _jobs(pool))
+    until(lambda: _job(before) not in _jobs(pool), "the older one is gone")
 
 
 def _jobs(site: Site) -> set[str]:

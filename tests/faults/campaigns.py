@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 
 from crds.phases import Phase
 from hack.cluster import standalone
+from tests import waiting
 from tests.faults import kinds, policies, stories
 from tests.faults.faults import Every, Fault, Hold, LastWords, Mix, busy_once, first
 from tests.faults.kills import Countdown
@@ -215,8 +216,7 @@ async def restarts(on: Stage, seed: int, part: standalone.Part, times: int, task
             part.start()
             assert killed is not None
             assert part.daemon.identity() != killed, f"{name} was not killed"
-            while not await asyncio.to_thread(part.ready):  # noqa: ASYNC110  # another process says so, no event
-                await asyncio.sleep(0.05)
+            await waiting.eventually(lambda: asyncio.to_thread(part.ready), f"{name} is ready")
             say(f"{name} restarted {number + 1} of {times}")
         await loading
         # What came after the last restart has its time from there.

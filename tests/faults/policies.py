@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.pendingtask import job
 from hack.cluster import binaries, progress
+from tests import waiting
 from tests.chart.rendering import Chart
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ async def enforce(on: Stage) -> None:
     for body in await asyncio.to_thread(Chart(helm).render, *values, namespace=on.api.namespace):
         if body["kind"] in _PATHS and body["metadata"]["name"].endswith(".jobs"):
             await on.api.install(f"/apis/{body['apiVersion']}/{_PATHS[body['kind']]}", body)
-    while not await on.api.refuses("jobs", _former()):  # noqa: ASYNC110  # the apiserver takes it up in its own time
-        await asyncio.sleep(0.05)
+    await waiting.eventually(lambda: on.api.refuses("jobs", _former()), "the apiserver takes the policy up")
 
 
 def _former() -> dict[str, Any]:

@@ -10,13 +10,13 @@ import contextlib
 import json
 import signal
 import ssl
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
+from tests import waiting
 from tests.faults import operators
 from tests.faults.door import Door
 from tests.faults.faults import Decide, Fate
@@ -147,17 +147,17 @@ class Replica:
         """One of its endpoints; None when nobody answers."""
         return None if self._operator is None else await self._operator.get(path)
 
-    async def ready(self, seconds: float = 300.0) -> None:
+    async def ready(self, patience: float = waiting.PATIENCE) -> None:
         """Return once /readyz is green."""
-        deadline = time.monotonic() + seconds
-        while True:
+
+        async def problem() -> str:
             answer = await self.get("/readyz")
             if answer is not None and answer.status_code == 200:
-                return
-            if time.monotonic() > deadline:
-                said = "nothing" if answer is None else answer.text
-                raise AssertionError(f"{self.identity} is not ready: {said}\n{self.log.read_text()[-3000:]}")
-            await asyncio.sleep(0.05)
+                return ""
+            said = "it does not answer" if answer is None else answer.text
+            return f"{said}\n{self.log.read_text()[-3000:]}"
+
+        await waiting.eventually(problem, f"{self.identity} is ready", good=lambda left: not left, patience=patience)
 
     async def _keep(self) -> None:
         """The kubelet: start, probe, start again."""

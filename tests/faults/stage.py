@@ -18,7 +18,7 @@ from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorDatabase
 
 from crds.phases import TERMINAL, Phase
 from hack.cluster import standalone
-from tests import httpserver
+from tests import httpserver, waiting
 from tests.conftest import api_client
 from tests.faults import invariants, kinds, operators, transitions
 from tests.faults.cluster_api import ClusterApi, Object
@@ -50,7 +50,7 @@ SCALE = 1 / 15
 """Of these three. A watch that is to be heard more often than the apiserver sends bookmarks is ended by it instead."""
 SLOTS = 6
 BACKEND, CONNECTION = "gpu-0", "mail"
-PATIENCE = 300.0
+PATIENCE = waiting.PATIENCE
 """Seconds after which nothing is waited for any more."""
 _FAR = timedelta(days=1)
 
@@ -121,13 +121,15 @@ class Stage:
         self, condition: Callable[[], bool], what: Callable[[], str] | str, seconds: float = PATIENCE
     ) -> float:
         """Wait; how many seconds it took."""
-        start = time.monotonic()
-        while not condition():
+
+        def missing() -> str:
+            if condition():
+                return ""
             self.check()
-            if time.monotonic() > start + seconds:
-                said = what if isinstance(what, str) else what()
-                raise AssertionError(f"not within {seconds:.0f} s: {said}")
-            await asyncio.sleep(0.02)
+            return what if isinstance(what, str) else what()
+
+        start = time.monotonic()
+        await waiting.eventually(missing, "the next step", good=lambda left: not left, patience=seconds)
         return time.monotonic() - start
 
     async def converge(self, seconds: float = PATIENCE) -> float:

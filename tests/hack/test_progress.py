@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from hack.cluster import binaries, errors, progress
-
-PATIENCE = 60.0
+from tests import waiting
 
 
 class Terminal(io.StringIO):
@@ -28,8 +27,7 @@ def test_a_log_has_a_line_at_the_start_at_the_end_and_now_and_then_between() -> 
     stream = io.StringIO()
     report, began = progress.Progress(stream, every=0.2), time.monotonic()
     with report.step("building kubernetes", 290):
-        while stream.getvalue().count("s of about 290 s\n") < 2 and time.monotonic() < began + PATIENCE:
-            time.sleep(0.01)
+        waiting.until(lambda: stream.getvalue().count("s of about 290 s\n") >= 2, "two lines", pause=0.01)
     first, *between, last = timeless(stream.getvalue())
     assert first == "N building kubernetes ... (about N s)"
     assert set(between) == {"N building kubernetes: N s of about N s"}

@@ -8,11 +8,12 @@ import pytest
 
 from hack.cluster import steps
 from hack.cluster.steps import Step
+from tests import waiting
 
 
 def test_a_step_starts_after_what_it_needs_and_beside_what_it_does_not() -> None:
     """The first two meet at a barrier, which they can only pass together."""
-    met, ended = threading.Barrier(2, timeout=10), list[str]()
+    met, ended = threading.Barrier(2, timeout=waiting.PATIENCE), list[str]()
 
     def meet(name: str) -> None:
         met.wait()

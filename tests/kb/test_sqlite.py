@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kb import errors, sqlite
-from tests.kb import waiting
+from tests import waiting
 
 _SCHEMA = "CREATE TABLE kept (name TEXT)"
 _NORMAL, _FULL = 1, 2
@@ -45,7 +45,7 @@ def test_a_second_writer_of_one_folder_is_refused_until_the_first_has_died(tmp_p
     first = context.Process(target=_hold, args=(str(tmp_path), held))
     first.start()
     try:
-        assert held.wait(300)
+        assert held.wait(waiting.PATIENCE)
         with pytest.raises(errors.Misconfigured, match="another process writes") as caught, sqlite.alone(tmp_path):
             pass
         assert caught.value.field == "dataDir"
@@ -71,7 +71,7 @@ async def test_a_broad_question_keeps_no_other_waiting(tmp_path: Path) -> None:
 
     def held(connection: sqlite3.Connection) -> int:
         began.set()
-        assert go.wait(300)
+        assert go.wait(waiting.PATIENCE)
         return _one(connection)
 
     broad = [asyncio.create_task(database.read(held, broad=True)) for _ in range(3)]
@@ -103,5 +103,5 @@ async def test_a_question_has_its_time(tmp_path: Path) -> None:
     with pytest.raises(errors.TooLong):
         await database.read(endless)
     # The thread and its connection go on.
-    assert await waiting.until(answered) == 1
+    assert await waiting.eventually(answered) == 1
     await database.close()

@@ -13,6 +13,7 @@ import pytest
 
 import kube
 from kube import lease
+from tests import waiting
 from tests.conftest import api_client
 
 pytestmark = pytest.mark.apiserver
@@ -107,7 +108,7 @@ def test_the_thread_takes_renews_and_gives_back_a_lease_of_the_apiserver(kubecon
     )
     other = kube.LeaseStore(loaded, "default", "threaded")
     one.start()
-    assert won.wait(90)
+    assert won.wait(waiting.PATIENCE)
     first = other.read()
     assert first is not None
     while (now := other.read()) is not None and now.version == first.version:

@@ -13,6 +13,7 @@ from aiohttp import web
 
 import kube
 from kube import beats, stream
+from tests import waiting
 from tests.kube import apiserver
 
 
@@ -107,7 +108,7 @@ class Place:
 
     async def until(self, *wanted: tuple[str, str]) -> None:
         """Everything told so far is exactly `wanted`."""
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(waiting.PATIENCE):
             while len(self.told) < len(wanted):
                 self._changed.clear()
                 await self._changed.wait()

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import ports
+from tests import ports, waiting
 from tests.ollama import gguf
 from tests.router import process, wire
 
@@ -43,7 +43,7 @@ def _server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield f"http://127.0.0.1:{port}"
         finally:
             server.terminate()
-            server.wait(20)
+            server.wait(waiting.PATIENCE)
 
 
 @pytest.fixture(name="router")

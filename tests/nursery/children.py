@@ -21,8 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from tests import waiting
+
 ROOT = Path(__file__).resolve().parents[2]
-_STOP_SECONDS = 10.0
 
 
 class Process(Protocol):
@@ -136,10 +137,10 @@ class Nursery:
     def close(self) -> None:
         """End it, and with it every child."""
         self._process.kill()
-        self._process.wait(_STOP_SECONDS)
+        self._process.wait(waiting.PATIENCE)
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._listener.join(_STOP_SECONDS)
+        self._listener.join(waiting.PATIENCE)
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

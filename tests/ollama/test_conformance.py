@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from router.backends import verdict
-from tests import ports
+from tests import ports, waiting
 from tests.ollama import gguf
 from tests.router import process
 
@@ -46,7 +46,7 @@ def _server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield f"http://{address}"
         finally:
             server.terminate()
-            server.wait(20)
+            server.wait(waiting.PATIENCE)
 
 
 @pytest.fixture(name="models", scope="module", autouse=True)
@@ -92,7 +92,7 @@ async def _empty(server: str) -> None:
 
         for name in (_BIG, _SMALL, _OTHER):
             await direct.post("/api/generate", json={"model": name, "keep_alive": 0})
-        assert await process.eventually(shown, lambda seen: not seen, 60) == []
+        assert await waiting.eventually(shown, good=lambda seen: not seen) == []
 
 
 def _holds(name: str, seen: set[str]) -> bool:
@@ -144,7 +144,7 @@ async def test_its_command_line_shows_the_same(
             PROGRAM, *command, env={"HOME": str(tmp_path), "OLLAMA_HOST": address, "PATH": os.environ["PATH"]},
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
-        said, failed = await asyncio.wait_for(running.communicate(), 120)
+        said, failed = await waiting.done(running.communicate())
         assert running.returncode == 0, failed.decode()
         # "9 seconds ago" is another time a moment later; parameters come in any order.
         return sorted(re.sub(r"\d+ seconds ago", "", line).rstrip() for line in said.decode().splitlines())
@@ -175,11 +175,11 @@ async def test_load_keep_alive_and_unload_show_in_ps(router: process.Router) -> 
     async with _client(router.url) as http:
         for name, other in ((_BIG, _SMALL), (_SMALL, _BIG)):
             assert (await http.post("/api/generate", json={"model": name, "keep_alive": "10m"})).json()["done"]
-            assert await process.eventually(loaded, partial(_holds, name), 60)
+            assert await waiting.eventually(loaded, good=partial(_holds, name))
             assert other not in await loaded()
         gone = await http.post("/api/generate", json={"model": _SMALL, "keep_alive": 0})
         assert gone.json()["done_reason"] == "unload"
-        assert await process.eventually(loaded, lambda seen: not seen, 60) == set()
+        assert await waiting.eventually(loaded, good=lambda seen: not seen) == set()
 
 
 async def test_a_model_that_is_not_there_is_named(router: process.Router, server: str) -> None:
@@ -278,7 +278,7 @@ async def test_its_503_rests_it_for_seconds_and_no_longer(tmp_path: Path, server
         assert set(codes) == {200, 503}, codes
         assert all("maximum pending requests exceeded" in a.text or "busy" in a.text for a in answers if a.is_error)
         # What the client got is the server's own word, since there is no other one; it is asked again soon.
-        await router.until(lambda s: s["backends"][0]["circuit"] != "Open", 15)
+        await router.until(lambda s: s["backends"][0]["circuit"] != "Open", patience=15)
         assert (await http.post("/api/generate", json={"model": _BIG, "prompt": "x", "options": _OPTIONS})).is_success
         await router.until(lambda s: s["backends"][0]["circuit"] == "Closed")
 
@@ -296,7 +296,7 @@ async def test_a_set_that_the_router_owns_is_loaded_announced_and_left(tmp_path:
         assert [(model["name"], model["context_length"]) for model in shown] == [(_BIG, 512)]
         lease = {"owner": "conformance", "leaseId": ready["leaseId"]}
         assert (await http.post("/router/release", json=lease)).json()["released"] is True
-        await router.until(lambda s: [m["name"] for m in s["backends"][0]["memory"]] == [_SMALL], 60)
+        await router.until(lambda s: [m["name"] for m in s["backends"][0]["memory"]] == [_SMALL])
 
 
 async def test_three_models_share_one_slot_and_the_most_urgent_request_is_next(tmp_path: Path, server: str) -> None:

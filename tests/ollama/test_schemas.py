@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import ports
+from tests import ports, waiting
 from tests.ollama import gguf
 from tests.schemas import foreign, walking
 
@@ -60,7 +60,7 @@ def _serving(home: Path) -> Iterator[_Server]:
                 yield _Server(http, home / "log")
         finally:
             server.terminate()
-            server.wait(20)
+            server.wait(waiting.PATIENCE)
 
 
 def _make(http: httpx.Client) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -18,8 +17,7 @@ from tests import httpserver
 from tests.conftest import api_client
 from tests.operator import process
 from tests.operator.knowledge import Knowledge
-
-PATIENCE = 300.0
+from tests.waiting import until
 
 
 class Space:
@@ -129,15 +127,6 @@ class Space:
 def ready(raw: dict[str, Any]) -> bool:
     """Its Ready condition is True."""
     return any(c["type"] == "Ready" and c["status"] == "True" for c in raw.get("status", {}).get("conditions", ()))
-
-
-def until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
-    """Poll until `condition` holds."""
-    deadline = time.monotonic() + patience
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited in vain: {what}")
-        time.sleep(0.05)
 
 
 def ollama() -> AbstractContextManager[httpserver.Recorder]:

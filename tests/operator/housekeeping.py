@@ -16,7 +16,8 @@ import kube
 from controllers import backpressure
 from controllers.archive import mongo, reconcile, retention, sweep
 from controllers.metrics import Metrics
-from tests.operator.conftest import Space, database_name, until
+from tests.operator.conftest import Space, database_name
+from tests.waiting import until
 
 LEASE = "2027-03-01T12:00:00Z"
 """When the Lease was created under which this archivist works."""

@@ -1,5 +1,9 @@
 """A knowledge base at wire level: HTTP in, the answers of the contract out, by words in the content. The outside.
 
+It has the paths on which the operator and the sources process write. Those that a run reads are in
+`tests/orchestrator_job/knowledge.py`, which answers in the event loop of its tests; a model that holds documents and
+commits as their sources have them is `World` in `tests/sources/model.py`.
+
     INFO      information only                  ASSIGNED  assigned to us
     DEADLINE  actionable, deadline in 30 days   ASK       actionable
     INVALID   422 with field and remedy         (anything else: actionable)
@@ -31,7 +35,7 @@ from aiohttp import web
 
 from kb import api
 from kb.links import extract, reading
-from tests import httpserver
+from tests import httpserver, waiting
 
 
 class Knowledge(httpserver.Server):
@@ -99,7 +103,7 @@ class Knowledge(httpserver.Server):
         self._now += 1
         self.most_at_once = max(self.most_at_once, self._now)
         try:
-            async with asyncio.timeout(300):
+            async with asyncio.timeout(waiting.PATIENCE):
                 while not self.gate.is_set():  # noqa: ASYNC110  # tests open it from another thread
                     await asyncio.sleep(0.01)
             request = api.IngestRequest.model_validate_json(body)
@@ -144,8 +148,7 @@ class Knowledge(httpserver.Server):
             links=[api.Link(url=f"{url}/next")],
             link=api.LinkReport(url=url, outcome=api.LinkOutcome(outcome), reason=f"{outcome} by rule."),
         )
-        found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
-        return 200, found
+        return 200, _wire(reply)
 
     def attach(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for one file."""
@@ -168,8 +171,7 @@ class Knowledge(httpserver.Server):
             title=draft.name,
             size=draft.content_ref.bytes,
         )
-        found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
-        return 202, found
+        return 202, _wire(reply)
 
     def store(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for a content that is to be stored."""
@@ -188,8 +190,7 @@ class Knowledge(httpserver.Server):
         self.outcomes.append(outcome)
         worth = bool(outcome.step_results) and outcome.error is None
         reply = api.OutcomeReply(remembered=worth, reason="by rule")
-        found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
-        return 200, found
+        return 200, _wire(reply)
 
     def regroup(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for a project that moves; `groups` has where each is."""
@@ -197,7 +198,7 @@ class Knowledge(httpserver.Server):
         moved = self.groups.get(where.project_id) != where.group_id
         self.groups[where.project_id] = where.group_id
         reply = api.Regrouped(documents=int(moved), vectors=int(moved))
-        return 200, reply.model_dump(by_alias=True)
+        return 200, _wire(reply)
 
     @staticmethod
     def _reply(request: api.IngestRequest, text: str) -> dict[str, Any]:
@@ -225,5 +226,9 @@ class Knowledge(httpserver.Server):
             directive=api.QualifierDirective.model_validate_json(said) if said else None,
             links=[api.Link(**vars(one)) for one in extract.find(text, most=20)],
         )
-        found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
-        return found
+        return _wire(reply)
+
+
+def _wire(reply: api.Reply) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
+    return document

@@ -13,15 +13,16 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from kubernetes import client
 
 from controllers.pendingtask import job, warm
 from crds import exits, labels
+from tests import waiting
+from tests.fakes import nodes
 
-Object = dict[str, Any]
+Object = nodes.Object
 Says = Callable[[str, int], dict[str, Any] | int | None]
 """(task name, attempt) -> termination message; an exit code without one; None: keep running."""
 
@@ -61,7 +62,7 @@ class Kubelet:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(20)
+        self._thread.join(waiting.PATIENCE)
         assert not self.errors, self.errors
 
     def duplicates(self) -> list[tuple[str, str]]:
@@ -84,9 +85,8 @@ class Kubelet:
         for each in pods:
             if each["metadata"]["name"] == _pod_name(one):
                 self._end_early(each)
-        over = {"active": 0, "ready": 0, "failed": 1}
-        self._status(one, {**over, **_over("FailureTarget", reason="DeadlineExceeded")})
-        self._status(one, _over("FailureTarget", "Failed", reason="DeadlineExceeded"))
+        for status in nodes.ends(1, "DeadlineExceeded"):
+            self._status(one, status)
 
     def _run(self) -> None:
         while not self._stop.wait(0.05):
@@ -127,7 +127,7 @@ class Kubelet:
         if not status.get("startTime"):
             # Before the first pod, as the real controller does. Each step stands for itself: a conflict ends a pass,
             # and the next one goes on from what the apiserver has.
-            self._status(one, {"startTime": _now()})
+            self._status(one, {"startTime": nodes.moment()})
             return
         if not own:
             self._start(one, name)
@@ -135,7 +135,7 @@ class Kubelet:
         if own[0]["status"]["phase"] == "Pending":
             if not self.absent:
                 self._status(one, {"active": 1, "ready": 1})
-                self._pod(name, "Running", {"running": {"startedAt": _now()}})
+                self._pod(name, "Running", nodes.running())
             return
         if meta["name"] in self.killed:
             self._end(one, name, 137)
@@ -153,63 +153,26 @@ class Kubelet:
         if task in self.lingering:
             return
         if pod["status"]["phase"] == "Running":
-            said = json.dumps({"exitReason": "Drained", "summary": "SIGTERM"})
-            ended = {"exitCode": 42, "message": said, "reason": "Error", "startedAt": _now(), "finishedAt": _now()}
-            self._pod(name, "Failed", {"terminated": ended})
+            said = {"exitReason": "Drained", "summary": "SIGTERM"}
+            self._pod(name, "Failed", nodes.ended(exits.DRAINED, said))
         self.drained.append(task)
         self._core.delete_namespaced_pod(name, self._namespace, grace_period_seconds=0)
 
     def _start(self, one: Object, name: str) -> None:
-        worn = one["spec"]["template"]["metadata"]
-        body = {
-            "metadata": {
-                "name": name,
-                "labels": worn.get("labels"),
-                "annotations": worn.get("annotations"),
-                "ownerReferences": [
-                    {
-                        "apiVersion": "batch/v1",
-                        "kind": "Job",
-                        "name": one["metadata"]["name"],
-                        "uid": one["metadata"]["uid"],
-                        "controller": True,
-                    }
-                ],
-            },
-            "spec": {
-                "containers": [{"name": job.CONTAINER, "image": "fake"}],
-                "restartPolicy": "Never",
-                "automountServiceAccountToken": False,
-                "nodeName": "fake-node",
-            },
-        }
-        self._core.create_namespaced_pod(self._namespace, body)
+        self._core.create_namespaced_pod(self._namespace, nodes.pod(one, name))
 
     def _end(self, one: Object, name: str, said: dict[str, Any] | int) -> None:
         if isinstance(said, int):
-            code, message, reason = said, "", "Error"
+            code, message = said, None
         else:
             code = said.get("exitCode", 0 if exits.ExitReason(said["exitReason"]) in exits.FINAL | exits.ASKS else 42)
-            message, reason = json.dumps(said), "Completed"
-        ended = {"exitCode": code, "message": message, "reason": reason, "startedAt": _now(), "finishedAt": _now()}
-        self._pod(name, "Succeeded" if code == 0 else "Failed", {"terminated": ended})
-        if code == 0:
-            self._status(one, {"active": 0, "ready": 0, "succeeded": 1, **_over("SuccessCriteriaMet")})
-            self._status(one, {"completionTime": _now(), **_over("SuccessCriteriaMet", "Complete")})
-        else:
-            self._status(one, {"active": 0, "ready": 0, "failed": 1, **_over("FailureTarget")})
-            self._status(one, _over("FailureTarget", "Failed"))
+            message = said
+        self._pod(name, "Succeeded" if code == 0 else "Failed", nodes.ended(code, message))
+        for status in nodes.ends(code):
+            self._status(one, status)
 
     def _pod(self, name: str, phase: str, state: dict[str, Any]) -> None:
-        container = {
-            "name": job.CONTAINER,
-            "state": state,
-            "ready": False,
-            "restartCount": 0,
-            "image": "fake",
-            "imageID": "fake",
-        }
-        body = {"status": {"phase": phase, "containerStatuses": [container]}}
+        body = {"status": nodes.pod_status(phase, state)}
         self._core.patch_namespaced_pod_status(name, self._namespace, body)
 
     def _status(self, one: Object, status: dict[str, Any]) -> None:
@@ -219,23 +182,3 @@ class Kubelet:
 def _pod_name(one: Object) -> str:
     """Of the only pod of a Job."""
     return f"{one['metadata']['name']}-pod00"
-
-
-def _over(*types: str, reason: str = "BackoffLimitExceeded") -> dict[str, Any]:
-    reasons = {"Failed": reason, "FailureTarget": reason}
-    return {
-        "conditions": [
-            {
-                "type": one,
-                "status": "True",
-                "reason": reasons.get(one, "CompletionsReached"),
-                "lastProbeTime": _now(),
-                "lastTransitionTime": _now(),
-            }
-            for one in types
-        ]
-    }
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

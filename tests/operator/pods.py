@@ -14,9 +14,11 @@ from kubernetes import client
 from controllers.pendingtask import job, warm, warm_pool
 from controllers.runtime import clients
 from crds import handover, labels
-from tests.operator.conftest import Space, until
+from tests.fakes import nodes
+from tests.operator.conftest import Space
 from tests.operator.kubelet import answered
 from tests.operator.process import Operator
+from tests.waiting import until
 
 Start = Callable[..., AbstractContextManager[Operator]]
 CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}
@@ -111,16 +113,7 @@ def pool_of(
 
 def pod_of(made: dict[str, Any]) -> dict[str, Any]:
     """The pod of a warm Job as the Job controller creates it."""
-    meta = made["metadata"]
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
-    return {
-        "metadata": {
-            "name": f"{meta['name']}-abcde",
-            "labels": made["spec"]["template"]["metadata"]["labels"],
-            "ownerReferences": [owner],
-        },
-        "spec": {"containers": [{"name": job.CONTAINER, "image": "fake"}], "nodeName": "fake-node"},
-    }
+    return nodes.pod(made, f"{made['metadata']['name']}-abcde")
 
 
 def running(made: dict[str, Any], pod: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -135,5 +128,5 @@ def running(made: dict[str, Any], pod: dict[str, Any] | None = None) -> dict[str
     known = pod or {"metadata": {**pod_of(made)["metadata"], **new}}
     return {
         "metadata": {**known["metadata"], "annotations": {labels.HANDOVER: warm.ASKED}},
-        "status": {"phase": "Running", "containerStatuses": [{"name": job.CONTAINER, "state": {"running": {}}}]},
+        "status": nodes.pod_status("Running", nodes.running()),
     }

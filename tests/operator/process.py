@@ -5,18 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
 
-from tests import ports
+from tests import ports, waiting
 from tests.nursery import children
 
 ROOT = Path(__file__).resolve().parents[2]
-START_SECONDS = 300.0
-
 
 MAIN = ROOT / "operator" / "main.py"
 
@@ -52,7 +49,7 @@ class Operator:
     def kill(self) -> None:
         """SIGKILL, as the kernel would."""
         self.process.kill()
-        self.process.wait(START_SECONDS)
+        self.process.wait(waiting.PATIENCE)
 
     def signal(self, number: signal.Signals) -> None:
         """Any signal."""
@@ -62,20 +59,22 @@ class Operator:
         """SIGTERM; the exit code."""
         if self.process.poll() is None:
             self.process.terminate()
-        return self.process.wait(START_SECONDS)
+        return self.process.wait(waiting.PATIENCE)
 
     def get(self, path: str) -> httpx.Response:
         """One of its endpoints."""
-        return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=30, verify=False)
+        return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=waiting.PATIENCE, verify=False)
 
     def history(self, path: str, ticket: str) -> httpx.Response:
         """Its history, with a ticket."""
         headers = {"X-Jervis-Ticket": ticket} if ticket else {}
-        return httpx.get(f"http://127.0.0.1:{self.history_port}{path}", headers=headers, timeout=30, verify=False)
+        return httpx.get(
+            f"http://127.0.0.1:{self.history_port}{path}", headers=headers, timeout=waiting.PATIENCE, verify=False
+        )
 
     def ready(self) -> None:
         """Return once /readyz is green."""
-        self._until("/readyz")
+        waiting.served(lambda: self.get("/readyz").status_code == 200, self.process, self.log, httpx.HTTPError)
 
     def leads(self) -> bool:
         """It holds the lease, by its own metric."""
@@ -89,20 +88,6 @@ class Operator:
             if sample == name or sample.startswith(f"{name}{{"):
                 total += float(value)
         return total
-
-    def _until(self, path: str) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        last = ""
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                break
-            with contextlib.suppress(httpx.HTTPError):
-                response = self.get(path)
-                last = response.text
-                if response.status_code == 200:
-                    return
-            time.sleep(0.05)
-        raise AssertionError(f"operator not ready: {last}\n{self.log.read_text()[-3000:]}")
 
 
 @contextlib.contextmanager

@@ -12,7 +12,8 @@ import pytest
 
 from tests.cli import site
 from tests.operator import kubelet, process
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[process.Operator]]

@@ -13,10 +13,11 @@ import pytest
 from tests.cli import site
 from tests.fakes.ollama import process as ollama
 from tests.operator import kubelet, process, runs
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.orchestrator_job import job as scripts
 from tests.orchestrator_job import knowledge as answers
 from tests.orchestrator_job.test_standing import rule
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 

@@ -17,11 +17,12 @@ from kubernetes import client
 import kube
 from controllers.archive import mongo
 from crds.phases import TERMINAL
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet
 from tests.operator.process import Operator
 from tests.operator.proxy import Proxy
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

@@ -12,6 +12,7 @@ import pytest
 
 import kube
 from controllers.archive import reconcile, sweep
+from tests import waiting
 from tests.operator.conftest import Space
 from tests.operator.housekeeping import ended, house
 
@@ -76,7 +77,7 @@ async def test_finished_tasks_do_not_pile_up_under_a_load_that_never_ends(
     ) as here:
         here.archivist.may_act.set()
         working = asyncio.create_task(here.archivist.work())
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             await arrivals.over.wait()
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)

@@ -12,9 +12,10 @@ from aiohttp import web
 from kubernetes import client
 
 from tests import httpserver
-from tests.operator.conftest import Space, ready, until
+from tests.operator.conftest import Space, ready
 from tests.operator.kubelet import Kubelet
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

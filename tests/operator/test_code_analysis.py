@@ -9,7 +9,6 @@ import asyncio
 import base64
 import hashlib
 import itertools
-import json
 import secrets
 import subprocess
 from collections.abc import Callable, Iterator
@@ -26,15 +25,17 @@ from crds import labels, scope
 from kb import api, client, metrics, mongo
 from kb.analyze import queries
 from kb.http import analyze
-from tests import ports
+from tests import ports, waiting
+from tests.fakes import nodes
 from tests.kb.http.test_code_queries import served
-from tests.operator.conftest import Space, database_name, until
+from tests.operator.conftest import Space, database_name
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator
 from tests.operator.test_polling import Begin, Start, condition
 from tests.operator.test_polling import sources as sources  # a fixture
 from tests.sources.git import making
 from tests.sources.git.making import Repository
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 IMAGE = "registry.example.com/jervis-joern:1"
@@ -67,19 +68,9 @@ class Played:
         }
         core: Any = self._space.core
         made = core.create_namespaced_pod(self._space.name, body)
-        statuses = [
-            {
-                "name": one, "image": IMAGE, "imageID": "", "ready": False, "restartCount": 0,
-                "state": {
-                    "terminated": {
-                        "exitCode": code, "reason": reason,
-                        "message": said if isinstance(said, str) else json.dumps(said),
-                    }
-                },
-            }
-            for one, (code, reason, said) in ends.items()
-        ]  # fmt: skip
-        *before, last = statuses
+        *before, last = [
+            nodes.container(nodes.ended(code, said, reason=reason), one) for one, (code, reason, said) in ends.items()
+        ]
         failed = any(code for code, _, _ in ends.values())
         status = {"phase": "Failed" if failed else "Succeeded", "initContainerStatuses": before}
         status["containerStatuses"] = [last]
@@ -87,15 +78,9 @@ class Played:
 
     def end(self, name: str, reason: str = "") -> None:
         """What the Job controller says: complete, or failed for `reason`."""
-        at = "2026-11-26T12:00:00Z"
-        said = {"lastProbeTime": at, "lastTransitionTime": at, "status": "True", "reason": reason, "message": "Over."}
-        steps: tuple[list[str], ...] = (["SuccessCriteriaMet"], ["SuccessCriteriaMet", "Complete"])
-        if reason:
-            steps = (["FailureTarget"], ["FailureTarget", "Failed"])
-        for kinds in steps:
-            status: dict[str, Any] = {"startTime": at, "conditions": [{**said, "type": kind} for kind in kinds]}
-            if not reason:
-                status |= {"succeeded": 1, **({"completionTime": at} if "Complete" in kinds else {})}
+        began = nodes.moment()
+        for step in nodes.ends(1, reason) if reason else nodes.ends(0):
+            status = {"startTime": began, **step}
             self._space.batch.patch_namespaced_job_status(name, self._space.name, {"status": status})
 
     def delete(self, name: str) -> None:
@@ -331,7 +316,7 @@ async def test_an_ad_hoc_query_has_one_job_and_one_end(
         def ask(connection: str) -> api.CodeAnswer:
             where = scope.Scope(client_id="acme")
             asked = api.CodeQuery(scope=where, namespace=space.name, connection=connection, query="cpg.all.size")
-            return asyncio.run_coroutine_threadsafe(kb.analyze.ask(asked), loop).result(60)
+            return asyncio.run_coroutine_threadsafe(kb.analyze.ask(asked), loop).result(waiting.PATIENCE)
 
         def row(id_: str) -> dict[str, Any]:
             return dict(database[queries.COLLECTION].find_one({"_id": id_}))

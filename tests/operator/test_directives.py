@@ -12,10 +12,11 @@ import orjson
 import pytest
 
 from tests.operator import test_superseded
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

@@ -20,10 +20,11 @@ from controllers.pendingtask.decide import decide
 from crds import pendingtask
 from kube import lease
 from tests.operator import unwatched
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator
 from tests.operator.proxy import Proxy
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

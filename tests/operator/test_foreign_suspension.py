@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from controllers.pendingtask import job
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.kubelet import Kubelet, answered
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

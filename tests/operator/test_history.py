@@ -16,8 +16,9 @@ from kubernetes import client
 from tests import endpoints
 from tests.cli import site
 from tests.cli.test_acting import grant
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

@@ -9,10 +9,11 @@ import pytest
 from kubernetes import client
 
 from crds import facts
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.test_polling import Begin, Start, condition, sources, status
 from tests.sources import gitea
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 __all__ = ["sources"]

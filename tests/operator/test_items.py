@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from controllers.connection.credentials import Finding
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, port, sweep
 from crds import connection, mail, pendingtask, scope
 from kb import client as kb
+from tests import waiting
 from tests.operator.conftest import Space, database_name
 from tests.operator.test_polling import connect
 
@@ -104,7 +105,7 @@ async def stage(kubeconfig: Path, space: Space, mongodb_uri: str) -> AsyncIterat
     server = mongo.client(mongodb_uri)
     database = server[database_name(space)]
     made = Stage(
-        kube.Kube(loaded, session, fence=lambda: None, timeout=10),
+        kube.Kube(loaded, session, fence=lambda: None, timeout=waiting.PATIENCE),
         assignments.Assignments(database),
         items.Items(database),
         connection.Connection.model_validate(space.get("mailbox", "connections")),
@@ -121,7 +122,7 @@ async def stage(kubeconfig: Path, space: Space, mongodb_uri: str) -> AsyncIterat
                 return True
         return False
 
-    await until(served, "the apiserver serves tasks")
+    await waiting.eventually(served, "the apiserver serves tasks")
     yield made
     await server.drop_database(database_name(space))
     server.close()
@@ -130,14 +131,6 @@ async def stage(kubeconfig: Path, space: Space, mongodb_uri: str) -> AsyncIterat
 
 def item(number: int) -> port.Item:
     return port.Item(f"{number}@x", "v", pendingtask.Type.EMAIL, f"email::{number}@x", f"Mail {number}", "Text")
-
-
-async def until(met: Callable[[], Any], what: str) -> None:
-    for _ in range(400):
-        if await met():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"waited in vain: {what}")
 
 
 async def test_a_refused_task_is_tried_until_it_is_accepted(stage: Stage, space: Space) -> None:
@@ -174,7 +167,7 @@ async def test_a_mail_with_the_message_id_of_another_connections_mail_has_a_urn_
         return (await stage.assigned.states())[stage.uid][2].succeeded_at is not None
 
     async with stage.polling(Both()):
-        await until(ended, "a poll has ended")
+        await waiting.eventually(ended, "a poll has ended")
     rows = stage.database[assignments.ITEMS].find({"connection": stage.uid})
     assert sorted([row["urn"] async for row in rows]) == ["email::1@x", "email::1@x#w"]
     assert not (await stage.items.names(scope.Scope(client_id="other"), [forged])).another(forged)
@@ -193,7 +186,7 @@ async def test_two_mails_of_one_batch_with_one_message_id_have_two_urns(stage: S
         return (await stage.assigned.states())[stage.uid][2].succeeded_at is not None
 
     async with stage.polling(Three()):
-        await until(ended, "a poll has ended")
+        await waiting.eventually(ended, "a poll has ended")
     rows = stage.database[assignments.ITEMS].find({"connection": stage.uid})
     found = [(row["said"], row["urn"]) async for row in rows]
     assert len({said for said, _ in found}) == 2
@@ -215,7 +208,7 @@ async def test_what_came_before_a_file_that_cannot_be_stored_now_is_kept(stage: 
         return (await stage.assigned.states())[stage.uid][2].polled_at is not None
 
     async with stage.polling(Some()):
-        await until(ended, "a poll has ended")
+        await waiting.eventually(ended, "a poll has ended")
     assert (await stage.assigned.states())[stage.uid][2].reason == "KnowledgeBaseAway"
     rows = stage.database[assignments.ITEMS].find({"connection": stage.uid})
     assert [row["sourceId"] async for row in rows] == ["1@x"]
@@ -239,7 +232,7 @@ async def test_nothing_is_fetched_while_no_task_is_accepted_and_the_status_says_
         return (await stage.assigned.states())[stage.uid][2].polled_at is not None
 
     async with stage.polling(Full()):
-        await until(ended, "a poll has ended")
+        await waiting.eventually(ended, "a poll has ended")
     state = (await stage.assigned.states())[stage.uid][2]
     assert polled == []
     assert state.items == {"New": 0, "Indexing": 0, "Indexed": 0, "Failed": 2}
@@ -270,10 +263,10 @@ async def test_what_is_stored_while_its_connection_is_deleted_goes_too(stage: St
 
     stage.items = Noted(stage.database)
     async with stage.polling(Slow()):
-        await asyncio.wait_for(begun.wait(), 20)
+        await waiting.done(begun.wait())
         await stage.assigned.drop(stage.uid)
         gone.set()
-        await until(none, "the items are gone")
+        await waiting.eventually(none, "the items are gone")
 
 
 async def test_items_that_cannot_be_counted_in_time_keep_no_poll_from_ending(stage: Stage) -> None:
@@ -290,7 +283,7 @@ async def test_items_that_cannot_be_counted_in_time_keep_no_poll_from_ending(sta
 
     stage.items = Many(stage.database)
     async with stage.polling(Empty()):
-        await until(ended, "a poll has ended")
+        await waiting.eventually(ended, "a poll has ended")
 
 
 async def test_an_unforeseen_answer_is_said_in_the_status(stage: Stage) -> None:
@@ -303,6 +296,6 @@ async def test_an_unforeseen_answer_is_said_in_the_status(stage: Stage) -> None:
         return (await stage.assigned.states())[stage.uid][2].failures == 1
 
     async with stage.polling(Odd()):
-        await until(failed, "the failure is written")
+        await waiting.eventually(failed, "the failure is written")
     state = (await stage.assigned.states())[stage.uid][2]
     assert (state.reason, "UIDVALIDITY" in state.message) == ("PollFailed", True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,10 @@ from kubernetes import client
 from controllers.pendingtask import job
 from crds import exits, pendingtask
 from hack.cluster import binaries, progress
-from tests.operator.conftest import Space, until
+from tests import waiting
+from tests.fakes import nodes
+from tests.operator.conftest import Space
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver]
 
@@ -31,7 +33,7 @@ def controller(kubeconfig: Path, tmp_path: Path) -> Iterator[None]:
             yield
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(waiting.PATIENCE)
 
 
 class Run:
@@ -64,8 +66,7 @@ class Run:
 
     def ends(self, name: str, code: int) -> None:
         """The container exits; the kubelet tells, then lets the pod go if it was deleted."""
-        said = json.dumps({"exitReason": "Drained", "summary": ""})
-        self._is(name, "Failed", {"terminated": {"exitCode": code, "message": said}})
+        self._is(name, "Failed", nodes.ended(code, {"exitReason": "Drained", "summary": ""}))
         if self._pod(name).metadata.deletion_timestamp:
             self._space.core.delete_namespaced_pod(name, self._space.name, grace_period_seconds=0)
 
@@ -85,8 +86,7 @@ class Run:
         return self._space.core.read_namespaced_pod(name, self._space.name)
 
     def _is(self, name: str, phase: str, state: dict[str, Any]) -> None:
-        container = {"name": job.CONTAINER, "state": state, "ready": False, "restartCount": 0}
-        body = {"status": {"phase": phase, "containerStatuses": [{**container, "image": "fake", "imageID": "fake"}]}}
+        body = {"status": nodes.pod_status(phase, state)}
         self._space.core.patch_namespaced_pod_status(name, self._space.name, body)
 
 

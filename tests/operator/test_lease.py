@@ -16,9 +16,11 @@ from controllers.runtime import clients
 from crds import labels, scope
 from kb import api
 from kb.client import Unavailable
-from tests.operator.conftest import PATIENCE, Space, until
+from tests import waiting
+from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]
@@ -76,7 +78,7 @@ async def test_what_waits_for_a_connection_when_the_lease_ends_is_not_sent(
     )
     to = clients.Clients(settings.Settings(namespace=space.name, qualify_at_once=1, **local))
     to.lease.start()
-    await asyncio.wait_for(to.acquired.wait(), PATIENCE)
+    await waiting.done(to.acquired.wait())
     connections = 5  # `qualify_at_once` and four more
     calls = [asyncio.create_task(to.knowledge.ingest(request)) for _ in range(connections + 1)]
     await asyncio.to_thread(until, lambda: knowledge.most_at_once == connections, "one of them waits")

@@ -18,9 +18,10 @@ from kb import api
 from kb.links import reading
 from tests.controllers import build
 from tests.operator import accounts
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from crds import liveruns, runtoken
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.kubelet import Kubelet
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

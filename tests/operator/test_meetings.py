@@ -23,11 +23,12 @@ import httpx
 import pytest
 
 from crds import meeting
-from tests import ports
-from tests.operator.conftest import Space, until
+from tests import ports, waiting
+from tests.operator.conftest import Space
 from tests.operator.process import Operator
 from tests.operator.test_polling import Begin, condition, sources, status
 from tests.sources.meetings.test_upload import book, digest
+from tests.waiting import until
 
 __all__ = ["sources"]
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
@@ -102,7 +103,7 @@ def begun(space: Space, start: Start, sources: Begin, tmp_path: Path) -> Callabl
             space.create("connections", "Connection", "meetings", spec)
             until(lambda: condition(space, "Ready", "meetings") == ("True", "Polled"), "the Connection is polled")
             with httpx.Client(
-                base_url=base, headers={"Authorization": "Bearer acme"}, timeout=30, trust_env=False
+                base_url=base, headers={"Authorization": "Bearer acme"}, timeout=waiting.PATIENCE, trust_env=False
             ) as client:
                 yield client
 

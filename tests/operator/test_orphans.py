@@ -17,8 +17,9 @@ from controllers.pendingtask import job, task_index, workloads
 from controllers.pendingtask.effects import orphans
 from crds import pendingtask
 from tests.operator import process
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.kubelet import Kubelet
+from tests.waiting import until
 
 pytestmark = pytest.mark.apiserver
 

@@ -16,11 +16,12 @@ from kubernetes import client
 from controllers.connection import polling
 from controllers.sources import assignments
 from crds import labels
-from tests.operator.conftest import Space, database_name, until
+from tests.operator.conftest import Space, database_name
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator
 from tests.sources import dovecot, process
 from tests.sources.process import Sources
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

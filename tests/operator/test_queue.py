@@ -14,10 +14,11 @@ import pytest
 from kubernetes import client
 
 from tests.cli import site
-from tests.operator.conftest import PATIENCE, Space, until
+from tests.operator.conftest import Space
 from tests.operator.kubelet import Kubelet
 from tests.operator.process import Operator
 from tests.operator.test_history import expose
+from tests.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tests.operator import unwatched
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.test_polling import Begin, Start, condition, due, status
 from tests.operator.test_polling import sources as sources  # a fixture
 from tests.sources.git import making
 from tests.sources.git.making import Repository
 from tests.sources.git.test_repository import log
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 

@@ -19,10 +19,11 @@ import kube
 from controllers import namespaces, resync
 from controllers.namespaces import State
 from crds.phases import UNFINISHED
-from tests import httpserver
+from tests import httpserver, waiting
 from tests.operator import accounts
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.process import Operator
+from tests.waiting import until
 
 Start = Callable[..., AbstractContextManager[Operator]]
 
@@ -194,9 +195,12 @@ async def test_a_kind_that_is_refused_is_left_alone(kubeconfig: Path, space: Spa
 
         async def until(state: str) -> None:
             """The apiserver takes a moment to hear of a change of its Roles."""
-            async with asyncio.timeout(300):
-                while found.members.described() != {space.name: state}:
-                    await found.resync.look(space.name)
+
+            async def described() -> dict[str, str]:
+                await found.resync.look(space.name)
+                return found.members.described()
+
+            await waiting.eventually(described, good=lambda states: states == {space.name: state})
 
         async def minutes() -> None:
             for _ in range(6):

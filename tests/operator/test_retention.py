@@ -15,10 +15,11 @@ from controllers.archive import mongo, retention, sweep
 from controllers.archive.retention import FEW
 from controllers.pendingtask import job
 from tests.cli import site
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.housekeeping import LEASE, ended, house
 from tests.operator.kubelet import Kubelet
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from crds import labels
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.process import Operator
 from tests.operator.test_code_analysis import Played
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

@@ -16,8 +16,9 @@ import kube
 from controllers.pendingtask.effects import copies
 from controllers.pendingtask.observed import CopyHeld, CopyMade, NoCopy, Trouble
 from crds import pendingtask
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]

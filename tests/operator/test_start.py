@@ -14,9 +14,11 @@ import pytest
 
 import kube
 from crds.phases import TERMINAL, UNFINISHED, Phase
-from tests.operator.conftest import Space, until
+from tests import waiting
+from tests.operator.conftest import Space
 from tests.operator.kubelet import Kubelet
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]
@@ -29,7 +31,7 @@ async def write(api: kube.Kube, space: Space, name: str, **status: Any) -> None:
     await api.merge(kube.TASKS, space.name, name, {"status": status}, "status")
 
 
-async def waiting(api: kube.Kube, space: Space, name: str) -> None:
+async def queued(api: kube.Kube, space: Space, name: str) -> None:
     """A mail that has been qualified and waits for the GPU."""
     space.submit(name)
     passed = {"ReadyForQualification": STAMP, "Qualifying": STAMP, "ReadyForGpu": STAMP}
@@ -46,7 +48,7 @@ def test_a_port_in_use_ends_the_start_with_its_setting_and_a_remedy(
         port = taken.getsockname()[1]
         known = {"KUBECONFIG": kubeconfig, "NAMESPACE": space.name, "MONGODB_URI": mongodb_uri, setting: port}
         operator = Operator(tmp_path / "log", **known)
-        assert operator.process.wait(300) == 1
+        assert operator.process.wait(waiting.PATIENCE) == 1
     log = operator.log.read_text()
     assert f"JERVIS_OPERATOR_{setting}: cannot listen on 127.0.0.1:{port}: Address already in use" in log
     assert "Set it to a free port." in log
@@ -66,7 +68,7 @@ async def test_nothing_is_dispatched_before_all_is_known(
         ready = {"type": "Ready", "status": "True", "reason": "Answered", "message": "", "lastTransitionTime": STAMP}
         await api.merge(kube.BACKENDS, space.name, "gpu-0", {"status": {"conditions": [ready]}}, "status")
         for number in range(120):
-            await waiting(api, space, f"a{number:03}")
+            await queued(api, space, f"a{number:03}")
     free = {"go": False}
 
     def says(task: str, attempt: int) -> dict[str, Any] | None:

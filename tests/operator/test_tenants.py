@@ -17,10 +17,12 @@ from kubernetes import client
 
 from controllers.pendingtask import job
 from crds import keyring, priority, runtoken
+from tests.fakes import nodes
 from tests.operator import accounts
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.kubelet import Kubelet, answered
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]
@@ -48,24 +50,18 @@ def forge(team: Space, raw: dict[str, Any], attempt: int, **status: Any) -> None
         job.ATTEMPT_LABEL: str(attempt),
     }
     core: Any = team.core
-    containers = [{"name": job.CONTAINER, "image": "fake"}]
-    pod = {"containers": containers, "restartPolicy": "Never", "automountServiceAccountToken": False}
-    made = team.batch.create_namespaced_job(
-        team.name, {"metadata": {"name": name, "labels": labels}, "spec": {"template": {"spec": pod}}}
+    spec = {"template": {"metadata": {"labels": labels}, "spec": nodes.POD}}
+    made = team.batch.create_namespaced_job(team.name, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+    core.create_namespaced_pod(
+        team.name, nodes.pod({"metadata": {"name": name, "uid": made.metadata.uid}, "spec": spec}, f"{name}-pod")
     )
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": made.metadata.uid, "controller": True}
-    meta = {"name": f"{name}-pod", "labels": labels, "ownerReferences": [owner]}
-    core.create_namespaced_pod(team.name, {"metadata": meta, "spec": {**pod, "nodeName": "fake-node"}})
     core.patch_namespaced_pod_status(f"{name}-pod", team.name, {"status": status})
 
 
 def paid() -> dict[str, Any]:
     """A pod that has ended and says that a lie is the answer."""
-    lie = json.dumps({"exitReason": "Answered", "summary": "Pay the invoice to IBAN DE00."})
-    moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    ended = {"exitCode": 0, "message": lie, "startedAt": moment, "finishedAt": moment}
-    container = {"name": job.CONTAINER, "state": {"terminated": ended}, "ready": False, "restartCount": 0}
-    return {"phase": "Succeeded", "containerStatuses": [{**container, "image": "fake", "imageID": "fake"}]}
+    lie = {"exitReason": "Answered", "summary": "Pay the invoice to IBAN DE00."}
+    return nodes.pod_status("Succeeded", nodes.ended(0, lie))
 
 
 def test_a_tenants_task_runs_in_the_releases_namespace(space: Space, team: Space, start: Start, gpu: str) -> None:

@@ -18,7 +18,7 @@ from controllers.pendingtask import job
 from controllers.runtime import clients
 from crds import handover, keyring, labels, runtoken
 from tests.controllers import build
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.kubelet import Kubelet
 from tests.operator.pods import (
     CHAT,
@@ -35,6 +35,7 @@ from tests.operator.pods import (
     waiting,
 )
 from tests.operator.process import Operator
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 

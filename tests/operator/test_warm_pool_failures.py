@@ -23,7 +23,7 @@ from controllers.runtime import clients
 from crds import labels, pendingtask, runtoken
 from tests import httpserver
 from tests.operator import accounts
-from tests.operator.conftest import Space, until
+from tests.operator.conftest import Space
 from tests.operator.kubelet import Kubelet
 from tests.operator.pods import (
     CHAT,
@@ -40,6 +40,7 @@ from tests.operator.pods import (
     running,
     waiting,
 )
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from controllers import namespaces, settings
 from controllers.pendingtask import transitions
 from controllers.pendingtask.decide import decide
 from controllers.runtime import clients, wiring
-from tests.operator.conftest import PATIENCE, Space
+from tests import waiting
+from tests.operator.conftest import Space
 
 WORKERS = 2
 
@@ -38,11 +38,8 @@ class Unwatched:
         return float(self.metrics.api.labels(verb, str(code))._value.get())
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Poll; `condition` runs in a thread, so it may ask the API."""
-        deadline = time.monotonic() + PATIENCE
-        while not await asyncio.to_thread(condition):
-            assert time.monotonic() < deadline, f"waited in vain: {what}"
-            await asyncio.sleep(0.02)
+        """`condition` runs in a thread, so it may ask the API."""
+        await waiting.eventually(lambda: asyncio.to_thread(condition), what)
 
 
 @contextlib.asynccontextmanager
@@ -53,7 +50,7 @@ async def working(space: Space, *, judge: transitions.Decide = decide, **own: An
     to = clients.Clients(config)
     wired = wiring.Wiring(config, to, namespaces.Namespaces(scope), judge)
     to.lease.start()
-    await asyncio.wait_for(to.acquired.wait(), PATIENCE)
+    await waiting.done(to.acquired.wait())
     wired.lead()
     workers = [asyncio.create_task(wired.tasks.work()) for _ in range(WORKERS)]
     try:

@@ -13,13 +13,14 @@ from typing import Any
 
 import pymongo
 
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.nursery import children
+from tests.orchestrator_job import mongowire
 
 _ROOT = Path(__file__).resolve().parents[2]
 MODEL = "qwen3-coder:30b"
 TAG = "job.respond/v1"
-_PATIENCE = 300.0  # seconds; bounds a test that fails
 FEW_SECONDS = "3"
 """JERVIS_UNAVAILABLE_SECONDS of a run whose services stay away: more than the 2 s after which MongoDB's driver finds no
 server, so that a call to MongoDB is tried again on a machine that stands still."""
@@ -51,7 +52,7 @@ class Running:
         def said() -> bool:
             return f'"event": "{event}"' in self.log.read_text()
 
-        await until(lambda: said() or self.process.poll() is not None)
+        await waiting.eventually(lambda: said() or self.process.poll() is not None)
         assert said(), f"the job never logged {event!r}"
 
 
@@ -113,7 +114,7 @@ class Job:
         log = self._log()
         return Running(children.interpreted(["orchestrator_job"], self._environment(1, {}), log, _ROOT), log)
 
-    async def end(self, running: Running, attempt: int = 1, patience: float = _PATIENCE) -> Ended:
+    async def end(self, running: Running, attempt: int = 1, patience: float = waiting.PATIENCE) -> Ended:
         """Wait for the process and read what it left; `patience` in seconds bounds a test that fails."""
         try:
             status = await asyncio.to_thread(running.process.wait, patience)
@@ -124,6 +125,24 @@ class Job:
     async def run(self, attempt: int = 1, **environment: str) -> Ended:
         """Start and wait."""
         return await self.end(self.start(attempt, **environment), attempt)
+
+    async def killed(self, where: tuple[str, int], *, attempt: int = 1, reached: bool = True) -> None:
+        """Run, and die at that write (its collection, its number there): before its answer reaches the Job, or, if it
+        is not to be `reached`, before it reaches the server."""
+        async with mongowire.proxying(self.environment["JERVIS_MONGODB_URI"]) as proxy:
+            running = self.start(attempt, JERVIS_MONGODB_URI=proxy.url)
+
+            def die(collection: str, number: int) -> bool:
+                if (collection, number) == where:
+                    running.process.kill()
+                    proxy.closed = True
+                return proxy.closed
+
+            if reached:
+                proxy.after = die
+            else:
+                proxy.before = die
+            assert (await self.end(running, attempt)).status == -9
 
     async def run_out_of_time(self, seconds: int, there: Callable[[], bool]) -> Ended:
         """Run with so many seconds until they end behind the point where `there` holds. On a busy machine they may end
@@ -171,16 +190,10 @@ class Store:
         return list(self.database[collection].find(query))
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Return when the condition holds; the world outside this process sends no event to wait for."""
-    while not condition():  # noqa: ASYNC110 - another process changes it
-        await asyncio.sleep(0.02)
-
-
 async def reached(fake: process.Fake, tag: str = TAG) -> None:
     """Return once the model reads a prompt of that tag: what the script says of it is taken, even if the run dies
     now."""
-    await until(lambda: any(one["granted"] for one in fake.requests(tag=tag)))
+    await waiting.eventually(lambda: any(one["granted"] for one in fake.requests(tag=tag)))
 
 
 def reply(**fields: Any) -> dict[str, Any]:

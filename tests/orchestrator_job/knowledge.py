@@ -1,7 +1,8 @@
 """The knowledge base as the Job sees it on the wire: an HTTP server that gives fixed answers and counts the questions.
 
 The service itself is tested in `tests/kb`; `test_real_kb.py` runs the Job against it. Replies are built from
-`kb.api`, so that they cannot drift from what the service answers.
+`kb.api`, so that they cannot drift from what the service answers. The paths on which the operator writes are in
+`tests/operator/knowledge.py`.
 """
 
 from __future__ import annotations

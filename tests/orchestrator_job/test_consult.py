@@ -22,6 +22,7 @@ from kb import api
 from kb import client as kb_client
 from orchestrator_job import consult, memory
 from orchestrator_job.state import State
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb.agent import rig
 from tests.orchestrator_job import job, test_real_kb
@@ -294,11 +295,11 @@ async def test_an_answer_that_is_read_again_is_not_refused_for_what_it_has_cost(
 async def test_a_stopped_run_ends_the_search_and_the_next_one_asks_again(place: Place, fake: process.Fake) -> None:
     fake.set_script({rig.DECIDE: [_STALL]})
     running = place.task.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
-    await job.until(lambda: fake.count(tag=rig.DECIDE, outcome="running") == 1)
+    await waiting.eventually(lambda: fake.count(tag=rig.DECIDE, outcome="running") == 1)
     running.process.send_signal(signal.SIGTERM)
     drained = await place.task.end(running)
     assert (drained.status, drained.message["exitReason"]) == (42, "Drained")
-    await job.until(lambda: fake.count(tag=rig.DECIDE, outcome="cancelled") == 1)
+    await waiting.eventually(lambda: fake.count(tag=rig.DECIDE, outcome="cancelled") == 1)
     scripted(fake)
     ended = await place.task.run()
     assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", _SAID)
@@ -307,8 +308,8 @@ async def test_a_stopped_run_ends_the_search_and_the_next_one_asks_again(place: 
 async def test_a_run_that_died_is_followed_by_one_that_reads_the_same_stream(place: Place, fake: process.Fake) -> None:
     fake.set_script({rig.DECIDE: [_SEARCH, _STALL]})
     running = place.task.start()
-    await job.until(lambda: fake.count(tag=rig.DECIDE) == 2)
-    await job.until(lambda: bool(place.fence().get("consulted", {}).get("r1", {}).get("stream")))
+    await waiting.eventually(lambda: fake.count(tag=rig.DECIDE) == 2)
+    await waiting.eventually(lambda: bool(place.fence().get("consulted", {}).get("r1", {}).get("stream")))
     running.process.kill()
     await place.task.end(running)
     again = place.task.start()

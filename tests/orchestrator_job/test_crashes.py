@@ -19,24 +19,6 @@ pytestmark = pytest.mark.services
 _AT_ONCE = 3
 
 
-async def _killed(task: job.Job, mongodb_uri: str, where: tuple[str, int], *, reached: bool) -> None:
-    """Run once and die at that write, before it reaches the server or before its answer reaches the Job."""
-    async with mongowire.proxying(mongodb_uri) as proxy:
-        running = task.start(JERVIS_MONGODB_URI=proxy.url)
-
-        def die(collection: str, number: int) -> bool:
-            if (collection, number) == where:
-                running.process.kill()
-                proxy.closed = True
-            return proxy.closed
-
-        if reached:
-            proxy.after = die
-        else:
-            proxy.before = die
-        assert (await task.end(running)).status == -9
-
-
 async def _resumed(one: job.Job, store: job.Store) -> int:
     """The next run ends the task, and everything is there once. Returns how many model calls both runs have booked."""
     ended = await one.run()
@@ -88,7 +70,7 @@ async def test_every_boundary(
         async with slots:
             one = job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url)
             store.remember(one.memory())
-            await _killed(one, mongodb_uri, where, reached=reached)
+            await one.killed(where, reached=reached)
             try:
                 calls = await _resumed(one, store)
                 assert calls == 1

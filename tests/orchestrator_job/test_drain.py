@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
 
@@ -21,7 +22,7 @@ async def test_the_model_may_finish_and_is_not_asked_again(
     fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "stall": {"afterBytes": 0, "gate": "finish"}}])
     fake.set_script({job.TAG: [job.reply()]})
     running = task.start(JERVIS_DRAIN_GRACE_SECONDS="60")
-    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    await waiting.eventually(lambda: fake.count(path="/api/chat") == 1)
     running.process.send_signal(signal.SIGTERM)
     await running.logged("draining")
     fake.open_gate("finish")
@@ -49,7 +50,7 @@ async def test_after_the_grace_period_the_call_is_hung_up(task: job.Job, fake: p
 async def test_a_stop_before_anything_is_imported(task: job.Job, store: job.Store) -> None:
     running = task.start_from_nothing()
     # The handler is the first thing that the root does; the environment is read long after it.
-    await job.until(lambda: _catches(running.process.pid, signal.SIGTERM))
+    await waiting.eventually(lambda: _catches(running.process.pid, signal.SIGTERM))
     running.process.send_signal(signal.SIGTERM)
     drained = await task.end(running)
     assert (drained.status, drained.message["exitReason"]) == (42, "Drained")

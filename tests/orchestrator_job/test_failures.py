@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orchestrator_job import errors, graph
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge, mongowire
 from tests.orchestrator_job.test_standing import rule
@@ -90,7 +91,7 @@ async def test_a_later_attempt_takes_over(task: job.Job, store: job.Store, fake:
     fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "stall": {"afterBytes": 0, "gate": "older"}}])
     fake.set_script({job.TAG: [job.reply(answer="Old [1]."), job.reply(answer="New [1].")]})
     older = task.start(attempt=1)
-    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    await waiting.eventually(lambda: fake.count(path="/api/chat") == 1)
     newer = await task.run(attempt=2)
     assert newer.message["exitReason"] == "Answered"
     fake.open_gate("older")
@@ -306,7 +307,7 @@ async def test_a_message_that_cannot_be_written_does_not_change_the_outcome(
     fake.set_script({job.TAG: [job.reply()]})
     running = task.start(JERVIS_TERMINATION_LOG="/proc/nowhere/termination-log")
     await running.logged("termination message not written")
-    await job.until(lambda: running.process.poll() is not None)
+    await waiting.eventually(lambda: running.process.poll() is not None)
     assert running.process.returncode == 0
     assert len(store.all("task_results")) == 1
 

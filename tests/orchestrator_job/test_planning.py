@@ -267,17 +267,7 @@ async def test_a_killed_run_does_not_plan_again(
     async def case(number: int) -> int:
         one = job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url)
         background(one, store)
-        async with mongowire.proxying(mongodb_uri) as between:
-            running = one.start(JERVIS_MONGODB_URI=between.url)
-
-            def die(collection: str, count: int) -> bool:
-                if (collection, count) == ("orchestrator_checkpoints", number):
-                    running.process.kill()
-                    between.closed = True
-                return between.closed
-
-            between.after = die
-            assert (await one.end(running)).status == -9
+        await one.killed(("orchestrator_checkpoints", number))
         ended = await one.run()
         assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), number
         [result] = store.all("task_results", _id=one.uid)

@@ -16,7 +16,7 @@ import pytest
 from crds import scope
 from kb import api
 from kb import client as kb_client
-from tests import ports
+from tests import ports, waiting
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job
 
@@ -68,7 +68,7 @@ async def _serving(folder: Path, mongodb_uri: str, database: str, router_url: st
             return False
 
     try:
-        await asyncio.wait_for(job.until(ready), 300)
+        await waiting.eventually(ready)
         yield url
     finally:
         if running.returncode is None:

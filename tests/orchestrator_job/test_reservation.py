@@ -4,7 +4,7 @@ works."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from crds.priority import Priority
 from orchestrator_job import reservation
 from router import client
+from tests import waiting
 from tests.fakes.ollama import process as ollama
 from tests.orchestrator_job import job
 from tests.router import process
@@ -103,7 +104,7 @@ async def test_it_is_renewed_with_the_same_lease(scene: Scene) -> None:
     first = kept._lease_id
     for number in (2, 3):
         again.put_nowait(None)
-        await _until(lambda number=number: len(pauses) == number)  # type: ignore[misc]
+        await waiting.eventually(lambda number=number: len(pauses) == number)  # type: ignore[misc]
     assert answers == [200, 200, 200], "announced once, and renewed twice"
     assert kept._lease_id == first
     assert all(0 < pause <= reservation.RENEW_SECONDS for pause in pauses)
@@ -154,11 +155,6 @@ async def test_a_router_that_is_away_is_no_error_of_the_announcement(scene: Scen
     with pytest.raises(client.Unavailable):
         await asks.chat(MODEL, ASK, Priority.P0)  # the call itself says so, and is retried as ever
     await kept.release()
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - another process changes it
-        await asyncio.sleep(0.01)
 
 
 @pytest.mark.services

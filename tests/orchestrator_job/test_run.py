@@ -6,6 +6,7 @@ import hashlib
 
 import pytest
 
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
 
@@ -119,7 +120,7 @@ async def test_an_unusable_answer_is_corrected_twice_and_no_more(
     fake.set_script({job.TAG: ["no", job.reply(answer=" "), job.reply(answer=" "), job.reply()]})
     ended = await other.run()
     assert (ended.status, ended.message["exitReason"]) == (1, "InvalidOutput")
-    assert "answer: is empty" in ended.message["summary"]
+    assert "answer: has no word" in ended.message["summary"]
     assert fake.count(path="/api/chat") == 3
     assert store.all("task_results", _id=other.uid) == []
 
@@ -268,7 +269,7 @@ async def test_a_message_that_comes_while_the_run_works_is_answered_by_it(
     fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "stall": {"afterBytes": 0, "gate": "message"}}])
     fake.set_script({job.TAG: [job.reply(), job.reply(answer="The next one is on Monday [2].")]})
     running = task.start()
-    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    await waiting.eventually(lambda: fake.count(path="/api/chat") == 1)
     store.remember(task.memory(messages=[{"id": "m1", "text": "I mean the next release."}]))
     fake.open_gate("message")
     ended = await task.end(running)

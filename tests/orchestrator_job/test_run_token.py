@@ -13,7 +13,7 @@ from aiohttp import web
 from crds import liveruns, runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
-from tests import httpserver
+from tests import httpserver, waiting
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
 from tests.router import process as routers
@@ -112,9 +112,12 @@ async def test_a_run_waits_until_it_is_known_to_live_and_ends_where_it_does_not(
         ) as router,
     ):
         run = asyncio.create_task(task.run(JERVIS_ROUTER_URL=router.url, JERVIS_RUN_TOKEN_FILE=str(token)))
-        while not await router.metric('jervis_router_responses_total{by="router",code="5xx"}'):
+
+        async def refusals() -> float:
             assert not run.done(), run.result()
-            await asyncio.sleep(0.1)
+            return await router.metric('jervis_router_responses_total{by="router",code="5xx"}')
+
+        await waiting.eventually(refusals, "the router refuses the run")
         assert not fake.requests(tag=job.TAG)
         unknown = False
         ended = await run

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from orchestrator_job import errors, fence, mongo, patience, steps, telemetry
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
 from tests.orchestrator_job.delegation import workbench
@@ -54,7 +55,7 @@ async def test_a_node_is_there_while_it_runs_and_goes_on_in_the_next_run(
 ) -> None:
     fake.set_script({job.TAG: [_STALL, job.reply()]})
     running = task.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
-    await job.until(lambda: bool(store.all(fence.COLLECTION, **{"steps.r1.respond": {"$exists": True}})))
+    await waiting.eventually(lambda: bool(store.all(fence.COLLECTION, **{"steps.r1.respond": {"$exists": True}})))
     live = noted(store, task.uid)
     assert statuses(live) == {"intake": "COMPLETED", "evidence": "COMPLETED", "respond": None}
     await job.reached(fake)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
 
@@ -29,9 +30,9 @@ async def test_the_kernel_asks_whether_the_knowledge_base_is_still_there(
     known.answers.clear()
     running = asyncio.create_task(task.run())
     try:
-        async with asyncio.timeout(300):
-            await job.until(lambda: bool(known.asked))
-            await job.until(lambda: bool(timers()) and set(timers()) == {"02"})
+        async with asyncio.timeout(waiting.PATIENCE):
+            await waiting.eventually(lambda: bool(known.asked))
+            await waiting.eventually(lambda: bool(timers()) and set(timers()) == {"02"})
     finally:
         known.answers.set()
     assert (await running).message["exitReason"] == "Answered"

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from crds import handover
 from orchestrator_job import settings, warmth
-from tests import httpserver
+from tests import httpserver, waiting
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job
 
@@ -50,7 +50,7 @@ async def operator() -> AsyncIterator[Operator]:
 OWN = ("JERVIS_TASK_UID", "JERVIS_TASK_NAME", "JERVIS_TASK_NAMESPACE", "JERVIS_ATTEMPT")
 
 
-def waiting(folder: Path, operator: Operator) -> dict[str, str]:
+def pooled(folder: Path, operator: Operator) -> dict[str, str]:
     """The environment of a pod of the warm pool, beside that of all runs."""
     (folder / "identity").write_text("which-pod\n")
     return {
@@ -101,9 +101,9 @@ async def test_a_waiting_process_works_on_the_task_that_it_gets(
 ) -> None:
     fake.set_script({job.TAG: [job.reply()]})
     own = {name: task.environment.pop(name) for name in OWN[:3]} | {"JERVIS_ATTEMPT": "1"}
-    running = task.start(1, **waiting(task.folder, operator))
+    running = task.start(1, **pooled(task.folder, operator))
     await running.logged("waiting for a task")
-    await job.until(lambda: len(operator.shown) > 1)
+    await waiting.eventually(lambda: len(operator.shown) > 1)
     assert fake.count(path="/api/chat") == 0
     assert not store.all("orchestrator_fences"), "it has taken no task"
     operator.given = handover.Given(environment=own, token="of-the-run")
@@ -121,7 +121,7 @@ async def test_an_operator_that_refuses_or_is_away_is_asked_again(
     own = {name: task.environment.pop(name) for name in OWN[:3]} | {"JERVIS_ATTEMPT": "1"}
     operator.answers = [(503, {"error": "away"}), (401, {"error": "not yet"})]
     operator.given = handover.Given(environment=own)
-    ended = await task.run(1, **waiting(task.folder, operator))
+    ended = await task.run(1, **pooled(task.folder, operator))
     assert ended.message["exitReason"] == "Answered"
     assert len(operator.shown) == 3
 
@@ -130,9 +130,9 @@ async def test_one_that_is_asked_to_stop_drains_without_a_task(tmp_path: Path, o
     started = job.Job(tmp_path, "mongodb://127.0.0.1:1", "none", "http://127.0.0.1:1", "http://127.0.0.1:1")
     for name in OWN[:3]:
         started.environment.pop(name)
-    running = started.start(1, **waiting(tmp_path, operator))
+    running = started.start(1, **pooled(tmp_path, operator))
     await running.logged("waiting for a task")
-    await job.until(lambda: bool(operator.shown))
+    await waiting.eventually(lambda: bool(operator.shown))
     running.process.terminate()
     ended = await started.end(running)
     assert (ended.status, ended.message["exitReason"]) == (42, "Drained")

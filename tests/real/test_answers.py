@@ -82,7 +82,7 @@ async def test_a_preempted_run_leaves_the_gpu_at_once_and_goes_on_later(
     results.remember(task.memory(scope=_SCOPE, content=_QUESTION))
     running = task.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
     # The run embeds its question first.
-    await router.until(lambda s: MODEL in {each["model"] for each in s["backends"][0]["running"]}, PATIENCE)
+    await router.until(lambda s: MODEL in {each["model"] for each in s["backends"][0]["running"]}, patience=PATIENCE)
     running.process.send_signal(signal.SIGTERM)
     drained = await task.end(running, patience=PATIENCE)
     assert (drained.status, drained.message["exitReason"]) == (42, "Drained")

@@ -14,11 +14,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from tests import waiting
 from tests.nursery import children
 
 ROOT = Path(__file__).resolve().parents[2]
-_START_SECONDS = 300.0
-_PATIENCE = 300.0  # both only bound a test that fails, on however busy a machine
 # Probes often, so that tests wait little. A machine that stands still for seconds is no backend that is away: tests of
 # silent backends set a shorter time. Everything else as shipped.
 _QUICK = {
@@ -42,7 +41,9 @@ class Router:
 
     def http(self, **headers: str) -> httpx.AsyncClient:
         """A client of it for paths, which waits as long as a test that fails. `headers` go with every request."""
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=_PATIENCE, trust_env=False, verify=False)
+        return httpx.AsyncClient(
+            base_url=self.url, headers=headers, timeout=waiting.PATIENCE, trust_env=False, verify=False
+        )
 
     async def status(self) -> dict[str, Any]:
         """The status document."""
@@ -66,16 +67,17 @@ class Router:
             text = (await http.get("/metrics")).text
         return next((float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(sample + " ")), 0.0)
 
-    async def until(self, what: Callable[[dict[str, Any]], bool], seconds: float = _PATIENCE) -> dict[str, Any]:
-        """Wait until the status document satisfies `what`."""
-        document: dict[str, Any] = await eventually(self.status, what, seconds)
-        return document
+    async def until(
+        self, good: Callable[[dict[str, Any]], bool], *, patience: float = waiting.PATIENCE
+    ) -> dict[str, Any]:
+        """The status document, once it is good."""
+        return await waiting.eventually(self.status, good=good, patience=patience)
 
     def terminate(self) -> None:
         """SIGTERM."""
         self.process.send_signal(signal.SIGTERM)
 
-    async def ended(self, seconds: float = _PATIENCE) -> int:
+    async def ended(self, seconds: float = waiting.PATIENCE) -> int:
         """Wait for the process; its exit status."""
         return await asyncio.to_thread(self.process.wait, seconds)
 
@@ -86,18 +88,6 @@ class Router:
     def text(self) -> str:
         """Its standard error so far."""
         return self._log.read_text()
-
-
-async def eventually(look: Callable[[], Any], good: Callable[[Any], bool], seconds: float = _PATIENCE) -> Any:
-    """Look until it is good; fails with what was seen last. The time only bounds a test that fails."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while True:
-        seen = await look()
-        if good(seen):
-            return seen
-        assert loop.time() < deadline, f"not within {seconds} s: {seen}"
-        await asyncio.sleep(0.02)
 
 
 def spec(name: str, url: str, **more: Any) -> dict[str, Any]:
@@ -142,18 +132,18 @@ async def serving(router: Router) -> Router:
     """Wait until it listens and has asked each backend once, which it does before it listens where no machine stands
     still."""
 
-    async def addresses() -> list[tuple[str, int]]:
+    def addresses() -> list[tuple[str, int]]:
         assert router.process.poll() is None, router.text()
         return [(e["host"], e["port"]) for e in router.events() if e["event"] == "serving"]
 
-    found = await eventually(addresses, bool, _START_SECONDS)
+    found = await waiting.eventually(addresses)
     router.url, router.port = f"http://{found[0][0]}:{found[0][1]}", found[0][1]
     if any(e["event"] == "starting although some backends have not been probed" for e in router.events()):
 
-        async def probed() -> set[str]:
+        def probed() -> set[str]:
             return {e["backend"] for e in router.events() if e["event"] in ("backend is up", "backend is down")}
 
-        await eventually(probed, set(router.backends).issubset)
+        await waiting.eventually(probed, good=set(router.backends).issubset)
     return router
 
 

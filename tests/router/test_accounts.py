@@ -13,6 +13,7 @@ import yaml
 
 import kube
 from router import client
+from tests import waiting
 from tests.conftest import api_client
 from tests.router import process, wire
 
@@ -165,10 +166,10 @@ async def test_a_secret_becomes_the_backend_s_token_and_its_change_is_followed(
                         await wire.ask(router.port, wire.post("/api/embed", _EMBED))
                         return backend.requests[-1].header("Authorization") if backend.requests else None
 
-                    assert await process.eventually(seen, lambda value: value == "Bearer first")
+                    assert await waiting.eventually(seen, good=lambda value: value == "Bearer first")
                     secret["data"] = {"bearer": base64.b64encode(b"second").decode()}
                     core.patch_namespaced_secret("gpu-token", "default", secret)
-                    assert await process.eventually(seen, lambda value: value == "Bearer second")
+                    assert await waiting.eventually(seen, good=lambda value: value == "Bearer second")
             finally:
                 custom_objects.delete_namespaced_custom_object(*_PLURAL, "behind")
     finally:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import waiting
 from tests.router import process, wire
 
 _BREAK = b'{"response":"one","done":false}\n'
@@ -207,7 +208,7 @@ async def test_client_that_takes_nothing_is_cut_off_and_the_backend_was_never_dr
         async def stalls() -> float:
             return await router.metric("jervis_router_client_stalls_total")
 
-        await process.eventually(stalls, lambda count: count == 1)
+        await waiting.eventually(stalls, good=lambda count: count == 1)
         await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
         # Socket buffers of two connections and twice the router's high-water mark, not the whole flood.
         assert sent < 32 << 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from tests import waiting
 from tests.router import process, wire
 
 
@@ -84,10 +85,7 @@ async def test_second_signal_ends_the_patience(tmp_path: Path) -> None:
         answer = await _begun(reader, writer)
         router.terminate()
 
-        async def draining() -> bool:
-            return any(e["event"] == "draining" for e in router.events())
-
-        await process.eventually(draining, bool)
+        await waiting.eventually(lambda: any(e["event"] == "draining" for e in router.events()), good=bool)
         router.terminate()
         await wire.read_body(reader, answer, until_eof=True)
         assert not answer.clean

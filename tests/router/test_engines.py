@@ -15,6 +15,7 @@ import pytest
 from crds import gpubackend, priority
 from router import client
 from router.backends import environment, records
+from tests import waiting
 from tests.fakes import openai
 from tests.fakes.ollama import process as ollama
 from tests.router import process, wire
@@ -201,9 +202,9 @@ async def test_a_p0_takes_the_slot_by_closing_the_connection(tmp_path: Path) -> 
     async with openai.running() as vllm, process.running(tmp_path, [_spec("v", vllm.url)]) as router:
         vllm.hold()
         background = asyncio.create_task(_ask(router, level="3"))
-        await process.eventually(_asked(vllm), bool)
+        await waiting.eventually(_asked(vllm), good=bool)
         urgent = asyncio.create_task(_ask(router, level="0"))
-        await process.eventually(_hung_up(vllm), bool)
+        await waiting.eventually(_hung_up(vllm), good=bool)
         vllm.go()
         assert [_by(await task) for task in (urgent, background)] == [(200, "v")] * 2
 

@@ -11,6 +11,7 @@ import pytest
 
 from crds import tokenreviews
 from router import auth
+from tests import waiting
 from tests.router import process, wire
 
 _PERSON, _ADMIN = "person-token-0123456789", "admin-token-0123456789"
@@ -141,7 +142,7 @@ async def test_tokens_are_read_again_when_the_file_changes(tmp_path: Path) -> No
         async def status() -> int:
             return (await wire.ask(router.port, wire.post("/api/embed", _EMBED, _bearer(fresh)))).status
 
-        assert await process.eventually(status, lambda code: code == 200) == 200
+        assert await waiting.eventually(status, good=lambda code: code == 200) == 200
         assert (await wire.ask(router.port, wire.post("/api/embed", _EMBED, _bearer(_PERSON)))).status == 401
 
 
@@ -169,7 +170,7 @@ async def test_a_backend_behind_authentication_gets_its_own_token(tmp_path: Path
                 await wire.ask(router.port, wire.post("/api/embed", _EMBED, _bearer("of-the-client")))
                 return backend.requests[-1].header("Authorization")
 
-            assert await process.eventually(seen, lambda value: value == "Bearer backend-token")
+            assert await waiting.eventually(seen, good=lambda value: value == "Bearer backend-token")
 
 
 async def test_background_mode_is_no_user_activity_and_stays_here(tmp_path: Path) -> None:

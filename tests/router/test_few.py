@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from router import client
-from tests.router import process, wire
+from tests import waiting
+from tests.router import wire
 
 
 async def _timers(port: int) -> list[str]:
@@ -29,7 +30,7 @@ async def test_the_kernel_asks_whether_the_other_side_is_still_there() -> None:
 
     async with wire.backend(play) as server, httpx.AsyncClient(transport=client.few()) as http:
         call = asyncio.create_task(http.get(server.url, timeout=None))  # it ends with the test
-        await process.eventually(lambda: _timers(server.port), lambda seen: seen == ["02"])
+        await waiting.eventually(lambda: _timers(server.port), good=lambda seen: seen == ["02"])
         gate.set()
         assert (await call).status_code == 200
 

@@ -21,7 +21,7 @@ import kube
 from crds import errors
 from kube import lease
 from router import ha
-from tests import ports
+from tests import ports, waiting
 from tests.kube.memory import Store, Way
 from tests.operator import unwatched
 from tests.operator.proxy import Proxy
@@ -82,7 +82,7 @@ class Routers:
 
     async def until(self, *told: tuple[str, bool]) -> None:
         """Everything told so far is exactly this."""
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             while len(self.told) < len(told):
                 self._heard.clear()
                 await self._heard.wait()
@@ -90,7 +90,7 @@ class Routers:
 
     async def last(self, change: tuple[str, bool]) -> None:
         """Wait until this is the latest change."""
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             while self.told[-1:] != [change]:
                 self._heard.clear()
                 await self._heard.wait()
@@ -98,7 +98,7 @@ class Routers:
     async def renewals(self, count: int) -> None:
         """So many more writes of the Lease."""
         before = self.store.version
-        assert await process.eventually(self._version, lambda now: now >= before + count)
+        assert await waiting.eventually(self._version, good=lambda now: now >= before + count)
 
     async def looks(self, name: str) -> None:
         """A standby has seen the Lease as it is."""
@@ -106,7 +106,7 @@ class Routers:
             seen = asyncio.Event()
             hear = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, seen.set)
             self.ways[name].meanwhile["read", "back"] = hear
-            async with asyncio.timeout(300):
+            async with asyncio.timeout(waiting.PATIENCE):
                 await seen.wait()
 
     async def _version(self) -> int:
@@ -162,7 +162,7 @@ async def test_who_waits_for_the_apiserver_is_told_when_its_time_is_over() -> No
 
         def stuck() -> None:
             there.set()
-            back.wait(300)
+            back.wait(waiting.PATIENCE)
 
         routers.ways["one"].meanwhile["write", "there"] = stuck
         assert await asyncio.to_thread(there.wait, 300)
@@ -187,7 +187,7 @@ async def test_a_renewal_that_was_sent_in_time_and_answered_late_is_noticed() ->
 
         def late() -> None:
             routers.clock.now += 0.2
-            told.wait(300)
+            told.wait(waiting.PATIENCE)
 
         meanwhile["write", "there"] = in_time
         await routers.until(("one", True), ("one", False))
@@ -204,14 +204,14 @@ async def test_listeners_are_told_before_a_request_that_comes_first_learns_that_
 
         def wins() -> None:
             tries.set()
-            gate.wait(300)
+            gate.wait(waiting.PATIENCE)
             meanwhile["write", "there"] = renews.set
 
         meanwhile["write", "there"] = wins
         assert await asyncio.to_thread(tries.wait, 300)
         gate.set()
         # The event loop has no turn: the thread wins the Lease, and is about to renew it.
-        assert renews.wait(300)
+        assert renews.wait(waiting.PATIENCE)
         assert (one.epoch, routers.told) == (1, [])
         assert one.active
         assert routers.told == [("one", True)]
@@ -268,7 +268,7 @@ async def test_two_processes_one_decides_and_the_other_takes_over(tmp_path: Path
             async def fate(router: process.Router) -> int:
                 return (await wire.ask(router.port, raw)).status
 
-            assert await process.eventually(lambda: fate(one), lambda code: code == 200) == 200
+            assert await waiting.eventually(lambda: fate(one), good=lambda code: code == 200) == 200
             async with process.running(tmp_path, specs, **settings_) as two:
 
                 async def refused() -> tuple[list[process.Router], wire.Message, list[int]]:
@@ -278,15 +278,15 @@ async def test_two_processes_one_decides_and_the_other_takes_over(tmp_path: Path
                     asked = [await wire.ask(r.port, wire.request("GET", "/activez")) for r in roles]
                     return roles, answer, [each.status for each in asked]
 
-                (decides, stands_by), answer, _ = await process.eventually(
-                    refused, lambda seen: (seen[1].status, seen[2]) == (503, [200, 503])
+                (decides, stands_by), answer, _ = await waiting.eventually(
+                    refused, good=lambda seen: (seen[1].status, seen[2]) == (503, [200, 503])
                 )
                 assert answer.header("Retry-After") == "1"
                 assert "standing by" in answer.json()["error"]
                 # A standby has looked at its backends all the while.
                 await stands_by.until(lambda s: s["backends"][0]["healthy"])
                 decides.process.kill()
-                assert await process.eventually(lambda: fate(stands_by), lambda code: code == 200) == 200
+                assert await waiting.eventually(lambda: fate(stands_by), good=lambda code: code == 200) == 200
                 stands_by.terminate()
                 assert await stands_by.ended() == 0
 
@@ -326,13 +326,13 @@ async def test_whoever_waits_at_a_router_that_leaves_is_served_by_the_next(tmp_p
                 decides, follows = await _sorted(one, two)
                 begun = ask(decides, 0)
                 seen = asyncio.create_task(_until_waiting(decides, 0, in_flight=1))
-            waiting = [ask(decides, number) for number in (1, 2, 3)]
+            waiters = [ask(decides, number) for number in (1, 2, 3)]
             await _until_waiting(decides, 3, in_flight=1)
             decides.terminate()
             # The one that runs keeps its slot to its end; the others wait in the next router's line.
             await _until_waiting(follows, 2, in_flight=1)
             gate.set()
-            answers = await asyncio.gather(begun, *waiting)
+            answers = await asyncio.gather(begun, *waiters)
             assert [(a.clean, a.status, a.body.count(b"\n")) for a in answers] == [(True, 200, 2)] * 4
             served = [a.header("X-Ollama-Router-Backend") for a in answers]
             assert served == ["raw", *["(next router)"] * 3]
@@ -372,19 +372,19 @@ async def test_whoever_waits_while_the_apiserver_is_away_is_served_when_the_same
             def ask() -> asyncio.Task[wire.Message]:
                 return asyncio.create_task(wire.ask(router.port, wire.post("/api/embed", {"model": "m", "input": "x"})))
 
-            assert await process.eventually(active, lambda code: code == 200)
+            assert await waiting.eventually(active, good=lambda code: code == 200)
             begun = ask()
             await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
-            waiting = ask()
+            turned = ask()
             await router.until(lambda s: s["queue"]["waiting"] == 1)
             proxy.cut()
-            assert await process.eventually(active, lambda code: code == 503)
+            assert await waiting.eventually(active, good=lambda code: code == 503)
             await router.until(lambda s: s["queue"]["waiting"] == 0)
-            assert not waiting.done(), "it has left the queue and waits for a router that decides"
+            assert not turned.done(), "it has left the queue and waits for a router that decides"
             proxy.repair()
-            assert await process.eventually(active, lambda code: code == 200)
+            assert await waiting.eventually(active, good=lambda code: code == 200)
             gate.set()
-            answers = await asyncio.gather(begun, waiting)
+            answers = await asyncio.gather(begun, turned)
             assert [(a.status, a.header("X-Ollama-Router-Backend")) for a in answers] == [(200, "raw")] * 2
 
 
@@ -395,13 +395,13 @@ async def _sorted(*routers: process.Router) -> list[process.Router]:
         asked = [wire.ask(router.port, wire.request("GET", "/activez")) for router in routers]
         return [answer.status for answer in await asyncio.gather(*asked)]
 
-    found = await process.eventually(codes, lambda seen: sorted(seen) == [200, 503])
+    found = await waiting.eventually(codes, good=lambda seen: sorted(seen) == [200, 503])
     return [router for _, router in sorted(zip(found, routers, strict=True), key=lambda pair: pair[0])]
 
 
-async def _until_waiting(router: process.Router, waiting: int, *, in_flight: int) -> None:
+async def _until_waiting(router: process.Router, queued: int, *, in_flight: int) -> None:
     async def seen() -> tuple[int, int]:
         status = await router.status_with(_TOKEN)
         return status["queue"]["waiting"], sum(b["inFlight"] for b in status["backends"])
 
-    await process.eventually(seen, lambda found: found == (waiting, in_flight))
+    await waiting.eventually(seen, good=lambda found: found == (queued, in_flight))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import ports
+from tests import ports, waiting
 from tests.router import process, wire
 
 pytestmark = pytest.mark.apiserver
@@ -58,13 +58,13 @@ class Client:
 
     async def until(self, text: bytes) -> None:
         """Read on until a piece has the text."""
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             while text not in (piece := await self._piece()):
                 assert piece, f"the stream ends: {self.body[-2000:]!r}"
 
     async def rest(self) -> None:
         """Read to the end."""
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             try:
                 while await self._piece():
                     pass
@@ -117,7 +117,7 @@ class Pair:
 
     async def takes_over(self, router: process.Router) -> None:
         """Wait until it decides, and its backend is up."""
-        await process.eventually(functools.partial(_code, router), lambda seen: seen == 200)
+        await waiting.eventually(functools.partial(_code, router), good=lambda seen: seen == 200)
         await router.until(lambda s: s["backends"][0]["healthy"])
 
     async def _sorted(self) -> None:

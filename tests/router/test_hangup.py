@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from router.proxy import connection
+from tests import waiting
 from tests.router import process, wire
 
 _MANY = 100
@@ -57,19 +58,19 @@ async def test_hangup_reaches_the_backend(tmp_path: Path, opening: bytes, stream
             clients.append(writer)
         await router.until(lambda s: s["backends"][0]["inFlight"] == _MANY)
 
-        async def counts() -> tuple[int, int]:
+        def counts() -> tuple[int, int]:
             return listener.open, listener.ended
 
         # The router has sent them all; the last may still be on their way.
-        assert await process.eventually(counts, lambda seen: seen[0] == _MANY) == (_MANY, 0)
+        assert await waiting.eventually(counts, good=lambda seen: seen[0] == _MANY) == (_MANY, 0)
         for writer in clients:
             writer.close()
         status = await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
 
-        async def ended() -> int:
+        def ended() -> int:
             return listener.ended
 
-        assert await process.eventually(ended, lambda n: n == _MANY) == _MANY
+        assert await waiting.eventually(ended, good=lambda n: n == _MANY) == _MANY
         assert status["backends"][0]["circuit"] == "Closed"
         assert status["backends"][0]["healthy"]
         phase = "streaming" if opening else "first_byte"
@@ -135,26 +136,26 @@ async def test_slot_is_given_on_only_when_the_backend_has_lost_the_one_who_left(
             _, writer = await asyncio.open_connection("127.0.0.1", router.port)
             writer.write(wire.post("/api/chat", {"model": "m", "stays": False}))
 
-            async def begun() -> int:
+            def begun() -> int:
                 return running
 
-            await process.eventually(begun, partial(operator.eq, 1))
+            await waiting.eventually(begun, good=partial(operator.eq, 1))
             next_one = asyncio.create_task(wire.ask(router.port, wire.post("/api/chat", {"model": "m", "stays": True})))
             await router.until(lambda s: s["queue"]["waiting"] == 1)
             left = loop.time()
             writer.close()
             hangups = 'jervis_router_client_hangups_total{phase="first_byte"}'
-            await process.eventually(partial(router.metric, hangups), partial(operator.eq, number))
-            waiting = (await router.status())["queue"]["waiting"]
+            await waiting.eventually(partial(router.metric, hangups), good=partial(operator.eq, number))
+            queued = (await router.status())["queue"]["waiting"]
             stops.set()
             in_time = loop.time() < left + connection.PARTING_SECONDS
             assert (await next_one).status == 200
-            await process.eventually(begun, partial(operator.eq, 0))
+            await waiting.eventually(begun, good=partial(operator.eq, 0))
             stops.clear()
             assert len(backend.requests) == 2 * number
             # A backend that takes longer is not waited for, and a busy machine may be what takes the time.
             if in_time:
-                assert (waiting, peak) == (1, 1)
+                assert (queued, peak) == (1, 1)
                 quick += 1
             if quick == 5:
                 break
@@ -175,10 +176,7 @@ async def test_slot_comes_free_although_the_backend_never_stops(tmp_path: Path) 
         _, writer = await asyncio.open_connection("127.0.0.1", router.port)
         writer.write(wire.post("/api/chat", {"model": "m", "stays": False}))
 
-        async def asked() -> int:
-            return len(backend.requests)
-
-        await process.eventually(asked, partial(operator.eq, 1))
+        await waiting.eventually(lambda: len(backend.requests), good=partial(operator.eq, 1))
         writer.close()
         answer = await wire.ask(router.port, wire.post("/api/chat", {"model": "m", "stays": True}))
         assert (answer.status, len(backend.requests)) == (200, 2)
@@ -193,10 +191,10 @@ async def test_hangup_is_seen_behind_requests_that_were_sent_ahead(tmp_path: Pat
         _, writer = await asyncio.open_connection("127.0.0.1", router.port)
         writer.write(wire.post("/api/chat", {"model": "m"}) * 3)
 
-        async def counts() -> tuple[int, int]:
+        def counts() -> tuple[int, int]:
             return listener.open, listener.ended
 
-        await process.eventually(counts, partial(operator.eq, (1, 0)))
+        await waiting.eventually(counts, good=partial(operator.eq, (1, 0)))
         writer.close()
-        await process.eventually(counts, partial(operator.eq, (1, 1)))
+        await waiting.eventually(counts, good=partial(operator.eq, (1, 1)))
         assert len(backend.requests) == 1

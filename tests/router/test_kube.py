@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from tests import waiting
 from tests.fakes.ollama import process as ollama
 from tests.router import process, wire
 
@@ -94,7 +95,7 @@ async def test_a_reservation_survives_the_router_and_the_status_says_so(
         {"name": "background", "models": [{"name": "qwen2.5:7b", "vram": "6Gi", "priority": 3}]},
     ]
 
-    async def status() -> dict[str, Any]:
+    def status() -> dict[str, Any]:
         found: Any = custom_objects.get_namespaced_custom_object(*_PLURAL, "kept")
         return dict(found.get("status") or {})
 
@@ -105,7 +106,7 @@ async def test_a_reservation_survives_the_router_and_the_status_says_so(
                 await router.until(lambda s: [b["healthy"] for b in s["backends"]] == [True])
                 answer = await _announce(router, "job-1")
                 lease = answer.json()["leaseId"]
-                written = await process.eventually(status, lambda s: s.get("reservation"))
+                written = await waiting.eventually(status, good=lambda s: "reservation" in s)
                 assert (written["reservation"]["holder"], written["reservation"]["leaseId"]) == ("job-1", lease)
                 assert (written["activeSet"], written["reservation"]["modelSet"]) == ("orchestrator", "orchestrator")
                 router.process.kill()
@@ -118,7 +119,7 @@ async def test_a_reservation_survives_the_router_and_the_status_says_so(
                     router.port, wire.post("/router/release", {"owner": "job-1", "leaseId": lease})
                 )
                 assert released.json() == {"status": "released", "released": True}
-                home = await process.eventually(status, lambda s: s.get("activeSet") == "background")
+                home = await waiting.eventually(status, good=lambda s: s.get("activeSet") == "background")
                 assert "reservation" not in home
                 assert home["circuit"] == "Closed"
         finally:
@@ -195,10 +196,10 @@ async def test_the_watch_survives_what_apiservers_do(tmp_path: Path) -> None:
             await router.until(lambda s: [b["name"] for b in s["backends"]] == ["first"])
             api.items = [_listed("second", "http://127.0.0.1:9")]
 
-            async def watches() -> int:
+            def watches() -> int:
                 return len(api.watches)
 
-            await process.eventually(watches, lambda n: n == 7)
+            await waiting.eventually(watches, good=lambda n: n == 7)
             await router.until(lambda s: [b["name"] for b in s["backends"]] == ["second"])
             # After the proper end the watch went on from its bookmark instead of listing.
             assert sum("resourceVersion=4711" in path for path in api.watches) == 1

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from router import memory, report, scheduler
 from router.backends import book
+from tests import waiting
 from tests.router import apiserver, process, wire
 
 _CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
@@ -57,11 +58,11 @@ async def test_a_hang_up_is_seen_although_another_request_was_sent_ahead(tmp_pat
         async with wire.connected(router.port) as (_, writer):
             writer.write(wire.post("/api/chat", _CHAT) + wire.post("/api/chat", _CHAT) * 2)
 
-            async def asked() -> int:
+            def asked() -> int:
                 return len(backend.requests)
 
-            await process.eventually(asked, lambda number: number == 1)
-        async with asyncio.timeout(300):
+            await waiting.eventually(asked, good=lambda number: number == 1)
+        async with asyncio.timeout(waiting.PATIENCE):
             await ended.wait()
         await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
 
@@ -77,7 +78,7 @@ async def test_requests_sent_ahead_are_answered_in_order_up_to_a_bound(tmp_path:
     async with (
         wire.backend(wait) as backend,
         process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-        asyncio.timeout(300),
+        asyncio.timeout(waiting.PATIENCE),
         wire.connected(router.port) as (reader, writer),
     ):
         writer.write(b"".join(wire.post("/api/chat", {**_CHAT, "n": n}) for n in range(100)))
@@ -127,7 +128,7 @@ async def test_the_clients_that_take_least_are_cut_off_when_all_leave_too_much(t
             async def stalled() -> float:
                 return await router.metric("jervis_router_client_stalls_total")
 
-            assert 0 < await process.eventually(stalled, bool) < 60
+            assert 0 < await waiting.eventually(stalled, good=bool) < 60
         finally:
             for _, writer in links:
                 writer.close()
@@ -150,7 +151,7 @@ async def test_a_body_that_dribbles_is_given_up_although_it_makes_progress(tmp_p
 
         dribbling = asyncio.create_task(dribble())
         try:
-            async with asyncio.timeout(300):
+            async with asyncio.timeout(waiting.PATIENCE):
                 assert (await wire.read_head(reader)).status == 408
         finally:
             dribbling.cancel()
@@ -168,7 +169,7 @@ async def test_connections_are_bounded_and_idle_ones_make_room(tmp_path: Path) -
             assert (await wire.ask(router.port, wire.request("GET", "/healthz"))).status == 200
             return sum(reader.at_eof() for reader, _ in idle)
 
-        await process.eventually(closed, lambda number: number == 8)
+        await waiting.eventually(closed, good=lambda number: number == 8)
         assert [await reader.read() for reader, _ in idle] == [b""] * 8
         for _, writer in (*idle, *more):
             writer.close()
@@ -269,7 +270,7 @@ async def test_a_large_body_is_not_read_before_its_sender_is_known(tmp_path: Pat
                     await writer.drain()
             assert _resident(router) - before < 16 * MIB
             go.set()
-            async with asyncio.timeout(300):
+            async with asyncio.timeout(waiting.PATIENCE):
                 assert (await wire.read_head(reader)).status == 401
 
 

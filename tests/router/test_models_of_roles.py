@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+from tests import waiting
 from tests.fakes.ollama import process as ollama
 from tests.router import process, wire
 
@@ -17,7 +18,7 @@ _ROLES = [
 ]
 
 
-async def _count(server: ollama.Fake) -> int:
+def _count(server: ollama.Fake) -> int:
     return server.count(path="/api/tags")
 
 
@@ -31,7 +32,7 @@ async def test_each_role_is_checked_on_each_backend(tmp_path: Path) -> None:
             status = await router.status()
             # Once for each model that a role uses, however many rounds of probes there are.
             rounds = one.count(path="/api/tags")
-            await process.eventually(lambda: _count(one), lambda count: count > rounds + 1)
+            await waiting.eventually(lambda: _count(one), good=lambda count: count > rounds + 1)
             assert [entry["model"] for entry in one.requests(path="/api/show")] == models
     assert {one["role"]: (one["verdict"], one["problem"]) for one in status["models"]["roles"]} == {
         "orchestrator": ("Ok", ""),
@@ -89,12 +90,12 @@ async def test_a_server_that_does_not_describe_its_models_is_probed_as_any_other
         specs = [process.spec("a", backend.url)]
         settings = {"roles": json.dumps(_ROLES), "probe_timeout_seconds": "3600"}
         async with process.running(tmp_path, specs, **settings) as router:
-            await process.eventually(lambda: _shown(backend), lambda count: count > 0)
+            await waiting.eventually(lambda: _shown(backend), good=lambda count: count > 0)
             backend.models.append("new:latest")
             await router.until(lambda s: "new:latest" in s["backends"][0]["models"])
 
 
-async def _shown(server: wire.Backend) -> int:
+def _shown(server: wire.Backend) -> int:
     return sum(message.path == "/api/show" for message in server.requests)
 
 
@@ -109,13 +110,13 @@ async def test_a_server_that_cannot_describe_a_model_is_asked_less_and_less(tmp_
         writer.write(wire.plain(b"{}", status="500 Internal Server Error") if document is None else wire.plain(body))
         return True
 
-    async def probed() -> int:
+    def probed() -> int:
         return rounds
 
     async with wire.backend(script, models=("qwen3:8b",), probes=False) as backend:
         specs = [process.spec("a", backend.url)]
         settings = {"roles": json.dumps(_ROLES), "probe_interval_seconds": "0.02"}
         async with process.running(tmp_path, specs, **settings):
-            await process.eventually(lambda: _shown(backend), lambda count: count > 0)
-            await process.eventually(probed, lambda count: count > 150)
-            assert await _shown(backend) < 20
+            await waiting.eventually(lambda: _shown(backend), good=lambda count: count > 0)
+            await waiting.eventually(probed, good=lambda count: count > 150)
+            assert _shown(backend) < 20

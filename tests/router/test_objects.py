@@ -19,6 +19,7 @@ from kube import lease
 from router import auth, outside
 from router.backends import book, objects, secrets
 from router.settings import Settings
+from tests import waiting
 from tests.router import apiserver
 
 GOOD = "http://127.0.0.1:9"
@@ -87,7 +88,7 @@ class Told:
 
     async def until(self, *told: Mapping[str, str]) -> None:
         """Exactly this was told, URLs by name."""
-        async with asyncio.timeout(300), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(waiting.PATIENCE), asyncio.TaskGroup() as group:
             running = group.create_task(self.source.run())
             while len(self.told) < len(told):
                 self._more.clear()
@@ -192,7 +193,7 @@ async def test_a_status_carries_the_epoch_and_those_of_objects_are_heeded(tmp_pa
         source, told = objects.Source(one._apiserver(), "here", leader=term), asyncio.Event()
         source.listen(lambda specs: told.set())
         running = asyncio.create_task(source.run())
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             await told.wait()
         await source.patch("one", {"circuit": "Open"})
         running.cancel()
@@ -243,7 +244,7 @@ async def test_secrets_are_read_and_one_that_cannot_be_keeps_the_last_token(tmp_
         api.answers["GET secrets/c"] = 404, {"message": "no"}
         api.answers["GET secrets/d"] = 200, {"data": {"token": "***"}}
         running = asyncio.create_task(follower.run())
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             assert await used.get() == {"a": "a", "b": "b"}
             api.answers |= {"GET secrets/a": secret(b"new"), "GET secrets/b": (503, {}), "GET secrets/c": secret(b"c")}
             assert (await used.get())["b"] == "b"

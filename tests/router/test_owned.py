@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import waiting
 from tests.fakes.ollama import process as ollama
 from tests.router import process, wire
 
@@ -72,17 +73,17 @@ async def test_the_client_that_caused_a_load_hangs_up_and_the_load_goes_on(tmp_p
             writer.write(wire.post("/api/chat", _chat()))
             await router.until(lambda s: s["queue"]["waiting"] == 1)
 
-            async def loads() -> int:
+            def loads() -> int:
                 return _loads(gpu)
 
-            await process.eventually(loads, lambda number: number == 1)
+            await waiting.eventually(loads, good=lambda number: number == 1)
         await router.until(lambda s: s["queue"]["waiting"] == 0)
         gpu.finish_loads()
 
-        async def loaded() -> set[str]:
+        def loaded() -> set[str]:
             return _loaded(gpu)
 
-        await process.eventually(loaded, lambda names: names == {_SMALL})
+        await waiting.eventually(loaded, good=lambda names: names == {_SMALL})
         assert gpu.state()["runner"].get("aborted", 0) == 0
         assert gpu.count(path="/api/chat") == 0
 
@@ -141,10 +142,10 @@ async def test_announce_renew_stranger_release(tmp_path: Path, gpu: ollama.Fake,
         released = await http.post("/router/release", json={"owner": "job-1", "leaseId": ready["leaseId"]})
         assert (released.status_code, released.json()) == (200, {"status": "released", "released": True})
 
-        async def loaded() -> set[str]:
+        def loaded() -> set[str]:
             return _loaded(gpu)
 
-        await process.eventually(loaded, lambda names: names == {_SMALL})
+        await waiting.eventually(loaded, good=lambda names: names == {_SMALL})
         mine = {"owner": "job-1", "leaseId": ready["leaseId"]}
         assert (await http.post("/router/release", json=mine)).json()["released"] is False
 
@@ -204,7 +205,7 @@ async def test_with_consent_a_running_answer_ends_with_an_error_line(tmp_path: P
         async def begun() -> float:
             return await router.metric(name)
 
-        await process.eventually(begun, lambda value: value == 1)
+        await waiting.eventually(begun, good=lambda value: value == 1)
         urgent = await http.post("/api/chat", json=_chat(), headers={"X-Ollama-Priority": "0"})
         assert urgent.status_code == 200
         answer = await victim

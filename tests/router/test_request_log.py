@@ -11,6 +11,7 @@ import pytest
 
 from router.observer import Log, Wanted, log
 from router.proxy import counts
+from tests import waiting
 from tests.router import process, wire
 
 _CHAT = {"model": "m", "messages": [{"role": "user", "content": "a secret"}]}
@@ -41,10 +42,10 @@ def _chat(say: str = "", *headers: tuple[str, str]) -> bytes:
 
 
 async def _lines(router: process.Router, number: int) -> list[dict[str, Any]]:
-    async def look() -> list[dict[str, Any]]:
+    def look() -> list[dict[str, Any]]:
         return [event for event in router.events() if event["event"] == "request"]
 
-    found: list[dict[str, Any]] = await process.eventually(look, lambda lines: len(lines) >= number)
+    found: list[dict[str, Any]] = await waiting.eventually(look, good=lambda lines: len(lines) >= number)
     return found
 
 

@@ -16,6 +16,7 @@ import pytest
 from crds import liveruns, runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
+from tests import waiting
 from tests.router import process, wire
 
 _EMBED = {"model": "m", "input": "x"}
@@ -208,14 +209,14 @@ async def test_a_key_is_rotated_while_the_router_runs(tmp_path: Path) -> None:
         async def status() -> int:
             return (await site.embed(*_bearer(_signed(secret=new)))).status
 
-        assert await process.eventually(status, lambda code: code == 200) == 200
+        assert await waiting.eventually(status, good=lambda code: code == 200) == 200
         assert (await site.embed(*_bearer(_signed()))).status == 200
         os.replace(site.keys / "next", site.keys / "signing")
 
         async def former() -> int:
             return (await site.embed(*_bearer(_signed()))).status
 
-        assert await process.eventually(former, lambda code: code == 401) == 401
+        assert await waiting.eventually(former, good=lambda code: code == 401) == 401
         assert await status() == 200
 
 
@@ -239,11 +240,9 @@ async def test_a_run_that_is_over_calls_no_model_and_before_the_operator_spoke_n
 
     async def status(site: Site, wanted: int) -> wire.Message:
         """Asks until the answer has this status: the router hears of a change within seconds."""
-        while True:
-            answer = await site.embed(*_bearer(_signed(age=HOUR / 2)))
-            if answer.status == wanted:
-                return answer
-            await asyncio.sleep(0.1)
+        return await waiting.eventually(
+            lambda: site.embed(*_bearer(_signed(age=HOUR / 2))), good=lambda answer: answer.status == wanted
+        )
 
     async with wire.backend(say) as operator:
         unheard = {"live_runs_url": "http://127.0.0.1:9"}

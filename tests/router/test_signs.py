@@ -12,6 +12,7 @@ import openai
 import pytest
 from openai.types.responses import ResponseErrorEvent
 
+from tests import waiting
 from tests.router import process, wire
 
 _ASKS = [("X-Jervis-Progress", "true")]
@@ -77,10 +78,10 @@ async def _rest(reader: asyncio.StreamReader) -> tuple[bytes, bool]:
 async def _logged(router: process.Router, number: int) -> list[dict[str, Any]]:
     """The request log, once it has so many lines."""
 
-    async def look() -> list[dict[str, Any]]:
+    def look() -> list[dict[str, Any]]:
         return [event for event in router.events() if event["event"] == "request"]
 
-    found: list[dict[str, Any]] = await process.eventually(look, lambda lines: len(lines) >= number)
+    found: list[dict[str, Any]] = await waiting.eventually(look, good=lambda lines: len(lines) >= number)
     return found
 
 
@@ -470,7 +471,7 @@ async def test_openai_s_and_ollama_s_clients_read_streams_with_signs(tmp_path: P
 
             answers = asyncio.gather(by_openai(), by_ollama())
             sent = 'jervis_router_signs_of_life_total{phase="first_byte"}'
-            await process.eventually(lambda: router.metric(sent), lambda number: number >= 6)
+            await waiting.eventually(lambda: router.metric(sent), good=lambda number: number >= 6)
             events.begin.set()
             lines.begin.set()
             said, heard = await answers

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from router import client
-from tests import ports
-from tests.router import process, wire
+from tests import ports, waiting
+from tests.router import wire
 
 
 @pytest.fixture(name="http", params=["httpx", "aiohttp"])
@@ -33,10 +33,10 @@ def _saying(raw: bytes, *, keep: bool = False) -> wire.Script:
 
 
 async def _arrived(server: wire.Backend, number: int) -> None:
-    async def seen() -> int:
+    def seen() -> int:
         return len(server.requests)
 
-    await process.eventually(seen, lambda count: count == number)
+    await waiting.eventually(seen, good=lambda count: count == number)
 
 
 async def test_what_is_sent_and_what_comes_back(http: httpx.AsyncClient) -> None:
@@ -155,7 +155,7 @@ async def test_a_caller_that_is_cancelled_hangs_up(http: httpx.AsyncClient, path
             call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             await gone.wait()
 
 
@@ -176,7 +176,7 @@ async def test_a_stream_that_is_left_early_hangs_up_and_the_next_call_works(http
             async for piece in answer.aiter_raw():
                 assert piece == b"begun"
                 break
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             await gone.wait()
         assert (await http.post(server.url + "/short", content=b"x")).content == b"begun"
 
@@ -199,6 +199,6 @@ async def test_the_kernel_asks_whether_the_router_is_still_there() -> None:
             rows = [line.split() for line in text.splitlines()[1:]]
             return [row[5][:2] for row in rows if row[2].endswith(f":{server.port:04X}") and row[3] == "01"]
 
-        await process.eventually(timers, lambda seen: seen == ["02"])
+        await waiting.eventually(timers, good=lambda seen: seen == ["02"])
         gate.set()
         assert (await call).status_code == 200

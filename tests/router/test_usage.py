@@ -15,6 +15,7 @@ import pytest
 from crds import errors
 from router.proxy import counts, summary
 from router.usage import OTHERS, Count, Counts, Sync, Usage
+from tests import waiting
 from tests.router import process, wire
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ async def test_leaving_before_the_count_is_no_way_around_the_limit(tmp_path: Pat
             found: int = (await _ask(router, _ALICE, "/router/usage")).json()["identities"][0]["answerTokens"]
             return found
 
-        assert await process.eventually(used, bool) == 50
+        assert await waiting.eventually(used, good=bool) == 50
 
 
 @pytest.mark.parametrize(
@@ -409,6 +410,6 @@ async def test_counts_survive_a_restart_in_a_config_map(
             async def status() -> int:
                 return (await _ask(router, _ALICE, "/api/chat", {"model": "small"})).status
 
-            assert await process.eventually(status, lambda code: code == 429) == 429
+            assert await waiting.eventually(status, good=lambda code: code == 429) == 429
     finally:
         core.delete_namespaced_config_map("router-usage", "default")

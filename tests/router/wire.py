@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-Headers = list[tuple[str, str]]
+from tests import waiting
 
-_PATIENCE = 300.0  # seconds; bounds a test that fails
+Headers = list[tuple[str, str]]
 
 
 @dataclass
@@ -93,7 +93,7 @@ async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyn
 
 async def ask(port: int, raw: bytes) -> Message:
     """Send one request on a new connection and read the whole answer."""
-    async with asyncio.timeout(_PATIENCE), connected(port) as (reader, writer):
+    async with asyncio.timeout(waiting.PATIENCE), connected(port) as (reader, writer):
         writer.write(raw)
         await writer.drain()
         return await read_answer(reader, head_only=raw.startswith(b"HEAD"))

@@ -9,6 +9,7 @@ from typing import Protocol
 import httpx
 import pytest
 
+from tests import waiting
 from tests.fakes.ollama import process
 
 MODELS = ["small:1b", "other:1b", "third:1b", "qwen3-embedding:8b"]
@@ -54,5 +55,5 @@ def start() -> Iterator[Starter]:
 @pytest.fixture
 async def http(fake: process.Fake) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the shared simulator."""
-    async with httpx.AsyncClient(base_url=fake.url, timeout=20, trust_env=False, verify=False) as client:
+    async with httpx.AsyncClient(base_url=fake.url, timeout=waiting.PATIENCE, trust_env=False, verify=False) as client:
         yield client

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import waiting
 from tests.fakes.ollama import faults, process, script
-from tests.simulator import waiting
 from tests.simulator.conftest import Starter
 
 BODY: dict[str, Any] = {"model": "small:1b", "prompt": "one two three four five six"}
@@ -71,7 +71,7 @@ async def test_a_reset_in_the_middle(http: httpx.AsyncClient, fake: process.Fake
 async def test_a_stall_until_the_gate_opens(http: httpx.AsyncClient, fake: process.Fake) -> None:
     fake.set_faults([{"times": 1, "stall": {"afterBytes": 10, "gate": "once"}}])
     answer = asyncio.create_task(post(http, stream=False))
-    await waiting.until(lambda: fake.state()["gates"] == {"once": 1})
+    await waiting.eventually(lambda: fake.state()["gates"] == {"once": 1})
     assert not answer.done()
     fake.open_gate("once")
     assert (await answer).json()["done"] is True
@@ -158,7 +158,7 @@ async def test_a_runner_that_dies_of_a_body_takes_its_other_requests_along(start
     fake.set_faults([{"match": {"path": "/api/*", "body": '"maxLength": 2001'}, "crash": {}}])
     killer = {"format": {"type": "object", "properties": {"text": {"type": "string", "maxLength": 2001}}}}
     async with (
-        httpx.AsyncClient(base_url=fake.url, timeout=20, trust_env=False, verify=False) as http,
+        httpx.AsyncClient(base_url=fake.url, timeout=waiting.PATIENCE, trust_env=False, verify=False) as http,
         http.stream("POST", "/api/generate", json=BODY | {"prompt": "one two " * 100}) as companion,
     ):
         lines = companion.aiter_lines()

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
+from tests import waiting as watch
 from tests.fakes.ollama import process
-from tests.simulator import waiting as watch
 from tests.simulator.conftest import Starter
 
 HELD = [{"match": {"priority": "hold"}, "stall": {"afterBytes": 1, "gate": "g"}}]
@@ -18,7 +18,7 @@ GIB = 2**30
 
 
 def client(fake: process.Fake) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=fake.url, timeout=20, trust_env=False, verify=False)
+    return httpx.AsyncClient(base_url=fake.url, timeout=watch.PATIENCE, trust_env=False, verify=False)
 
 
 def body(model: str, **fields: Any) -> dict[str, Any]:
@@ -61,7 +61,7 @@ async def test_keep_alive_0_on_a_request_unloads_after_it(fake: process.Fake) ->
 async def test_a_model_expires_by_itself(fake: process.Fake) -> None:
     async with client(fake) as http:
         await ask(http, "small:1b", keep_alive="50ms")
-        await watch.until(lambda: loaded(fake) == [])
+        await watch.eventually(lambda: loaded(fake) == [])
 
 
 async def test_another_num_ctx_reloads(fake: process.Fake) -> None:
@@ -105,11 +105,11 @@ async def test_num_parallel_and_waiting_without_a_limit(start: Starter) -> None:
     fake = start(num_parallel=2, max_queue=1, faults=HELD)
     async with client(fake) as http:
         held = [asyncio.create_task(ask(http, "small:1b", HOLD)) for _ in range(2)]
-        await watch.until(lambda: fake.state()["gates"] == {"g": 2})
+        await watch.eventually(lambda: fake.state()["gates"] == {"g": 2})
         waiting = []
         for _ in range(5):  # one after the other, so that who came first is certain
             waiting.append(asyncio.create_task(ask(http, "small:1b")))
-            await watch.until(lambda: [one["waiting"] for one in fake.state()["loaded"]] == [len(waiting)])
+            await watch.eventually(lambda: [one["waiting"] for one in fake.state()["loaded"]] == [len(waiting)])
         assert [one["active"] for one in fake.state()["loaded"]] == [2]
         fake.open_gate("g")
         assert await asyncio.gather(*held, *waiting) == [200] * 7
@@ -122,11 +122,11 @@ async def test_a_full_line_is_answered_503(start: Starter) -> None:
     fake = start(max_queue=1, max_loaded_models=1, faults=HELD)
     async with client(fake) as http:
         held = asyncio.create_task(ask(http, "small:1b", HOLD))
-        await watch.until(lambda: fake.state()["gates"] == {"g": 1})
+        await watch.eventually(lambda: fake.state()["gates"] == {"g": 1})
         waiting = [asyncio.create_task(ask(http, "other:1b"))]  # in the loader's hand
-        await watch.until(lambda: len(fake.state()["pending"]) == 1)
+        await watch.eventually(lambda: len(fake.state()["pending"]) == 1)
         waiting.append(asyncio.create_task(ask(http, "third:1b")))  # the one that may queue
-        await watch.until(lambda: len(fake.state()["pending"]) == 2)
+        await watch.eventually(lambda: len(fake.state()["pending"]) == 2)
         refused = await http.post("/api/generate", json=body("third:1b"))
         assert refused.status_code == 503
         assert refused.json() == {"error": "server busy, please try again.  maximum pending requests exceeded"}
@@ -138,10 +138,10 @@ async def test_a_hang_up_frees_the_slot(fake: process.Fake) -> None:
     fake.set_faults([{"match": {"priority": "hold"}, "stall": {"afterBytes": 0}}])
     async with client(fake) as http:
         gone = asyncio.create_task(http.post("/api/generate", json=body("small:1b", stream=True), headers=HOLD))
-        await watch.until(lambda: fake.count(priority="hold") == 1)
+        await watch.eventually(lambda: fake.count(priority="hold") == 1)
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
-        await watch.until(lambda: fake.count(outcome="cancelled") == 1)
+        await watch.eventually(lambda: fake.count(outcome="cancelled") == 1)
         assert await ask(http, "small:1b") == 200
 
 
@@ -152,7 +152,7 @@ async def test_a_hang_up_in_the_middle_of_a_stream_frees_the_slot(fake: process.
         async with http.stream("POST", "/api/generate", json=many) as response:
             async for _ in response.aiter_lines():
                 break
-        await watch.until(lambda: fake.count(outcome="cancelled") == 1)
+        await watch.eventually(lambda: fake.count(outcome="cancelled") == 1)
         assert [one["active"] for one in fake.state()["loaded"]] == [0]
         cancelled = fake.requests(outcome="cancelled")[0]
         assert 0 < cancelled["tokens"] < 40, "it stopped generating"
@@ -171,9 +171,9 @@ async def test_a_load_dies_with_its_request_and_is_started_again_for_the_next(fa
     async with client(fake) as http:
         before = events(fake)
         first = asyncio.create_task(ask(http, "small:1b"))
-        await watch.until(lambda: loaded(fake) == ["small:1b"])
+        await watch.eventually(lambda: loaded(fake) == ["small:1b"])
         second = asyncio.create_task(ask(http, "small:1b"))
-        await watch.until(lambda: [one["waiting"] for one in fake.state()["loaded"]] == [2])
+        await watch.eventually(lambda: [one["waiting"] for one in fake.state()["loaded"]] == [2])
         fake.set_pace(load_seconds_per_gib=0)
         first.cancel()
         assert await second == 200

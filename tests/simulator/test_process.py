@@ -7,8 +7,8 @@ import asyncio
 import httpx
 import pytest
 
+from tests import waiting
 from tests.fakes.ollama import __main__, process
-from tests.simulator import waiting
 from tests.simulator.conftest import Starter
 
 
@@ -19,9 +19,9 @@ def test_the_banner_says_what_it_is(shared: process.Fake) -> None:
 async def test_sigterm_lets_running_requests_finish(start: Starter) -> None:
     fake = start(tokens_per_second=60)
     body = {"model": "small:1b", "prompt": "word " * 30, "stream": False}
-    async with httpx.AsyncClient(base_url=fake.url, timeout=20, trust_env=False, verify=False) as http:
+    async with httpx.AsyncClient(base_url=fake.url, timeout=waiting.PATIENCE, trust_env=False, verify=False) as http:
         running = asyncio.create_task(http.post("/api/generate", json=body))
-        await waiting.until(lambda: fake.count(path="/api/generate") == 1)
+        await waiting.eventually(lambda: fake.count(path="/api/generate") == 1)
         ended = asyncio.create_task(asyncio.to_thread(fake.terminate))
         assert (await running).json()["done_reason"] == "stop"
         assert await ended == 0

@@ -7,16 +7,14 @@ import imaplib
 import smtplib
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hack import dovecot as settings
 from hack.cluster import certificates
-from tests import needs, ports
+from tests import needs, ports, waiting
 
 PASSWORD = "word-of-the-test"
-_START_SECONDS = 300.0
 
 
 _OAUTH = """
@@ -47,14 +45,14 @@ class Dovecot:
 
     def deliver(self, *mails: bytes, user: str = "ada") -> None:
         """By LMTP, as a mail transport does."""
-        with smtplib.LMTP("127.0.0.1", self.lmtp, timeout=20) as client:
+        with smtplib.LMTP("127.0.0.1", self.lmtp, timeout=waiting.PATIENCE) as client:
             for raw in mails:
                 assert client.sendmail("petra@example.com", [user], raw) == {}
 
     @contextlib.contextmanager
     def mailbox(self, user: str = "ada") -> Iterator[imaplib.IMAP4]:
         """A client of the standard library, logged in."""
-        with imaplib.IMAP4("127.0.0.1", self.port, timeout=20) as client:
+        with imaplib.IMAP4("127.0.0.1", self.port, timeout=waiting.PATIENCE) as client:
             client.login(user, PASSWORD)
             yield client
 
@@ -105,11 +103,11 @@ def running(
         child = subprocess.Popen([settings.program(), "-F", "-c", str(config)], cwd=folder)
         place = Dovecot(folder, free, authority)
         try:
-            _wait(place, child)
+            waiting.served(lambda: _opens(place), child, folder / "log", OSError, imaplib.IMAP4.error)
             yield place
         finally:
             child.terminate()
-            child.wait(20)
+            child.wait(waiting.PATIENCE)
 
 
 def _certificates(folder: Path) -> tuple[Path, certificates.Pair]:
@@ -118,15 +116,6 @@ def _certificates(folder: Path) -> tuple[Path, certificates.Pair]:
     return made.pair.certificate, made.issue("localhost", "/CN=localhost", ["localhost"])
 
 
-def _wait(place: Dovecot, child: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            with place.mailbox():
-                return
-        except (OSError, imaplib.IMAP4.error) as error:
-            log = place.folder / "log"
-            said = log.read_text()[-2000:] if log.exists() else ""
-            if child.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"dovecot does not serve: {error}\n{said}") from error
-            time.sleep(0.1)
+def _opens(place: Dovecot) -> bool:
+    with place.mailbox():
+        return True

@@ -10,7 +10,6 @@ import os
 import pwd
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,8 @@ from typing import Any
 import httpx
 
 from hack import gitea
-from tests import ports
+from tests import ports, waiting
 
-_START_SECONDS = 300.0
 _USER = "nobody"
 
 
@@ -48,22 +46,14 @@ class Gitea:
         self._child = subprocess.Popen(
             self.command("web"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **self._as()
         )
-        deadline = time.monotonic() + _START_SECONDS
-        while True:
-            with contextlib.suppress(httpx.HTTPError):
-                if self._http.get("version").status_code == 200:
-                    return
-            log = self.folder / "log" / "gitea.log"
-            said = log.read_text()[-3000:] if log.exists() else ""
-            if self._child.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"gitea does not serve: {said}")
-            time.sleep(0.1)
+        log = self.folder / "log" / "gitea.log"
+        waiting.served(lambda: self._http.get("version").status_code == 200, self._child, log, httpx.HTTPError)
 
     def kill(self) -> None:
         """SIGKILL."""
         if self._child is not None:
             self._child.kill()
-            self._child.wait(20)
+            self._child.wait(waiting.PATIENCE)
 
     def close(self) -> None:
         """Close the client."""

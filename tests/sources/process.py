@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 
-from tests import ports
+from tests import ports, waiting
 from tests.nursery import children
-
-_START_SECONDS = 300.0
 
 
 class Sources:
@@ -30,23 +27,18 @@ class Sources:
 
     def metric(self, name: str) -> float:
         """Sum of the samples of that name."""
-        lines = httpx.get(f"http://127.0.0.1:{self.port}/metrics", timeout=10).text.splitlines()
+        lines = httpx.get(f"http://127.0.0.1:{self.port}/metrics", timeout=waiting.PATIENCE).text.splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith((f"{name}{{", f"{name} ")))
 
     def ready(self) -> None:
         """Return once /readyz is green."""
-        deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline and self.process.poll() is None:
-            with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"http://127.0.0.1:{self.port}/readyz", timeout=5).status_code == 200:
-                    return
-            time.sleep(0.05)
-        raise AssertionError(f"sources not ready: {self.log.read_text()[-3000:]}")
+        url = f"http://127.0.0.1:{self.port}/readyz"
+        waiting.served(lambda: httpx.get(url).status_code == 200, self.process, self.log, httpx.HTTPError)
 
     def kill(self) -> None:
         """SIGKILL."""
         self.process.kill()
-        self.process.wait(_START_SECONDS)
+        self.process.wait(waiting.PATIENCE)
 
 
 @contextlib.contextmanager

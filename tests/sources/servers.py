@@ -13,17 +13,15 @@ import os
 import pwd
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hack.cluster import jars, mailservers, progress
-from tests import ports
+from tests import ports, waiting
 from tests.sources import dovecot
 
 USERS = tuple(f"user{number}" for number in range(24))
-_START_SECONDS = 300.0
 
 _NAMESPACE = """set -e
 mkdir -p {folder}/etc {folder}/work {folder}/var
@@ -115,7 +113,7 @@ class Server:
     @contextlib.contextmanager
     def mailbox(self, user: str) -> Iterator[imaplib.IMAP4]:
         """A client of the standard library, logged in."""
-        with imaplib.IMAP4("127.0.0.1", self.port, timeout=20) as client:
+        with imaplib.IMAP4("127.0.0.1", self.port, timeout=waiting.PATIENCE) as client:
             client.login(user, dovecot.PASSWORD)
             yield client
 
@@ -202,22 +200,18 @@ def _started(place: Server, program: list[str], folder: Path) -> Iterator[Server
     with (folder / "log").open("w") as log:
         child = subprocess.Popen(program, cwd=folder, stdout=log, stderr=log, env={"PATH": os.environ["PATH"]})
     try:
-        deadline = time.monotonic() + _START_SECONDS
-        while True:
-            try:
-                with place.mailbox(USERS[0]):
-                    break
-            except (OSError, imaplib.IMAP4.error) as error:
-                if child.poll() is not None or time.monotonic() > deadline:
-                    said = (folder / "log").read_text()[-3000:]
-                    raise AssertionError(f"{place.name} does not serve: {error}\n{said}") from error
-                time.sleep(0.2)
+        waiting.served(lambda: _opens(place), child, folder / "log", OSError, imaplib.IMAP4.error)
         with place.mailbox(USERS[0]) as client:
             offers = b"LIST-STATUS" in b" ".join(client.capability()[1])
         yield replace(place, lists=offers)
     finally:
         child.kill()
-        child.wait(20)
+        child.wait(waiting.PATIENCE)
+
+
+def _opens(place: Server) -> bool:
+    with place.mailbox(USERS[0]):
+        return True
 
 
 STARTS: dict[str, Callable[[], contextlib.AbstractContextManager[Server]]] = {

@@ -16,6 +16,7 @@ from bench.connectors import forges
 from controllers.sources import assignments, gone, items, sweep
 from controllers.sources.assignments import ITEMS
 from crds import connection
+from tests import waiting
 from tests.sources import stood, test_forges
 from tests.sources import test_atlassian_histories as histories
 from tests.sources.forge import REPOSITORY, Forge
@@ -282,10 +283,8 @@ async def test_a_round_whose_items_name_a_later_claim_is_repeated_under_a_later_
         server.touch(issue, summary="Edited")
         running = asyncio.create_task(one.polls.run())
         one.site.server.now += timedelta(minutes=5)
-        for _ in range(15_000):
-            if await rows.count_documents({"title": {"$regex": "Edited"}, "state": "Indexed"}):
-                break
-            await asyncio.sleep(0.02)
+        edited = {"title": {"$regex": "Edited"}, "state": "Indexed"}
+        await waiting.eventually(lambda: rows.count_documents(edited), "the edit is indexed")
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         world.work()

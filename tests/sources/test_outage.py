@@ -27,13 +27,13 @@ import kube
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, port, sweep, watching
 from crds import connection, pendingtask, scope
 from kb import client as kb
+from tests import waiting
 from tests.operator.proxy import Proxy
 from tests.sources.model import World
 
 pytestmark = pytest.mark.services
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 HOUR = 3600.0
-PATIENCE = 300.0
 
 
 def conn(uid: str) -> connection.Connection:
@@ -103,11 +103,14 @@ async def brief(seconds: float) -> None:
 
 async def reached(store: Any) -> None:
     """Return once MongoDB answers."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            with contextlib.suppress(pymongo.errors.PyMongoError):
-                await store.admin.command("ping")
-                return
+
+    async def answers() -> bool:
+        with contextlib.suppress(pymongo.errors.PyMongoError):
+            await store.admin.command("ping")
+            return True
+        return False
+
+    await waiting.eventually(answers, "MongoDB answers")
 
 
 @asynccontextmanager
@@ -180,12 +183,12 @@ async def test_a_poll_that_could_not_store_anything_is_repeated_once_mongodb_is_
     async with place(lambda: float(next(clock))) as one:
         await one.assigned.want(conn("box"))
         running = asyncio.create_task(one.polls.run())
-        assert await asyncio.wait_for(one.source.begun.get(), PATIENCE) == 1
+        assert await waiting.done(one.source.begun.get()) == 1
         one.proxy.cut()
         one.source.through.set()
         await idle(one)
         await repaired(one)
-        assert await asyncio.wait_for(one.source.begun.get(), PATIENCE) == 2
+        assert await waiting.done(one.source.begun.get()) == 2
         await idle(one)
         assert one.world.created == ["email::m1"]
         await ended(running)
@@ -202,7 +205,7 @@ async def test_polls_that_fail_again_and_again_come_more_and_more_rarely() -> No
                 now += 5
             pauses.append(now - begun)
             begun = now
-            await asyncio.wait_for(one.source.begun.get(), PATIENCE)
+            await waiting.done(one.source.begun.get())
             one.proxy.cut()
             one.source.through.set()
             await idle(one)
@@ -238,7 +241,7 @@ async def test_news_that_come_while_mongodb_is_away_are_noted_once_it_is_back() 
         await asyncio.sleep(1.5)
         assert not watching_it.done()
         await repaired(one)
-        await asyncio.wait_for(watching_it, PATIENCE)
+        await waiting.done(watching_it)
         assert await one.assigned.claim("me", NOW) is not None, "it is due"
 
 

@@ -21,7 +21,7 @@ from controllers.connection import decide
 from controllers.connection.credentials import Finding
 from controllers.sources import assignments, client, mongo, redact
 from crds import connection, keyring
-from tests import httpserver, ports
+from tests import httpserver, ports, waiting
 from tests.sources import process
 from tests.sources.api import serving
 from tests.sources.effects.world import NAMESPACE, World
@@ -178,14 +178,13 @@ async def test_what_a_server_repeats_is_shown_nowhere(tmp_path: Path) -> None:
             conns = {each: connection.Connection.model_validate(raw) for each, raw in world.connections.items()}
             for one in conns.values():
                 await assigned.want(one)
-            states: dict[str, Any] = {}
-            for _ in range(300):
+
+            async def unpolled() -> list[str]:
                 states = {uid: state for uid, (_, _, state) in (await assigned.states()).items()}
-                left = [each for each in conns if not states[f"uid-{each}"].polled_at]
-                if not left:
-                    break
-                await asyncio.sleep(0.1)
-            assert left == [], (tmp_path / "log").read_text()[-3000:]
+                return [each for each in conns if not states[f"uid-{each}"].polled_at]
+
+            await waiting.eventually(unpolled, "every Connection is polled", good=lambda left: not left)
+            states = {uid: state for uid, (_, _, state) in (await assigned.states()).items()}
             answers = []
             token = serving.run_token(uid=uuid.uuid4().hex, now=datetime.now(UTC), keys=keys)
             async with httpx.AsyncClient(trust_env=False, timeout=60) as http:

@@ -13,6 +13,7 @@ import pytest
 from controllers.sources import limits, port
 from controllers.sources.protocols import imap, marks, pop3
 from crds import authorities, connection
+from tests import waiting
 from tests.sources import dovecot, servers, wire
 
 pytestmark = pytest.mark.services
@@ -190,11 +191,11 @@ async def test_imap_news_are_reported(server: servers.Server, user: str) -> None
     async with wire.relay("imap", server.port) as seen:
         box = by_imap(seen.url, user)
         _, cursor = await poll(box)
-        waiting = asyncio.create_task(box.news(cursor, 20))
-        await asyncio.wait_for(seen.idles.wait(), 20)
+        news = asyncio.create_task(box.news(cursor, 20))
+        await waiting.done(seen.idles.wait())
         await asyncio.sleep(0.2)
         await asyncio.to_thread(server.put, dovecot.mail(2), user=user)
-        assert await waiting is True
+        assert await news is True
         if server.name != "courier":  # no UIDNEXT
             assert await box.news(cursor, 60) is True, "what came before is reported at once"
         _, cursor = await poll(box, cursor)

@@ -18,6 +18,7 @@ import kube
 from controllers.sources import assignments, gone, indexer, items, limits, metrics, mongo, poller, port, sweep
 from crds import connection
 from kb import client as kb
+from tests import waiting
 from tests.sources.model import World
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -81,7 +82,7 @@ async def test_a_namespace_of_sources_that_hang_leaves_places_for_others() -> No
             await assigned.want(conn("quiet", 12))
             await store[name][assignments.CONNECTIONS].update_one({"_id": "uid-12"}, {"$set": {"pollAt": NOW}})
             running = asyncio.create_task(polls.run())
-            await asyncio.wait_for(idle.wait(), 30)
+            await waiting.done(idle.wait())
             # The one of the other namespace is taken though twelve were due before it.
             assert sorted(polls._namespaces.values()) == ["loud"] * 6 + ["quiet"]
             running.cancel()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import ssl
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import kube
 from controllers.pendingtask import phases
 from crds import API_VERSION
 from crds.phases import Phase
+from tests import waiting
 
 Body = Mapping[str, Any]
 HOME, TEAM, OUTSIDE = "admission", "admission-team", "admission-outside"
@@ -62,7 +62,7 @@ def administrator(kubeconfig: Path) -> Iterator[Caller]:
     loaded = kube.configuration(str(kubeconfig))
     context = kube.tls(loaded)
     assert isinstance(context, ssl.SSLContext)
-    with httpx.Client(base_url=loaded.host, verify=context, timeout=30) as http:
+    with httpx.Client(base_url=loaded.host, verify=context, timeout=waiting.PATIENCE) as http:
         yield Caller(http)
 
 
@@ -138,22 +138,16 @@ def refusal(answer: httpx.Response) -> str:
     return message
 
 
-def refused_soon(ask: Callable[[], httpx.Response], tries: int = 300) -> None:
+def refused_soon(ask: Callable[[], httpx.Response]) -> None:
     """Ask until a policy refuses: the apiserver takes a policy up a moment after it is stored."""
-    for _ in range(tries):
-        answer = ask()
-        if not answer.is_success:
-            refusal(answer)
-            return
-        time.sleep(0.1)
-    raise AssertionError("no policy refuses it")
+    refusal(waiting.until(ask, "a policy refuses it", good=lambda answer: not answer.is_success))
 
 
-def accepted_soon(ask: Callable[[], httpx.Response], tries: int = 300) -> None:
+def accepted_soon(ask: Callable[[], httpx.Response]) -> None:
     """Ask until it goes through."""
-    for _ in range(tries):
+
+    def problem() -> str:
         answer = ask()
-        if answer.is_success:
-            return
-        time.sleep(0.1)
-    raise AssertionError(answer.text)
+        return "" if answer.is_success else answer.text
+
+    waiting.until(problem, "it is accepted", good=lambda left: not left)

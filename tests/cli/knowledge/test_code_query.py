@@ -11,6 +11,7 @@ import pytest
 from kb import api, client, metrics, mongo
 from kb.analyze import queries
 from kb.http import analyze
+from tests import waiting
 from tests.cli.knowledge.test_code import run
 from tests.kb import clock as clocks
 from tests.kb.conftest import clock, database, meters
@@ -34,8 +35,7 @@ async def kb(
 async def test_it_waits_for_the_result(kb: tuple[str, client.Client], capsys: pytest.CaptureFixture[str]) -> None:
     url, operator = kb
     asks = asyncio.create_task(run(capsys, url, *ASK))
-    while not (works := await operator.analyze.claim(1)):  # noqa: ASYNC110  # what is awaited happens elsewhere
-        await asyncio.sleep(0.02)  # the program has no other sign
+    works = await waiting.eventually(lambda: operator.analyze.claim(1), "the program asks")
     await operator.analyze.end(works[0].id, api.QueryResult(commit="abc", result='List("f")\x1b[2J'))
     code, out, err = await asks
     assert (code, out) == (0, 'List("f")\N{REPLACEMENT CHARACTER}[2J\n')

@@ -21,12 +21,11 @@ from cli.knowledge import access
 from kb import client, metrics
 from kb.retrieve import rank, search
 from router import client as router_client
-from tests import ports
+from tests import ports, waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.http import serving
-from tests.router import process as router_process
 from tests.router import wire
 
 WHERE = ["--client", "acme", "--project", "shop", "--group", "retail"]
@@ -212,7 +211,7 @@ async def test_a_question_waits_for_the_models_and_a_silent_connection_is_watche
 
         asked = asyncio.create_task(run("ask", "When?", *WHERE, "--url", server.url))
         try:
-            await router_process.eventually(timers, lambda seen: seen == ["02"])
+            await waiting.eventually(timers, good=lambda seen: seen == ["02"])
             # Called later, and given up first: an erasure runs no model.
             assert await run("erase", *WHERE, "--by", "ann", "--yes", "--url", server.url) == codes.LATER
             assert "in time" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from controllers import backpressure
 from controllers.archive import mongo, reconcile, retention, sweep
 from controllers.metrics import Metrics
+from tests import waiting
 from tests.kube import apiserver
 
 EVERY = 30.0
@@ -70,7 +71,7 @@ async def test_a_sweep_begins_once_no_task_waits_and_after_its_period_in_any_cas
         )
         archivist.may_act.set()
         working = asyncio.create_task(archivist.work())
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(waiting.PATIENCE):
             await asked.wait()
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)

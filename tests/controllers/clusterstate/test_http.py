@@ -9,6 +9,7 @@ import pytest
 
 from controllers.clusterstate import hiding, http, reading
 from crds import clusterstate, runtoken
+from tests import waiting
 from tests.controllers.clusterstate.wire import NAMESPACE, OWN, POD, TEAM, Apiserver, Place, opened, token
 
 
@@ -118,9 +119,7 @@ async def test_objects_of_any_size_are_read_within_a_number_of_bytes(place: Plac
 async def test_kinds_are_read_one_after_another(place: Place, server: Apiserver) -> None:
     server.open.clear()
     asked = asyncio.create_task(place.ask(parts=",".join(clusterstate.Part)))
-    async with asyncio.timeout(60):
-        while not server.asked:  # noqa: ASYNC110  # the server of the test says it by its list
-            await asyncio.sleep(0.01)
+    await waiting.eventually(lambda: server.asked, "the server is asked")
     await asyncio.sleep(0.5)
     assert [path for path, _ in server.asked] == [f"{TEAM}/pods"]
     server.open.set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import kube
 from controllers.clusterstate import reading
 from crds import clusterstate
 from crds.clusterstate import Part
+from tests import waiting
 from tests.conftest import api_client
 
 pytestmark = pytest.mark.apiserver
@@ -196,4 +196,4 @@ async def test_logs_are_of_pods_of_the_namespace_alone(cluster: kube.Kube) -> No
     assert (await reads.log(NAMESPACE, "app-1", "", 10, previous=False)).text == ""
     for name in ("app-of-another", "none"):
         with pytest.raises(kube.NotFound):
-            await asyncio.wait_for(reads.log(NAMESPACE, name, "", 10, previous=False), 20)
+            await waiting.done(reads.log(NAMESPACE, name, "", 10, previous=False))

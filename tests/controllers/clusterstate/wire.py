@@ -19,7 +19,7 @@ from controllers.clusterstate import http, reading
 from crds import runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
-from tests import httpserver
+from tests import httpserver, waiting
 from tests.kube import apiserver
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -117,6 +117,6 @@ async def opened(
     served.serve(application)
     async with (
         httpserver.serving(application) as place.url,
-        httpx.AsyncClient(base_url=place.url, trust_env=False, timeout=30) as place.client,
+        httpx.AsyncClient(base_url=place.url, trust_env=False, timeout=waiting.PATIENCE) as place.client,
     ):
         yield place

@@ -20,10 +20,8 @@ from typing import Any
 
 import httpx
 
+from tests import waiting
 from tests.nursery import children
-
-_START_SECONDS = 300.0
-_STOP_SECONDS = 60.0
 
 Flag = str | int | float | Sequence[Any] | Mapping[str, Any]
 
@@ -42,7 +40,7 @@ class Fake:
         self._process = process
         # trust_env off: a proxy of the machine must never come between a test and loopback. verify off: there is no TLS
         # here, and reading the machine's certificates would be most of the cost of a client.
-        self._http = httpx.Client(base_url=url, timeout=30.0, trust_env=False, verify=False)
+        self._http = httpx.Client(base_url=url, timeout=waiting.PATIENCE, trust_env=False, verify=False)
 
     def requests(self, **match: str) -> list[dict[str, Any]]:
         """What was asked, oldest first: {seq, path, model, tag, priority, headers, body, status, outcome, tokens,
@@ -99,12 +97,12 @@ class Fake:
     def terminate(self) -> int:
         """SIGTERM, wait for the drain, and return the exit status."""
         self._signal(signal.SIGTERM)
-        return self._process.wait(_STOP_SECONDS)
+        return self._process.wait(waiting.PATIENCE)
 
     def kill(self) -> None:
         """SIGKILL: the connections of running requests are reset."""
         self._signal(signal.SIGKILL)
-        self._process.wait(_STOP_SECONDS)
+        self._process.wait(waiting.PATIENCE)
 
     def close(self) -> None:
         """Stop whatever still runs; ends with SIGKILL when a drain takes too long."""
@@ -146,7 +144,7 @@ def start(directory: Path, port: int = 0, **flags: Flag) -> Fake:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("FAKE_OLLAMA_")}
     log.write_bytes(b"")
     process = children.of("tests.fakes.ollama").start(environment, log, arguments)
-    deadline = time.monotonic() + _START_SECONDS
+    deadline = time.monotonic() + waiting.PATIENCE
     while not ready.exists():
         if process.poll() is not None:
             raise NotStarted(
@@ -155,7 +153,9 @@ def start(directory: Path, port: int = 0, **flags: Flag) -> Fake:
         if time.monotonic() > deadline:
             process.kill()
             process.wait()
-            raise NotStarted(f"the simulator was silent for {_START_SECONDS:.0f} s:\n{log.read_text(errors='replace')}")
+            raise NotStarted(
+                f"the simulator was silent for {waiting.PATIENCE:.0f} s:\n{log.read_text(errors='replace')}"
+            )
         time.sleep(0.02)
     return Fake(json.loads(ready.read_text(encoding="utf-8"))["url"], process, log)
 

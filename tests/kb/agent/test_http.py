@@ -29,10 +29,10 @@ from kb.erasure import closed, holdings
 from kb.http import access, agentic, app, content, health
 from kb.rules import mongo as rules_mongo
 from router import client as router_client
-from tests import httpserver, ports
+from tests import httpserver, ports, waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import forwarder, imposters, memory, scopes, waiting, world
+from tests.kb import forwarder, imposters, memory, scopes, world
 from tests.kb.agent import rig
 from tests.kb.agent.test_orchestrator import MANUAL, SAID, SEARCH, WRITE
 from tests.kb.http import test_access as tokens
@@ -191,9 +191,9 @@ async def test_hanging_up_cancels_the_call_of_the_model(
     fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
     async with served[0].agent.ask(asked()) as events:
         assert (await anext(events)).type == "status"
-        await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
-    await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
-    await waiting.until(lambda: _sample(meters, "jervis_kb_agent_questions_total", outcome="cancelled"))
+        await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
+    await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
+    await waiting.eventually(lambda: _sample(meters, "jervis_kb_agent_questions_total", outcome="cancelled"))
     assert meters.registry.get_sample_value("jervis_kb_agent_running") == 0
 
 
@@ -201,7 +201,7 @@ async def count(fake: process.Fake, **match: str) -> bool:
     return bool(await asyncio.to_thread(lambda: fake.count(**match)))
 
 
-async def _sample(meters: metrics.Metrics, name: str, **labels: str) -> bool:
+def _sample(meters: metrics.Metrics, name: str, **labels: str) -> bool:
     return bool(meters.registry.get_sample_value(name, labels))
 
 
@@ -268,17 +268,17 @@ class Proxied:
             with contextlib.ExitStack() as standing:
 
                 def pause(seconds: float) -> None:
-                    assert gone.wait(30)
+                    assert gone.wait(waiting.PATIENCE)
                     self.pauses.append(seconds)
                     if len(self.pauses) == self._away:
                         standing.close()
-                        asyncio.run_coroutine_threadsafe(way.up(), loop).result(10)
+                        asyncio.run_coroutine_threadsafe(way.up(), loop).result(waiting.PATIENCE)
 
                 def run() -> int:
                     return int(the_example().main(base, "acme", "shop", "What is the operating voltage?", pause=pause))
 
                 work = asyncio.create_task(asyncio.to_thread(run))
-                await waiting.until(lambda: count(self._fake, tag=rig.DECIDE, outcome="running"))
+                await waiting.eventually(lambda: count(self._fake, tag=rig.DECIDE, outcome="running"))
                 await way.down()
                 if instead is not None:
                     instead.port = way.port
@@ -375,8 +375,8 @@ async def test_a_reader_that_does_not_come_back_ends_the_question(
     fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
     async with served[0].agent.ask(asked(resume_seconds=0.5)) as events:
         stream = (await anext(events)).stream or ""
-        await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
-    await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
+        await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
+    await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
     async with served[0].agent.resume(scopes.SHOP, stream, after=1) as events:
         late = [one async for one in events]
     assert ([one.type for one in late], late[-1].outcome) == (["error", "complete"], "cancelled")
@@ -396,7 +396,7 @@ async def test_a_question_that_may_be_resumed_is_ended_at_once(
     async with over(Site(kb, router, database, meters, "b")) as (other, _):
         async with served[0].agent.ask(asked(resume_seconds=60)) as events:
             stream = (await anext(events)).stream or ""
-            await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
+            await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
             for viewer, name in ((scopes.BLOG, stream), (scopes.SHOP, "0" * 32), (scopes.SHOP, "a")):
                 with pytest.raises(client.Rejected) as caught:
                     await other.agent.stop(viewer, name)
@@ -405,7 +405,7 @@ async def test_a_question_that_may_be_resumed_is_ended_at_once(
             await (served[0] if where == "here" else other).agent.stop(scopes.SHOP, stream)
             rest = [one async for one in events]
         assert ([one.type for one in rest], rest[-1].outcome) == (["error", "complete"], "cancelled")
-        await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
+        await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
         # One that is over stays as it is.
         await other.agent.stop(scopes.SHOP, stream)
         async with other.agent.resume(scopes.SHOP, stream, after=1) as events:
@@ -525,7 +525,7 @@ async def test_an_erasure_takes_streams_and_conversations_and_they_do_not_come_b
         names = (store.STREAMS, store.EVENTS, store.CONVERSATIONS)
         return [await database[name].count_documents({}) for name in names]
 
-    await waiting.until(lambda: complete(database))
+    await waiting.eventually(lambda: complete(database))
     site.shut.replace([scopes.SHOP])
     with pytest.raises(client.Unavailable):
         await answered(kb_client, asked(conversation="talk-1"))
@@ -668,7 +668,7 @@ async def test_a_question_has_its_time(
             found = await answered(kb_client, asked())
             assert ([one.type for one in found][1:], found[-1].outcome) == (["error", "complete"], "failed")
             if fake.count(tag=rig.DECIDE):
-                await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
+                await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
                 return
     raise AssertionError("the model was never asked")
 

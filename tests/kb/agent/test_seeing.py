@@ -21,8 +21,9 @@ from kb.files import image
 from kb.rules import mongo as rules_mongo
 from kb.vectors import store as vectors
 from router import client as router_client
+from tests import waiting
 from tests.fakes.ollama import process
-from tests.kb import scopes, waiting
+from tests.kb import scopes
 from tests.kb.agent import rig
 from tests.kb.agent.test_orchestrator import WRITE, rule
 from tests.kb.files import making as files
@@ -455,11 +456,11 @@ async def test_hanging_up_cancels_the_call_of_the_vision_model(desk: Desk, fake:
     async def in_state(outcome: str) -> bool:
         return bool(await asyncio.to_thread(lambda: fake.count(tag=seeing.INTERPRET, outcome=outcome)))
 
-    await waiting.until(lambda: in_state("running"))
+    await waiting.eventually(lambda: in_state("running"))
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
-    await waiting.until(lambda: in_state("cancelled"))
+    await waiting.eventually(lambda: in_state("cancelled"))
 
 
 async def test_a_turn_rests_on_its_pages(

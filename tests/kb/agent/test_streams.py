@@ -21,9 +21,10 @@ from kb.agent import running, store
 from kb.erasure import closed
 from kb.http import agentic
 from router import client as router_client
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import scopes, waiting, world
+from tests.kb import scopes, world
 from tests.kb.agent import rig
 from tests.kb.agent.test_http import Site, asked, complete, count, kb, over, served, site
 from tests.kb.agent.test_orchestrator import SAID, SEARCH, WRITE
@@ -38,7 +39,7 @@ async def test_a_reader_that_came_back_and_left_again_does_not_keep_the_question
     fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
     async with served[0].agent.ask(asked(resume_seconds=1)) as events:
         stream = (await anext(events)).stream or ""
-        await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
+        await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
 
     async def waits() -> None:
         # Nothing comes after the first event.
@@ -46,15 +47,11 @@ async def test_a_reader_that_came_back_and_left_again_does_not_keep_the_question
             await anext(again)
 
     back = asyncio.create_task(waits())
-    await waiting.until(lambda: _true(site.questions.readers == 1))
+    await waiting.eventually(lambda: site.questions.readers == 1)
     back.cancel()
     await asyncio.wait({back})
-    await waiting.until(lambda: _true(site.questions.readers == 0))
-    await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
-
-
-async def _true(value: bool) -> bool:
-    return value
+    await waiting.eventually(lambda: site.questions.readers == 0)
+    await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
 
 
 async def test_only_so_many_readers_come_back(
@@ -64,13 +61,13 @@ async def test_only_so_many_readers_come_back(
     await one.streams.open("d" * 32, scopes.SHOP)
     async with over(one) as (kb_client, _):
         waiting_ = [asyncio.create_task(_resumed(kb_client, "d" * 32)) for _ in range(2)]
-        await waiting.until(lambda: _true(one.questions.readers == 2))
+        await waiting.eventually(lambda: one.questions.readers == 2)
         with pytest.raises(client.Unavailable):
             await _resumed(kb_client, "d" * 32)
         for task in waiting_:
             task.cancel()
         await asyncio.wait(waiting_)
-        await waiting.until(lambda: _true(one.questions.readers == 0))
+        await waiting.eventually(lambda: one.questions.readers == 0)
 
 
 async def _resumed(kb_client: client.Client, stream: str, after: int = 0) -> list[api.AgentEvent]:
@@ -88,7 +85,7 @@ async def test_a_silent_stream_has_blank_lines_that_readers_skip(
         lines = raw.aiter_lines()
         assert [await anext(lines), await anext(lines)] == ["", ""]
         reader = asyncio.create_task(_resumed(served[0], "e" * 32))
-        await waiting.until(lambda: _true(site.questions.readers == 2))
+        await waiting.eventually(lambda: site.questions.readers == 2)
         await recorder.write([api.AgentEvent(id=1, type="complete", outcome="failed", reason="r")], done=True)
         assert [one.id for one in await reader] == [1]
 
@@ -133,8 +130,8 @@ async def test_a_reader_that_takes_nothing_has_hung_up(
         await asyncio.to_thread(reader.connect, ("127.0.0.1", served[1].base_url.port))
         where = f"/api/v1/agentic_search/{'9' * 32}?clientId=acme&projectId=shop"
         reader.sendall(f"GET {where} HTTP/1.1\r\nHost: kb\r\n\r\n".encode())
-        await waiting.until(lambda: _true(site.questions.readers == 1))
-        await waiting.until(lambda: _true(site.questions.readers == 0))
+        await waiting.eventually(lambda: site.questions.readers == 1)
+        await waiting.eventually(lambda: site.questions.readers == 0)
 
 
 class Relay:
@@ -207,7 +204,7 @@ async def test_an_outage_of_mongodb_loses_no_event_of_a_stream(
                 relay.shut = True
                 relay.cut()
                 # What comes now cannot be written.
-                await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
+                await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
                 fake.set_script({rig.DECIDE: [WRITE], rig.ANSWER: [SAID]})
                 fake.open_gate(gate)
                 # One that came back is cut off, and is not said that the question has failed: it goes on.
@@ -217,7 +214,7 @@ async def test_an_outage_of_mongodb_loses_no_event_of_a_stream(
             relay.shut = False
             found += [one async for one in events]
         assert seen == found[: len(seen)]
-        await waiting.until(lambda: complete(database))
+        await waiting.eventually(lambda: complete(database))
         assert await _resumed(kb_client, stream) == found
 
 

@@ -16,6 +16,7 @@ import pytest
 from crds import scope
 from kb import api, errors
 from kb.code import analyst, configuration, extraction, questions
+from tests import waiting
 
 _PARENT = """
 import asyncio, os, sys
@@ -45,19 +46,11 @@ def state(pid: int) -> str:
         return ""
 
 
-async def gone(pid: int) -> bool:
-    for _ in range(600):
-        if not state(pid):
-            return True
-        await asyncio.sleep(0.05)
-    return False
-
-
 async def test_a_worker_that_was_killed_between_two_questions_is_replaced(worker: analyst.Analyst) -> None:
     first = await worker.run(os.getpid)
     os.kill(first, signal.SIGKILL)
     assert await worker.run(os.getpid) != first
-    assert await gone(first)
+    await waiting.eventually(lambda: not state(first), "the worker is gone")
 
 
 async def test_questions_beside_one_that_kills_the_worker_are_answered(worker: analyst.Analyst) -> None:
@@ -72,16 +65,16 @@ async def test_questions_beside_one_that_kills_the_worker_are_answered(worker: a
 
 
 async def test_a_worker_that_is_stuck_is_ended_and_leaves_no_zombie() -> None:
-    worker = analyst.Analyst(seconds=20.0)
+    worker = analyst.Analyst(seconds=waiting.PATIENCE)
     first = await worker.run(os.getpid)
     worker._seconds = 0.2
     with pytest.raises(analyst.Overrun):
         await worker.run(signal.pause)
-    assert await gone(first)
-    worker._seconds = 20.0
+    await waiting.eventually(lambda: not state(first), "the worker is gone")
+    worker._seconds = waiting.PATIENCE
     second = await worker.run(os.getpid)
     worker.close()
-    assert await gone(second)
+    await waiting.eventually(lambda: not state(second), "the worker is gone")
 
 
 async def test_work_that_needs_more_memory_than_there_is_is_refused_and_other_work_goes_on() -> None:
@@ -90,7 +83,7 @@ async def test_work_that_needs_more_memory_than_there_is_is_refused_and_other_wo
     with pytest.raises(errors.TooLarge, match="more memory than the 600 MiB") as refused:
         await worker.run(bytes, 1 << 30)
     assert "JERVIS_KB_CODE_MEMORY_BYTES" in (refused.value.remedy or "")
-    assert await gone(first)
+    await waiting.eventually(lambda: not state(first), "the worker is gone")
     assert len(await worker.run(bytes, 1 << 20)) == 1 << 20
     assert await worker.run(resource.getrlimit, resource.RLIMIT_AS) == (600 << 20, 600 << 20)
     worker.close()
@@ -130,4 +123,4 @@ async def test_a_worker_ends_with_a_service_that_is_killed(kind: signal.Signals,
         assert state(pid)
         parent.send_signal(kind)
         parent.wait()
-    assert await gone(pid)
+    await waiting.eventually(lambda: not state(pid), "the worker is gone")

@@ -11,6 +11,7 @@ from aiohttp import web
 from clients import http
 from kb import errors
 from kb.crawl import address, fetch, frontier, page
+from tests import waiting
 from tests.clients import servers
 from tests.kb.crawl import steps
 from tests.kb.crawl.site import Site, everything_here, html, served
@@ -27,7 +28,7 @@ async def crawler(
     *, allowed: Sequence[str] = ("127.0.0.0/8",), resolve: http.Find = everything_here, max_bytes: int = 10_000
 ) -> AsyncIterator[fetch.Fetcher]:
     async with http.client(tls=servers.TLS, find=address.Judge(allowed, resolve).find) as client:
-        yield fetch.Fetcher(client, max_bytes=max_bytes, seconds=10.0)
+        yield fetch.Fetcher(client, max_bytes=max_bytes, seconds=waiting.PATIENCE)
 
 
 async def run(

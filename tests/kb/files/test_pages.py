@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb.files import image, pages, rendering
-from tests.kb import waiting
+from tests import waiting
 from tests.kb.files import making
 
 BAR, LINE = making.BAR, "BT /F1 12 Tf 72 720 Td (Hello) Tj ET"
@@ -167,7 +167,7 @@ async def test_the_process_has_no_secrets_and_ends_with_its_caller(
     monkeypatch.setenv("JERVIS_KB_MONGODB_URI", "mongodb://secret")
     monkeypatch.setattr("sys.executable", str(program))
     task = asyncio.create_task(drawn(making.pages(BAR)))
-    await waiting.until(lambda: asyncio.to_thread(seen.exists))
+    await waiting.eventually(lambda: asyncio.to_thread(seen.exists))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clients import http as outward
 from kb import errors
 from kb.files import inspection, sniff, tika
-from tests import httpserver, ports
+from tests import httpserver, ports, waiting
 from tests.clients import servers
 from tests.kb import conftest
 from tests.kb.files import making
@@ -98,7 +98,7 @@ async def dying() -> AsyncIterator[tuple[tika.Tika, list[str]]]:
     application.router.add_put("/rmeta/{kind}", parse)
     application.router.add_get("/version", version)
     async with httpserver.serving(application) as url, outward.client(tls=servers.TLS) as http:
-        yield tika.Tika(url, http, seconds=30.0), asked
+        yield tika.Tika(url, http, seconds=waiting.PATIENCE), asked
 
 
 async def test_a_file_that_kills_the_parser_is_tried_twice_and_then_refused() -> None:

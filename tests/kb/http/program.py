@@ -12,10 +12,9 @@ from pathlib import Path
 
 import httpx
 
-from tests.kb import waiting
+from tests import waiting
 from tests.nursery import children
 
-_STOP_SECONDS = 300.0
 _SHOWN = 6_000
 """Characters of the log that a failure shows."""
 
@@ -34,7 +33,7 @@ class Program:
         """Send the signal and return the exit status."""
         self.ending = True
         self._process.send_signal(number)
-        return await asyncio.to_thread(self._process.wait, _STOP_SECONDS)
+        return await asyncio.to_thread(self._process.wait, waiting.PATIENCE)
 
 
 Running = Callable[..., AbstractAsyncContextManager[Program]]
@@ -71,7 +70,7 @@ async def running(directory: Path, port: int, settings: dict[str, str]) -> Async
             raise AssertionError(_ended(process, log))
     finally:
         process.kill()
-        await asyncio.to_thread(process.wait, _STOP_SECONDS)
+        await asyncio.to_thread(process.wait, waiting.PATIENCE)
 
 
 async def _serving(process: children.Child, url: str, log: Path) -> None:
@@ -84,7 +83,7 @@ async def _serving(process: children.Child, url: str, log: Path) -> None:
                 return (await http.get(f"{url}/startedz")).is_success
             return False
 
-        await waiting.until(serves)
+        await waiting.eventually(serves)
 
 
 def _ended(process: children.Child, log: Path) -> str:

@@ -18,10 +18,10 @@ from crds.priority import Priority
 from kb import api, client, errors, identity, metrics
 from kb.http import health
 from router import client as router_client
-from tests import ports
+from tests import ports, waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, waiting, world
+from tests.kb import memory, scopes, world
 from tests.kb.http import serving
 
 QUESTION: dict[str, Any] = {"scope": {"clientId": "acme", "projectId": "shop"}, "query": "login bug"}
@@ -216,10 +216,10 @@ async def test_a_full_lane_is_429(kb: world.ObservedState, meters: metrics.Metri
     async with serving.over(kb, meters, width=1, waiting=0) as (kb_client, _):
         first = asyncio.create_task(kb_client.ingest(world.request(urn="u:1")))
 
-        async def asked() -> int:
+        def asked() -> int:
             return fake.count(path="/api/chat")
 
-        await waiting.until(asked)
+        await waiting.eventually(asked)
         with pytest.raises(client.Unavailable, match="normal lane"):
             await kb_client.ingest(world.request(urn="u:2"))
         # What asks no model does not wait for one.
@@ -238,17 +238,17 @@ async def test_a_caller_that_hung_up_takes_no_slot(
     fake.set_faults([{"match": {"path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": gate}}])
 
     async def waits(count: int) -> None:
-        async def reached() -> bool:
+        def reached() -> bool:
             return bool(meters.lanes.labels("model normal", "waiting")._value.get() == count)
 
-        await waiting.until(reached)
+        await waiting.eventually(reached)
 
     async def begun(urn: str) -> bool:
         return await kb.ledger.find(identity.document(scopes.SHOP, urn)) is not None
 
     async with serving.over(kb, meters, width=1) as (kb_client, _):
         first = asyncio.create_task(kb_client.ingest(world.request(urn="u:1")))
-        await waiting.until(lambda: begun("u:1"))
+        await waiting.eventually(lambda: begun("u:1"))
         gone = asyncio.create_task(kb_client.ingest(world.request(urn="u:2")))
         await waits(1)
         third = asyncio.create_task(kb_client.ingest(world.request(urn="u:3")))

@@ -13,7 +13,7 @@ from aiohttp import test_utils, web
 from crds import priority, scope
 from kb import api, errors, metrics
 from kb.http import body, buffers, problems
-from tests.kb import waiting
+from tests import waiting
 
 
 @pytest.fixture
@@ -104,10 +104,10 @@ async def test_what_waits_is_bounded_in_bytes() -> None:
     async with test_utils.TestClient(test_utils.TestServer(held.app)) as client:
         waits = [asyncio.create_task(client.post("/", data=of(name, 2400), headers=_JSON)) for name in "abc"]
 
-        async def all_wait() -> bool:
+        def all_wait() -> bool:
             return held.inside == len(waits)
 
-        await waiting.until(all_wait)
+        await waiting.eventually(all_wait)
         assert held.bytes() == 7200
         refused = await client.post("/", data=of("d", 400), headers=_JSON)
         problem = (await refused.json())["error"]
@@ -120,7 +120,7 @@ async def test_what_waits_is_bounded_in_bytes() -> None:
         one_client = await client.post("/", data=of("a", 2700), headers=person)
         assert "client 'a'" in (await one_client.json())["error"]["message"]
         waits.append(asyncio.create_task(client.post("/", data=of("d", 2500), headers=person)))
-        await waiting.until(all_wait)
+        await waiting.eventually(all_wait)
         assert (await client.post("/", data=of("e", 400), headers=person)).status == 429
         held.go.set()
         assert [(await one).status for one in waits] == [200] * 4

@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from kb import api, client
-from tests import browser, ports
+from tests import browser, ports, waiting
 from tests.fakes.ollama import process
-from tests.kb import forwarder, scopes, waiting, world
+from tests.kb import forwarder, scopes, world
 from tests.kb.agent import rig
 from tests.kb.agent.test_orchestrator import MANUAL, SAID, SEARCH, WRITE
 from tests.kb.files import making as files
@@ -204,7 +204,7 @@ async def test_stop_ends_the_call_of_the_model_and_the_next_question_is_answered
     fake.set_script({rig.DECIDE: [STALL]})
     async with shown(tmp_path, url) as tab:
         await ask(tab, "What is the voltage?")
-        await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
+        await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
         await ask(tab, "And the current?")
         assert await text(tab, "#state") == "A question is being answered. Stop it first."
         await tab.evaluate("document.getElementById('stop').focus()")
@@ -212,7 +212,7 @@ async def test_stop_ends_the_call_of_the_model_and_the_next_question_is_answered
         assert await tab.evaluate(ended("cancelled"))
         assert await tab.evaluate("document.activeElement.id") == "query"
         # A lost connection alone would let it work on for a minute.
-        await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
+        await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
         assert await text(tab, "#problem") == ""
 
         fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: [SAID]})
@@ -222,13 +222,13 @@ async def test_stop_ends_the_call_of_the_model_and_the_next_question_is_answered
         # To leave the page ends a question as well.
         fake.set_script({rig.DECIDE: [STALL]})
         await ask(tab, "And the power?")
-        await waiting.until(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
+        await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
         await tab.call("Page.navigate", url="about:blank")
 
         async def idle() -> bool:
             return not await count(fake, tag=rig.DECIDE, outcome="running")
 
-        await waiting.until(idle)
+        await waiting.eventually(idle)
 
 
 async def test_an_answer_goes_on_after_the_connection_was_lost(tmp_path: Path, url: str, fake: process.Fake) -> None:
@@ -314,7 +314,7 @@ async def test_the_page_of_a_passage_is_shown_with_the_places_on_it(
     async def done() -> bool:
         return (await kb.pages.state(scopes.SHOP, "file::valve")).state == "Done"
 
-    await waiting.until(done, pause=0.2)
+    await waiting.eventually(done, pause=0.2)
     search = rig.decided("fast_vector_search", query="pressure valve")
     fake.set_script({rig.DECIDE: [search, WRITE], rig.ANSWER: ['It says "The pressure valve opens" [1].']})
     async with shown(tmp_path, url) as tab:
@@ -341,7 +341,7 @@ async def test_what_is_quoted_of_no_page_is_shown_without_one(
     async def done() -> bool:
         return (await kb.pages.state(scopes.SHOP, "file::valve")).state == "Done"
 
-    await waiting.until(done, pause=0.2)
+    await waiting.eventually(done, pause=0.2)
     search = rig.decided("fast_vector_search", query="nine bar")
     fake.set_script({rig.DECIDE: [search, WRITE], rig.ANSWER: [f'It is the chapter "{chapter}" [1].']})
     async with shown(tmp_path, url) as tab:

@@ -19,10 +19,10 @@ from crds import scope
 from kb import api, client
 from kb.agent import seeing
 from kb.visual.weaviate import store
-from tests import browser
+from tests import browser, waiting
 from tests.fakes import glyphs, pooling
 from tests.fakes.ollama import process
-from tests.kb import conftest, scopes, waiting, world
+from tests.kb import conftest, scopes, world
 from tests.kb.agent import rig
 from tests.kb.agent.test_orchestrator import WRITE
 from tests.kb.agent.test_seeing import LOOK, SCAN, SEARCH, SEEN
@@ -54,7 +54,7 @@ class Running:
         async def done() -> bool:
             return (await self.client.pages.state(scopes.SHOP, urn)).state == "Done"
 
-        await waiting.until(done, pause=0.2)
+        await waiting.eventually(done, pause=0.2)
 
     async def send(self, raw: bytes, urn: str, filename: str) -> None:
         """A file with pages that are made."""

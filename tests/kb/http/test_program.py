@@ -18,9 +18,9 @@ from crds import scope
 from crds.priority import Priority
 from hack import drawing
 from kb import api, client
-from tests import httpserver, needs
+from tests import httpserver, needs, waiting
 from tests.fakes.ollama import process
-from tests.kb import forwarder, scopes, waiting, world
+from tests.kb import forwarder, scopes, world
 from tests.kb.agent import rig
 from tests.kb.http import program
 from tests.kb.qualify import test_scenarios
@@ -73,7 +73,7 @@ async def test_everything_absent_at_the_start_and_there_later(
             await link.up()
         await _until_ready(kb_client)
         # The call is not repeated: the open intent is finished by the service itself.
-        found = await waiting.until(lambda: _items(kb_client, QUESTION))
+        found = await waiting.eventually(lambda: _items(kb_client, QUESTION))
         assert found[0].provenance.source_urn == world.request().source_urn
         for link in links.values():
             await link.down()
@@ -141,7 +141,7 @@ async def test_killed_while_models_answer_and_resumed_without_asking_twice(
             text = (await http.get(f"{kb.url}/metrics")).text
             return 'jervis_kb_model_answers_total{origin="model",prompt="kb.extract/v1"} 5.0' in text
 
-        await waiting.until(five)
+        await waiting.eventually(five)
         await kb.end(signal.SIGKILL)
         with pytest.raises(client.Unavailable):
             await calling
@@ -150,7 +150,7 @@ async def test_killed_while_models_answer_and_resumed_without_asking_twice(
     async with run() as kb:
         kb_client = client.Client(kb.url, http)
         question = api.RetrieveRequest(scope=scopes.SHOP, query="Who wrote module3.py?", max_results=50)
-        found = await waiting.until(lambda: _items(kb_client, question))
+        found = await waiting.eventually(lambda: _items(kb_client, question))
         assert _finished(fake) - answered == 1
         reply = await kb_client.ingest(world.request(world.LONG))
         assert {item.provenance.chunk_id for item in found} <= set(reply.chunk_ids)
@@ -188,7 +188,7 @@ async def test_killed_in_a_phase_and_resumed_to_the_same_end(
         kb_client = client.Client(kb.url, http)
         request = await sent(kb_client, scopes.SHOP)
         calling = asyncio.create_task(kb_client.ingest(request))
-        await waiting.until(lambda: _asked(fake, tag))
+        await waiting.eventually(lambda: _asked(fake, tag))
         await kb.end(signal.SIGKILL)
         with pytest.raises(client.Unavailable):
             await calling
@@ -196,7 +196,7 @@ async def test_killed_in_a_phase_and_resumed_to_the_same_end(
     async with run(**fast) as kb:
         kb_client = client.Client(kb.url, http)
         question = api.RetrieveRequest(scope=scopes.SHOP, query="Which page is blank?", max_results=50)
-        await waiting.until(lambda: _items(kb_client, question))
+        await waiting.eventually(lambda: _items(kb_client, question))
         # Asked once more is what was not answered, and nothing else.
         assert fake.count(tag=tag) == 2
         asked = _finished(fake)
@@ -208,7 +208,7 @@ async def test_killed_in_a_phase_and_resumed_to_the_same_end(
     assert (resumed.qualification.content_type, resumed.problems) == (api.ContentType.JIRA, [])
 
 
-async def _asked(fake: process.Fake, tag: str) -> bool:
+def _asked(fake: process.Fake, tag: str) -> bool:
     return fake.count(tag=tag) > 0
 
 
@@ -256,7 +256,7 @@ async def _until_ready(kb_client: client.Client) -> None:
             return True
         return False
 
-    await waiting.until(ready)
+    await waiting.eventually(ready)
 
 
 @pytest.mark.services
@@ -296,6 +296,6 @@ async def test_vectors_of_another_length_are_said_where_readiness_is_asked(
         async def down() -> bool:
             return "embedding" in (await http.get(f"{kb.url}/readyz")).json().get("down", [])
 
-        await waiting.until(down)
+        await waiting.eventually(down)
         with pytest.raises(client.Unavailable, match="another dimension"):
             await client.Client(kb.url, http, attempts=1).retrieve(QUESTION)

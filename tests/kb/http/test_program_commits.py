@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from kb import api, client
-from tests.kb import scopes, waiting
+from tests import waiting
+from tests.kb import scopes
 from tests.kb.http import program
 from tests.kb.ingest import test_commits as commits
 
@@ -35,7 +36,7 @@ async def test_commits_outlive_a_kill_and_leave_nothing(run: program.Running) ->
             async def begun() -> bool:
                 return "jervis_kb_git_commits_total{" in (await http.get(f"{kb.url}/metrics")).text
 
-            await waiting.until(begun, pause=0.005)
+            await waiting.eventually(begun, pause=0.005)
             await kb.end(signal.SIGKILL)
             with contextlib.suppress(client.Unavailable):
                 await sending
@@ -66,6 +67,6 @@ async def test_commits_outlive_a_kill_and_leave_nothing(run: program.Running) ->
                 [one] = await kb_client.erasing.listed(scopes.SHOP)
                 return one.id == erasure.id and one.state == "Done"
 
-            await waiting.until(done)
+            await waiting.eventually(done)
             look = await kb_client.looking.consistency(scopes.SHOP)
             assert (look.documents, look.chunks, look.findings) == (0, 0, [])

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from kb import api, client
-from tests.kb import scopes, waiting, world
+from tests import waiting
+from tests.kb import scopes, world
 from tests.kb.files import making
 from tests.kb.http import program
 
@@ -37,7 +38,7 @@ async def test_an_erasure_goes_on_after_a_kill(run: program.Running, http: httpx
             found = (await http.get(f"{kb.url}/metrics")).text
             return "jervis_kb_erased_documents_total 0.0" not in found
 
-        await waiting.until(begun, pause=0.005)
+        await waiting.eventually(begun, pause=0.005)
         await kb.end(signal.SIGKILL)
     async with run() as kb:
         kb_client = client.Client(kb.url, http)
@@ -47,7 +48,7 @@ async def test_an_erasure_goes_on_after_a_kill(run: program.Running, http: httpx
             assert found.id == asked.id
             return found.state == "Done"
 
-        await waiting.until(done)
+        await waiting.eventually(done)
         assert (await kb_client.retrieve(everything)).items == []
         look = await kb_client.looking.consistency(scopes.SHOP)
         assert (look.documents, look.chunks, look.unfinished, look.findings) == (0, 0, 0, [])

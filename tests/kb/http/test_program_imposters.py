@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from kb import client
-from tests import ports
+from tests import ports, waiting
 from tests.fakes.ollama import process
-from tests.kb import imposters, scopes, waiting, world
+from tests.kb import imposters, scopes, world
 from tests.kb.http import program
 
 SWEEPS = {
@@ -41,10 +41,7 @@ async def test_another_server_in_weaviate_s_place_is_an_outage(
             # The request is open: what resumes it asks Weaviate again and again.
             before = web.asked
 
-            async def asked() -> bool:
-                return web.asked >= before + 5
-
-            await waiting.until(asked)
+            await waiting.eventually(lambda: web.asked >= before + 5)
             assert "Traceback" not in kb.log.read_text()
 
 
@@ -83,6 +80,6 @@ async def test_an_error_that_is_not_foreseen_ends_no_loop(
                 found = dict(re.findall(r'jervis_kb_loop_errors_total\{loop="(\w+)"\} (\d+)', text))
                 return all(int(found.get(loop, 0)) >= 2 for loop in ("erasures", "aliases", "erasing"))
 
-            await waiting.until(counted)
+            await waiting.eventually(counted)
             assert (await http.get(f"{kb.url}/healthz")).status_code == 200
             assert "nonsense" in kb.log.read_text()

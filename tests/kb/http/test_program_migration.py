@@ -16,8 +16,7 @@ import httpx
 import pytest
 
 from kb.graph import sqlite as graph_sqlite
-from tests import ports
-from tests.kb import waiting
+from tests import ports, waiting
 from tests.kb.graph import old_files
 from tests.kb.http import migrating, program
 from tests.nursery import children
@@ -52,7 +51,7 @@ async def _started(folder: Path) -> AsyncIterator[tuple[children.Child, httpx.As
                 except httpx.TransportError:
                     return False
 
-            await waiting.until(answers)
+            await waiting.eventually(answers)
             yield process, http
     finally:
         process.kill()
@@ -116,10 +115,10 @@ async def test_it_lives_and_says_why_it_does_not_serve_yet(tmp_path: Path) -> No
                     _go_on(tmp_path, progress[0])
             return len(seen) >= 4
 
-        await waiting.until(grows)
+        await waiting.eventually(grows)
         assert _row(path, "PRAGMA user_version") == (-1,), "the answers came before the end"
         _go_on(tmp_path)
-        await waiting.until(lambda: _serves(http))
+        await waiting.eventually(lambda: _serves(http))
     assert _row(path, "SELECT count(*) FROM mentions") == (_MENTIONS,)
 
 
@@ -138,7 +137,7 @@ async def test_a_signal_ends_a_migration_and_the_next_start_goes_on(tmp_path: Pa
 
         _go_on(folder, after=0)
         # The signal comes while the next batch is written; on a slow machine it may be written by then.
-        _go_on(folder, after=await waiting.until(some_are_done))
+        _go_on(folder, after=await waiting.eventually(some_are_done))
         process.send_signal(number)
         assert await asyncio.to_thread(process.wait) == (0 if number == signal.SIGTERM else -number)
     done, total = _row(path, "SELECT done, total FROM migrating")
@@ -146,7 +145,7 @@ async def test_a_signal_ends_a_migration_and_the_next_start_goes_on(tmp_path: Pa
     assert old_files.rest(path) == rows - done
     _go_on(folder)
     async with _started(folder) as (_, http):
-        await waiting.until(lambda: _serves(http))
+        await waiting.eventually(lambda: _serves(http))
     assert _rewritings(folder / "kb.log") == [(0, rows), (done, rows)]
     store = graph_sqlite.Store(whole, batch=rows)
     await store.prepare()

@@ -13,10 +13,10 @@ from crds import scope
 from kb import api, client
 from kb.agent import seeing
 from kb.visual.weaviate import store
-from tests import ports
+from tests import ports, waiting
 from tests.fakes import pooling
 from tests.fakes.ollama import process
-from tests.kb import conftest, scopes, waiting
+from tests.kb import conftest, scopes
 from tests.kb.agent import rig
 from tests.kb.files import making as files
 from tests.kb.http import program
@@ -84,7 +84,7 @@ async def test_pages_come_with_a_file_and_go_with_its_document_and_its_scope(
             async def done() -> bool:
                 return (await kb.pages.state(owner, "file::valve")).state == "Done"
 
-            await waiting.until(done, pause=0.2)
+            await waiting.eventually(done, pause=0.2)
 
         await sent(scopes.SHOP)
         assert len([one for one in serving.asked if "messages" in one]) == 2
@@ -111,7 +111,7 @@ async def test_pages_come_with_a_file_and_go_with_its_document_and_its_scope(
         async def erased() -> bool:
             return {one.id: one.state for one in await kb.erasing.listed(scopes.ACME)}[erasure.id] == "Done"
 
-        await waiting.until(erased, pause=0.3)
+        await waiting.eventually(erased, pause=0.3)
         assert (await index.audit("acme"))[0] == []
         assert await kb.pages.choices(scopes.SHOP) == []
         with pytest.raises(client.Rejected):

@@ -14,8 +14,9 @@ import pytest
 from cli.knowledge import __main__ as cli
 from kb import api, client
 from kb.vectors import weaviate
+from tests import waiting
 from tests.fakes.ollama import process
-from tests.kb import conftest, scopes, waiting, world
+from tests.kb import conftest, scopes, world
 from tests.kb.http import program
 from tests.kb.reindex import rig as rigs
 
@@ -69,7 +70,7 @@ async def test_the_new_model_serves_after_a_kill_and_the_old_index_is_gone(
                 return found is not None and found.state == "Copying" and fake.count(model=rigs.MODEL) >= 3
             return False
 
-        await waiting.until(copying)
+        await waiting.eventually(copying)
         # The old index serves, and is written to.
         assert (await kb_client.retrieve(QUESTION)).items[0].provenance == before.provenance
         await kb.end(signal.SIGKILL)
@@ -83,7 +84,7 @@ async def test_the_new_model_serves_after_a_kill_and_the_old_index_is_gone(
                 return found is not None and found.state == "Done"
             return False
 
-        await waiting.until(done)
+        await waiting.eventually(done)
         assert (await kb_client.retrieve(QUESTION)).items[0].provenance == before.provenance
         look = (await http.get(f"{kb.url}/api/v1/health/consistency", params={"clientId": "acme"})).json()
         assert look["findings"] == []

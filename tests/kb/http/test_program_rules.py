@@ -12,8 +12,9 @@ import pytest
 
 from crds import scope
 from kb import api, client
+from tests import waiting
 from tests.fakes.ollama import process
-from tests.kb import scopes, waiting, world
+from tests.kb import scopes, world
 from tests.kb.http import program
 
 pytestmark = pytest.mark.services
@@ -60,10 +61,7 @@ async def test_a_rule_from_its_put_to_its_erasure(
         asked = fake.count(tag="kb.qualify.email/v2")
         reading = asyncio.create_task(kb_client.ingest(world.request(text)))
 
-        async def stalled() -> bool:
-            return fake.count(tag="kb.qualify.email/v2") > asked
-
-        await waiting.until(stalled)
+        await waiting.eventually(lambda: fake.count(tag="kb.qualify.email/v2") > asked)
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
         await kb.end(signal.SIGKILL)
@@ -87,5 +85,5 @@ async def test_a_rule_from_its_put_to_its_erasure(
             except client.Unavailable:
                 return False
 
-        await waiting.until(erased)
+        await waiting.eventually(erased)
         assert await kb_client.rules.in_force(scopes.SHOP) == []

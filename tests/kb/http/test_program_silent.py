@@ -14,9 +14,9 @@ import pytest
 from crds import scope
 from crds.priority import Priority
 from kb import api, client
-from tests import needs, ports
+from tests import needs, ports, waiting
 from tests.fakes.ollama import process
-from tests.kb import scopes, waiting, world
+from tests.kb import scopes, world
 from tests.kb.files import making
 from tests.kb.http import program
 from tests.router import process as router_process
@@ -122,7 +122,7 @@ async def empty(kb_client: client.Client, where: scope.Scope) -> None:
     async def done() -> bool:
         return (await kb_client.queue.listed(where)).total == 0
 
-    await waiting.until(done)
+    await waiting.eventually(done)
 
 
 async def test_nothing_that_was_said_is_in_any_log(

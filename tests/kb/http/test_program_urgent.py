@@ -18,8 +18,9 @@ import pytest
 from crds.priority import Priority
 from kb import api, client
 from kb.queue import job, sqlite
+from tests import waiting
 from tests.fakes.ollama import process
-from tests.kb import scopes, waiting, world
+from tests.kb import scopes, world
 from tests.kb.http import program
 
 pytestmark = pytest.mark.services
@@ -87,7 +88,7 @@ async def test_what_a_person_says_does_not_wait_for_the_bulk(
                 head = (await kb_client.queue.listed(scopes.SHOP, limit=5)).jobs
                 return all(one.id != reply.id for one in head)  # noqa: B023 -- used in this round
 
-            await waiting.until(done)
+            await waiting.eventually(done)
             extracted.append(time.perf_counter() - started)
             urgent = await asyncio.to_thread(fake.requests, priority="1")
             mine = [one for one in urgent if f"a{number}.py" in json.dumps(one["body"])]

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from kb import settings
+from tests import waiting
 from tests.fakes.arango import server as arango
-from tests.kb import waiting
 from tests.kb.http import program
 
 _ASKED = re.compile(r'^jervis_kb_requests_total\{route="/healthz",status="200",worker="(\d)"\} (\d+)', re.MULTILINE)
@@ -48,7 +48,7 @@ async def test_workers_share_the_port_and_their_figures(run: program.Running, gr
             return text if text.count("process_resident_memory_bytes{") == 2 else ""
 
         for _ in range(5):
-            text = await waiting.until(of_both)
+            text = await waiting.eventually(of_both)
             assert _counts(text) == known
         assert text.count("# TYPE jervis_kb_requests_total counter") == 1
         assert {f'process_resident_memory_bytes{{worker="{number}"}}' in text for number in (0, 1)} == {True}
@@ -59,7 +59,7 @@ async def test_workers_share_the_port_and_their_figures(run: program.Running, gr
             there = _children(parent)
             return bool(await of_both()) and len(there) == 2 and workers[0] not in there
 
-        await waiting.until(again)
+        await waiting.eventually(again)
         assert await _alive(kb)
         workers = _children(parent)
         assert await kb.end(signal.SIGTERM) == 0
@@ -73,11 +73,8 @@ async def test_workers_end_with_their_parent(run: program.Running, graph: arango
         workers = _children(kb.pid)
         await kb.end(signal.SIGKILL)
 
-        async def gone() -> bool:
-            return not [one for one in workers if _runs(one)]
-
         assert len(workers) == 2
-        await waiting.until(gone)
+        await waiting.eventually(lambda: not [one for one in workers if _runs(one)])
 
 
 async def test_a_worker_that_cannot_work_ends_all(tmp_path: Path, graph: arango.Server) -> None:
@@ -85,7 +82,7 @@ async def test_a_worker_that_cannot_work_ends_all(tmp_path: Path, graph: arango.
     given = {"JERVIS_KB_DATA_DIR": str(tmp_path), "JERVIS_KB_HOST": "127.0.0.1", "JERVIS_KB_PORT": "0"}
     given |= {"JERVIS_KB_MODE": "read", "JERVIS_KB_WORKERS": "2", "JERVIS_KB_ARANGO_URL": graph.url}
     wrong = program.launch(log, given | {"JERVIS_KB_TOKENS_FILE": str(tmp_path / "none")})
-    assert await asyncio.to_thread(wrong.wait, 300) == 2
+    assert await asyncio.to_thread(wrong.wait, waiting.PATIENCE) == 2
     assert "none cannot be read" in log.read_text()
 
 
@@ -116,12 +113,12 @@ def _runs(pid: int) -> bool:
 
 
 async def _alive(kb: program.Program) -> bool:
-    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=30) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=waiting.PATIENCE) as http:
         return (await http.get(f"{kb.url}/healthz")).is_success
 
 
 async def _metrics(kb: program.Program) -> str:
-    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=30) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=waiting.PATIENCE) as http:
         return (await http.get(f"{kb.url}/metrics")).text
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from crds.priority import Priority
 from kb import api, client
-from tests import needs
+from tests import needs, waiting
 from tests.fakes.ollama import process
-from tests.kb import scopes, waiting, world
+from tests.kb import scopes, world
 from tests.kb.files import making
 from tests.kb.http import program
 
@@ -36,7 +36,7 @@ async def until_empty(kb_client: client.Client) -> None:
             return (await kb_client.queue.listed(scopes.SHOP)).total == 0
         return False
 
-    await waiting.until(empty)
+    await waiting.eventually(empty)
 
 
 async def test_the_queue_goes_on_after_a_kill_and_asks_nothing_twice(
@@ -56,7 +56,7 @@ async def test_the_queue_goes_on_after_a_kill_and_asks_nothing_twice(
             )
             return counted in text
 
-        await waiting.until(all_but_one)
+        await waiting.eventually(all_but_one)
         assert [one.state for one in (await kb_client.queue.listed(scopes.SHOP)).jobs] == ["Running"]
         await kb.end(signal.SIGKILL)
     fake.set_faults([])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -22,6 +21,7 @@ from kb import api, client, metrics, service, settings
 from kb.access import rates, runs
 from kb.http import access, body
 from router import client as router_client
+from tests import waiting
 from tests.clients import test_liveruns
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
@@ -287,8 +287,7 @@ async def test_the_service_asks_the_operator_it_is_told(tmp_path: Path) -> None:
                     ceiling=Priority.P3,
                 )  # fmt: skip
                 token = runtoken.Signer(lambda: KEYS, lambda: now).sign(run, HOUR)
-                async with asyncio.timeout(30):
-                    await operator.asked_for(1)
+                await waiting.done(operator.asked_for(1))
                 if over:
                     with pytest.raises(runtoken.Ended):
                         verifier.verify(token)

@@ -46,7 +46,7 @@ from kb.retrieve import search
 from kb.rules import enforce
 from kb.rules import mongo as rules_mongo
 from kb.visual import pages as visual_pages
-from tests import httpserver
+from tests import httpserver, waiting
 from tests.clients import servers
 from tests.kb import clock as clocks
 from tests.kb import world
@@ -84,7 +84,7 @@ async def over(
         else outward.client(tls=servers.TLS, find=judge.find)
     ) as web:
         numbers = itertools.count()
-        fetcher = fetch.Fetcher(web, max_bytes=100_000, seconds=20.0)
+        fetcher = fetch.Fetcher(web, max_bytes=100_000, seconds=waiting.PATIENCE)
         renderer = pages.Renderer(drawing or pages.Limits())
         reading = reader.Reader(parser, vision.Models(made.answers), meters, renderer)
         served: Sequence[openapi.Served] = [

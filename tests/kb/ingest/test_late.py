@@ -17,9 +17,10 @@ from kb import errors, identity, metrics, mongo
 from kb.graph import model
 from kb.ingest import intent
 from router import client as router_client
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, waiting, world
+from tests.kb import memory, scopes, world
 from tests.kb.ingest import victim
 from tests.kb.writers import victim as writers
 
@@ -191,10 +192,7 @@ class LateContract:
         fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "stall": {"afterBytes": 0, "gate": gate}}])
         calling = asyncio.create_task(send(kb, "/ingest/full", NEWER, SECOND))
 
-        async def read() -> bool:
-            return fake.count(tag="kb.qualify.email/v2") > asked
-
-        await waiting.until(read)
+        await waiting.eventually(lambda: fake.count(tag="kb.qualify.email/v2") > asked)
         clock.advance(days=1)
         for way in ("/ingest", "/ingest/full"):
             with pytest.raises(errors.Undecided):
@@ -291,10 +289,7 @@ class LateContract:
         fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "stall": {"afterBytes": 0, "gate": gate}}])
         calling = asyncio.create_task(send(kb, "/ingest/full", OLDER, FIRST))
 
-        async def judged() -> bool:
-            return fake.count(tag="kb.qualify.email/v2") > asked
-
-        await waiting.until(judged)
+        await waiting.eventually(lambda: fake.count(tag="kb.qualify.email/v2") > asked)
         kb.shut.replace([scopes.ACME])
         assert not kb.shut.quiet(scopes.ACME), "an erasure does not end before the answer is kept"
         await asyncio.to_thread(fake.open_gate, gate)

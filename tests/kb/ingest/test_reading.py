@@ -19,9 +19,10 @@ from kb import api, client, errors, identity, metrics
 from kb.graph import model
 from kb.ingest import intent
 from router import client as router_client
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, waiting, world
+from tests.kb import memory, scopes, world
 from tests.kb.aliases import memory as aliases
 from tests.kb.http import serving
 from tests.kb.ingest import victim
@@ -58,11 +59,11 @@ async def reading(
     fake.set_faults([held])
     calling = asyncio.create_task(ask())
 
-    async def asked() -> bool:
+    def asked() -> bool:
         return fake.count(tag="kb.extract/v1") >= begun + 2
 
     try:
-        await waiting.until(asked)
+        await waiting.eventually(asked)
         fake.set_faults(faults)
         yield calling
         fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "status": then}] if then else [])
@@ -139,7 +140,7 @@ async def test_an_older_version_that_was_read_first_changes_nothing(
         fake.set_faults([held])
         asked = fake.count(tag="kb.qualify.email/v2")
         newer = asyncio.create_task(kb.ingest(NEWER))
-        await waiting.until(lambda: _more(fake, asked))
+        await waiting.eventually(lambda: _more(fake, asked))
     assert await superseded(older, "Version")
     assert not newer.done()
     assert await kb.state() == before
@@ -150,7 +151,7 @@ async def test_an_older_version_that_was_read_first_changes_nothing(
     assert await ends_like(NEWER)
 
 
-async def _more(fake: process.Fake, hints: int) -> bool:
+def _more(fake: process.Fake, hints: int) -> bool:
     return fake.count(tag="kb.qualify.email/v2") > hints
 
 
@@ -238,7 +239,7 @@ async def test_the_same_request_waits_for_its_answers_and_both_succeed(
             [record] = await kb.ledger.pending(scopes.SHOP, limit=5)
             return record.attempts == 2
 
-        await waiting.until(again)
+        await waiting.eventually(again)
         asked = fake.count(tag="kb.qualify.email/v2")
     assert (await first).chunk_ids == (await second).chunk_ids
     reply = await second
@@ -259,10 +260,10 @@ async def test_a_version_that_returns_is_ended_by_the_call_that_came_last(
         fake.set_faults([{"match": match, "stall": {"afterBytes": 0, "gate": gate}}])
         again = asyncio.create_task(kb.pipeline.ingest(OLDER, Priority.P0))
 
-        async def asked() -> bool:
+        def asked() -> bool:
             return fake.count(tag="kb.extract/v1", priority="0") == 1
 
-        await waiting.until(asked)
+        await waiting.eventually(asked)
     # What it says is the latest again; the record is the other call's.
     assert len((await first).chunk_ids) == 6
     assert await kb.ledger.count() == {intent.State.OPEN: 1}
@@ -314,7 +315,7 @@ async def test_without_hints_it_is_for_a_person_and_not_to_be_repeated(
     extracts = {"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}
     fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "status": status}, extracts])
     calling = asyncio.create_task(kb.ingest(OLDER))
-    await waiting.until(lambda: _more(fake, asked))
+    await waiting.eventually(lambda: _more(fake, asked))
     fake.set_faults([])
     await (kb.pipeline.forget(scopes.SHOP, OLDER.source_urn) if deleted else kb.ingest(NEWER))
     await asyncio.to_thread(fake.open_gate, gate)
@@ -398,7 +399,7 @@ async def test_a_project_that_moves_meanwhile_takes_the_document_along(
             owners = {row.owner for row in (await kb.graph.audit("acme"))[0]}
             return owners == {victim.MOVED}
 
-        await waiting.until(moved)
+        await waiting.eventually(moved)
         assert not moving.done()
     await calling
     await moving

@@ -18,9 +18,10 @@ from crds.priority import Priority
 from kb import api, identity, metrics
 from kb.ingest import intent, source
 from router import client as router_client
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, waiting, world
+from tests.kb import memory, scopes, world
 from tests.kb.rules import test_enforce, test_ingest
 
 
@@ -147,14 +148,14 @@ async def read_by(kb: world.ObservedState, fake: process.Fake, *sent: api.Ingest
     fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
     calls = [asyncio.create_task(kb.ingest(sent[0]))]
 
-    async def read() -> bool:
+    def read() -> bool:
         return fake.count(tag="kb.extract/v1") > asked
 
-    await waiting.until(read)
+    await waiting.eventually(read)
     for one in sent[1:]:
         calls.append(asyncio.create_task(kb.ingest(one)))
         opened = functools.partial(recorded, kb, one)
-        await waiting.until(opened)
+        await waiting.eventually(opened)
     yield calls
     fake.set_faults([])
     await asyncio.to_thread(fake.open_gate, gate)

@@ -37,6 +37,7 @@ from kb.upkeep import check, reconcile
 from kb.vectors import store as vectors
 from kb.vectors import weaviate
 from router import client as router_client
+from tests import waiting
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.aliases import memory as aliases
@@ -47,7 +48,6 @@ from tests.nursery import children
 
 FILE = Path(__file__)
 MOVED = scopes.make("acme", "shop", "wholesale")
-_PATIENCE = 300.0  # seconds; bounds a test that fails, on however busy a machine
 
 
 @asynccontextmanager
@@ -182,7 +182,7 @@ def run(place: Mapping[str, Any], folder: Path, operation: str, text: str, deadl
     asked = {**place, "folder": str(folder), "operation": operation, "text": text, "deadly": deadly}
     log, calls = folder / "log", folder / "calls"
     calls.unlink(missing_ok=True)
-    code = children.of(str(FILE)).start(dict(os.environ), log, [json.dumps(asked)]).wait(_PATIENCE)
+    code = children.of(str(FILE)).start(dict(os.environ), log, [json.dumps(asked)]).wait(waiting.PATIENCE)
     assert code == (-signal.SIGKILL if deadly else 0), log.read_text()
     return [] if deadly else list(json.loads(calls.read_text()))
 

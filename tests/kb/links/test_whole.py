@@ -23,7 +23,8 @@ from tests.kb.crawl import site as sites
 from tests.kb.http import whole
 from tests.kb.links.test_reading import Moved, resolve
 from tests.operator import process
-from tests.operator.conftest import Space, database_name, until
+from tests.operator.conftest import Space, database_name
+from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 MAIL = """From: Jana Novak <jana@acme.example>

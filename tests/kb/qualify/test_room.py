@@ -15,8 +15,9 @@ from kb.files import vision
 from kb.ingest import extractor
 from kb.qualify import graph, room, sight
 from kb.reading import answers, draft
+from tests import waiting
 from tests.fakes.ollama import process
-from tests.kb import waiting, world
+from tests.kb import world
 from tests.kb.qualify.test_scenarios import document
 from tests.kb.qualify.test_vision import LETTERS, TICKET, attached, kb
 
@@ -77,11 +78,8 @@ async def test_documents_that_are_qualified_at_once_wait_for_the_room_of_their_i
     fake.set_faults([{"match": {"tag": "kb.describe/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
     running = asyncio.gather(*(run(number) for number in range(3)))
 
-    async def asked() -> bool:
-        return fake.count(tag="kb.describe/v1") >= 2
-
     try:
-        await waiting.until(asked)
+        await waiting.eventually(lambda: fake.count(tag="kb.describe/v1") >= 2)
         await asyncio.sleep(0.3)
         at_once = fake.count(tag="kb.describe/v1")
     finally:

@@ -18,9 +18,10 @@ from kb.ingest import graph_builder, intent
 from kb.qualify import graph
 from kb.reading import answers
 from router import client as router_client
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, waiting, world
+from tests.kb import memory, scopes, world
 from tests.kb.http import serving
 
 NOTE = "Petr Svoboda wrote module1.py for Globex.\n\n" + "It reads the orders of the shop. " * 40
@@ -261,10 +262,10 @@ async def test_a_run_that_is_given_up_leaves_no_call_behind(kb: world.ObservedSt
     before = asyncio.all_tasks()
     running = asyncio.create_task(kb.ingest(document("EMAIL")))
 
-    async def asked() -> bool:
+    def asked() -> bool:
         return fake.count(path="/api/chat") == 2
 
-    await waiting.until(asked)
+    await waiting.eventually(asked)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert [one for one in asyncio.all_tasks() - before if one is not running and "graph" in repr(one)] == []

@@ -22,9 +22,10 @@ from kb.queue import job, worker
 from kb.reading import answers
 from kb.vectors import embedding
 from router import client as router_client
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, waiting, world
+from tests.kb import memory, scopes, world
 from tests.kb.vectors import contract
 
 
@@ -154,11 +155,11 @@ async def thinking(kb: world.ObservedState, fake: process.Fake) -> AsyncIterator
     await kb.intake.take(world.request(world.LONG), Priority.P3)
     working = asyncio.create_task(kb.workers.step())
 
-    async def asked() -> bool:
+    def asked() -> bool:
         return fake.count(tag="kb.extract/v1") >= 2
 
     try:
-        await waiting.until(asked)
+        await waiting.eventually(asked)
         yield working
     finally:
         await asyncio.to_thread(fake.open_gate, gate)
@@ -351,16 +352,13 @@ async def test_a_persons_document_passes_ten_thousand_bulk_ones(kb: world.Observ
     fake.set_faults([{"match": {"priority": "3", "path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": "bulk"}}])
     working = asyncio.create_task(kb.workers.run())
 
-    async def bulk_is_stuck() -> bool:
-        return len(kb.workers.running) == 2
-
     async def only_bulk_is_left() -> bool:
         return await kb.queue.depth() == {Priority.P3: 10_000}
 
-    await waiting.until(bulk_is_stuck)
+    await waiting.eventually(lambda: len(kb.workers.running) == 2)
     reply = await kb.intake.take(world.request(), Priority.P1)
     assert (await kb.ask("login bug")).items != []
-    await waiting.until(only_bulk_is_left)
+    await waiting.eventually(only_bulk_is_left)
     found = await kb.graph.mentioned(scopes.SHOP, reply.chunk_ids)
     assert "person:petr svoboda" in {one.node_key for one in found}
     asked = [one["priority"] for one in fake.requests(path="/api/chat")]

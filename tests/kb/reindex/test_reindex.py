@@ -23,9 +23,10 @@ from kb.reindex import indexes, phase
 from kb.reindex.phase import Phase
 from kb.vectors import embedding, model
 from router import client as router_client
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, waiting, world
+from tests.kb import memory, scopes, world
 from tests.kb.reindex import rig as rigs
 from tests.kb.vectors import contract
 
@@ -388,7 +389,7 @@ async def test_a_model_that_does_not_answer_changes_nothing(opened: Open, fake: 
             found = await rig.book.find()
             return found is not None and "no-such-model" in found.reason
 
-        await waiting.until(excused)
+        await waiting.eventually(excused)
         running.cancel()
         assert rig.view.phase is Phase.PREPARING
 

@@ -20,8 +20,9 @@ from kb.reading import extraction, prompt
 from kb.retrieve import rank, search
 from kb.vectors import embedding, weaviate
 from router import client as router_client
+from tests import waiting
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, waiting, world
+from tests.kb import memory, scopes, world
 from tests.kb.aliases import memory as names
 from tests.kb.vectors import contract
 

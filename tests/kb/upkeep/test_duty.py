@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from kb import errors, metrics
 from kb.ingest import turns
 from kb.upkeep import duty
-from tests.kb import waiting
+from tests import waiting
 
 
 class Losable(turns.Turns):
@@ -46,20 +46,16 @@ async def test_one_leads_and_another_follows(meters: metrics.Metrics) -> None:
             working.remove(name)
 
     first = asyncio.create_task(duty.Duty(owners, [lambda turn: work("first")], meters).run(interval=0.01))
-    await waiting.until(lambda: _is(working, ["first"]), pause=0.01)
+    await waiting.eventually(lambda: working == ["first"])
     second = asyncio.create_task(duty.Duty(owners, [lambda turn: work("second")], meters).run(interval=0.01))
     await asyncio.sleep(0.05)
     assert working == ["first"]
     first.cancel()
-    await waiting.until(lambda: _is(working, ["second"]), pause=0.01)
+    await waiting.eventually(lambda: working == ["second"])
     owners.lost = True
-    await waiting.until(lambda: _is(working, []), pause=0.005)
+    await waiting.eventually(lambda: working == [])
     owners.lost = False
-    await waiting.until(lambda: _is(working, ["second"]), pause=0.01)
+    await waiting.eventually(lambda: working == ["second"])
     second.cancel()
     await asyncio.gather(first, second, return_exceptions=True)
     assert working == []
-
-
-async def _is(working: list[str], wanted: list[str]) -> bool:
-    return working == wanted

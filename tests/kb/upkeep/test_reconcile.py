@@ -17,10 +17,11 @@ from kb.graph import arango, model
 from kb.ingest import turns
 from kb.upkeep import check, reconcile
 from router import client as router_client
+from tests import waiting
 from tests.fakes.arango import server
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, waiting, world
+from tests.kb import memory, scopes, world
 from tests.kb.graph import contract as graph_contract
 from tests.kb.vectors import contract
 
@@ -212,10 +213,10 @@ async def test_what_is_being_written_while_its_project_moves_is_moved_too(
     await kb.ingest(world.request("JERV-1 is assigned to Jana Novak."))
     fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"gate": "read"}}])
     writing = asyncio.create_task(kb.ingest(world.request()))
-    await waiting.until(lambda: _asked(fake, 2))
+    await waiting.eventually(lambda: _asked(fake, 2))
     moved = scopes.make("acme", "shop", "wholesale")
     moving = asyncio.create_task(reconciler(kb, meters).regroup(moved))
-    await waiting.until(lambda: _in(kb, moved))
+    await waiting.eventually(lambda: _in(kb, moved))
     fake.open_gate("read")
     await writing
     assert (await moving)[0] == 1
@@ -223,7 +224,7 @@ async def test_what_is_being_written_while_its_project_moves_is_moved_too(
     assert await kinds(kb) == []
 
 
-async def _asked(fake: process.Fake, times: int) -> bool:
+def _asked(fake: process.Fake, times: int) -> bool:
     return fake.count(tag="kb.extract/v1") == times
 
 

@@ -14,9 +14,10 @@ from crds.priority import Priority
 from kb import api, errors, metrics
 from kb.ingest import intent, source
 from router import client as router_client
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, waiting, world
+from tests.kb import memory, scopes, world
 from tests.kb.ingest import victim
 
 MOVED = scopes.make("acme", "shop", "wholesale")
@@ -132,15 +133,15 @@ async def test_a_new_document_that_is_being_written_is_stored_in_the_group_of_th
     fake.set_faults([{"match": gate, "stall": {"gate": name}}])
     writing = asyncio.ensure_future(operation(kb))
 
-    async def stalled() -> bool:
+    def stalled() -> bool:
         return fake.count(**gate) > begun
 
     async def moved() -> bool:
         return bool(await kb.ledger.listed(NEIGHBOURS["wholesale"]))
 
-    await waiting.until(stalled)
+    await waiting.eventually(stalled)
     moving = asyncio.create_task(victim.reconciler(kb).regroup(MOVED))
-    await waiting.until(moved)
+    await waiting.eventually(moved, pause=0.05)  # the move has come past the graph by then
     fake.open_gate(name)
     await writing
     assert (await moving)[0] == 1
@@ -157,10 +158,10 @@ async def test_a_request_that_models_read_is_stored_in_the_group_that_its_record
     fake.set_faults([{"match": gate, "stall": {"gate": "a move breaks off"}}])
     writing = asyncio.ensure_future(kb.ingest(world.request()))
 
-    async def stalled() -> bool:
+    def stalled() -> bool:
         return fake.count(**gate) > begun
 
-    await waiting.until(stalled)
+    await waiting.eventually(stalled)
     assert len(await kb.ledger.regroup(MOVED)) == 1
     fake.open_gate("a move breaks off")
     await writing

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -16,7 +14,7 @@ from weaviate.classes.init import Auth
 from hack.cluster import binaries, progress
 from kb import errors
 from kb.vectors import weaviate
-from tests import ports
+from tests import ports, waiting
 from tests.conftest import ROOT
 from tests.kb import scopes
 from tests.kb.vectors import contract
@@ -60,23 +58,12 @@ def protected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, i
         command = [str(program), "--host", "127.0.0.1", "--port", str(port), "--scheme", "http"]
         running = subprocess.Popen(command, env=environment, cwd=folder, stdout=out, stderr=out)
     try:
-        _wait(running, port, log)
+        ready = f"http://127.0.0.1:{port}/v1/.well-known/ready"
+        waiting.served(lambda: httpx.get(ready, trust_env=False).status_code == 200, running, log, httpx.HTTPError)
         yield f"http://127.0.0.1:{port}", grpc
     finally:
         running.terminate()
-        running.wait(timeout=60)
-
-
-def _wait(running: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and running.poll() is None:
-        try:
-            if httpx.get(f"http://127.0.0.1:{port}/v1/.well-known/ready", trust_env=False).status_code == 200:
-                return
-        except httpx.HTTPError:
-            pass
-        time.sleep(0.2)
-    pytest.fail(f"the server does not come up: {log.read_text()[-2000:]}")
+        running.wait(waiting.PATIENCE)
 
 
 async def test_with_its_key_everything_works(protected: tuple[str, int]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,6 +13,7 @@ from crds import scope
 from kb import errors, mongo
 from kb.files import pages as drawing
 from kb.visual import book, embedder, keeper, making, search
+from tests import waiting
 from tests.fakes import glyphs
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
@@ -141,14 +141,14 @@ async def test_slow_embedding_keeps_its_claim(place: places.Place, clock: clocks
     slow = glyphs.Glyphs()
     real, seen = slow.embed_pages, []
 
+    async def signed() -> bool:
+        [work] = await place.book.listed("acme")
+        return bool(work.next_at == clock() + timedelta(minutes=10))
+
     async def embed(images: Any) -> Any:
         clock.advance(seconds=400)
-        for _ in range(1000):
-            [work] = await place.book.listed("acme")
-            if work.next_at == clock() + timedelta(minutes=10):
-                seen.append(await place.book.claim())
-                break
-            await asyncio.sleep(0.01)
+        await waiting.eventually(signed, "a sign of life")
+        seen.append(await place.book.claim())
         return await real(images)
 
     slow.embed_pages = embed  # type: ignore[method-assign]

@@ -31,16 +31,14 @@ import pymongo
 from crds import scope
 from kb import api, client
 from kb.vectors import weaviate
-from tests import ports
+from tests import ports, waiting
 from tests.fakes.arango import server as arango
 from tests.fakes.ollama import process as ollama
-from tests.kb import waiting
 from tests.nursery import children
 
 TURN_SECONDS = 4.0
 _SHARED = scope.Scope(client_id="acme", project_id="shared")
 _NAMES = ("Jana Novak", "Petr Svoboda", "Eva Mala", "Karel Velky")
-_PATIENCE = 180.0
 _BEGIN = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
@@ -112,7 +110,7 @@ class Writer:
                 except httpx.TransportError:
                     return False
 
-            await waiting.until(listens)
+            await waiting.eventually(listens)
 
     async def kill(self) -> None:
         """kill -9."""
@@ -160,15 +158,11 @@ class AnyWriter:
 
     async def reached(self, number: int) -> None:
         """Return when so many operations are acknowledged."""
-
-        async def enough() -> bool:
-            return self.acknowledged >= number
-
-        await waiting.until(enough, pause=0.02, tries=50_000)
+        await waiting.eventually(lambda: self.acknowledged >= number, pause=0.02, patience=1000)
 
     async def ask(self, work: Callable[[client.Client], Awaitable[Any]], *, gone_is_done: bool = False) -> Any:
         """What the writer that acknowledged it answered; with `gone_is_done`, "not found" is an acknowledgement."""
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + waiting.PATIENCE
         while True:
             try:
                 answer = await work(self._dice.choice(self._clients))
@@ -288,13 +282,12 @@ class Client:
 
     async def _erase(self) -> None:
         asked = await self._any_writer.ask(lambda writer: writer.erasing.ask(self.owner, "jana"))
-        until = time.monotonic() + _PATIENCE
-        while True:
+
+        async def running() -> list[Any]:
             listed = await self._any_writer.ask(lambda writer: writer.erasing.listed(self.owner))
-            if all(one.state == "Done" for one in listed if one.requested_at >= asked.requested_at):
-                break
-            assert time.monotonic() < until, listed
-            await asyncio.sleep(0.1)
+            return [one for one in listed if one.requested_at >= asked.requested_at and one.state != "Done"]
+
+        await waiting.eventually(running, "the erasure is done", good=lambda left: not left, pause=0.1)
         self.wanted.erase(self.owner)
 
 
@@ -309,7 +302,7 @@ async def settled(services: Services) -> None:
     with pymongo.MongoClient[dict[str, Any]](services.mongodb) as connection:
         database = connection[services.name]
 
-        async def still() -> bool:
+        def still() -> bool:
             waits = {
                 "intents": database["kb_intents"].count_documents({"state": "Open"}),
                 "jobs": database["kb_jobs"].count_documents({}),
@@ -318,7 +311,7 @@ async def settled(services: Services) -> None:
             }
             return not any(waits.values())
 
-        await waiting.until(still, pause=0.2, tries=900)
+        await waiting.eventually(still, pause=0.2)
 
 
 async def state(services: Services) -> dict[str, Any]:

@@ -13,9 +13,10 @@ import pytest
 
 from kb import api, client
 from kb.vectors import weaviate
+from tests import waiting
 from tests.fakes.arango import server as arango
 from tests.fakes.ollama import process
-from tests.kb import conftest, scopes, waiting, world
+from tests.kb import conftest, scopes, world
 from tests.kb.reindex import rig as rigs
 from tests.kb.writers import campaign
 
@@ -93,7 +94,7 @@ async def test_the_copying_goes_on_in_the_other_writer_and_waits_for_one_with_th
                 found = await status(one)
                 return found is not None and wanted(found)
 
-            return waiting.until(look, pause=0.1)
+            return waiting.eventually(look, pause=0.1)
 
         async def forget(one: campaign.Writer, urn: str) -> None:
             again = False
@@ -111,7 +112,7 @@ async def test_the_copying_goes_on_in_the_other_writer_and_waits_for_one_with_th
                         raise
                 return True
 
-            await waiting.until(gone, pause=0.1)
+            await waiting.eventually(gone, pause=0.1)
 
         # Until the one with the settings of before is gone, nothing is copied. It may have had the duty.
         await second.kill()

@@ -16,8 +16,9 @@ import pytest
 from crds.priority import Priority
 from kb.ingest import mongo as ledger
 from kb.upkeep import check
+from tests import waiting
 from tests.fakes.ollama import process
-from tests.kb import conftest, scopes, waiting, world
+from tests.kb import conftest, scopes, world
 from tests.kb.writers import victim
 from tests.nursery import children
 
@@ -85,16 +86,16 @@ async def test_the_deletion_of_a_frozen_writer_takes_nothing_of_its_successor(
         child = start(asked, log, "drop", signal.SIGSTOP)
         try:
 
-            async def stopped() -> bool:
+            def stopped() -> bool:
                 assert child.returncode is None, said(log)
                 return state(child.pid) == "T"
 
-            await waiting.until(stopped)
+            await waiting.eventually(stopped)
             # The version that was to be deleted comes back: the same chunk, under the same id.
             reply = await one.pipe.ingest(world.request(OLD), Priority.P3)
             assert reply.chunk_ids == before.chunk_ids
             child.send_signal(signal.SIGCONT)
-            child.wait(300)
+            child.wait(waiting.PATIENCE)
         finally:
             child.kill()
         assert set(await one.vectors.chunks(scopes.SHOP, reply.chunk_ids)) == set(reply.chunk_ids)
@@ -107,7 +108,7 @@ async def test_killed_before_a_call_the_other_writer_ends_where_one_would(
     async with victim.writer(asked, "successor", victim.Successor()) as one:
         await one.pipe.ingest(world.request(OLD), Priority.P3)
         whole = start(asked, log, 0, signal.SIGKILL)
-        assert whole.wait(300) == 0, said(log)
+        assert whole.wait(waiting.PATIENCE) == 0, said(log)
         right, calls = await there(one), int(log.read_text().rpartition("calls: ")[2])
         assert calls > 10
         for at in range(1, calls + 1) if EVERY else (calls // 2, calls - 1):
@@ -115,6 +116,6 @@ async def test_killed_before_a_call_the_other_writer_ends_where_one_would(
             forget_answers(asked)
             assert await one.pipe.forget(scopes.SHOP, world.request(OLD).source_urn)
             await one.pipe.ingest(world.request(OLD), Priority.P3)
-            assert start(asked, log, at, signal.SIGKILL).wait(300) == -signal.SIGKILL, said(log)
+            assert start(asked, log, at, signal.SIGKILL).wait(waiting.PATIENCE) == -signal.SIGKILL, said(log)
             await one.pipe.ingest(world.request(NEW), Priority.P3)
             assert await there(one) == right, f"killed before call {at} of {calls}"

@@ -22,9 +22,10 @@ from kb.reading import answers
 from kb.upkeep import check, reconcile
 from kb.vectors import embedding
 from router import client as router_client
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, waiting, world
+from tests.kb import memory, scopes, world
 
 pytestmark = pytest.mark.services
 OLD, NEW = "Petr Svoboda wrote Oldthing.java for Globex.", "Jana Novak wrote Newthing.java for Initech."
@@ -118,10 +119,10 @@ async def reading(process: Process, text: str, fake: process.Fake) -> tuple[asyn
     fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
     works = asyncio.create_task(process.pipe.ingest(world.request(text), Priority.P3))
 
-    async def asked() -> bool:
+    def asked() -> bool:
         return fake.count(tag="kb.extract/v1") == 1
 
-    await waiting.until(asked)
+    await waiting.eventually(asked)
     return works, gate
 
 

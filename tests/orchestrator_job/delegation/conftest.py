@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from router import client as router_client
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.orchestrator_job.delegation import workbench
 
@@ -16,7 +17,7 @@ from tests.orchestrator_job.delegation import workbench
 @pytest.fixture
 async def router(fake: process.Fake) -> AsyncIterator[router_client.Client]:
     """The simulator, as the router's client sees it."""
-    async with httpx.AsyncClient(transport=router_client.few(), timeout=30) as http:
+    async with httpx.AsyncClient(transport=router_client.few(), timeout=waiting.PATIENCE) as http:
         yield router_client.Client(fake.url, http)
 
 

@@ -13,6 +13,7 @@ from kb import client as kb_client
 from orchestrator_job import memory, pack, patience, question, standing, state
 from orchestrator_job.delegation import budget, models, planning, procedures, progress, synthesis
 from router import client as router_client
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
 from tests.orchestrator_job.delegation import workbench
@@ -132,7 +133,7 @@ async def opened(
     **more: Any,
 ) -> AsyncIterator[Round]:
     """A round of the task."""
-    async with httpx.AsyncClient(timeout=30) as http:
+    async with httpx.AsyncClient(timeout=waiting.PATIENCE) as http:
         kb = kb_client.Client(known.url, http, patient=True, attempts=1)
         yield Round(workbench.Bench(store, router, task, limits=limits), kb, **more)
 

@@ -65,21 +65,6 @@ async def _watched(one: job.Job, mongodb_uri: str, attempt: int) -> tuple[job.En
     return ended, proxy.writes
 
 
-async def _killed(one: job.Job, mongodb_uri: str, attempt: int, where: tuple[str, int]) -> None:
-    """Run, and die at that write, before its answer reaches the Job."""
-    async with mongowire.proxying(mongodb_uri) as proxy:
-        running = one.start(attempt=attempt, JERVIS_MONGODB_URI=proxy.url)
-
-        def die(collection: str, number: int) -> bool:
-            if (collection, number) == where:
-                running.process.kill()
-                proxy.closed = True
-            return proxy.closed
-
-        proxy.after = die
-        assert (await one.end(running, attempt)).status == -9
-
-
 def _approve(one: job.Job, store: job.Store) -> None:
     store.remember(one.memory(content=ORDER, approvals=[decided(1, "Approved")]))
 
@@ -137,12 +122,12 @@ async def test_every_boundary(
                 store.remember(one.memory(content=ORDER))
                 try:
                     if attempt == 1:
-                        await _killed(one, mongodb_uri, 1, where)
+                        await one.killed(where)
                     assert (await one.run()).message["exitReason"] == "NeedsApproval"
                     assert not [key for key in outside.effects if one.uid in key]
                     _approve(one, store)
                     if attempt == 2:
-                        await _killed(one, mongodb_uri, 2, where)
+                        await one.killed(where, attempt=2)
                     # A call whose reply was not in the journal yet is made again: one in each branch at most.
                     assert _CALLS <= _whole(one, store, await one.run(attempt=2), outside) <= _CALLS + 2
                 except AssertionError as error:

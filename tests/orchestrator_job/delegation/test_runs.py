@@ -12,8 +12,9 @@ import pytest
 
 from controllers.sources.effects import wire
 from kb import api
+from tests import waiting
 from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge, mongowire, recording
+from tests.orchestrator_job import job, knowledge, recording
 from tests.orchestrator_job.delegation import sources
 from tests.orchestrator_job.delegation.test_procedures import procedure
 from tests.orchestrator_job.delegation.workbench import calls, report
@@ -300,7 +301,7 @@ async def test_a_message_before_the_end_begins_another_round_in_the_same_run(
     )
     store.remember(task.memory(content=ORDER))
     running = delegating(task, outside).start()
-    await job.until(lambda: fake.count(tag=SYNTHESIS) == 1)
+    await waiting.eventually(lambda: fake.count(tag=SYNTHESIS) == 1)
     store.remember(task.memory(content=ORDER, messages=[{"id": "m1", "text": "Read the appendix, too."}]))
     fake.open_gate("message")
     ended = await task.end(running)
@@ -438,7 +439,7 @@ async def test_a_stopped_run_asks_again_only_what_was_in_flight(
     fake.set_script({**script(), LEGAL: [{"fault": {"stall": {"afterBytes": 0}}}, report("It allows it.")]})
     store.remember(task.memory(content=ORDER))
     running = delegating(task, outside, JERVIS_DRAIN_GRACE_SECONDS="0.2").start()
-    await job.until(lambda: fake.count(tag=LEGAL) == 1 and bool(store.all("delegation_metrics", taskUid=task.uid)))
+    await waiting.eventually(lambda: fake.count(tag=LEGAL) == 1 and store.all("delegation_metrics", taskUid=task.uid))
     running.process.terminate()
     assert (await task.end(running)).status == 42
     assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
@@ -447,22 +448,11 @@ async def test_a_stopped_run_asks_again_only_what_was_in_flight(
 
 
 async def test_a_run_that_dies_before_its_first_step_begins_again(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources, mongodb_uri: str
+    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
 ) -> None:
     fake.set_script(script())
     store.remember(task.memory(content=ORDER))
-    delegating(task, outside)
-    async with mongowire.proxying(mongodb_uri) as proxy:
-        running = task.start(JERVIS_MONGODB_URI=proxy.url)
-
-        def die(collection: str, number: int) -> bool:
-            if (collection, number) == ("orchestrator_checkpoints", 2):
-                running.process.kill()
-                proxy.closed = True
-            return proxy.closed
-
-        proxy.after = die
-        assert (await task.end(running)).status == -9
+    await delegating(task, outside).killed(("orchestrator_checkpoints", 2))
     assert (await task.run()).message["exitReason"] == "Answered"
     assert list(outside.effects.values()) == [1]
 
@@ -476,7 +466,7 @@ async def test_a_stop_does_not_wait_for_eight_calls_that_take_a_minute(
     fake.set_script({PLAN: [eight], LEGAL: [*stalled, *[report("It is allowed.")] * 8], SYNTHESIS: [job.reply()]})
     store.remember(task.memory(content=ORDER))
     running = delegating(task, outside, JERVIS_DELEGATIONS_AT_ONCE="8").start()
-    await job.until(lambda: fake.count(tag=LEGAL) == 8)
+    await waiting.eventually(lambda: fake.count(tag=LEGAL) == 8)
     running.process.terminate()
     drained = await task.end(running)
     assert drained.status == 42

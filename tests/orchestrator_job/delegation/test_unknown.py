@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -266,25 +266,10 @@ async def test_a_message_after_a_kill_at_any_write_about_the_effect(
     for where in cases:
         one = delegating(job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url), outside)
         store.remember(one.memory(content=ORDER))
-        async with mongowire.proxying(mongodb_uri) as proxy:
-            running = one.start(JERVIS_MONGODB_URI=proxy.url)
-            proxy.after = dying(proxy, running, where)
-            assert (await one.end(running)).status == -9
+        await one.killed(where)
         store.remember(one.memory(**NEWS))
         ended = await one.run(attempt=2)
         assert ended.message["exitReason"] == "Answered", (where, ended)
         assert [count for key, count in outside.effects.items() if one.uid in key] == [1], where
         entries = store.all("orchestrator_ledger", taskUid=one.uid)
         assert "started" not in {entry["state"] for entry in entries if "tool" in entry["intent"]}, where
-
-
-def dying(proxy: mongowire.Proxy, running: job.Running, where: tuple[str, int]) -> Callable[[str, int], bool]:
-    """Kills the run at that write, before its answer reaches it."""
-
-    def die(collection: str, number: int) -> bool:
-        if (collection, number) == where:
-            running.process.kill()
-            proxy.closed = True
-        return proxy.closed
-
-    return die

@@ -55,21 +55,6 @@ def _working(one: job.Job, outside: sources.Sources) -> job.Job:
     return one
 
 
-async def _killed(one: job.Job, mongodb_uri: str, where: tuple[str, int]) -> None:
-    """Run, and die at that write, before its answer reaches the Job."""
-    async with mongowire.proxying(mongodb_uri) as proxy:
-        running = one.start(JERVIS_MONGODB_URI=proxy.url)
-
-        def die(collection: str, number: int) -> bool:
-            if (collection, number) == where:
-                running.process.kill()
-                proxy.closed = True
-            return proxy.closed
-
-        proxy.after = die
-        assert (await one.end(running)).status == -9
-
-
 def _whole(one: job.Job, store: job.Store, ended: job.Ended, outside: sources.Sources) -> int:
     """The task has ended with everything once; returns the model calls that were booked."""
     assert (ended.status, ended.message.get("exitReason")) == (0, "Answered"), ended
@@ -130,7 +115,7 @@ async def test_an_epic_that_is_killed_goes_on_where_it_was(
                 one = _working(job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url), outside)
                 store.remember(one.memory(content=EPIC))
                 try:
-                    await _killed(one, mongodb_uri, where)
+                    await one.killed(where)
                     # A call whose reply was not durable yet is made again.
                     assert _CALLS <= _whole(one, store, await one.run(attempt=2), outside) <= _CALLS + 1
                 except AssertionError as error:

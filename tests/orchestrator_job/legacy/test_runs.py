@@ -14,6 +14,7 @@ import pytest
 
 from orchestrator_job.delegation import talk
 from orchestrator_job.delegation import wiring as delegation
+from tests import waiting
 from tests.fakes.ollama import process
 from tests.fakes.ollama.server import generation
 from tests.orchestrator_job import job, knowledge, recording
@@ -419,7 +420,7 @@ async def test_an_order_that_is_stopped_asks_again_only_what_was_in_flight(
     fake.set_script(script)
     store.remember(worked.memory(content=EPIC))
     running = worked.start()
-    await job.until(lambda: fake.count(tag=tag) == number)
+    await waiting.eventually(lambda: fake.count(tag=tag) == number)
     running.process.terminate()
     drained = await worked.end(running)
     assert (drained.status, drained.message["exitReason"]) == (42, "Drained"), drained

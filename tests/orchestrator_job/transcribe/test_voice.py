@@ -120,7 +120,11 @@ def test_speech_that_was_only_cut_stays_one_segment() -> None:
 
 
 def test_the_first_word_after_a_pause_begins_with_the_speech_and_no_other_one() -> None:
-    pieces = [[(0.9, 1.2, " Yes.")], [(1.3, 2.0, " We"), (2.0, 2.5, " do.")], [(6.6, 8, " Late.")]]
+    pieces: list[list[voice.Word]] = [
+        [(0.9, 1.2, " Yes.")],
+        [(1.3, 2.0, " We"), (2.0, 2.5, " do.")],
+        [(6.6, 8, " Late.")],
+    ]
     segments = excerpt((10, 5), (60, 5)).segments(pieces)
     assert segments == [(10.4, 11.2, " Yes."), (11.3, 12.5, " We do."), (61.6, 63, " Late.")]
 

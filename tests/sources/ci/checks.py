@@ -17,6 +17,7 @@ import kube
 from controllers.sources import client, metrics
 from controllers.sources.ci import serving
 from controllers.sources.effects import targets
+from tests import waiting
 from tests.sources.api import serving as api
 from tests.sources.effects.world import World
 
@@ -74,7 +75,7 @@ class Place:
 @contextlib.asynccontextmanager
 async def opened() -> AsyncIterator[Place]:
     loaded: Any = kubernetes.Configuration()
-    async with Hosts().serving() as world, httpx.AsyncClient(trust_env=False, timeout=30) as http:
+    async with Hosts().serving() as world, httpx.AsyncClient(trust_env=False, timeout=waiting.PATIENCE) as http:
         assert isinstance(world, Hosts)
         loaded.host = world.url
         session = kube.session(loaded)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import orjson
 
 from controllers.sources import client, mongo
 from crds import keyring, scope
-from tests import ports
+from tests import ports, waiting
 from tests.sources import process
 from tests.sources.api import serving
 from tests.sources.effects.world import World
@@ -51,7 +51,7 @@ class Place:
 
     @contextlib.asynccontextmanager
     async def calls(self, **more: Any) -> AsyncIterator[client.Client]:
-        async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
+        async with httpx.AsyncClient(trust_env=False, timeout=waiting.PATIENCE) as http:
             yield client.Client(f"http://127.0.0.1:{self.port}", http, lambda: self.token(**more))
 
     async def effect(self, tool: str, connection: str, arguments: Mapping[str, Any], key: str = "k") -> client.Outcome:
@@ -78,9 +78,3 @@ class Place:
     def audit(self) -> list[dict[str, Any]]:
         lines = [line for line in self.log.read_text().splitlines() if '"event":"audit"' in line]
         return [orjson.loads(line) for line in lines]
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(300):
-        while not true():  # noqa: ASYNC110  # what is waited for happens in another thread
-            await asyncio.sleep(0.01)

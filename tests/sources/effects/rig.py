@@ -22,6 +22,7 @@ from controllers.sources.effects import ledger, performer, pushes, targets, tool
 from controllers.sources.http import routes
 from crds import runtoken, scope
 from kb import client as kb
+from tests import waiting
 from tests.sources.api import serving
 from tests.sources.effects.world import NAMESPACE, World
 from tests.sources.model import Dying
@@ -40,7 +41,7 @@ class Rig:
         tls = ssl.create_default_context()
         self._means = tools.Means(load=knowledge.fetch, tls=tls, plain=True, wall=self.wall, monotonic=lambda: 0.0)
         self.finds = targets.Targets(api)
-        self.does = performer.Performer(self.entries, self.finds, self._means, seconds=30, wall=self.wall)
+        self.does = performer.Performer(self.entries, self.finds, self._means, seconds=waiting.PATIENCE, wall=self.wall)
 
     def checks(self) -> list[routes.Served]:
         """The route of checks of commits."""
@@ -50,7 +51,7 @@ class Rig:
     def push_by(self, shared: pushes.Pushes) -> None:
         """Of a process that has clones."""
         means = dataclasses.replace(self._means, pushes=shared)
-        self.does = performer.Performer(self.entries, self.finds, means, seconds=30, wall=self.wall)
+        self.does = performer.Performer(self.entries, self.finds, means, seconds=waiting.PATIENCE, wall=self.wall)
 
     def wall(self) -> datetime:
         return self.now

@@ -14,8 +14,9 @@ import pytest
 
 from controllers.sources import client
 from crds import scope
+from tests import waiting
 from tests.controllers.notices import smtp
-from tests.sources.effects.calling import Place, until
+from tests.sources.effects.calling import Place
 from tests.sources.effects.world import World
 
 pytestmark = pytest.mark.services
@@ -46,7 +47,7 @@ async def test_a_killed_process_never_sends_a_mail_twice(tmp_path: Path, where: 
         box.slow, box.stall = (600.0, 0.0) if where == "envelope" else (0.0, 600.0)
         async with place(tmp_path, box) as made:
             first = asyncio.create_task(made.effect("sendMail", "mail", MAIL))
-            await until(lambda: bool(box.recipients if where == "envelope" else box.mails))
+            await waiting.eventually(lambda: bool(box.recipients if where == "envelope" else box.mails))
             assert made.process is not None
             made.process.kill()
             box.slow = box.stall = 0.0

@@ -15,7 +15,8 @@ import pytest
 from controllers.sources import assignments, client, mongo
 from controllers.sources.git import quarantine
 from crds import values
-from tests.sources.effects.calling import Place, until
+from tests import waiting
+from tests.sources.effects.calling import Place
 from tests.sources.effects.pushing import LOGIN, Work, connected, remote, stored
 from tests.sources.effects.world import World
 from tests.sources.git.making import Http, Repository
@@ -61,9 +62,8 @@ async def test_a_killed_process_pushes_a_branch_once(tmp_path: Path, window: str
         if window == "recorded":
             await first
         else:
-            await until(http.pushing.is_set)
-            while not await made.rows():  # noqa: ASYNC110  # what is waited for happens in another process
-                await asyncio.sleep(0.01)
+            await waiting.eventually(http.pushing.is_set)
+            await waiting.eventually(made.rows, "the ledger has a row")
         assert made.process is not None
         made.process.kill()
         assert pushed(at) == before

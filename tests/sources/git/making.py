@@ -11,13 +11,12 @@ import re
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 from aiohttp import web
 
-from tests import httpserver, needs, ports
+from tests import httpserver, needs, ports, waiting
 
 _SHA = re.compile(r"[0-9a-f]{40}")
 AT = "1790000000 +0200"
@@ -130,12 +129,12 @@ def daemon(root: Path) -> Iterator[str]:
 
 
 def _listening(port: int) -> None:
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
+    def connects() -> bool:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"nothing listens on port {port}")
+            return True
+        return False
+
+    waiting.until(connects, f"something listens on port {port}")
 
 
 class Http:

@@ -24,6 +24,7 @@ from controllers.sources.git import clone
 from controllers.sources.protocols import git
 from crds import access, connection, labels
 from kb import client as kb
+from tests import waiting
 from tests.sources import process
 from tests.sources.git.knowledge import KUBECONFIG, Commits
 from tests.sources.git.making import Repository, daemon
@@ -107,7 +108,7 @@ async def started(world: Commits, database: Any, tmp_path: Path) -> AsyncIterato
     path.write_text(KUBECONFIG.format(url=world.url))
     loaded = kube.configuration(str(path))
     session = kube.session(loaded, fence=lambda: None)
-    api = kube.Kube(loaded, session, fence=lambda: None, timeout=10)
+    api = kube.Kube(loaded, session, fence=lambda: None, timeout=waiting.PATIENCE)
     assigned, stored = assignments.Assignments(database), items.Items(database)
     await assigned.prepare()
     await stored.prepare()

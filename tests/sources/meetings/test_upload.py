@@ -23,7 +23,7 @@ import pytest
 from controllers.sources import assignments, mongo
 from controllers.sources.meetings import audio, metrics, serving, store
 from crds import grants, leftovers, meeting
-from tests import ports
+from tests import ports, waiting
 from tests.sources import process
 from tests.sources.api import serving as api
 
@@ -188,17 +188,15 @@ async def test_of_two_uploaders_one_is_refused_and_what_came_stays(rig: Rig) -> 
         one = await make(client)
         first = asyncio.create_task(part(client, one, 0, slow()))
         await going.wait()
-        while (await rig.row(one))["offset"] < audio.CHUNK:  # noqa: ASYNC110  # another process's write
-            await asyncio.sleep(0.02)
+        await waiting.eventually(lambda: rig.row(one), "a chunk is kept", good=lambda row: row["offset"] >= audio.CHUNK)
         said = await part(second, one, audio.CHUNK, body[audio.CHUNK :])
         assert (said.status_code, said.json()["error"]["code"]) == (423, "locked")
         assert int(said.headers["Retry-After"]) >= 1
         broken.set()
         with pytest.raises(httpx.WriteError):
             await first
-        while (await rig.row(one))["writer"] is not None:  # noqa: ASYNC110  # another process's write
-            await asyncio.sleep(0.02)
-        at = (await rig.row(one))["offset"]
+        row = await waiting.eventually(lambda: rig.row(one), "nobody writes", good=lambda row: row["writer"] is None)
+        at = row["offset"]
         assert at == audio.CHUNK + 200
         more = {"Upload-Length": str(len(body)), **digest(body)}
         assert (await part(second, one, at, body[at:], **more)).status_code == 204

@@ -25,6 +25,7 @@ from kb import mongo as kb_mongo
 from orchestrator_job import ledger, mongo, patience
 from orchestrator_job.delegation.tools import box, checkout, port, workspace
 from router import client as router_client
+from tests import waiting
 from tests.kb import clock as clocks
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation.tools import parts
@@ -252,9 +253,10 @@ async def test_a_command_is_recorded_once_and_its_patch_is_taken_over(place: Pla
 
     async def operator() -> sandbox.Command:
         """What the operator will do with the record."""
-        while (found := collection.find_one({"state": "Requested"})) is None:  # noqa: ASYNC110  # MongoDB says nothing
-            await asyncio.sleep(0.05)
-        record = sandbox.Command.model_validate(found)
+        requested = await waiting.eventually(
+            lambda: collection.find_one({"state": "Requested"}), "a command is asked for"
+        )
+        record = sandbox.Command.model_validate(requested)
         raw = await place.made.kb.fetch(parts.SCOPE, record.workspace.key)
         with tarfile.open(fileobj=io.BytesIO(raw)) as packed:
             assert {"secret.txt", "src/area.py"} <= set(packed.getnames())
@@ -270,9 +272,9 @@ async def test_a_command_is_recorded_once_and_its_patch_is_taken_over(place: Pla
         collection.update_one({"_id": record.id}, {"$set": ended})
         return record
 
-    waiting = asyncio.create_task(operator())
+    played = asyncio.create_task(operator())
     ran = await parts.called(tools, "run_command", 2, **asked)
-    record = await waiting
+    record = await played
     assert (ran.text, ran.data) == ("pytest -q: exit code 0\n1 passed", {"exitCode": 0, "patched": True})
     assert (record.id, record.argv, record.limits.seconds) == (f"{place.made.uid}/r1.d1.2", ("pytest", "-q"), 300)
     assert "return 1" in (await parts.called(tools, "read_file", path="src/area.py")).text

@@ -12,11 +12,10 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests import ports
+from tests import ports, waiting
 
 LAST = "Oslo"
 _ROOT = Path(__file__).resolve().parents[4]
@@ -46,9 +45,7 @@ def running(folder: Path, book: str = "Book a balloon.", *, port: int = 0) -> It
     command = [sys.executable, "-m", __name__, str(folder), str(port), book]
     with subprocess.Popen(command, cwd=_ROOT) as process:
         try:
-            while not _listens(port):
-                assert process.poll() is None, "it ended before it listened"
-                time.sleep(0.02)
+            waiting.served(lambda: _listens(port), process, folder / "log")
             yield Weather(process, f"http://127.0.0.1:{port}/mcp", folder)
         finally:
             process.kill()
