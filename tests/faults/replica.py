@@ -155,7 +155,7 @@ class Replica:
             if answer is not None and answer.status_code == 200:
                 return ""
             said = "it does not answer" if answer is None else answer.text
-            return f"{said}\n{self.log.read_text()[-3000:]}"
+            return f"{said}\n{self.log.read_text()[-3000:] if self.log.exists() else ''}"
 
         await waiting.eventually(problem, f"{self.identity} is ready", good=lambda left: not left, patience=patience)
 
