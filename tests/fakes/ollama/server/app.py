@@ -50,10 +50,7 @@ def build(chosen: settings.Settings, loop: asyncio.AbstractEventLoop, now: Calla
 
 
 def _routes() -> list[web.RouteDef]:
-    refused = [
-        *(web.post(f"/api/{verb}", information.refused) for verb in ("pull", "push", "create", "copy")),
-        web.delete("/api/delete", information.refused),
-    ]
+    refused = [web.post(f"/api/{verb}", information.refused) for verb in ("pull", "push", "create", "copy")]
     return [
         web.get("/", information.root),
         web.get("/api/version", information.version),
@@ -64,6 +61,7 @@ def _routes() -> list[web.RouteDef]:
         web.post("/api/chat", generation.chat),
         web.post("/api/embed", embedding.embed),
         web.post("/api/embeddings", embedding.embeddings),
+        web.delete("/api/delete", information.delete),
         *refused,
         web.get("/v1/models", information.models),
         web.get("/v1/models/{model:.+}", information.model),
@@ -79,6 +77,7 @@ def _routes() -> list[web.RouteDef]:
         web.put("/simulator/script", admin.put_script),
         web.put("/simulator/pace", admin.put_pace),
         web.put("/simulator/loads", admin.finish_loads),
+        web.delete("/simulator/runners/{model}", admin.end_runner),
         web.put("/simulator/gates/{gate}", admin.open_gate),
         web.delete("/simulator/gates/{gate}", admin.shut_gate),
     ]
