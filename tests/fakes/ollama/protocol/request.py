@@ -236,6 +236,7 @@ class Body:
             first = error.errors()[0]
             where = ".".join(part for part in first["loc"] if isinstance(part, str) and part in _NAMES)
             wanted = first["type"].removesuffix("_type")
+            name = "ToolFunction" if "function" in where else name
             raise errors.Unreadable(
                 f"json: cannot unmarshal {_kind(first['input'])} into Go struct field {name}.{where} of type {wanted}"
             ) from error
