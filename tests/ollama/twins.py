@@ -99,8 +99,11 @@ class Real:
     def faults(self, *documents: Mapping[str, Any]) -> None: ...
 
     def kill(self) -> None:
+        left = children(self.program.pid)
         self.program.kill()
         self.program.wait()
+        for runner in left:  # it would go on for ever
+            os.kill(runner, signal.SIGKILL)
 
     def end_runner(self) -> None:
         os.kill(self.runner(), signal.SIGKILL)
@@ -220,14 +223,13 @@ def program(path: str, home: Path) -> Iterator[tuple[str, subprocess.Popen[bytes
     environment |= {"HOME": str(home), "OLLAMA_HOST": address, "PATH": os.environ["PATH"]}
     with (home / "log").open("ab") as log:
         server = subprocess.Popen([path, "serve"], env=environment, stderr=log, stdout=log)
-        runners: list[int] = []
         try:
             transport = httpx.HTTPTransport(retries=20)
             with httpx.Client(base_url=f"http://{address}", transport=transport, trust_env=False, verify=False) as http:
                 http.get("/api/version").raise_for_status()
             yield f"http://{address}", server
         finally:
-            runners += children(server.pid)
+            runners = children(server.pid)
             server.terminate()
             server.wait(PATIENCE)
             for runner in runners:

@@ -309,10 +309,10 @@ def _written(document: dict[str, Any]) -> str:
     return json.dumps(document["tools"]) if document.get("tools") else ""
 
 
-def _options(given: dict[str, Any] | None) -> _Options:
+def _options(sent: dict[str, Any] | None) -> _Options:
     """`Options.FromMap` in Ollama's `api/types.go`: unknown options are nothing, and a fraction of a whole number is
     cut."""
-    known = {name: value for name, value in (given or {}).items() if value is not None}
+    known = {name: value for name, value in (sent or {}).items() if value is not None}
     for name, value in known.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if name in _INTEGERS | _FLOATS and not number:
