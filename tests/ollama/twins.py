@@ -78,9 +78,6 @@ class Server(Protocol):
     def go_on(self) -> None:
         """Answers that are held go on."""
 
-    async def begun(self, asked: int) -> None:
-        """Return when a stream that will be held has begun; `asked` is from before it."""
-
     async def waits(self, asked: int) -> None:
         """Return when one more than `asked` has, and waits for the slot of the model."""
 
@@ -121,9 +118,6 @@ class Real:
 
     def asked(self) -> int:
         return self.log.read_text(errors="replace").count('msg="completion request"')
-
-    async def begun(self, asked: int) -> None:
-        await self.waits(asked)
 
     async def waits(self, asked: int) -> None:
         async def count() -> int:
@@ -185,12 +179,6 @@ class Simulated:
 
     def asked(self) -> int:
         return 0
-
-    async def begun(self, asked: int) -> None:
-        async def held() -> object:
-            return self.fake.state()["gates"]
-
-        await eventually(held, bool, PATIENCE)
 
     async def waits(self, asked: int) -> None:
         async def waiting() -> list[int]:
