@@ -59,6 +59,12 @@ _CRASHED = re.compile(
     r"(?:\bEOF\b|\bconnection reset by peer\b|\bforcibly closed\b)",
     re.DOTALL,
 )
+# `EmbedHandler` answers 400 whatever a runner did to a text, also where none was there: `getServerStatus` in Ollama's
+# `llm/server.go`, and what Go's HTTP client says of a connection. From the beginning, for the same reason.
+_AWAY = re.compile(
+    r"llama runner process no longer running\b|unexpected server status: |health resp: |(?:server not responding|"
+    r"connection refused)$|(?:do embedding request|error reading embed response): "
+)
 _MEMORY = re.compile(r"\brequires more system memory\b|\brequires more (?:GPU )?memory\b")
 
 
@@ -79,7 +85,7 @@ def of(status: int, body: bytes, *, model: bool, openai: bool = False) -> Verdic
     if status < 400:
         return Verdict.FINE
     said = text(body)
-    if said is not None and _CRASHED.match(said):
+    if said is not None and (_CRASHED.match(said) or (status == 400 and _AWAY.match(said))):
         # Also with 400: `EmbedHandler` in Ollama's `server/routes.go`.
         return Verdict.MODEL_FAILED
     if openai and status == 429:

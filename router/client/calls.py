@@ -560,11 +560,11 @@ def _count(record: Mapping[str, Any], name: str) -> int:
 def _refuse(response: httpx.Response, body: bytes, model: str | None) -> None:
     """Raise what the status code means."""
     subject = f"Model {model!r}" if model else "The router"
-    message = f"{subject}: HTTP {response.status_code}: {_reason(body)}"
-    code = response.status_code
+    reason, code = _reason(body), response.status_code
+    message = f"{subject}: HTTP {code}: {reason}"
     if code == 409:
         raise Taken(message, retry_after=_seconds(response.headers.get("Retry-After")))
-    if code in (408, 425, 429) or code >= 500:
+    if code in (408, 425, 429) or code >= 500 or (code == 400 and vectors.runner_failed(reason)):
         raise Unavailable(message, retry_after=_seconds(response.headers.get("Retry-After")))
     if code == 404 and model:
         raise UnknownModel(

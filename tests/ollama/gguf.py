@@ -16,8 +16,8 @@ from hack.models import gguf
 _LETTERS = "▁abcdefghijklmnopqrstuvwxyz"
 
 
-def tiny(seed: int, *, width: int = 64, layers: int = 1, context: int = 4096) -> bytes:
-    """The file's bytes. `width` is a multiple of 32."""
+def tiny(seed: int, *, width: int = 64, layers: int = 1, context: int = 4096, embeds: bool = False) -> bytes:
+    """The file's bytes. `width` is a multiple of 32; a model that `embeds` does nothing else."""
     chance, hidden, heads = random.Random(seed), 2 * width, 2
     tokens, kinds = _vocabulary()
     shapes: dict[str, tuple[int, ...]] = {"token_embd.weight": (width, len(tokens))}
@@ -50,6 +50,8 @@ def tiny(seed: int, *, width: int = 64, layers: int = 1, context: int = 4096) ->
         gguf.u32("tokenizer.ggml.eos_token_id", 2),
         gguf.boolean("tokenizer.ggml.add_bos_token", True),
     ]
+    if embeds:
+        metadata.append(gguf.u32("llama.pooling_type", 1))  # the mean
     file = io.BytesIO()
     tensors = [gguf.Tensor(name, shape, partial(_numbers, chance, shape)) for name, shape in shapes.items()]
     gguf.write(file, metadata, tensors)

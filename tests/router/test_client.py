@@ -68,6 +68,17 @@ def test_no_client_gives_up_before_the_router_does() -> None:
     assert {one: deadlines[one] + given.first_byte_seconds for one in Priority} == client.SILENCE
 
 
+async def test_texts_whose_runner_ended_are_embedded_later(tmp_path: Path) -> None:
+    """Ollama answers 400 then, which otherwise is the request's own fault."""
+    with ollama.running(models=["qwen3-embedding:8b"]) as fake:
+        fake.set_faults([{"match": {"path": "/api/embed"}, "nth": 1, "crash": {}}])
+        async with process.running(tmp_path, [process.spec("g", fake.url)]) as router, router.http() as http:
+            door = client.Client(router.url, http)
+            with pytest.raises(client.Unavailable, match="HTTP 400: do embedding request: "):
+                await door.embed("qwen3-embedding:8b", ["one"], Priority.P3)
+            assert len(await door.embed("qwen3-embedding:8b", ["one"], Priority.P3)) == 1
+
+
 async def test_wrong_model_is_permanent_and_named(tmp_path: Path) -> None:
     with ollama.running(models=["qwen2.5:7b"]) as fake:
         async with (

@@ -25,6 +25,21 @@ def test_vectors_come_by_their_index_and_one_that_is_missing_is_missing(data: An
 
 
 @pytest.mark.parametrize(
+    ("reason", "failed"),
+    [
+        ('do embedding request: Post "http://127.0.0.1:1/embedding": EOF', True),
+        ("llama runner process no longer running: -1", True),
+        ("connection refused", True),
+        ("the input length exceeds the context length", False),
+        ("invalid input type", False),
+        ("option: connection refused", False),
+    ],
+)
+def test_a_runner_that_was_not_there_says_nothing_of_the_texts(reason: str, failed: bool) -> None:
+    assert vectors.runner_failed(reason) is failed
+
+
+@pytest.mark.parametrize(
     ("about", "parameters", "expected"),
     [
         ({"general.architecture": "bert", "bert.context_length": 512}, "", 512),

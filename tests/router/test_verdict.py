@@ -42,11 +42,15 @@ _CHAT, _OPENAI = "/api/chat", "/v1/chat/completions"
         (500, "model runner has unexpectedly stopped, this may be due to resource limitations", Verdict.MODEL_FAILED),
         (500, "unexpected EOF", Verdict.MODEL_FAILED),
         (400, 'do embedding request: Post "http://127.0.0.1:1/embedding": EOF', Verdict.MODEL_FAILED),
+        (400, "llama runner process no longer running: -1", Verdict.MODEL_FAILED),
+        (400, "connection refused", Verdict.MODEL_FAILED),
+        (400, 'do embedding request: Post "http://127.0.0.1:1/embedding": dial tcp: refused', Verdict.MODEL_FAILED),
+        (400, "no: llama runner process no longer running: -1", Verdict.REQUEST),
         (500, "POST predict: Post \"http://127.0.0.1:1/completion\": EOF", Verdict.MODEL_FAILED),
     ],
 )  # fmt: skip
 def test_by_status_and_text_on_both_apis(path: str, status: int, text: str, expected: Verdict) -> None:
-    body = json.dumps(errors.envelope(path, status, text)).encode()
+    body = json.dumps(errors.Refusal(status, text).body(path)).encode()
     assert verdict.of(status, body, model=True) is expected
 
 

@@ -142,7 +142,7 @@ async def test_embeddings_agree_over_all_three_paths(http: httpx.AsyncClient) ->
     [
         ("/api/chat", {"model": "gone", "messages": [{"role": "user", "content": "x"}]}, 404, "model 'gone' not found"),
         ("/api/generate", {"model": "gone:7b", "prompt": "x"}, 404, "model 'gone:7b' not found"),
-        ("/api/embed", {"model": "gone", "input": "x"}, 404, "model 'gone' not found"),
+        ("/api/embed", {"model": "gone", "input": "x"}, 404, 'model "gone" not found, try pulling it first'),
         ("/api/show", {"model": "gone"}, 404, "model 'gone' not found"),
         ("/api/chat", {"messages": []}, 400, "model is required"),
         ("/api/embed", {"model": "small:1b", "input": "x"}, 501, "this model does not support embeddings"),
@@ -159,8 +159,13 @@ async def test_embeddings_agree_over_all_three_paths(http: httpx.AsyncClient) ->
             400,
             'time: missing unit in duration "5"',
         ),
-        ("/api/generate", {"model": "small:1b", "prompt": "x", "format": "xml"}, 400, "invalid format: "),
-        ("/api/generate", {"model": "small:1b", "prompt": 7}, 400, "json: cannot use the value of prompt"),
+        ("/api/generate", {"model": "small:1b", "prompt": "x", "format": "xml"}, 500, "invalid format: "),
+        (
+            "/api/generate",
+            {"model": "small:1b", "prompt": 7},
+            400,
+            "json: cannot unmarshal number into Go struct field ",
+        ),
         ("/api/pull", {"model": "small:1b"}, 501, "this is a simulator: it cannot pull models"),
         ("/api/create", {"model": "small:1b"}, 501, "this is a simulator: it cannot create models"),
     ],
@@ -180,7 +185,7 @@ async def test_bodies_that_are_no_object(http: httpx.AsyncClient) -> None:
 async def test_openai_errors_have_their_envelope(http: httpx.AsyncClient) -> None:
     body = {"model": "gone", "messages": [{"role": "user", "content": "x"}]}
     error = (await http.post("/v1/chat/completions", json=body)).json()["error"]
-    assert error == {"message": "model 'gone' not found", "type": "not_found_error", "param": None, "code": None}
+    assert error == {"message": "model 'gone' not found", "type": "api_error", "param": None, "code": None}
 
 
 async def test_model_names_are_normalised_and_kept_as_spelt(http: httpx.AsyncClient) -> None:
@@ -217,7 +222,7 @@ async def test_tools_are_called_as_ollama_has_it(http: httpx.AsyncClient, fake: 
     whole = (await http.post("/api/chat", json={**body, "stream": False})).json()
     assert (whole["message"], whole["done"]) == (message, True)
     assert whole["prompt_eval_count"] > (await lines(http, "/api/chat", bare))[1][-1]["prompt_eval_count"]
-    wrong = await http.post("/api/chat", json={**body, "tools": [{"type": "x"}]})
+    wrong = await http.post("/api/chat", json={**body, "tools": [{"function": {"name": 7}}]})
     assert wrong.status_code == 400
 
 

@@ -71,6 +71,10 @@ class Model:
             "parameter_size": label, "quantization_level": "Q4_K_M",
         }  # fmt: skip
 
+    def window(self, wanted: int | None, usual: int) -> int:
+        """The context that a request gets: never less than 4 tokens, nor more than the model was trained with."""
+        return min(max(4, usual if wanted is None else wanted), self.context_length)
+
     def memory(self, num_ctx: int, num_parallel: int) -> int:
         """Bytes that the loaded model takes: weights and one KV cache per parallel slot."""
         return self.size + num_ctx * num_parallel * self.kv_bytes_per_token
@@ -84,6 +88,10 @@ class Catalogue:
 
     def find(self, name: str) -> Model | None:
         return self._by_key.get(names.canonical(name))
+
+    def remove(self, name: str) -> bool:
+        """Delete it, and say whether it was there. What is in memory stays there."""
+        return self._by_key.pop(names.canonical(name), None) is not None
 
     def all(self) -> list[Model]:
         return list(self._by_key.values())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.fakes.ollama.faults import Engine
-from tests.fakes.ollama.protocol import errors, request
+from tests.fakes.ollama.protocol import errors, names, request
 
 THOUGHTS = ["The user wants", " JSON. It may", ' look like {"summary": "?"}', ", so I begin."]
 _PROSE, _AFTER = "Sure! Here is what you asked for:\n```json\n", "\n```\nShall I change anything?"
@@ -31,9 +31,12 @@ class Written:
 def refuse(engine: Engine | None, wanted: request.Generation) -> None:
     """Raises the Refusal of an engine that cannot do what is wanted."""
     if engine == "noTools" and wanted.tools:
-        raise errors.Refusal(400, f"registry.ollama.ai/library/{wanted.model} does not support tools")
-    if engine == "diesOfBounds" and any(bound > _LONGEST_TEXT for bound in _bounds(wanted.format)):
-        raise errors.Refusal(500, "llama runner process has terminated: signal: segmentation fault (core dumped)")
+        raise errors.Refusal(400, f"registry.ollama.ai/library/{names.canonical(wanted.model)} does not support tools")
+
+
+def dies(engine: Engine | None, wanted: request.Generation) -> bool:
+    """Whether the engine's runner ends of the request."""
+    return engine == "diesOfBounds" and any(bound > _LONGEST_TEXT for bound in _bounds(wanted.format))
 
 
 def write(engine: Engine | None, pieces: list[str], wanted: request.Generation) -> Written:

@@ -7,6 +7,8 @@
     - {match: {}, malformed: wire}       # or `answer`: a well-formed reply with a part of the JSON
     - {match: {model: gpt-oss:120b}, engine: thinks}       # a habit of real engines, see `Engine`
     - {match: {body: '"maxLength": 2001'}, crash: {}}   # the runner ends, and what else it was at
+    - {match: {}, crash: {afterLines: 2}}               # in the middle of the answer
+    - {match: {}, crash: {loading: true}}               # while it loads the model for the request
 
 The first fault that fires wins. `nth` and `every` count the requests that matched this fault, from 1.
 """
@@ -30,7 +32,7 @@ Engine = Literal["thinks", "thinksInText", "ignoresFormat", "blanks", "endsEarly
     blanks         after two thirds of the answer blanks come until the bound
     endsEarly      after two thirds the same token comes thirty times, and the stream ends without its last record
     noTools        the model's template has no tools: HTTP 400
-    diesOfBounds   a text of more than 2,000 characters in a schema ends the runner: HTTP 500
+    diesOfBounds   a text of more than 2,000 characters in a schema ends the runner, as `crash` does: HTTP 500
 """
 _ACTIONS = ("status", "reset", "stall", "error", "crash", "malformed", "engine")
 
@@ -82,11 +84,15 @@ class Stall(_Strict):
     gate: str | None = None
 
 
+BROKEN = "an error was encountered while running the model: unexpected EOF"
+"""Ollama's words for a runner that ended in the middle of an answer (`llm/server.go`)."""
+
+
 class ErrorLine(_Strict):
     """After this many pieces of a stream, write an error line under the status already sent, and end."""
 
     after_lines: int = Field(1, ge=0)
-    message: str = "an error was encountered while running the model: unexpected EOF"
+    message: str = BROKEN
 
 
 STOPPED = (
@@ -96,10 +102,18 @@ STOPPED = (
 """Ollama's words for a runner that ended before its first token (`llm/server.go`)."""
 
 
-class Crash(_Strict):
-    """The runner ends when it begins with the request: HTTP 500, and everything else that it was at ends with it."""
+KILLED = "llama runner process has terminated: signal: killed"
+"""Its words for one that ended while it loaded its model."""
 
-    message: str = STOPPED
+
+class Crash(_Strict):
+    """The runner ends, and everything else that it was at ends with it: before it answers (HTTP 500), after so many
+    pieces of the answer, or while it loads the model for this request. /api/ps lists the model until it is asked for
+    again or its time is over, except after a load."""
+
+    message: str = ""
+    after_lines: int | None = Field(None, ge=1)
+    loading: bool = False
 
 
 class Fault(_Strict):

@@ -76,6 +76,10 @@ class Fake:
         """End the loads under way now, whatever they would have taken at their pace."""
         self._put("/simulator/loads", {})
 
+    def end_runner(self, model: str) -> None:
+        """End the process in which the model is, and with it what it is at (see `faults.Crash`)."""
+        self._http.delete(f"/simulator/runners/{model}").raise_for_status()
+
     def open_gate(self, gate: str) -> None:
         """Let every request go on that waits at this gate, now and later (see `faults.Stall.gate`)."""
         self._put(f"/simulator/gates/{gate}", {})

@@ -35,12 +35,13 @@ def to_seconds(value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool):
-        raise ValueError(f"time: invalid duration {str(value).lower()!r}")
+        raise ValueError("Unsupported type: 'bool'")
     if isinstance(value, (int, float)):
         return FOREVER if value < 0 else float(value)
     if isinstance(value, str):
         return _from_text(value)
-    raise ValueError(f"time: invalid duration {value!r}")
+    kind = "[]interface {}" if isinstance(value, list) else "map[string]interface {}"
+    raise ValueError(f"Unsupported type: '{kind}'")
 
 
 def _from_text(value: str) -> float:

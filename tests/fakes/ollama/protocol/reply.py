@@ -24,7 +24,8 @@ _DIGITS_OF_MICROSECONDS = 6
 
 @dataclass(frozen=True)
 class Figures:
-    """What a finished generation cost: seconds and tokens. `reason` is stop, length, load or unload."""
+    """What a finished generation cost: seconds and tokens. `reason` is stop, length, load or unload, and "" for an
+    answer that has no end."""
 
     reason: str
     total: float = 0.0
@@ -77,7 +78,7 @@ class Shape(Protocol):
     def whole(self, text: str, figures: Figures, now: datetime, calls: Calls = ()) -> dict[str, Any]:
         """The answer to `stream: false`."""
 
-    def broken(self, message: str) -> bytes:
+    def broken(self, message: str, now: datetime) -> bytes:
         """An error after the first byte."""
 
 
@@ -122,9 +123,11 @@ class Native:
 
     def whole(self, text: str, figures: Figures, now: datetime, calls: Calls = ()) -> dict[str, Any]:
         head = {"model": self.model, "created_at": stamp(now), **self._text(text, calls)}
+        if not figures.reason:
+            return head | {"done": False}
         return head | {"done": True, "done_reason": figures.reason} | figures.native()
 
-    def broken(self, message: str) -> bytes:
+    def broken(self, message: str, now: datetime) -> bytes:
         return line({"error": message})
 
     def _text(self, text: str, calls: Calls = ()) -> dict[str, Any]:
@@ -159,12 +162,13 @@ class OpenAI:
 
     def whole(self, text: str, figures: Figures, now: datetime, calls: Calls = ()) -> dict[str, Any]:
         said = {"message": {"role": "assistant", "content": text}} if self.chat else {"text": text}
-        choice = {"index": 0, **said, "finish_reason": figures.reason}
+        choice = {"index": 0, **said, "finish_reason": figures.reason or None}
         kind = "chat.completion" if self.chat else "text_completion"
         return self._head(kind, now) | {"choices": [choice], "usage": figures.openai()}
 
-    def broken(self, message: str) -> bytes:
-        return _frame({"error": {"message": message, "type": "api_error", "param": None, "code": None}})
+    def broken(self, message: str, now: datetime) -> bytes:
+        # Ollama's `middleware/openai.go` reads the error as a record, and the stream ends without `[DONE]`.
+        return _frame(self._chunk("", None, now) | {"model": ""})
 
     def _chunk(self, text: str, reason: str | None, now: datetime) -> dict[str, Any]:
         said = {"delta": {"role": "assistant", "content": text}} if self.chat else {"text": text}
@@ -183,6 +187,8 @@ class OpenAI:
 
 def vectors(model: str, values: Vectors, figures: Figures) -> dict[str, Any]:
     """POST /api/embed."""
+    if not len(values):
+        return {"model": model, "embeddings": []}
     counters = {"total_duration": int(figures.total * 1e9), "load_duration": int(figures.load * 1e9)}
     return {
         "model": model,

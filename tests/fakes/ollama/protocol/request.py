@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, StrictBool, StrictInt, ValidationError
 
 from tests.fakes.ollama.protocol import errors, quantity
 
-Format = dict[str, Any] | Literal["json"] | None
+Format = Any
+"""`json`, a JSON Schema or nothing; anything else is refused later (`formats`)."""
 _Kind = TypeVar("_Kind", bound=BaseModel)
 
 
@@ -37,7 +38,8 @@ class Generation:
     keep_alive: float | None = None
     load_only: bool = False
     include_usage: bool = False
-    think: bool = False
+    think: bool | str = False
+    """Whether the model is told to think; a word says how much."""
     tools: tuple[str, ...] = ()
     """The names of the tools that the model may call (Ollama's `tools`)."""
     offered: str = ""
@@ -56,25 +58,32 @@ class Embedding:
     truncate: bool = True
     num_ctx: int | None = None
     keep_alive: float | None = None
-    base64: bool = False
+    encoding: str = ""
 
 
-class _Options(BaseModel):
-    model_config = ConfigDict(extra="allow")  # sampling options do not matter to rules
+_INTEGERS = {"num_keep", "seed", "num_predict", "top_k", "repeat_last_n", "num_ctx", "num_batch", "num_gpu", "main_gpu",
+             "num_thread"}  # fmt: skip
+_FLOATS = {"top_p", "min_p", "typical_p", "temperature", "repeat_penalty", "presence_penalty", "frequency_penalty"}
+_EFFORTS = ("high", "medium", "low")
 
-    num_ctx: int | None = Field(None, ge=1)
+
+@dataclass(frozen=True)
+class _Options:
+    """Of `options` what matters to rules."""
+
+    num_ctx: int | None = None
     num_predict: int | None = None
-    stop: list[str] | None = None
+    stop: tuple[str, ...] = ()
 
 
 class _Native(BaseModel):
     model: str = ""
-    stream: bool | None = None
+    stream: StrictBool | None = None
     format: Any = None
-    options: _Options = Field(default_factory=_Options)
-    keep_alive: int | float | str | None = None
-    think: bool | str | None = None
-    truncate: bool | None = None
+    options: dict[str, Any] | None = None
+    keep_alive: Any = None
+    think: Any = None
+    truncate: StrictBool | None = None
 
 
 class _Generate(_Native):
@@ -83,56 +92,68 @@ class _Generate(_Native):
 
 
 class _Turn(BaseModel):
-    role: str
-    content: str | list[dict[str, Any]] | None = ""
+    role: str = ""
+    content: str | None = ""
     images: list[str] | None = None
 
 
 class _Function(BaseModel):
-    name: str
+    name: str = ""
 
 
 class _Tool(BaseModel):
-    type: Literal["function"] = "function"
-    function: _Function
+    type: str = "function"
+    function: _Function = Field(default_factory=_Function)
 
 
 class _Chat(_Native):
     messages: list[_Turn] | None = None
-    tools: list[_Tool] = Field(default_factory=list)
+    tools: list[_Tool] | None = None
 
 
 class _StreamOptions(BaseModel):
-    include_usage: bool = False
+    include_usage: StrictBool = False
 
 
 class _OpenAI(BaseModel):
     model: str = ""
-    stream: bool = False
+    stream: StrictBool = False
     stream_options: _StreamOptions = Field(default_factory=_StreamOptions)
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
+    max_tokens: StrictInt | None = None
+    max_completion_tokens: StrictInt | None = None
     stop: str | list[str] | None = None
     response_format: dict[str, Any] | None = None
+    reasoning_effort: str | None = None
 
 
 class _Completions(_OpenAI):
     prompt: str = ""
 
 
+class _Said(_Turn):
+    """A message of OpenAI's, whose content may have parts."""
+
+    content: str | list[dict[str, Any]] | None = ""  # type: ignore[assignment]  # wider than Ollama's
+
+
 class _ChatCompletions(_OpenAI):
-    messages: list[_Turn] = Field(default_factory=list)
+    messages: list[_Said] = Field(default_factory=list)
 
 
 class _Embed(BaseModel):
     model: str = ""
     input: Any = None
     prompt: str | None = None
-    dimensions: int | None = Field(None, ge=0)
-    truncate: bool | None = None
-    options: _Options = Field(default_factory=_Options)
-    keep_alive: int | float | str | None = None
+    dimensions: StrictInt | None = None
+    truncate: StrictBool | None = None
+    options: dict[str, Any] | None = None
+    keep_alive: Any = None
     encoding_format: str = "float"
+
+
+_NAMES = {name for kind in (_Generate, _Chat, _Turn, _Tool, _Function, _Completions, _ChatCompletions, _Embed)
+          for name in kind.model_fields}  # fmt: skip
+"""Fields. pydantic names the members of unions, too."""
 
 
 class Rerank(BaseModel):
@@ -152,33 +173,33 @@ class Body:
 
     def generate(self) -> Generation:
         """POST /api/generate."""
-        asked = self._as(_Generate)
+        asked = self._as(_Generate, "GenerateRequest")
         turns = [Message("system", asked.system)] if asked.system else []
         return _native(asked, [*turns, Message("user", asked.prompt)], load_only=not asked.prompt)
 
     def chat(self) -> Generation:
         """POST /api/chat."""
-        asked = self._as(_Chat)
+        asked = self._as(_Chat, "ChatRequest")
         turns = asked.messages or []
-        made = [Message(turn.role, _text(turn.content), tuple(turn.images or ())) for turn in turns]
-        names = tuple(one.function.name for one in asked.tools)
+        made = [Message(turn.role, turn.content or "", tuple(turn.images or ())) for turn in turns]
+        names = tuple(tool.function.name for tool in asked.tools or ())
         return replace(_native(asked, made, load_only=not turns), tools=names, offered=_written(self.document))
 
     def completions(self) -> Generation:
         """POST /v1/completions."""
-        asked = self._as(_Completions)
+        asked = self._as(_Completions, "CompletionRequest")
         return _openai(asked, [Message("user", asked.prompt)])
 
     def chat_completions(self) -> Generation:
         """POST /v1/chat/completions."""
-        asked = self._as(_ChatCompletions)
+        asked = self._as(_ChatCompletions, "ChatCompletionRequest")
         if not asked.messages:
-            raise errors.Refusal(400, "[] is too short - 'messages'")
+            raise errors.Unreadable("[] is too short - 'messages'")
         return _openai(asked, [Message(turn.role, _text(turn.content)) for turn in asked.messages])
 
     def embed(self) -> Embedding:
         """POST /api/embed and /v1/embeddings."""
-        asked = self._as(_Embed)
+        asked = self._as(_Embed, "EmbedRequest")
         if asked.input is None or asked.input == "":
             texts: list[Any] = []
         else:
@@ -189,58 +210,73 @@ class Body:
 
     def rerank(self) -> Rerank:
         """POST /v1/rerank."""
-        return self._as(Rerank)
+        return self._as(Rerank, "RerankRequest")
 
     def embeddings(self) -> Embedding:
         """POST /api/embeddings, the older form with one `prompt`."""
-        asked = self._as(_Embed)
+        asked = self._as(_Embed, "EmbeddingRequest")
         return self._embedding(asked, [asked.prompt] if asked.prompt else [])
 
     def _embedding(self, asked: _Embed, texts: list[str]) -> Embedding:
         return Embedding(
-            model=_model(asked.model),
+            model=asked.model,
             texts=tuple(texts),
-            dimensions=asked.dimensions or None,
+            dimensions=max(0, asked.dimensions or 0) or None,
             truncate=asked.truncate is not False,
-            num_ctx=asked.options.num_ctx,
+            num_ctx=_options(asked.options).num_ctx,
             keep_alive=_keep_alive(asked.keep_alive),
-            base64=asked.encoding_format.lower() == "base64",
+            encoding=asked.encoding_format.lower(),
         )
 
-    def _as(self, kind: type[_Kind]) -> _Kind:
+    def _as(self, kind: type[_Kind], name: str) -> _Kind:
+        """The fields of the body. `name`: what Ollama calls the request."""
         try:
-            return kind.model_validate(self.document)
+            return kind.model_validate({key: value for key, value in self.document.items() if value is not None})
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise errors.Refusal(400, f"json: cannot use the value of {where}: {first['msg']}") from error
+            where = ".".join(part for part in first["loc"] if isinstance(part, str) and part in _NAMES)
+            wanted = first["type"].removesuffix("_type")
+            name = "ToolFunction" if "function" in where else name
+            raise errors.Unreadable(
+                f"json: cannot unmarshal {_kind(first['input'])} into Go struct field {name}.{where} of type {wanted}"
+            ) from error
 
 
-def parse(raw: bytes) -> Body:
-    """The body as a JSON object, or Ollama's 400. The content type is not looked at, as Ollama does not."""
-    if not raw.strip():
-        raise errors.Refusal(400, "missing request body")
+def parse(raw: bytes, *, openai: bool = False) -> Body:
+    """The body as a JSON object, or Ollama's 400. The content type is not looked at, as Ollama does not. `openai`: of
+    a path of `/v1`."""
+    text = raw.decode(errors="replace").lstrip()
+    if not text:
+        raise errors.Unreadable("EOF" if openai else "missing request body")
     try:
-        document = json.loads(raw)
-    except ValueError as error:
-        raise errors.Refusal(400, f"invalid JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise errors.Refusal(400, "json: cannot unmarshal the body into an object")
-    return Body(document)
+        document, _ = json.JSONDecoder().raw_decode(text)  # what follows the value is not looked at
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text) or error.msg.startswith("Unterminated"):
+            raise errors.Unreadable("unexpected EOF") from error
+        raise errors.Unreadable(f"invalid character {text[error.pos]!r}: {error.msg}") from error
+    if document is not None and not isinstance(document, dict):
+        raise errors.Unreadable(f"json: cannot unmarshal {_kind(document)} into Go value of type api.Request")
+    return Body(document or {})
 
 
 def _native(asked: _Native, turns: list[Message], load_only: bool) -> Generation:
+    if asked.think is not None and not isinstance(asked.think, bool | str):
+        raise errors.Unreadable('think must be a boolean or string ("high", "medium", "low", true, or false)')
+    if isinstance(asked.think, str) and asked.think not in _EFFORTS:
+        choices = '(must be "high", "medium", "low", true, or false)'
+        raise errors.Unreadable(f"invalid think value: {json.dumps(asked.think)} {choices}")
+    options = _options(asked.options)
     return Generation(
-        model=_model(asked.model),
+        model=asked.model,
         messages=tuple(turns),
         stream=asked.stream is not False,
-        format=_format(asked.format),
-        num_ctx=asked.options.num_ctx,
-        num_predict=asked.options.num_predict,
-        stop=tuple(asked.options.stop or ()),
+        format=None if asked.format == "" else asked.format,
+        num_ctx=options.num_ctx,
+        num_predict=options.num_predict,
+        stop=options.stop,
         keep_alive=_keep_alive(asked.keep_alive),
         load_only=load_only,
-        think=bool(asked.think),
+        think=asked.think or False,
         truncate=asked.truncate is not False,
     )
 
@@ -251,12 +287,17 @@ def _openai(asked: _OpenAI, turns: list[Message]) -> Generation:
     if wanted.get("type") == "json_object":
         shape = "json"
     elif wanted.get("type") == "json_schema":
-        shape = _format((wanted.get("json_schema") or {}).get("schema"))
+        shape = (wanted.get("json_schema") or {}).get("schema")
+    effort = asked.reasoning_effort
+    if effort and effort not in (*_EFFORTS, "none"):
+        choices = '(must be "high", "medium", "low", or "none")'
+        raise errors.Unreadable(f"invalid reasoning value: '{effort}' {choices}")
     stop = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
     return Generation(
-        model=_model(asked.model),
+        model=asked.model,
         messages=tuple(turns),
         stream=asked.stream,
+        think=effort if effort in _EFFORTS else False,
         format=shape,
         num_predict=asked.max_completion_tokens or asked.max_tokens,
         stop=tuple(stop),
@@ -268,27 +309,40 @@ def _written(document: dict[str, Any]) -> str:
     return json.dumps(document["tools"]) if document.get("tools") else ""
 
 
-def _model(name: str) -> str:
-    if not name.strip():
-        raise errors.Refusal(400, "model is required")
-    return name
-
-
-def _format(value: Any) -> Format:
-    if value in (None, ""):
-        return None
-    if value == "json":
-        return "json"
-    if isinstance(value, dict):
-        return value
-    raise errors.Refusal(400, f'invalid format: {json.dumps(value)}; expected "json" or a valid JSON Schema object')
+def _options(sent: dict[str, Any] | None) -> _Options:
+    """`Options.FromMap` in Ollama's `api/types.go`: unknown options are nothing, and a fraction of a whole number is
+    cut."""
+    known = {name: value for name, value in (sent or {}).items() if value is not None}
+    for name, value in known.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name in _INTEGERS | _FLOATS and not number:
+            kind = "integer" if name in _INTEGERS else "float32"
+            raise errors.Refusal(500, f'option "{name}" must be of type {kind}')
+    stop = known.get("stop", [])
+    if not isinstance(stop, list):
+        raise errors.Refusal(500, 'option "stop" must be of type array')
+    if not all(isinstance(each, str) for each in stop):
+        raise errors.Refusal(500, 'option "stop" must be of an array of strings')
+    whole = {name: int(known[name]) for name in ("num_ctx", "num_predict") if name in known}
+    return _Options(whole.get("num_ctx"), whole.get("num_predict"), tuple(stop))
 
 
 def _keep_alive(value: object) -> float | None:
     try:
         return quantity.to_seconds(value)
     except ValueError as error:
-        raise errors.Refusal(400, str(error)) from error
+        raise errors.Unreadable(str(error)) from error
+
+
+def _kind(value: object) -> str:
+    """What Go's encoding/json calls a value."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
 
 
 def _text(content: str | list[dict[str, Any]] | None) -> str:

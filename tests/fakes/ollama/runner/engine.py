@@ -32,6 +32,10 @@ class Gone(Exception):  # noqa: N818 -- an ordinary answer of a server whose run
         super().__init__("llama runner process no longer running: -1 ")
 
 
+class NotLoaded(Exception):  # noqa: N818 -- an ordinary answer of a server whose runner has ended
+    """The runner ended while it loaded the model for the request."""
+
+
 @dataclass
 class Slot:
     """What a request holds of a runner. `crashed`: the runner has ended under it."""
@@ -53,11 +57,17 @@ class Engine:
 
     @asynccontextmanager
     async def slot(
-        self, model: catalogue.Model, num_ctx: int, keep_alive: float | None, load_only: bool = False
+        self,
+        model: catalogue.Model,
+        num_ctx: int,
+        keep_alive: float | None,
+        *,
+        load_only: bool = False,
+        fails: bool = False,
     ) -> AsyncIterator[Slot]:
         """Wait for the model and a slot of it, hold it for the block. Raises Busy when the line is full, Gone when the
-        runner ends meanwhile."""
-        ticket = pool.Ticket(next(self._ids), model, num_ctx, keep_alive, load_only)
+        runner ends meanwhile, NotLoaded when it `fails` to load the model."""
+        ticket = pool.Ticket(next(self._ids), model, num_ctx, keep_alive, load_only, fails)
         future: asyncio.Future[None] = self._loop.create_future()
         self._futures[ticket.id] = future
         try:
@@ -133,6 +143,8 @@ class Engine:
                 future.set_exception(Busy())
             elif event.what is pool.What.CRASHED:
                 future.set_exception(Gone())
+            elif event.what is pool.What.FAILED:
+                future.set_exception(NotLoaded())
         self._arm()
 
     def _arm(self) -> None:

@@ -7,7 +7,9 @@ The rules, from Ollama's behaviour:
 - a different `num_ctx` needs a reload; a reload or an eviction waits until nobody uses the runner (idle ones go first,
   least recently used first);
 - whoever caused a load owns it: when that request hangs up the load is aborted and the next waiter starts it again;
-- an idle runner leaves after its keep_alive, at once if that is 0.
+- an idle runner leaves after its keep_alive, at once if that is 0;
+- of a runner that has ended nobody hears until its model is asked for again: it is listed, and then replaced; one that
+  ends while it loads is forgotten, and what else waited for it loads it again.
 
 Time (`now`, seconds on any steady clock) is always an argument. Every method returns the events it caused, in order.
 """
@@ -24,7 +26,7 @@ from tests.fakes.ollama.protocol import quantity
 
 
 class What(enum.Enum):
-    """The kinds of event. GRANTED, REFUSED and CRASHED carry a ticket, the others only a model."""
+    """The kinds of event. GRANTED, REFUSED, CRASHED and FAILED carry a ticket, the others only a model."""
 
     GRANTED = "granted"
     REFUSED = "refused"
@@ -33,6 +35,7 @@ class What(enum.Enum):
     ABORTED = "aborted"
     UNLOADED = "unloaded"
     CRASHED = "crashed"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True)
@@ -60,18 +63,20 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ticket:
-    """One request's wish. `keep_alive` None leaves the runner's own; `load_only` needs the model, but no slot of it."""
+    """One request's wish. `keep_alive` None leaves the runner's own; `load_only` needs the model, but no slot of it. A
+    load that is made for one that `fails` does so."""
 
     id: int
     model: catalogue.Model
     num_ctx: int
     keep_alive: float | None = None
     load_only: bool = False
+    fails: bool = False
 
 
 @dataclass
 class Runner:
-    """A model in memory or on its way there."""
+    """A model in memory or on its way there. `ended`: its process is not there any more, and nobody has noticed."""
 
     model: catalogue.Model
     num_ctx: int
@@ -82,10 +87,15 @@ class Runner:
     keep_alive: float
     ready: bool = False
     doomed: bool = False
+    ended: bool = False
     last_used: float = 0.0
     expires_at: float = math.inf
     active: dict[int, Ticket] = field(default_factory=dict)
     waiting: deque[Ticket] = field(default_factory=deque)
+
+    def fits(self, ticket: Ticket) -> bool:
+        """Whether it can serve the request as it is."""
+        return self.num_ctx == ticket.num_ctx and not self.ended
 
     @property
     def users(self) -> int:
@@ -107,7 +117,7 @@ class Pool:
     def submit(self, ticket: Ticket, now: float) -> list[Event]:
         """A request arrives: it is granted now, granted later, or refused because the line is full."""
         runner = self.runners.get(ticket.model.key)
-        if runner is not None and runner.num_ctx == ticket.num_ctx:
+        if runner is not None and runner.fits(ticket):
             self._join(runner, ticket)
         elif len(self.pending) > self.limits.max_queue:  # one is in the loader's hand, max_queue stand behind it
             self._note(What.REFUSED, ticket.model.key, ticket.id)
@@ -139,10 +149,12 @@ class Pool:
 
     def crash(self, key: str, now: float) -> list[Event]:
         """The runner's process ends, and with it what it was at and what waited for it. Its memory is free."""
-        runner = self.runners.pop(key, None)
-        if runner is not None:
+        runner = self.runners.get(key)
+        if runner is not None and not runner.ended:
+            runner.ended = True
             for ticket in (*runner.active.values(), *runner.waiting):
                 self._note(What.CRASHED, key, ticket.id)
+            runner.waiting.clear()
         return self._settle(now)
 
     def tick(self, now: float) -> list[Event]:
@@ -172,6 +184,11 @@ class Pool:
     def _finish_loads(self, now: float) -> bool:
         for runner in self.runners.values():
             if not runner.ready and runner.ready_at <= now:
+                if any(ticket.fails and ticket.id == runner.loader for ticket in runner.waiting):
+                    runner.waiting = deque(ticket for ticket in runner.waiting if ticket.id != runner.loader)
+                    self._note(What.FAILED, runner.model.key, runner.loader)
+                    self._abort(runner)
+                    return True
                 runner.ready = True
                 runner.last_used = now
                 runner.expires_at = now + runner.keep_alive
@@ -192,7 +209,7 @@ class Pool:
         head = self.pending[0]
         runner = self.runners.get(head.model.key)
         if runner is not None:
-            if runner.num_ctx != head.num_ctx:
+            if not runner.fits(head):
                 return self._evict(runner, now)
             self.pending.popleft()
             self._join(runner, head)
@@ -210,7 +227,8 @@ class Pool:
             return True  # larger than the memory: it is loaded in part, the rest runs on the processor
         if self.limits.max_loaded and len(self.runners) >= self.limits.max_loaded:
             return False
-        used = sum(runner.size for runner in self.runners.values()) + sum(size for _, size in self._leaving)
+        used = sum(runner.size for runner in self.runners.values() if not runner.ended)
+        used += sum(size for _, size in self._leaving)
         return used + self._size(ticket) <= self.limits.vram
 
     def _size(self, ticket: Ticket) -> int:
@@ -239,7 +257,7 @@ class Pool:
         runner.waiting.append(ticket)
 
     def _fill(self, runner: Runner) -> None:
-        if not runner.ready:
+        if not runner.ready or runner.ended:
             return
         busy = sum(not ticket.load_only for ticket in runner.active.values())
         still_waiting: deque[Ticket] = deque()
@@ -261,7 +279,7 @@ class Pool:
 
     def _unload(self, runner: Runner, now: float) -> None:
         del self.runners[runner.model.key]
-        if self.limits.unload_seconds:
+        if self.limits.unload_seconds and not runner.ended:
             self._leaving.append((now + self.limits.unload_seconds, runner.size))
         self._note(What.UNLOADED, runner.model.key)
 

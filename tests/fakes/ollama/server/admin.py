@@ -9,6 +9,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
 from tests.fakes.ollama import faults, script
+from tests.fakes.ollama.protocol import names
 from tests.fakes.ollama.server import information, service
 
 
@@ -94,6 +95,12 @@ async def put_pace(asked: web.Request) -> web.Response:
 async def finish_loads(asked: web.Request) -> web.Response:
     """PUT /simulator/loads: those under way end now."""
     asked.app[service.KEY].engine.finish_loads()
+    return web.json_response({})
+
+
+async def end_runner(asked: web.Request) -> web.Response:
+    """DELETE /simulator/runners/{model}: its process ends now, as SIGKILL ends it."""
+    asked.app[service.KEY].engine.crash(names.canonical(asked.match_info["model"]))
     return web.json_response({})
 
 

@@ -50,23 +50,21 @@ def build(chosen: settings.Settings, loop: asyncio.AbstractEventLoop, now: Calla
 
 
 def _routes() -> list[web.RouteDef]:
-    refused = [
-        *(web.post(f"/api/{verb}", information.refused) for verb in ("pull", "push", "create", "copy")),
-        web.delete("/api/delete", information.refused),
-    ]
+    refused = [web.post(f"/api/{verb}", information.refused) for verb in ("pull", "push", "create", "copy")]
     return [
         web.get("/", information.root),
         web.get("/api/version", information.version),
         web.get("/api/tags", information.tags),
-        web.get("/api/ps", information.ps),
+        web.get("/api/ps", information.ps, allow_head=False),
         web.post("/api/show", information.show),
         web.post("/api/generate", generation.generate),
         web.post("/api/chat", generation.chat),
         web.post("/api/embed", embedding.embed),
         web.post("/api/embeddings", embedding.embeddings),
+        web.delete("/api/delete", information.delete),
         *refused,
-        web.get("/v1/models", information.models),
-        web.get("/v1/models/{model:.+}", information.model),
+        web.get("/v1/models", information.models, allow_head=False),
+        web.get("/v1/models/{model:.+}", information.model, allow_head=False),
         web.post("/v1/chat/completions", generation.chat_completions),
         web.post("/v1/completions", generation.completions),
         web.post("/v1/embeddings", embedding.embedding_list),
@@ -79,6 +77,7 @@ def _routes() -> list[web.RouteDef]:
         web.put("/simulator/script", admin.put_script),
         web.put("/simulator/pace", admin.put_pace),
         web.put("/simulator/loads", admin.finish_loads),
+        web.delete("/simulator/runners/{model}", admin.end_runner),
         web.put("/simulator/gates/{gate}", admin.open_gate),
         web.delete("/simulator/gates/{gate}", admin.shut_gate),
     ]

@@ -31,7 +31,7 @@ class Exchange:
 
     def body(self) -> wanted.Body:
         """The JSON object that was sent. Raises Refusal 400."""
-        return wanted.parse(self.raw)
+        return wanted.parse(self.raw, openai=self.entry.path.startswith("/v1/"))
 
 
 KEY: web.RequestKey[Exchange] = web.RequestKey("exchange", Exchange)
@@ -84,17 +84,22 @@ async def _answer(
         return await handler(asked)
     except web.HTTPNotFound:
         entry.status = 404
-        return web.Response(status=404, text="404 page not found", headers={"Server": reply.SERVER})
+        return _plain(404, "404 page not found")
     except web.HTTPMethodNotAllowed as refused:
         entry.status = 405
-        allow = {"Server": reply.SERVER, "Allow": ", ".join(sorted(refused.allowed_methods))}
-        return web.Response(status=405, text="405 method not allowed", headers=allow)
+        return _plain(405, "405 method not allowed", Allow=", ".join(sorted(refused.allowed_methods)))
+
+
+def _plain(status: int, text: str, **headers: str) -> web.Response:
+    """An answer of Ollama's router, which names no character set."""
+    shown = {"Server": reply.SERVER, "Content-Type": "text/plain", **headers}
+    return web.Response(status=status, body=text.encode(), headers=shown)
 
 
 async def _refuse(way: wire.Wire, refusal: errors.Refusal) -> web.StreamResponse:
     headers = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
-    document = errors.envelope(way.entry.path, refusal.status, refusal.message)
-    return await way.whole(document, refusal.status, headers)
+    path = way.entry.path
+    return await way.whole(refusal.body(path), refusal.status, headers, refusal.media(path))
 
 
 def _peek(raw: bytes) -> dict[str, Any] | None:

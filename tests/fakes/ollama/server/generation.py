@@ -10,7 +10,7 @@ import re
 from aiohttp import web
 
 from tests.fakes.ollama import catalogue, engines, faults, script, tesseract
-from tests.fakes.ollama.protocol import errors, reply, request
+from tests.fakes.ollama.protocol import errors, formats, names, reply, request
 from tests.fakes.ollama.rules import answering, calling
 from tests.fakes.ollama.runner import engine
 from tests.fakes.ollama.server import exchange, wire
@@ -57,29 +57,38 @@ async def chat_completions(asked: web.Request) -> web.StreamResponse:
 async def _serve(
     turn: exchange.Exchange, wanted: request.Generation, shape: reply.Shape, verb: str
 ) -> web.StreamResponse:
+    if verb == "chat" and not names.canonical(wanted.model):
+        raise errors.unnamed()
     model = turn.service.catalogue.find(wanted.model)
     if model is None:
         raise errors.not_found(wanted.model)
     if wanted.load_only and wanted.keep_alive == 0:
         turn.service.engine.expel(model.key)
         return await turn.wire.whole(shape.whole("", reply.Figures("unload"), turn.service.now()))
+    if isinstance(wanted.think, str) and verb == "generate":
+        raise errors.Refusal(400, f'think value "{wanted.think}" is not supported for this model')
     if model.embeds:
         raise errors.Refusal(400, f'"{wanted.model}" does not support {verb}')
     if wanted.think:
         raise errors.Refusal(400, f'"{wanted.model}" does not support thinking')
     engines.refuse(_engine(turn), wanted)
-    num_ctx = wanted.num_ctx or turn.service.settings.num_ctx
+    num_ctx = model.window(wanted.num_ctx, turn.service.settings.num_ctx)
+    crash = turn.wire.fault.crash if turn.wire.fault is not None else None
+    fails = crash is not None and crash.loading
     started = turn.service.loop.time()
     try:
-        async with turn.service.engine.slot(model, num_ctx, wanted.keep_alive, wanted.load_only) as held:
+        slot = turn.service.engine.slot(model, num_ctx, wanted.keep_alive, load_only=wanted.load_only, fails=fails)
+        async with slot as held:
             turn.service.journal.grant(turn.entry)
             if wanted.load_only:
                 return await turn.wire.whole(shape.whole("", reply.Figures("load"), turn.service.now()))
-            return await _generate(turn, model, held, wanted, shape, started)
+            return await _generate(turn, model, held, wanted, shape, num_ctx, started)
     except engine.Busy as busy:
         raise errors.Refusal(503, str(busy)) from busy
     except engine.Gone as gone:
-        raise errors.Refusal(500, str(gone)) from gone
+        raise errors.Unstarted(500, str(gone), wanted.stream) from gone
+    except engine.NotLoaded as failure:
+        raise errors.Refusal(500, faults.KILLED) from failure
 
 
 async def _generate(
@@ -88,17 +97,24 @@ async def _generate(
     held: engine.Slot,
     wanted: request.Generation,
     shape: reply.Shape,
+    num_ctx: int,
     started: float,
 ) -> web.StreamResponse:
     loop, pace = turn.service.loop, turn.service.pace
     granted = loop.time()
     prompt_tokens = sum(len(tokens(message.content)) for message in wanted.messages) + len(tokens(wanted.offered))
-    if not wanted.truncate and wanted.num_ctx is not None and prompt_tokens > wanted.num_ctx:
-        raise errors.Refusal(400, "the input length exceeds the context length")
+    if problem := formats.problem(wanted.format):
+        raise errors.Unstarted(500, problem, wanted.stream)
+    if not wanted.truncate and prompt_tokens > num_ctx:
+        raise errors.Unstarted(400, "the input length exceeds the context length", wanted.stream)
+    prompt_tokens = min(prompt_tokens, num_ctx)  # of a longer one the middle is left out
     said = await _said(turn, wanted)
-    if turn.wire.fault is not None and (crash := turn.wire.fault.crash) is not None:
+    crash = turn.wire.fault.crash if turn.wire.fault is not None else None
+    dying = crash.after_lines if crash is not None else None
+    if (crash is not None and dying is None and not crash.loading) or engines.dies(_engine(turn), wanted):
         turn.service.engine.crash(model.key)
-        raise errors.Refusal(500, crash.message)
+        words = crash.message if crash is not None else ""
+        raise errors.Unstarted(500, words or faults.STOPPED, wanted.stream)
     calls = said.made if isinstance(said, script.Calls) else ()
     # The template of a model writes its calls as JSON: they cost what their text costs.
     text = json.dumps(calls) if isinstance(said, script.Calls) else said
@@ -107,7 +123,7 @@ async def _generate(
     read = loop.time()
     pieces, reason = _limit(text, wanted)
     if held.crashed:
-        raise errors.Refusal(500, faults.STOPPED)
+        raise errors.Unstarted(500, faults.STOPPED, wanted.stream)
     written = engines.write(_engine(turn), pieces, wanted)
     if written.pieces is not pieces:
         pieces, reason = _bounded(written.pieces, reason, wanted)
@@ -126,14 +142,19 @@ async def _generate(
         if wanted.stream and not calls:
             await turn.wire.write(shape.piece(piece, turn.service.now()))
         turn.entry.tokens = count
+        if count == dying:
+            turn.service.engine.crash(model.key)
         if held.crashed:
-            return await _break(turn, wanted, shape, faults.ErrorLine())
+            words = crash.message if crash is not None else ""
+            return await _break(turn, wanted, shape, faults.ErrorLine(message=words or faults.BROKEN))
     if error is not None:
         return await _break(turn, wanted, shape, error)
     ended = loop.time()
     figures = reply.Figures(
         reason, ended - started, granted - started, prompt_tokens, read - granted, len(pieces), ended - read
     )
+    if not written.ends:
+        figures = reply.Figures("")
     if wanted.stream and not written.ends:
         return await turn.wire.end()
     if wanted.stream:
@@ -178,7 +199,7 @@ async def _written(turn: exchange.Exchange, wanted: request.Generation) -> list[
     try:
         bodies = [base64.b64decode(one, validate=True) for turned in wanted.messages for one in turned.images]
     except ValueError as error:
-        raise errors.Refusal(400, f"illegal base64 data: {error}") from error
+        raise errors.Unreadable(f"illegal base64 data at input byte 0: {error}") from error
     try:
         return await asyncio.gather(*(turn.service.reader.read(body) for body in bodies))
     except tesseract.Unable as error:
@@ -193,7 +214,8 @@ def _limit(text: str, wanted: request.Generation) -> tuple[list[str], str]:
 
 
 def _bounded(pieces: list[str], reason: str, wanted: request.Generation) -> tuple[list[str], str]:
-    if wanted.num_predict is not None and 0 <= wanted.num_predict < len(pieces):
+    # 0 is no bound, as are negative numbers.
+    if wanted.num_predict is not None and 0 < wanted.num_predict < len(pieces):
         return pieces[: wanted.num_predict], "length"
     return pieces, reason
 
@@ -208,7 +230,7 @@ async def _break(
     """The runner dies: an error line in a stream, a 500 otherwise."""
     if not wanted.stream:
         raise errors.Refusal(500, error.message)
-    await turn.wire.write(shape.broken(error.message))
+    await turn.wire.write(shape.broken(error.message, turn.service.now()))
     await turn.wire.end()
     raise wire.Cut("error line")
 

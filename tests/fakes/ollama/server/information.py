@@ -47,9 +47,13 @@ async def show(asked: web.Request) -> web.StreamResponse:
     """POST /api/show {model}."""
     turn = asked[exchange.KEY]
     document = turn.body().document
-    name = str(document.get("model") or document.get("name") or "")
+    name = document.get("model") or document.get("name") or ""
+    if not isinstance(name, str):
+        raise errors.Unreadable("json: cannot unmarshal number into Go struct field ShowRequest.model of type string")
     if not name:
-        raise errors.Refusal(400, "model is required")
+        raise errors.unnamed()
+    if not names.canonical(name):
+        raise errors.unqualified(name)
     model = turn.service.catalogue.find(name)
     if model is None:
         raise errors.not_found(name)
@@ -87,8 +91,18 @@ async def model(asked: web.Request) -> web.StreamResponse:
     return await turn.wire.whole(_openai(found))
 
 
+async def delete(asked: web.Request) -> web.StreamResponse:
+    """DELETE /api/delete {model}."""
+    turn = asked[exchange.KEY]
+    name = str(turn.body().document.get("model") or turn.body().document.get("name") or "")
+    if not turn.service.catalogue.remove(name):
+        raise errors.not_found(name)
+    turn.entry.status = 200
+    return web.Response(headers={"Server": reply.SERVER})
+
+
 async def refused(asked: web.Request) -> web.StreamResponse:
-    """/api/pull, create, push, copy, delete: the catalogue is fixed when the simulator starts."""
+    """/api/pull, create, push, copy: nothing is added to the catalogue after the simulator's start."""
     verb = asked.path.rsplit("/", 1)[-1]
     raise errors.Refusal(
         501, f"this is a simulator: it cannot {verb} models; its models are chosen by --models at its start"

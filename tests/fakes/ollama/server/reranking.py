@@ -23,7 +23,7 @@ async def rerank(asked: web.Request) -> web.StreamResponse:
         raise errors.not_found(wanted.model)
     turn.entry.texts = len(wanted.documents)
     try:
-        async with turn.service.engine.slot(model, turn.service.settings.num_ctx, None, load_only=False):
+        async with turn.service.engine.slot(model, turn.service.settings.num_ctx, None):
             turn.service.journal.grant(turn.entry)
             words = _words(wanted.query)
             scores = [len(words & _words(text)) / (len(words) or 1) for text in wanted.documents]

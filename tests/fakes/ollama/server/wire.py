@@ -40,13 +40,18 @@ class Wire:
         await self._strike(0)
 
     async def whole(
-        self, document: object, status: int = 200, headers: dict[str, str] | None = None
+        self,
+        document: object,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+        media: str = "",
     ) -> web.StreamResponse:
-        """Send one JSON document with its length."""
+        """Send one JSON document with its length. `media`: its content type, "" for the usual one of the path."""
         body = reply.encode(document)
         if self._garbled():
             body = body[: max(1, len(body) // 2)]
-        self._prepare(status, "application/json; charset=utf-8", headers)
+        usual = errors.PLAIN if self.entry.path.startswith("/v1/") else errors.NAMED
+        self._prepare(status, media or usual, headers)
         assert self.response is not None
         self.response.content_length = len(body)
         await self.response.prepare(self.request)
