@@ -29,7 +29,7 @@ from tests.ollama.twins import (
     Server,
     Simulated,
 )
-from tests.router.process import eventually
+from tests.waiting import eventually
 
 PROGRAM = os.environ.get("JERVIS_TEST_OLLAMA", "")
 pytestmark = pytest.mark.skipif(not PROGRAM, reason="JERVIS_TEST_OLLAMA names no program: see make test-ollama")
@@ -165,7 +165,7 @@ async def _compared(both: tuple[Server, Server], seen: list[Any]) -> Any:
 
     # A model leaves the memory some time after its last answer.
     with contextlib.suppress(AssertionError):
-        await eventually(same, bool, 60)
+        await eventually(same)
     assert await twins.memory(both[1]) == shown
     return seen[0]
 
@@ -294,10 +294,10 @@ async def test_a_runner_that_ends_while_it_loads(both: tuple[Server, Server]) ->
 
     async def tried() -> Seen:
         await twins.ask(real, *_generate(prompt="", keep_alive=0))
-        await eventually(lambda: twins.memory(real), lambda seen: not seen, PATIENCE)
+        await eventually(lambda: twins.memory(real), good=lambda seen: not seen)
         loads = real.loads()
         asked = asyncio.create_task(twins.ask(real, *_chat()))
-        await eventually(partial(_more, real, loads), bool, PATIENCE)
+        await eventually(partial(_more, real, loads))
         with contextlib.suppress(ProcessLookupError, ValueError):
             real.end_runner()
         return await asked
@@ -306,7 +306,7 @@ async def test_a_runner_that_ends_while_it_loads(both: tuple[Server, Server]) ->
         return any(str(record).startswith("llama runner process has terminated") for record in seen.records)
 
     # A signal may come too late; it was in time when the server says so.
-    seen = await eventually(tried, loading, PATIENCE)
+    seen = await eventually(tried, good=loading)
     await twins.ask(simulated, *_generate(prompt="", keep_alive=0))
     simulated.faults({"crash": {"loading": True}})
     await _compared(both, [seen, await twins.ask(simulated, *_chat())])

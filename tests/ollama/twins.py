@@ -22,7 +22,7 @@ from router.backends import verdict
 from tests import ports
 from tests.fakes.ollama import process
 from tests.ollama import gguf
-from tests.router.process import eventually
+from tests.waiting import eventually
 
 SPEAKER, OTHER, TOOLS, EMBEDDER = "speaker", "other", "tooled", "embedder"
 CONTEXT = 4096
@@ -123,7 +123,7 @@ class Real:
         async def count() -> int:
             return self.asked()
 
-        await eventually(count, lambda seen: seen > asked, PATIENCE)
+        await eventually(count, good=lambda seen: seen > asked)
 
     async def works(self) -> None:
         before = self._ticks()
@@ -131,7 +131,7 @@ class Real:
         async def ticks() -> int:
             return self._ticks()
 
-        await eventually(ticks, lambda count: count > before + 20, PATIENCE)
+        await eventually(ticks, good=lambda count: count > before + 20)
 
     def loads(self) -> int:
         """How often a runner has been told to load its model."""
@@ -184,7 +184,7 @@ class Simulated:
         async def waiting() -> list[int]:
             return [runner["waiting"] for runner in self.fake.state()["loaded"]]
 
-        await eventually(waiting, lambda counts: counts == [1], PATIENCE)
+        await eventually(waiting, good=lambda counts: counts == [1])
 
     async def works(self) -> None: ...
 

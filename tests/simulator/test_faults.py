@@ -194,9 +194,9 @@ async def test_a_runner_that_ends_while_it_loads(http: httpx.AsyncClient, fake: 
     fake.set_faults([{"nth": 1, "crash": {"loading": True}}])
     fake.set_pace(load_seconds_per_gib=1e6)
     first = asyncio.create_task(post(http))
-    await waiting.until(lambda: len(fake.state()["loaded"]) == 1)
+    await waiting.eventually(lambda: len(fake.state()["loaded"]) == 1)
     second = asyncio.create_task(post(http))
-    await waiting.until(lambda: [runner["waiting"] for runner in fake.state()["loaded"]] == [2])
+    await waiting.eventually(lambda: [runner["waiting"] for runner in fake.state()["loaded"]] == [2])
     fake.set_pace(load_seconds_per_gib=0)
     fake.finish_loads()
     assert ((await first).status_code, (await first).json()) == (500, {"error": faults.KILLED})
@@ -206,9 +206,9 @@ async def test_a_runner_that_ends_while_it_loads(http: httpx.AsyncClient, fake: 
 async def test_a_runner_that_a_test_ends(http: httpx.AsyncClient, fake: process.Fake) -> None:
     fake.set_faults([{"times": 1, "stall": {"afterBytes": 10, "gate": "held"}}])
     begun = asyncio.create_task(post(http))
-    await waiting.until(lambda: fake.state()["gates"] == {"held": 1})
+    await waiting.eventually(lambda: fake.state()["gates"] == {"held": 1})
     waits = asyncio.create_task(post(http))
-    await waiting.until(lambda: [runner["waiting"] for runner in fake.state()["loaded"]] == [1])
+    await waiting.eventually(lambda: [runner["waiting"] for runner in fake.state()["loaded"]] == [1])
     fake.end_runner("small:1b")
     assert (await waits).json() == {"error": "llama runner process no longer running: -1 "}
     fake.open_gate("held")
