@@ -7,16 +7,15 @@ A suspended Job's pod goes at once, as if it had drained.
 from __future__ import annotations
 
 import asyncio
-import json
-from datetime import UTC, datetime
 from typing import Any
 
 import kube
 from controllers.pendingtask import job
-from crds import errors
+from crds import errors, exits
+from tests.fakes import nodes
 
 KIND = {"apiVersion": "batch/v1", "kind": "Job"}
-_SAID = json.dumps({"exitReason": "Answered", "summary": "It is done.", "ref": {"key": "k"}})
+_SAID = {"exitReason": "Answered", "summary": "It is done.", "ref": {"key": "k"}}
 
 
 class Kubelet:
@@ -72,85 +71,33 @@ class Kubelet:
         await asyncio.gather(*everything, return_exceptions=True)
 
     async def _run(self, raw: kube.Object) -> None:
-        name, began = raw["metadata"]["name"], _now()
+        name, began = raw["metadata"]["name"], nodes.moment()
         try:
-            pod = await self._api.create(kube.PODS, self._namespace, _pod(raw))
-            self._pods[name] = await self._status(pod, "Running", {"running": {"startedAt": began}})
+            pod = await self._api.create(kube.PODS, self._namespace, nodes.pod(raw, f"{name}-pod00"))
+            self._pods[name] = await self._status(pod, "Running", nodes.running())
             if self.hold:
                 return
             await asyncio.sleep(self._seconds)
-            ended = {"exitCode": 0, "message": _SAID, "reason": "Completed", "startedAt": began, "finishedAt": _now()}
-            await self._status(self._pods[name], "Succeeded", {"terminated": ended})
-            await self._api.replace(kube.JOBS, {**_lean(raw), **KIND, "status": _complete(began)}, "status")
+            await self._status(self._pods[name], "Succeeded", nodes.ended(0, _SAID, began=began))
+            over, complete = nodes.ends(0)
+            status = {**over, **complete, "startTime": began}
+            await self._api.replace(kube.JOBS, {**_lean(raw), **KIND, "status": status}, "status")
         except errors.JervisError as error:
             self.failures.append(error.message)
 
     async def _drain(self, name: str) -> None:
         """SIGTERM, a checkpoint, exit code 42."""
-        said = json.dumps({"exitReason": "Drained", "summary": "Drained."})
-        ended = {"exitCode": 42, "message": said, "reason": "Error", "startedAt": _now(), "finishedAt": _now()}
+        said = {"exitReason": "Drained", "summary": "Drained."}
         try:
-            await self._status(self._pods[name], "Failed", {"terminated": ended})
+            await self._status(self._pods[name], "Failed", nodes.ended(exits.DRAINED, said))
         except errors.JervisError as error:
             self.failures.append(error.message)
 
     async def _status(self, pod: kube.Object, phase: str, state: dict[str, Any]) -> kube.Object:
-        container = {
-            "name": job.CONTAINER,
-            "state": state,
-            "ready": False,
-            "restartCount": 0,
-            "image": "fake",
-            "imageID": "fake",
-        }
-        status = {**pod["status"], "phase": phase, "containerStatuses": [container]}
+        status = {**pod["status"], **nodes.pod_status(phase, state)}
         return await self._api.replace(kube.PODS, {**_lean(pod), "status": status}, "status")
 
 
 def _lean(raw: kube.Object) -> kube.Object:
     """Without what the server keeps for itself and would only have to read: a real kubelet sends a patch."""
     return {**raw, "metadata": {key: value for key, value in raw["metadata"].items() if key != "managedFields"}}
-
-
-def _pod(raw: kube.Object) -> kube.Object:
-    meta = raw["metadata"]
-    return {
-        "metadata": {
-            "name": f"{meta['name']}-pod00",
-            "labels": raw["spec"]["template"]["metadata"]["labels"],
-            "ownerReferences": [{**KIND, "name": meta["name"], "uid": meta["uid"], "controller": True}],
-        },
-        "spec": {
-            "containers": [{"name": job.CONTAINER, "image": "fake"}],
-            "restartPolicy": "Never",
-            "automountServiceAccountToken": False,
-            "nodeName": "fake-node",
-        },
-    }
-
-
-def _complete(began: str) -> dict[str, Any]:
-    """The status of a Job whose pod succeeded, as the controller writes it in the end."""
-    stamp = _now()
-    conditions = [
-        {
-            "type": one,
-            "status": "True",
-            "reason": "CompletionsReached",
-            "lastProbeTime": stamp,
-            "lastTransitionTime": stamp,
-        }
-        for one in ("SuccessCriteriaMet", "Complete")
-    ]
-    return {
-        "active": 0,
-        "ready": 0,
-        "succeeded": 1,
-        "startTime": began,
-        "completionTime": stamp,
-        "conditions": conditions,
-    }
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

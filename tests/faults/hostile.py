@@ -7,13 +7,12 @@ lives and books a slot. GpuBackends: many slots, and the name of a real one. Not
 from __future__ import annotations
 
 import asyncio
-import json
 import zlib
-from datetime import UTC, datetime
 from typing import Any
 
 from controllers.pendingtask import job
 from crds.phases import HOLDS_SLOT, Phase
+from tests.fakes import nodes
 from tests.faults.cluster_api import ClusterApi, Object, RefusedError
 from tests.faults.record import Version
 
@@ -22,11 +21,6 @@ MARK = "example.com/forged"
 """Annotation of each Job and pod made here, by which the judge tells them from those of the operator."""
 _SHARE = 3
 """Every third task is claimed by a forged run."""
-_POD = {
-    "containers": [{"name": job.CONTAINER, "image": "fake"}],
-    "restartPolicy": "Never",
-    "automountServiceAccountToken": False,
-}
 
 
 class Tenant:
@@ -86,15 +80,12 @@ class Tenant:
             job.ATTEMPT_LABEL: str(attempt),
         }
         worn: dict[str, Any] = {"labels": labels, "annotations": {MARK: "yes", job.BACKEND_ANNOTATION: self._backend}}
-        template = {"metadata": worn, "spec": _POD}
+        template = {"metadata": worn, "spec": nodes.POD}
         made = await self._api.create("jobs", {"metadata": {"name": name, **worn}, "spec": {"template": template}})
         if made is None:
             return
-        uid = made["metadata"]["uid"]
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
         pod = f"{name}-00000"
-        meta = {"name": pod, **worn, "ownerReferences": [owner]}
-        await self._api.create("pods", {"metadata": meta, "spec": {**_POD, "nodeName": "fake-node"}})
+        await self._api.create("pods", nodes.pod(made, pod))
         await self._api.patch("pods", pod, {"status": status}, "status")
 
 
@@ -103,8 +94,4 @@ def _chosen(name: str) -> bool:
 
 
 def _answered() -> Object:
-    moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    message = json.dumps({"exitReason": "Answered", "summary": FORGED})
-    ended = {"exitCode": 0, "message": message, "startedAt": moment, "finishedAt": moment}
-    container = {"name": job.CONTAINER, "state": {"terminated": ended}, "ready": False, "restartCount": 0}
-    return {"phase": "Succeeded", "containerStatuses": [{**container, "image": "fake", "imageID": "fake"}]}
+    return nodes.pod_status("Succeeded", nodes.ended(0, {"exitReason": "Answered", "summary": FORGED}))

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from motor.motor_asyncio import AsyncIOMotorDatabase
 
 from controllers.pendingtask import job
+from tests.fakes import nodes
 from tests.faults import kinds
 from tests.faults.cluster_api import ClusterApi, Object
 from tests.faults.invariants import Ran
@@ -99,25 +98,9 @@ class Nodes:
                 ended = await self._run(uid, now, pod, first=serial == 1)
 
     async def _start(self, now: Version, pod: str) -> None:
-        worn = now.raw["spec"]["template"]["metadata"]
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": now.name, "uid": now.uid, "controller": True}
-        body = {
-            "metadata": {
-                "name": pod,
-                "labels": worn["labels"],
-                "annotations": worn["annotations"],
-                "ownerReferences": [owner],
-            },
-            "spec": {
-                "containers": [{"name": job.CONTAINER, "image": "fake"}],
-                "restartPolicy": "Never",
-                "automountServiceAccountToken": False,
-                "nodeName": "fake-node",
-            },
-        }
-        await self._api.create("pods", body)
-        await self._pod(pod, "Running", {"running": {"startedAt": _now()}})
-        started = {} if (now.raw.get("status") or {}).get("startTime") else {"startTime": _now()}
+        await self._api.create("pods", nodes.pod(now.raw, pod))
+        await self._pod(pod, "Running", nodes.running())
+        started = {} if (now.raw.get("status") or {}).get("startTime") else {"startTime": nodes.moment()}
         await self._status(now, {"active": 1, "ready": 1, **started})
 
     async def _run(self, uid: str, now: Version, pod: str, *, first: bool) -> bool:
@@ -180,19 +163,11 @@ class Nodes:
 
     async def _end(self, now: Version, pod: str, said: Said) -> None:
         await self._end_pod(pod, said.code, said.message)
-        if said.code == 0:
-            await self._status(now, {"active": 0, "ready": 0, "succeeded": 1, **_conditions("SuccessCriteriaMet")})
-            ended = {"completionTime": _now(), **_conditions("SuccessCriteriaMet", "Complete")}
-        else:
-            await self._status(now, {"active": 0, "ready": 0, "failed": 1, **_conditions("FailureTarget")})
-            ended = _conditions("FailureTarget", "Failed")
-        await self._status(now, ended)
+        for status in nodes.ends(said.code):
+            await self._status(now, status)
 
     async def _end_pod(self, pod: str, code: int, message: Object | None) -> None:
-        told = {} if message is None else {"message": json.dumps(message)}
-        moments = {"startedAt": _now(), "finishedAt": _now()}
-        ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", **told, **moments}
-        await self._pod(pod, "Succeeded" if code == 0 else "Failed", {"terminated": ended})
+        await self._pod(pod, "Succeeded" if code == 0 else "Failed", nodes.ended(code, message))
 
     async def _expire(self, uid: str, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -207,9 +182,7 @@ class Nodes:
             await self._api.delete("pods", pod)
 
     async def _pod(self, pod: str, phase: str, state: Object) -> None:
-        container = {"name": job.CONTAINER, "state": state, "ready": False, "restartCount": 0, "image": "fake"}
-        body = {"status": {"phase": phase, "containerStatuses": [{**container, "imageID": "fake"}]}}
-        await self._api.patch("pods", pod, body, "status")
+        await self._api.patch("pods", pod, {"status": nodes.pod_status(phase, state)}, "status")
 
     async def _status(self, now: Version, status: Object) -> None:
         await self._api.patch("jobs", now.name, {"status": status}, "status")
@@ -218,24 +191,3 @@ class Nodes:
 def _over(raw: Object) -> bool:
     conditions = (raw.get("status") or {}).get("conditions") or ()
     return any(one["type"] in _OVER and one["status"] == "True" for one in conditions)
-
-
-def _conditions(*types: str) -> Object:
-    reasons = {"Failed": "BackoffLimitExceeded", "FailureTarget": "BackoffLimitExceeded"}
-    moment = _now()
-    return {
-        "conditions": [
-            {
-                "type": one,
-                "status": "True",
-                "reason": reasons.get(one, "CompletionsReached"),
-                "lastProbeTime": moment,
-                "lastTransitionTime": moment,
-            }
-            for one in types
-        ]
-    }
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
