@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -182,6 +184,7 @@ class Body:
         asked = self._as(_Chat, "ChatRequest")
         turns = asked.messages or []
         made = [Message(turn.role, turn.content or "", tuple(turn.images or ())) for turn in turns]
+        _images(image for turn in turns for image in turn.images or ())
         names = tuple(tool.function.name for tool in asked.tools or ())
         return replace(_native(asked, made, load_only=not turns), tools=names, offered=_written(self.document))
 
@@ -325,6 +328,15 @@ def _options(sent: dict[str, Any] | None) -> _Options:
         raise errors.Refusal(500, 'option "stop" must be of an array of strings')
     whole = {name: int(known[name]) for name in ("num_ctx", "num_predict") if name in known}
     return _Options(whole.get("num_ctx"), whole.get("num_predict"), tuple(stop))
+
+
+def _images(encoded: Iterable[str]) -> None:
+    """Refuse what is no base64, before a model is loaded for it."""
+    for image in encoded:
+        try:
+            base64.b64decode(image, validate=True)
+        except ValueError as error:
+            raise errors.Unreadable(f"illegal base64 data at input byte 0: {error}") from error
 
 
 def _keep_alive(value: object) -> float | None:

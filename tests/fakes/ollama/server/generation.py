@@ -196,10 +196,7 @@ async def _said(turn: exchange.Exchange, wanted: request.Generation) -> str | sc
 
 async def _written(turn: exchange.Exchange, wanted: request.Generation) -> list[str]:
     """The writing in each image."""
-    try:
-        bodies = [base64.b64decode(one, validate=True) for turned in wanted.messages for one in turned.images]
-    except ValueError as error:
-        raise errors.Unreadable(f"illegal base64 data at input byte 0: {error}") from error
+    bodies = [base64.b64decode(image) for message in wanted.messages for image in message.images]
     try:
         return await asyncio.gather(*(turn.service.reader.read(body) for body in bodies))
     except tesseract.Unable as error:
