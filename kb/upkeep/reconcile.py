@@ -229,13 +229,15 @@ class Reconciler:
         vectors = 0
         while True:
             waited = {one for records in self._waiting for one in await records.regroup(owner)}
+            # Asked before the graph is: what is committed after that, and before the end, has the former group.
+            written = await self._checker.working(waited)
             await self._note(owner)
             moved = waited.union(await self._graph.regroup(owner))
             # Once more: a pass may have settled them before the graph had moved them.
             await self._changes.note(owner, moved)
             documents.update(moved)
             vectors += await self._follow(owner)
-            written = await self._checker.working(moved)
+            written |= await self._checker.working(moved)
             if not written:
                 return len(documents), vectors
             for document_id in sorted(written):
