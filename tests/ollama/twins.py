@@ -251,7 +251,9 @@ def simulator() -> Iterator[process.Fake]:
     models = [{"name": f"{name}:latest", "contextLength": CONTEXT} for name in (SPEAKER, OTHER, TOOLS)]
     # It takes a model for one of vectors by its name.
     models.append({"name": f"{EMBEDDER}:latest", "contextLength": 256})
-    with process.running(models=models, kind="cpu", max_queue=1, max_loaded_models=1) as fake:
+    with process.running(
+        models=models, kind="cpu", max_queue=1, max_loaded_models=1, default_window_counts=True
+    ) as fake:
         yield fake
 
 

@@ -38,6 +38,9 @@ class Settings(BaseSettings):
         "5m", description="how long an idle model stays loaded; negative: for ever (OLLAMA_KEEP_ALIVE)"
     )
     num_ctx: int = Field(4096, ge=1, description="context length when a request names none (OLLAMA_CONTEXT_LENGTH)")
+    default_window_counts: bool = Field(
+        False, description="a request that names none is refused beyond it, as Ollama does; the tests send long prompts"
+    )
     models: str = Field("", description="comma list of model names, or a YAML/JSON file; empty: Jervis's defaults")
     script: str = Field("", description="YAML/JSON file: prompt tag -> answers or faults, used up in order")
     faults: str = Field("", description="YAML/JSON file: list of faults")

@@ -105,9 +105,10 @@ async def _generate(
     prompt_tokens = sum(len(tokens(message.content)) for message in wanted.messages) + len(tokens(wanted.offered))
     if problem := formats.problem(wanted.format):
         raise errors.Unstarted(500, problem, wanted.stream)
-    if not wanted.truncate and prompt_tokens > num_ctx:
+    counts = wanted.num_ctx is not None or turn.service.settings.default_window_counts
+    if not wanted.truncate and counts and prompt_tokens > num_ctx:
         raise errors.Unstarted(400, "the input length exceeds the context length", wanted.stream)
-    prompt_tokens = min(prompt_tokens, num_ctx)  # of a longer one the middle is left out
+    prompt_tokens = min(prompt_tokens, num_ctx) if counts else prompt_tokens  # of a longer one the middle is left out
     said = await _said(turn, wanted)
     crash = turn.wire.fault.crash if turn.wire.fault is not None else None
     dying = crash.after_lines if crash is not None else None
