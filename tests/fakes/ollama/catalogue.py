@@ -27,7 +27,9 @@ DEFAULT = (
 _BYTES_PER_PARAMETER = 0.62  # Q4_K_M: 4.5 bits a weight and some tensors in 6 bits
 _FALLBACK_BILLIONS = 7.0
 _SMALL_EMBEDDER_BILLIONS = 0.14
-_CONTEXT = 32768
+_CONTEXT = 32_768
+_CONTEXTS = {"qwen3-coder": 262_144}
+"""Tokens that a model was trained with, by the name before its colon, as Ollama's library says."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def describe(
         kv_bytes_per_token = 0 if names.embeds(name) else max(1, size // 150_000)
     if context_length is None:
         # Embedders of any name are the one that there is, and read what it reads.
-        context_length = minilm.MAX_TOKENS if names.embeds(name) else _CONTEXT
+        context_length = minilm.MAX_TOKENS if names.embeds(name) else _CONTEXTS.get(name.partition(":")[0], _CONTEXT)
     shown = name if ":" in name.rsplit("/", 1)[-1] else f"{name}:latest"
     return Model(shown, size, kv_bytes_per_token, context_length)
 
