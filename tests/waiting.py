@@ -31,11 +31,15 @@ def until(
     patience: float = PATIENCE,
     pause: float = 0.05,
 ) -> T:
-    """The first answer of `look` that is `good`. A failure names `what`, or else shows the source of both functions."""
-    deadline = time.monotonic() + patience
+    """The first answer of `look` that is `good`. A failure names `what`, or else shows the source of both functions.
+
+    Between two looks are `pause` seconds, and as many as a look takes: one that starts a program costs a core.
+    """
+    deadline = (began := time.monotonic()) + patience
     while not good(seen := look()):
         assert time.monotonic() < deadline, _sentence(look, what, good, patience, seen)
-        time.sleep(pause)
+        time.sleep(max(pause, time.monotonic() - began))
+        began = time.monotonic()
     return seen
 
 
@@ -70,10 +74,11 @@ async def eventually(
     pause: float = 0.02,
 ) -> Any:
     """The same in a coroutine; `look` may be a coroutine function."""
-    deadline = time.monotonic() + patience
+    deadline = (began := time.monotonic()) + patience
     while not good(seen := await _answer(look)):
         assert time.monotonic() < deadline, _sentence(look, what, good, patience, seen)
-        await asyncio.sleep(pause)
+        await asyncio.sleep(max(pause, time.monotonic() - began))
+        began = time.monotonic()
     return seen
 
 
