@@ -37,7 +37,8 @@ PROCESSES = {
         {"kubeconfig", "metrics_host", "api_host", "loopback"},
     ),
     "ollama-gpu": (
-        "tests.fakes.ollama.settings", "FAKE_OLLAMA_", ("simulator", "gpu"), {"script", "faults", "ready_file", "default_window_counts"},
+        "tests.fakes.ollama.settings", "FAKE_OLLAMA_", ("simulator", "gpu"),
+        {"script", "faults", "ready_file", "default_window_counts"},
     ),
 }  # fmt: skip
 EVERYTHING = (
