@@ -68,9 +68,9 @@ for path in sorted(paths):
         # An operator with arguments wants names; a `|` is one of annotations, which nothing evaluates.
         if plugins.get_operator(name).arguments() or "_BitOr_" in name:
             continue
-        found = Places(plugins.get_operator(name)())
-        found.walk(tree)
-        places += [(path, name, nth, line) for nth, line in enumerate(found.lines)]
+        visitor = Places(plugins.get_operator(name)())
+        visitor.walk(tree)
+        places += [(path, name, nth, line) for nth, line in enumerate(visitor.lines)]
 print(len(places), "places", file=sys.stderr)
 for path, name, nth, line in random.Random(int(seed)).sample(places, min(int(number), len(places))):
     code = mutate_code(Path(path).read_text(), plugins.get_operator(name)(), nth)

@@ -8,7 +8,7 @@ Whisper hears words in silence ("You", "Thank you."), and silence costs it as mu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -186,7 +186,7 @@ def silero(samples: Samples) -> list[tuple[int, int]]:
     """
     from faster_whisper import vad
 
-    def found(threshold: float) -> list[tuple[int, int]]:
+    def spans(threshold: float) -> list[tuple[int, int]]:
         options = vad.VadOptions(
             threshold=threshold,
             max_speech_duration_s=LONGEST / RATE,
@@ -195,10 +195,15 @@ def silero(samples: Samples) -> list[tuple[int, int]]:
         )
         return [(span["start"], span["end"]) for span in vad.get_speech_timestamps(samples, options)]
 
-    rising = found(RISING) if (sure := found(SURE)) else []
+    sure = spans(SURE)
+    return begun(sure, spans(RISING)) if sure else []
+
+
+def begun(sure: Sequence[tuple[int, int]], rising: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """`sure` stretches, each from the beginning of the `rising` one in which it begins: not before the one before it
+    ends, and up to `PAUSE` earlier."""
     speech: list[tuple[int, int]] = []
     for start, end in sure:
-        ended = speech[-1][1] if speech else 0
-        begun = max((first for first, last in rising if first <= start < last), default=start)
-        speech.append((max(begun, ended, start - PAUSE), end))
+        rises = max((first for first, last in rising if first <= start < last), default=start)
+        speech.append((max(rises, start - PAUSE, speech[-1][1] if speech else 0), end))
     return speech

@@ -79,13 +79,19 @@ _OPENAI_UNABLE = re.compile(
 )
 
 
+def runner_failed(reason: str) -> bool:
+    """Whether Ollama's runner was not there, or ended: of a reason that came with 400, as `/api/embed` and
+    `/v1/embeddings` say it. The same texts may be embedded later."""
+    return _AWAY.match(reason) is not None
+
+
 def of(status: int, body: bytes, *, model: bool, openai: bool = False) -> Verdict:
     """The verdict on an answer of that status, whose body begins with `body` (at most MOST bytes matter). `model`: the
     request is an inference that names a model. `openai`: of a server of that engine."""
     if status < 400:
         return Verdict.FINE
     said = text(body)
-    if said is not None and (_CRASHED.match(said) or (status == 400 and _AWAY.match(said))):
+    if said is not None and (_CRASHED.match(said) or (status == 400 and runner_failed(said))):
         # Also with 400: `EmbedHandler` in Ollama's `server/routes.go`.
         return Verdict.MODEL_FAILED
     if openai and status == 429:

@@ -39,6 +39,7 @@ from pydantic import BaseModel, FiniteFloat, TypeAdapter, ValidationError
 
 from crds import addresses, errors, jsonlines, priority
 from router import announcement, keepalive
+from router.backends import verdict
 from router.client import choosing, endless, reading, schema, vectors
 from router.status import Status
 
@@ -564,7 +565,7 @@ def _refuse(response: httpx.Response, body: bytes, model: str | None) -> None:
     message = f"{subject}: HTTP {code}: {reason}"
     if code == 409:
         raise Taken(message, retry_after=_seconds(response.headers.get("Retry-After")))
-    if code in (408, 425, 429) or code >= 500 or (code == 400 and vectors.runner_failed(reason)):
+    if code in (408, 425, 429) or code >= 500 or (code == 400 and verdict.runner_failed(reason)):
         raise Unavailable(message, retry_after=_seconds(response.headers.get("Retry-After")))
     if code == 404 and model:
         raise UnknownModel(

@@ -13,11 +13,6 @@ from pydantic import ConfigDict, FiniteFloat, TypeAdapter, ValidationError
 
 _TOO_LONG = re.compile(r"too large to process|must have less than \d+ tokens", re.IGNORECASE)
 _NO_NUMBER = re.compile(r"unsupported value: (?:NaN|[+-]Inf)|Out of range float values are not JSON compliant")
-# Not what Ollama says of a request: it begins its other sentences with what it was doing.
-_RUNNER = re.compile(
-    r"llama runner process no longer running\b|unexpected server status: |health resp: |(?:server not responding|"
-    r"connection refused)$|(?:do embedding request|error reading embed response): "
-)
 _VECTORS = TypeAdapter(list[list[FiniteFloat]], config=ConfigDict(strict=True))
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
 
@@ -26,12 +21,6 @@ def too_long(message: str) -> bool:
     """Whether a server refuses a text as longer than the window, with a status that does not say it: llama.cpp's server
     with 500, text-embeddings-inference with 413."""
     return bool(_TOO_LONG.search(message))
-
-
-def runner_failed(reason: str) -> bool:
-    """Whether Ollama's runner was not there, or ended, which `/api/embed` and `/v1/embeddings` answer with 400
-    (`EmbedHandler` in `server/routes.go`, `Embedding` in `llm/server.go`): the same texts may be embedded later."""
-    return bool(_RUNNER.match(reason))
 
 
 def no_number(message: str) -> bool:

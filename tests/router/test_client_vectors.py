@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from router.backends import verdict
 from router.client import vectors
 
 
@@ -36,7 +37,7 @@ def test_vectors_come_by_their_index_and_one_that_is_missing_is_missing(data: An
     ],
 )
 def test_a_runner_that_was_not_there_says_nothing_of_the_texts(reason: str, failed: bool) -> None:
-    assert vectors.runner_failed(reason) is failed
+    assert verdict.runner_failed(reason) is failed
 
 
 @pytest.mark.parametrize(

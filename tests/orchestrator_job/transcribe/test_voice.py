@@ -81,6 +81,18 @@ def excerpt(*stretches: tuple[float, float]) -> Excerpt:
     )
 
 
+def test_a_stretch_begins_where_its_speech_rises() -> None:
+    sure = [(10 * RATE, 12 * RATE), (20 * RATE, 25 * RATE), (26 * RATE, 30 * RATE), (40 * RATE, 41 * RATE)]
+    rising = [(9 * RATE, 12 * RATE), (19 * RATE, 30 * RATE), (33 * RATE, 42 * RATE), (50 * RATE, 60 * RATE)]
+    assert [(start / RATE, end / RATE) for start, end in voice.begun(sure, rising)] == [
+        (9, 12),
+        (19, 25),
+        (25, 30),
+        (38, 41),
+    ]
+    assert voice.begun(sure, []) == sure
+
+
 def test_a_segment_ends_where_a_pause_was_taken_out() -> None:
     words = [(0.1, 1.0, " One"), (1.0, 4.9, " two."), (4.9, 5.9, " Three"), (5.9, 7, " four.")]
     segments = excerpt((10, 5), (60, 5)).segments([words])
