@@ -93,13 +93,13 @@ class Pair:
 
     def __init__(self, first: process.Router, second: process.Router) -> None:
         self.first, self.second = first, second
+        self._frozen: set[process.Router] = set()
 
     @asynccontextmanager
     async def waiting(self, path: str = "/v1/chat/completions") -> AsyncIterator[Client]:
         """A stream that waits at `first` for the slot that another one has, and has received a sign."""
         body = {"model": "m", "stream": True, "messages": []}
-        await self._sorted()
-        async with _running(self.first, wire.post(path, body)), AsyncExitStack() as links:
+        async with self.occupied(self.first, wire.post(path, body)), AsyncExitStack() as links:
             while True:
                 reader, writer = await links.enter_async_context(wire.connected(self.first.port))
                 writer.write(wire.post(path, body, _ASKS))
@@ -107,59 +107,68 @@ class Pair:
                 head = await client.head()
                 if head.status != 503:
                     break
-                # As in `_running`.
                 await wire.read_body(reader, head, until_eof=True)
                 assert b"standing by" in head.body
-                await asyncio.sleep(0.05)
+                await self._decide(self.first)
             assert (head.status, head.header("X-Request-Id")) == (200, "mine")
             await client.until(b"queued, position 1")
             yield client
+
+    def freeze(self, router: process.Router) -> None:
+        """It does nothing any more, and keeps its connections."""
+        self._frozen.add(router)
+        router.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self, router: process.Router) -> None:
+        """It goes on."""
+        self._frozen.remove(router)
+        router.process.send_signal(signal.SIGCONT)
 
     async def takes_over(self, router: process.Router) -> None:
         """Wait until it decides, and its backend is up."""
         await waiting.eventually(functools.partial(_code, router), good=lambda seen: seen == 200)
         await router.until(lambda s: s["backends"][0]["healthy"])
 
-    async def _sorted(self) -> None:
-        """Have `first` decide. On a busy machine it may have lost the Lease while the other one started."""
-        while await _code(self.first) != 200:
-            if await _code(self.second) == 200:
-                self.second.process.send_signal(signal.SIGSTOP)
-                await self.takes_over(self.first)
-                self.second.process.send_signal(signal.SIGCONT)
+    @asynccontextmanager
+    async def occupied(self, router: process.Router, raw: bytes) -> AsyncIterator[None]:
+        """A request that has the only slot. It is sent again when the router has lost its Lease, as it may on a busy
+        machine; no other refusal is right."""
+
+        async def send() -> wire.Message:
+            while True:
+                await self._decide(router)
+                async with wire.connected(router.port) as (reader, writer):
+                    writer.write(raw)
+                    answer = await wire.read_answer(reader)
+                if b"standing by" not in answer.body:
+                    return answer
+
+        sent = asyncio.create_task(send())
+        running = asyncio.create_task(router.until(lambda s: s["backends"][0]["inFlight"] == 1))
+        try:
+            await asyncio.wait((sent, running), return_when=asyncio.FIRST_COMPLETED)
+            assert not sent.done(), sent.result()
+            await running
+            yield
+        finally:
+            for task in (sent, running):
+                task.cancel()
+            await asyncio.gather(sent, running, return_exceptions=True)
+
+    async def _decide(self, router: process.Router) -> None:
+        """Have `router` decide, also when the other one has taken its Lease: that one never gives it back by itself."""
+        (other,) = {self.first, self.second} - {router}
+        while await _code(router) != 200:
+            if other not in self._frozen and await _code(other) == 200:
+                self.freeze(other)
+                await self.takes_over(router)
+                self.thaw(other)
             await asyncio.sleep(0.05)
 
 
 async def _code(router: process.Router) -> int:
     """200 of the router that decides, 503 of the other."""
     return (await wire.ask(router.port, wire.request("GET", "/activez"))).status
-
-
-@asynccontextmanager
-async def _running(router: process.Router, raw: bytes) -> AsyncIterator[None]:
-    """A request that has the only slot. It is sent again when the router has lost its Lease for a moment, as it may on
-    a busy machine; no other refusal is right."""
-
-    async def send() -> wire.Message:
-        while True:
-            async with wire.connected(router.port) as (reader, writer):
-                writer.write(raw)
-                answer = await wire.read_answer(reader)
-            if b"standing by" not in answer.body:
-                return answer
-            await asyncio.sleep(0.05)
-
-    sent = asyncio.create_task(send())
-    seen = asyncio.create_task(router.until(lambda s: s["backends"][0]["inFlight"] == 1))
-    try:
-        await asyncio.wait((sent, seen), return_when=asyncio.FIRST_COMPLETED)
-        assert not sent.done(), sent.result()
-        await seen
-        yield
-    finally:
-        for task in (sent, seen):
-            task.cancel()
-        await asyncio.gather(sent, seen, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -209,9 +218,9 @@ async def test_it_goes_on_at_the_next_router_when_the_first_one_loses_its_lease(
         _pair(tmp_path, kubeconfig, backend, "loses") as pair,
         pair.waiting() as client,
     ):
-        pair.first.process.send_signal(signal.SIGSTOP)
+        pair.freeze(pair.first)
         await pair.takes_over(pair.second)
-        pair.first.process.send_signal(signal.SIGCONT)
+        pair.thaw(pair.first)
         await client.until(b"sent to raw, which has not begun to answer")
         played.gate.set()
         await client.rest()
@@ -230,11 +239,11 @@ async def test_a_next_router_that_is_down_is_shown_in_the_stream(tmp_path: Path,
         _pair(tmp_path, kubeconfig, backend, "down") as pair,
         pair.waiting() as client,
     ):
-        pair.first.process.send_signal(signal.SIGSTOP)
+        pair.freeze(pair.first)
         await pair.takes_over(pair.second)
         pair.second.process.kill()
         pair.second.process.wait()
-        pair.first.process.send_signal(signal.SIGCONT)
+        pair.thaw(pair.first)
         await client.rest()
         assert not client.clean, "it is not taken for the end of an answer"
         assert client.said() == client.errors()
@@ -251,11 +260,11 @@ async def test_what_the_next_router_refuses_is_one_error_in_the_stream(tmp_path:
         _pair(tmp_path, kubeconfig, backend, "refuses", deadline_p3_seconds="1") as pair,
         pair.waiting() as client,
     ):
-        pair.first.process.send_signal(signal.SIGSTOP)
+        pair.freeze(pair.first)
         await pair.takes_over(pair.second)
         urgent = wire.post("/v1/chat/completions", {"model": "m", "stream": True}, [("X-Ollama-Priority", "P0")])
-        async with _running(pair.second, urgent):
-            pair.first.process.send_signal(signal.SIGCONT)
+        async with pair.occupied(pair.second, urgent):
+            pair.thaw(pair.first)
             await client.rest()
         assert not client.clean
         assert len(client.errors()) == 1, client.body[-2000:]
