@@ -123,3 +123,12 @@ def test_a_base_that_is_not_named_with_its_digest_is_no_part_of_a_release(
     for base, said in (("docker.io/library/python:3.11-slim", True), (f"python@sha256:{'5' * 64}", False)):
         release.main([*arguments, base], date(2026, 11, 30))
         assert ("is not named with its digest" in "".join(capsys.readouterr())) is said
+
+
+def test_the_workflow_asks_for_what_the_makefile_has() -> None:
+    jobs = yaml.safe_load((release.ROOT / ".github/workflows/release.yml").read_text())["jobs"]
+    targets = {leg["target"] for leg in jobs["test"]["strategy"]["matrix"]["include"]}
+    assert {"test", "test-thorough"} <= targets
+    assert "make release" in [step.get("run") for step in jobs["release"]["steps"]]
+    for target in targets:
+        subprocess.run(["make", "-n", target], cwd=release.ROOT, check=True, capture_output=True)
