@@ -139,7 +139,7 @@ test-llama-cpp: venv ## The router before a real server with OpenAI's API and a 
 test-real: venv services-up ## The product before a real Ollama with small real models (minutes; builds and fetches them once)
 	@$(BIN)/python -m hack.models smollm2 minilm >/dev/null
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  JERVIS_TEST_REAL=smollm2 $(BIN)/pytest $(REAL) tests/real
+	  JERVIS_TEST_REAL=smollm2 $(BIN)/pytest $(REAL) --phase real tests/real
 
 .PHONY: e2e
 e2e: venv cluster-up image ## Tests on the whole cluster
@@ -156,11 +156,13 @@ test-changed: venv services-up ## Tests, without the cluster's, that what differ
 	  $(BIN)/pytest $(BOUNDED) -n $(WORKERS) --dist loadfile -m "not e2e" $$files; fi
 
 # Not by way of test-fast: here a test that cannot run is an error. The cluster waits more than it computes, so its tests
-# run beside others, which give way: its probes have seconds.
+# run beside others, which give way: its probes have seconds. Real models want the machine for themselves.
 .PHONY: test
-test: programs checks unit cluster-up image ## Everything: lint, types, import law, unit, contract, faults, e2e
-	@set -o pipefail; $(MAKE) --no-print-directory e2e 2>&1 | sed -u "s/^/e2e | /" & beside=$$!; \
+test: programs checks unit cluster-up image ## Everything: lint, types, import law, unit, contract, faults, e2e, small real models
+	@set -o pipefail; \
+	  { $(MAKE) --no-print-directory e2e && $(BIN)/python -m hack.ollama; } 2>&1 | sed -u "s/^/e2e | /" & beside=$$!; \
 	  nice -n 10 $(MAKE) --no-print-directory contract faults; ended=$$?; wait $$beside && exit $$ended
+	@$(MAKE) --no-print-directory test-real
 
 .PHONY: release
 release: venv ## Wheel, chart, image, bill of materials and SHA256SUMS into dist/ (RELEASE=--trial to try it)
