@@ -14,7 +14,7 @@ from crds import priority, scope
 from kb import api
 from kb.agent import decision, retrieving, tree
 from kb.reading import extraction, prompt, sentence, typed
-from router.client import trials
+from router.client import schema, trials
 
 _TODAY = date(2026, 3, 2)
 _WHERE = scope.Scope(client_id="trial")
@@ -71,7 +71,10 @@ def _fact(language: str, text: str) -> trials.Trial:
         return "" if owner else f"{len(read.relationships)} facts, none of which says whose the service is"
 
     asked = prompt.extract(text, title="Notes", kind="text")
-    return trials.Trial("qualifier", "a fact and its sentence", language, asked.messages, wrong, extraction.Extraction)
+    return trials.Trial(
+        "qualifier", "a fact and its sentence", language, asked.messages, wrong, extraction.Extraction,
+        schema.wire(extraction.Extraction, most=asked.most),
+    )  # fmt: skip
 
 
 def _kind() -> trials.Trial:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +24,7 @@ from kb import identity
 from kb.agent import retrieving
 from kb.agent.environment import Error, Result
 from kb.agent.tree import Chosen, Given, TreeData
+from router.client import schema as schemas
 
 log = structlog.get_logger(__name__)
 KIND = "mcp"
@@ -258,7 +258,7 @@ def _resolved(reference: str, whole: Mapping[str, Any]) -> Any:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return not isinstance(value, bool) and schemas.finite(value)
 
 
 def _count(value: Any) -> bool:

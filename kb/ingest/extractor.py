@@ -158,10 +158,9 @@ def _smaller(request: api.IngestRequest, piece: draft.ChunkDraft, types: entityt
     if len(text := piece.chunk.text) < _HALVED_CHARS:
         return None
     half = text[: len(text) // 2]
-    # Up to where a word ends, if it has any.
-    return prompt.extract(
-        half[: half.rfind(" ")] if " " in half else half, title=request.title, kind=request.kind, types=types
-    )
+    # Up to where a word ends. The blank of a title before a text without blanks would be the end of all of it.
+    end = half.rfind(" ", len(half) * 3 // 4)
+    return prompt.extract(half[:end] if end > 0 else half, title=request.title, kind=request.kind, types=types)
 
 
 async def tried(models: Awaitable[_Said]) -> _Said | root.JervisError:

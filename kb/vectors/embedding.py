@@ -5,7 +5,8 @@ An urgent caller never waits for a slot, so that a question is not kept by bulk 
 No text is cut without a word. One that is longer than the model's window is embedded in pieces, and its vector is their
 mean (decision 0172). What a server refuses as too long all the same is halved until it fits.
 
-A text of which the model computes no numbers fails its own caller alone: texts of several clients travel together.
+A text of which the model computes no numbers, or that is refused, fails its own caller alone: texts of several clients
+travel together.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _SHARE = 16
 """One in so many tokens of a window is left free: the count of them is an estimate."""
 _REFUSABLE = 32
 """Characters of a text that every embedding model takes."""
-_Answer: TypeAlias = model.Vector | client.NoNumber
+_Answer: TypeAlias = model.Vector | client.Rejected
 """What a request comes to for one of its texts."""
 
 
@@ -124,8 +125,9 @@ class Embedder:
         if not self._window:
             try:
                 self._window = await self._router.window(self._model.name, urgency) or window.UNKNOWN
-            except client.UnknownModel:
-                # A server that has no such question; or the model is not there yet, and embedding says so.
+            except (client.UnknownModel, client.Unauthorized):
+                # A server that has no such question; or the model is not there yet, or the token is not known yet, and
+                # embedding says so.
                 return self._room(window.UNKNOWN)
             except client.Rejected:
                 self._window = window.UNKNOWN
@@ -149,6 +151,11 @@ class Embedder:
             vectors = await self._router.embed(self._model.name, list(texts), urgency)
         except (client.TooLong, client.NoNumber) as error:
             return await self._smaller(urgency, texts, error)
+        except (client.UnknownModel, client.Unauthorized, client.OtherApi):
+            raise
+        except client.Rejected as error:
+            # Singly, and not by halves: a text that ends the model's runner ends it each time it is sent.
+            return [error] if len(texts) == 1 else [(await self._send(urgency, [text]))[0] for text in texts]
         self._meters.embedded.inc(len(texts))
         return vectors
 
@@ -178,7 +185,7 @@ class Embedder:
         halves = [(await self._send(urgency, [self._prefix + half]))[0] for half in window.halves(body)]
         try:
             vectors = _numbers(halves)
-        except client.NoNumber as error:
+        except client.Rejected as error:
             return [error]
         self._compare(vectors)
         return [window.mean(vectors)]
@@ -188,7 +195,7 @@ def _numbers(answers: Sequence[_Answer]) -> list[model.Vector]:
     """The vectors. Raises the first error that is among them."""
     vectors: list[model.Vector] = []
     for answer in answers:
-        if isinstance(answer, client.NoNumber):
+        if isinstance(answer, client.Rejected):
             raise answer
         vectors.append(answer)
     return vectors

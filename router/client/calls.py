@@ -310,7 +310,8 @@ class Client:
                 if record.get("done"):
                     spent = _count(record, "prompt_eval_count"), _count(record, "eval_count")
                     window = body.get("options", {}).get("num_ctx")
-                    if window is not None and spent[0] >= window:
+                    # What is cut fills the window; a prompt of more tokens had a larger one, of the GpuBackend.
+                    if window is not None and spent[0] == window:
                         raise TooLong(
                             f"Model {model!r} read {spent[0]} tokens of a prompt in a window of {window}: it was cut.",
                             field="messages",
@@ -518,7 +519,8 @@ def _no_number(model: str) -> NoNumber:
 
 
 def _record(body: bytes, model: str) -> dict[str, Any]:
-    """One JSON object of the answer. An `error` in it came after the first byte: the backend failed on the way."""
+    """One JSON object of the answer. An `error` in it came after the first byte: the backend failed on the way, unless
+    it says that the request is wrong."""
     try:
         record = json.loads(body.decode(errors="replace"))
     except (ValueError, RecursionError) as error:
@@ -526,6 +528,8 @@ def _record(body: bytes, model: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise Broken(f"Model {model!r} sent JSON that is not an object.")
     if record.get("error") is not None:
+        if verdict.of(500, body, model=True) is verdict.Verdict.REQUEST:
+            raise Rejected(f"Model {model!r}: {record['error']}")
         raise Broken(f"Model {model!r} failed while answering: {record['error']}")
     return record
 
@@ -565,7 +569,9 @@ def _refuse(response: httpx.Response, body: bytes, model: str | None) -> None:
     message = f"{subject}: HTTP {code}: {reason}"
     if code == 409:
         raise Taken(message, retry_after=_seconds(response.headers.get("Retry-After")))
-    if code in (408, 425, 429) or code >= 500 or (code == 400 and verdict.runner_failed(reason)):
+    # Ollama says 500 of an image that is none, of a template and of a grammar as well.
+    wrong = code >= 500 and verdict.of(code, body, model=model is not None) is verdict.Verdict.REQUEST
+    if code in (408, 425, 429) or (code >= 500 and not wrong) or (code == 400 and verdict.runner_failed(reason)):
         raise Unavailable(message, retry_after=_seconds(response.headers.get("Retry-After")))
     if code == 404 and model:
         raise UnknownModel(
@@ -573,7 +579,7 @@ def _refuse(response: httpx.Response, body: bytes, model: str | None) -> None:
         )
     if code == 401:
         raise Unauthorized(message)
-    if code == 400 and _OVER.search(message):
+    if (wrong or code == 400) and _OVER.search(message):
         raise TooLong(message, field="messages", remedy="Send less, or make the window of the model larger.")
     if code == 400 and response.headers.get("X-Ollama-Router-Reason") == "OtherApi":
         raise OtherApi(message)

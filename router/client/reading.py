@@ -55,6 +55,8 @@ _CHOSEN_NUMBER = re.compile(r"\[?(\d{1,18})\]?")
 NOTHING = frozenset({"", "null", "none", "n/a", "undefined", "keine", "žádné"})
 """How models write that there is nothing, in the languages of the prompts."""
 _YES_NO = pydantic.TypeAdapter(bool)
+_WORDS_OF_YES_NO = {"ja": True, "nein": False, "ano": True, "ne": False}
+"""In the languages of the prompts besides English, whose words pydantic reads."""
 
 
 class Unusable(errors.Permanent):
@@ -526,8 +528,9 @@ class _Fitting:
     def _yes(self, value: Any, schema: Mapping[str, Any], path: str) -> Any:
         if isinstance(value, bool):
             return value
+        word = value.strip().casefold() if isinstance(value, str) else value
         try:
-            read = _YES_NO.validate_python(value.strip().casefold() if isinstance(value, str) else value)
+            read = _YES_NO.validate_python(_WORDS_OF_YES_NO.get(word, word) if isinstance(word, str) else word)
         except pydantic.ValidationError:
             self.note(path, "blank" if value is None else "value")
             return _ABSENT

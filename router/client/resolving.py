@@ -55,7 +55,13 @@ class Resolver:
             made["enum"] = [made.pop("const")]
         if "properties" in made and "anyOf" in made:
             base = {key: value for key, value in made.items() if key != "anyOf"}
-            made["anyOf"] = [_merged(base, part) for part in made["anyOf"]]
+            # Each alternative gets all of them, which at each level multiplies what came out below.
+            copied = len(made["anyOf"]) * _size(base["properties"], self._left)
+            if copied > self._left:
+                del made["anyOf"]
+            else:
+                self._left -= copied
+                made["anyOf"] = [_merged(base, part) for part in made["anyOf"]]
         return self._with_items(made, above, depth)
 
     def _with_items(self, made: dict[str, Any], above: tuple[str, ...], depth: int) -> dict[str, Any]:
@@ -116,6 +122,19 @@ def flat(made: Mapping[str, Any]) -> dict[str, Any]:
 def texts(value: object) -> list[str]:
     """The texts of a list; none of what is no list (`required: true` was written once)."""
     return [text for text in _listed(value) if isinstance(text, str)]
+
+
+def _size(part: object, most: int) -> int:
+    """How many objects a tree has; it is not counted beyond `most`."""
+    size, left = 0, [part]
+    while left and size <= most:
+        value = left.pop()
+        if isinstance(value, Mapping):
+            size += 1
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)
+    return size
 
 
 def _listed(value: object) -> Sequence[Any]:

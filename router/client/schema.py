@@ -19,6 +19,7 @@ import itertools
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, NewType
 
@@ -72,7 +73,8 @@ def share(value: object) -> float | None:
     none, and for words around it that may turn it."""
     if not isinstance(value, str):
         return _counted(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-    bare = value.strip().strip("*_`\"'[]|").strip().lower()
+    # With compatibility forms: a Chinese or Japanese text has wide digits and a wide percent sign.
+    bare = unicodedata.normalize("NFKC", value).strip().strip("*_`\"'[]|").strip().lower()
     match = _NUMBER.fullmatch(bare)
     if match is None:
         word = _WORD.fullmatch(bare)
@@ -444,7 +446,12 @@ def _typed(values: Sequence[Any], made: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(value: object) -> bool:
     if isinstance(value, str):
         return _clean(value) == value
-    return value is None or (isinstance(value, int | float) and math.isfinite(value))
+    return value is None or finite(value)
+
+
+def finite(value: object) -> bool:
+    """Whether JSON has the number and whoever reads it takes it as it is: an integer has 64 bits."""
+    return abs(value) < 1 << 63 if isinstance(value, int) else isinstance(value, float) and math.isfinite(value)
 
 
 def _clean(text: str) -> str:
