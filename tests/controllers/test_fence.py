@@ -1,4 +1,4 @@
-"""The fence is asked as a request goes onto the wire, not only when it is made: a process may be frozen in between."""
+"""The fence is asked as a request goes onto the wire, for a process may be frozen before; the token is the latest."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 
 import pymongo
 import pytest
+from aiohttp import web
 
 import kube
 from controllers.memory import mongo
+from kube import client as wire
 from kube import lease
 from tests import httpserver
 from tests.kube import apiserver
@@ -149,3 +151,35 @@ async def test_two_first_writes_at_the_same_time_make_one_memory(written: Any) -
 
 def stored(uid: str, epoch: int, **fields: object) -> dict[str, object]:
     return {"_id": uid, "leaderEpoch": epoch, "leaseCreated": CREATED, **fields}
+
+
+async def test_a_rotated_token_is_taken_up() -> None:
+    now, asked, said = [0.0], 0, "first"
+    seen: list[tuple[str, str]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append((request.headers["Authorization"], request.headers["Accept-Encoding"]))
+        return web.json_response({"metadata": {}}, status=401 if said not in seen[-1][0] else 200)
+
+    def refresh(loaded: Any) -> None:
+        nonlocal asked
+        asked += 1
+        loaded.api_key["BearerToken"] = f"Bearer {said}"
+
+    loaded = apiserver.configuration("")
+    loaded.refresh_api_key_hook = refresh
+    async with httpserver.serving(answer, method="GET") as loaded.host, kube.session(loaded) as http:
+        api = kube.Kube(loaded, http, fence=lambda: None, monotonic=lambda: now[0])
+        for _ in range(3):
+            await api.get(kube.PODS, "here", "one")
+        assert asked == 1
+        said = "second"
+        with pytest.raises(kube.Unavailable):
+            await api.get(kube.PODS, "here", "one")
+        await api.get(kube.PODS, "here", "one")
+        assert asked == 2, "a 401 is enough"
+        now[0] = wire.TOKEN_SECONDS
+        await api.get(kube.PODS, "here", "one")
+        assert asked == 3
+    assert [token for token, _ in seen] == ["Bearer first"] * 4 + ["Bearer second"] * 2
+    assert {encoding for _, encoding in seen} == {"identity"}, "nothing is compressed between neighbours"

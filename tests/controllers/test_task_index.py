@@ -1,16 +1,20 @@
-"""The index of tasks: start of wait and reasons of waiting tasks."""
+"""The index of tasks: start of wait, reasons of waiting tasks, and what it keeps of them."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import uuid
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from controllers.pendingtask import task_index
+from controllers.pendingtask.task_index import Contents
 from crds import pendingtask
 from crds.phases import Phase
 from tests.controllers import build
+from tests.controllers.strategies import tasks
 
 
 def known(*rows: tuple[str, Phase, int, dict[str, Any]]) -> task_index.Tasks:
@@ -102,3 +106,89 @@ def test_a_task_is_followed_by_those_that_wait_for_its_reading() -> None:
 )
 def test_what_becomes_of_a_task_is_known_or_not(phase: Phase, status: dict[str, Any], undecided: bool) -> None:
     assert pendingtask.undecided(build.task(phase, status=status)) is undecided
+
+
+def stored(task: pendingtask.PendingTask) -> tuple[pendingtask.PendingTask, int]:
+    """The task as the index gives it back, and the bytes that it takes."""
+    index = task_index.Tasks(lambda: datetime.now(UTC))
+    assert index.observe(task.wire())
+    found, entry = index.get(task.metadata.uid), index.entry(task.metadata.uid)
+    assert found is not None
+    assert entry is not None
+    return found, len(entry.document)
+
+
+@given(task=tasks())
+def test_everything_comes_back_but_what_people_wrote(task: pendingtask.PendingTask) -> None:
+    found, _ = stored(task)
+    assert found.status == task.status
+    assert found.metadata == task.metadata.model_copy(update={"annotations": found.metadata.annotations})
+    assert [one.id for one in found.spec.messages] == [one.id for one in task.spec.messages]
+    assert [one.id for one in found.spec.answers] == [one.id for one in task.spec.answers]
+    texts: dict[str, object] = {"content": None, "content_ref": None, "messages": [], "answers": []}
+    assert found.spec.model_copy(update=texts) == task.spec.model_copy(update=texts)
+
+
+def test_ten_thousand_tasks_that_all_differ_take_fifteen_megabytes() -> None:
+    total = 0
+    for number in range(10_000):
+        spec = {
+            "content": f"Please look into {number}. " * 50,
+            "clientId": f"client-{number % 97}",
+            "sourceUrn": f"imap:acme/handlers/{number}",
+        }
+        raw = build.routed(Phase.READY_FOR_GPU, spec=spec).wire()
+        raw["metadata"] |= {"name": f"mail-{number}", "uid": str(uuid.UUID(int=number * 7919)), "resourceVersion": "9"}
+        total += stored(pendingtask.PendingTask.model_validate(raw))[1]
+    assert total <= 15_000_000
+
+
+def unread(uid: str = "u", version: str = "7", phase: str | None = None, content: str = "x") -> dict[str, Any]:
+    meta = {"name": "t", "namespace": "ns", "uid": uid, "resourceVersion": version, "managedFields": [{}]}
+    spec = {"type": "EmailProcessing", "clientId": "acme", "content": content}
+    return {"metadata": meta, "spec": spec, "status": {"phase": phase} if phase else {}}
+
+
+def test_a_new_task_is_kept_whole_until_it_is_taken() -> None:
+    kept = Contents()
+    kept.keep(unread())
+    found = kept.pop("u", "7")
+    assert found is not None
+    assert pendingtask.PendingTask.model_validate(found).spec.content == "x"
+    assert "managedFields" not in found["metadata"]
+    assert kept.pop("u", "7") is None
+    assert len(kept) == 0
+
+
+def test_another_version_is_not_given_out() -> None:
+    kept = Contents()
+    kept.keep(unread(version="7"))
+    assert kept.pop("u", "8") is None
+    assert len(kept) == 0
+    kept.keep(unread(version="7"))
+    kept.keep(unread(version="8", content="new"))
+    found = kept.pop("u", "8")
+    assert found is not None
+    assert found["spec"]["content"] == "new"
+
+
+def test_what_has_been_read_is_not_kept() -> None:
+    kept = Contents()
+    kept.keep(unread())
+    kept.keep(unread(version="8", phase="ReadyForGpu"))
+    assert len(kept) == 0
+    kept.keep(unread(phase="ReadyForQualification"))
+    kept.drop("u")
+    assert len(kept) == 0
+
+
+def test_it_is_bounded_and_the_first_ones_stay() -> None:
+    kept = Contents(capacity=10_000)
+    for number in range(20):
+        kept.keep(unread(f"u{number}", content="x" * 1000))
+    held = len(kept)
+    assert 5 <= held < 10
+    assert kept.pop("u19", "7") is None
+    assert all(kept.pop(f"u{number}", "7") for number in range(held))
+    kept.keep(unread("late", content="x" * 1000))
+    assert kept.pop("late", "7") is not None

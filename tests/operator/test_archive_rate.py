@@ -1,4 +1,4 @@
-"""The archive keeps up with live work that never ends: counts of a real apiserver, seconds of the test's clock."""
+"""The archive keeps up with live work that never ends, and yields to it: a real apiserver, the test's clock."""
 
 from __future__ import annotations
 
@@ -133,3 +133,40 @@ async def test_the_first_sweep_after_a_start_reads_what_is_marked_already(
         await here.archivist.once()
         assert here.metric("finished_tasks", archived="true") == 2
     assert {one["metadata"]["name"] for one in space.every()} == {"t1", "t2"}
+
+
+@pytest.mark.parametrize(("every", "pauses"), [(30.0, [0.6, 0.6, 0.6]), (0.4, [0.0, 0.0])])
+async def test_a_sweep_pauses_after_each_step_unless_it_is_late(
+    space: Space,
+    database: Any,
+    kubeconfig: Path,
+    mongodb_uri: str,
+    every: float,
+    pauses: list[float],
+) -> None:
+    """Each look at the clock takes a tenth of a second; a step that has a schedule takes two looks.
+
+    After a late step the rest of the page is one.
+    """
+    names = {f"t{number:02}" for number in range(2 * reconcile.STEP + 1)}
+    paused: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+
+    ticks = iter(range(1000))
+    async with house(
+        space,
+        kubeconfig,
+        mongodb_uri,
+        pace=reconcile.Pace(every=every),
+        busy=lambda: True,
+        monotonic=lambda: next(ticks) / 10,
+        sleep=pause,
+    ) as here:
+        for name in sorted(names):
+            await ended(here, space, name, datetime.now(UTC))
+        await here.archivist.once()
+    assert {one["name"] for one in database["task_archive"].find()} == names
+    assert paused[:3] == pytest.approx([min(0.3, every / 60)] * 3), "after the metadata of each phase"
+    assert paused[3:] == pytest.approx(pauses)

@@ -16,7 +16,7 @@ import pytest
 from kubernetes import client
 
 from controllers.pendingtask import job
-from crds import keyring, priority, runtoken
+from crds import keyring, liveruns, priority, runtoken
 from tests.fakes import nodes
 from tests.operator import accounts
 from tests.operator.conftest import Space
@@ -324,3 +324,49 @@ def test_limits_of_the_chart_and_of_the_namespace_hold_for_tasks_that_were_there
         team.core.patch_namespace(team.name, {"metadata": {"annotations": {"jervis.dev/clients": "tess, victim"}}})
         until(lambda: team.phase("other") == "Done", "once it is allowed, it goes on")
         assert {place.phase("other") for place in (listed, space)} == {"New"}
+
+
+_SECRET = "signing-" * 8  # of this test's operators
+
+
+@pytest.fixture(name="keys")
+def _keys(tmp_path: Path) -> Path:
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    (folder / "signing").write_text(_SECRET)
+    return folder
+
+
+def heard(operator: Operator) -> liveruns.Live:
+    answer = operator.history(liveruns.PATH, "")
+    assert answer.status_code == 200, answer.text
+    return liveruns.parse(answer.text, runtoken.ring([_SECRET.encode()]))
+
+
+def test_it_is_listed_while_it_runs_and_no_longer(space: Space, start: Start, gpu: str, keys: Path) -> None:
+    with Kubelet(space.api, space.name, lambda *_: None):
+        with start(RUN_TOKEN_KEYS=keys) as operator:
+            space.backend(gpu, slots=2)
+            uids = {name: str(space.submit(name)["metadata"]["uid"]) for name in ("mail", "other")}
+            until(lambda: heard(operator).runs == dict.fromkeys(uids.values(), 1), "both run")
+            space.edit("mail", {"suspend": True})
+            until(lambda: heard(operator).stopped == {uids["mail"]}, "it is suspended")
+            assert heard(operator).runs == {uids["other"]: 1}
+            with start(RUN_TOKEN_KEYS=keys) as second:
+                until(lambda: second.history("/api/v1/queue", space.ticket()).status_code == 200, "it has read all")
+                assert second.history(liveruns.PATH, "").status_code == 503, "it does not lead"
+            space.edit("mail", {"suspend": False})
+            until(lambda: heard(operator).runs.get(uids["mail"]) == 1, "it goes on as the same attempt")
+            operator.kill()
+        with start(RUN_TOKEN_KEYS=keys) as operator:
+            until(lambda: operator.history(liveruns.PATH, "").status_code == 200, "the next one leads")
+            assert heard(operator).runs == dict.fromkeys(uids.values(), 1), "nothing of it is stored"
+            assert (datetime.now(UTC) - heard(operator).as_of).total_seconds() < liveruns.SILENT_SECONDS
+            space.delete("mail")
+            until(lambda: heard(operator).runs == {uids["other"]: 1}, "it was deleted")
+            assert heard(operator).stopped == frozenset()
+
+
+def test_without_keys_there_is_no_list(start: Start) -> None:
+    with start() as operator:
+        assert operator.history(liveruns.PATH, "").status_code == 404

@@ -1,4 +1,4 @@
-"""From an object to its document in the archive, and from there to JSON."""
+"""From an object to its document in the archive, and from there to JSON; the collections that are swept."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from controllers.archive import finished, openapi, query, record, wire
+from controllers.archive import finished, mongo, openapi, query, record, wire
+from controllers.memory import mongo as memory
+from crds import leftovers, sandbox
 from crds.phases import Phase
+from orchestrator_job import artifacts, checkpoints, fence, ledger, outcome
+from orchestrator_job import memory as read
+from orchestrator_job.delegation import journal
+from orchestrator_job.delegation.tools import checkout, outside
 from tests.controllers.archive.build import NOW, UID, raw
 
 ENDED = datetime(2027, 3, 1, 11, 0, tzinfo=UTC)
@@ -147,3 +153,26 @@ def test_the_description_knows_every_parameter_and_every_field() -> None:
     fields = told["components"]["schemas"]["Entry"]["properties"]
     assert set(fields) == set(wire.page([document()], query.Query()).items[0].model_dump(by_alias=True))
     assert all(field["description"] for field in fields.values() if "$ref" not in field)
+
+
+def test_every_collection_of_a_run_is_swept_and_the_notices_and_effects() -> None:
+    assert set(mongo.LEFTOVERS) == {
+        checkpoints.CHECKPOINTS,
+        checkpoints.WRITES,
+        artifacts.COLLECTION,
+        ledger.COLLECTION,
+        fence.COLLECTION,
+        outcome.RESULTS,
+        read.COLLECTION,
+        journal.COLLECTION,
+        checkout.COLLECTION,
+        outside.COLLECTION,
+        sandbox.COLLECTION,
+        leftovers.NOTICES,
+        leftovers.EFFECTS,
+    }
+    assert {memory.MEMORY, memory.RESULTS, mongo.RESULTS} <= set(mongo.LEFTOVERS)
+
+
+def test_the_history_itself_is_not() -> None:
+    assert mongo.ARCHIVE not in mongo.LEFTOVERS
