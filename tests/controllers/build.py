@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from controllers.pendingtask import decision, observed
 from controllers.pendingtask import job as jobs
+from controllers.pendingtask.slots import router_use
 from crds import pendingtask
 from crds.phases import Phase
 
+T = TypeVar("T")
 RELEASE = "jervis"
 """The namespace of the release, where runs live."""
 NOW = datetime(2027, 3, 1, 12, 0, 0, tzinfo=UTC)
 UID = "0f9a1c2e-5b7d-4e21-9a55-3c2f6d8b1e00"
 GPU = observed.Slots(total=2, free=(("gpu-0", 2),))
+
+
+def present(value: T | None) -> T:
+    """What has to be there."""
+    assert value is not None
+    return value
 
 
 def task(
@@ -109,6 +118,18 @@ def raw_pod(name: str, uid: str = UID, attempt: int = 1, *, task: str = "mail-1"
         "ownerReferences": [{"kind": "Job", "name": owner["name"], "uid": owner["uid"], "controller": True}],
     }
     return {"metadata": {**meta, **more}, "status": status}
+
+
+def users(wall: Callable[[], datetime]) -> router_use.UserActivity:
+    """What is known of users' activity where there is no router to ask."""
+    return router_use.UserActivity(
+        None,
+        needed=lambda: False,
+        changed=lambda: None,
+        answered=lambda _: None,
+        wall=wall,
+        monotonic=lambda: wall().timestamp(),
+    )
 
 
 def apply(current: pendingtask.PendingTask, patch: Any, version: int = 0) -> pendingtask.PendingTask:

@@ -11,6 +11,7 @@ from controllers import admission, settings
 from crds.flags import Flag
 from crds.pendingtask import NotAllowed
 from tests.controllers import build
+from tests.controllers.build import present
 
 MARKED = {"jervis.dev/clients": "acme, beta", "jervis.dev/modes": "Background"}
 CHART = """
@@ -23,9 +24,7 @@ namespaces:
 
 
 def judge(annotations: Mapping[str, Mapping[str, str] | None]) -> admission.Admission:
-    known = settings.Settings.model_validate({"admission": CHART}).admitted(annotations.get)
-    assert known is not None
-    return known
+    return present(settings.Settings.model_validate({"admission": CHART}).admitted(annotations.get))
 
 
 def reason(known: admission.Admission, namespace: str, **spec: Any) -> NotAllowed | None:
@@ -67,14 +66,12 @@ def test_the_order_of_the_limits_is_that_of_the_policies(
 
 def test_a_refusal_names_field_and_remedy() -> None:
     known = judge({"other": MARKED})
-    told = known.refuses(build.task(spec={"clientId": "victim"}, namespace="other"))
-    assert told is not None
+    told = present(known.refuses(build.task(spec={"clientId": "victim"}, namespace="other")))
     assert told.message == (
         "spec.clientId: victim is not a client of namespace other; create it anew with one of [acme, beta], or ask for"
         " it in the chart value admission.namespaces or the annotation jervis.dev/clients of the namespace."
     )
-    told = known.refuses(build.task(spec={"clientId": "acme", "mode": "Foreground"}, namespace="other"))
-    assert told is not None
+    told = present(known.refuses(build.task(spec={"clientId": "acme", "mode": "Foreground"}, namespace="other")))
     assert told.message.startswith("spec.mode: Foreground is not for namespace other; use mode Background, or ask")
     told = known.refuses(build.task(spec={"clientId": "acme", "type": "UserInputProcessing"}, namespace="other"))
     assert told is not None
@@ -84,8 +81,7 @@ def test_a_refusal_names_field_and_remedy() -> None:
 def test_a_client_alone_is_judged_for_connections_and_outcomes() -> None:
     known = judge({"other": MARKED})
     assert known.refuses_client("other", "acme") is None
-    found = known.refuses_client("other", "victim")
-    assert found is not None
+    found = present(known.refuses_client("other", "victim"))
     assert found.reason is NotAllowed.CLIENT
 
 
@@ -98,8 +94,7 @@ def test_the_limits_of_the_chart_are_read_from_the_environment(monkeypatch: pyte
     with pytest.raises(settings.Invalid, match=r"JERVIS_OPERATOR_ADMISSION.namespaces.n.mode: Extra inputs"):
         settings.read()
     monkeypatch.setenv("JERVIS_OPERATOR_ADMISSION", '{"limits": {"clients": ["a"], "queuePosition": 1000000}}')
-    known = settings.read().admitted(lambda _: {})
-    assert known is not None
+    known = present(settings.read().admitted(lambda _: {}))
     assert reason(known, "n", clientId="a", queuePosition=999_999) is NotAllowed.POSITION
     assert reason(known, "n", clientId="b") is NotAllowed.CLIENT
 

@@ -20,7 +20,7 @@ from crds.phases import Phase
 from kb import api
 from tests import thorough
 from tests.controllers import build
-from tests.controllers.build import NOW
+from tests.controllers.build import NOW, present
 from tests.controllers.strategies import directives
 
 LEAD = timedelta(days=2)
@@ -106,11 +106,10 @@ def test_the_same_directive_is_the_same_write_and_leads_out_of_qualification_for
     assert first == again
     assert first.effects == (), "the write is all that happens"
     status = build.apply(task, first.status_patch).status
-    assert status.route is not None
-    assert status.phase is directive.PHASES[status.route.decision]
+    assert status.phase is directive.PHASES[present(status.route).decision]
     assert not any(phases.permitted(source, Phase.QUALIFYING, qualified=True) for source in Phase)
     asked = status.user_task.questions if status.user_task else ()
-    assert bool(asked) == (status.route.decision is Decision.ASK)
+    assert bool(asked) == (present(status.route).decision is Decision.ASK)
 
 
 @pytest.mark.parametrize(("given_", "kind"), [(ASK, "Question"), (FAIL, "Failure")])
@@ -120,8 +119,7 @@ def test_what_was_written_before_a_person_is_asked_answers_nothing(given_: api.Q
     task = build.task(Phase.QUALIFYING, spec={"messages": [written]}, status={"retry": retry})
     seen = observed.ObservedState(observed=observed.Ingested(ACTION, directive=given_))
     asked = build.apply(task, decide(task, seen, NOW).status_patch)
-    assert asked.status.user_task is not None
-    assert (asked.status.user_task.kind, asked.status.messages_seen, asked.status.retry) == (kind, 1, None)
+    assert (present(asked.status.user_task).kind, asked.status.messages_seen, asked.status.retry) == (kind, 1, None)
     assert decide(asked, observed.ObservedState(), NOW).phase is None
 
 

@@ -166,23 +166,11 @@ REST = row(
     ERROR="rest",
 )
 """When nothing happens."""
+SAID = dict.fromkeys(("NEW", "SCHEDULED", "READY_FOR_QUALIFICATION", "READY_FOR_GPU", "USER_TASK"), "conditions")
+"""Where a task waits, its conditions say so."""
 MATTERS: dict[str, Mapping[Phase, str]] = {
-    "spec.suspend is set": row(
-        NEW="conditions",
-        SCHEDULED="conditions",
-        READY_FOR_QUALIFICATION="conditions",
-        READY_FOR_GPU="conditions",
-        DISPATCHED_GPU="SuspendJob look",
-        ORCHESTRATING="SuspendJob look",
-        USER_TASK="conditions",
-    ),
-    "spec.suspend is taken back": row(
-        NEW="conditions",
-        SCHEDULED="conditions",
-        READY_FOR_QUALIFICATION="conditions",
-        READY_FOR_GPU="conditions",
-        USER_TASK="conditions",
-    ),
+    "spec.suspend is set": row(**SAID, DISPATCHED_GPU="SuspendJob look", ORCHESTRATING="SuspendJob look"),
+    "spec.suspend is taken back": row(**SAID),
     "it is deleted": row(
         NEW="rest",
         SCHEDULED="rest",
@@ -218,10 +206,7 @@ MATTERS: dict[str, Mapping[Phase, str]] = {
         READY_FOR_GPU="conditions look", DISPATCHED_GPU="ReadyForGpu", ORCHESTRATING="ReadyForGpu"
     ),
     "a late Job of another run": row(
-        READY_FOR_GPU="DeleteJob look",
-        DISPATCHED_GPU="DeleteJob look",
-        ORCHESTRATING="DeleteJob look",
-        USER_TASK="DeleteJob look",
+        **dict.fromkeys(("READY_FOR_GPU", "DISPATCHED_GPU", "ORCHESTRATING", "USER_TASK"), "DeleteJob look")
     ),
     "its slot is claimed": row(
         DISPATCHED_GPU="conditions+preemption+preemptions", ORCHESTRATING="conditions+preemption+preemptions"

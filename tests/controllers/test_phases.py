@@ -10,39 +10,26 @@ from controllers.pendingtask import phases
 from controllers.pendingtask.decide import CHAINS
 from crds.phases import TERMINAL, Phase
 
+FOLLOWING = {
+    Phase.NEW: {Phase.SCHEDULED, Phase.READY_FOR_QUALIFICATION},
+    Phase.SCHEDULED: {Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU},
+    Phase.READY_FOR_QUALIFICATION: {Phase.QUALIFYING},
+    Phase.QUALIFYING: {
+        *(Phase.DONE, Phase.READY_FOR_GPU, Phase.SCHEDULED, Phase.USER_TASK, Phase.ERROR, Phase.READY_FOR_QUALIFICATION)
+    },
+    Phase.READY_FOR_GPU: {Phase.DISPATCHED_GPU},
+    Phase.DISPATCHED_GPU: {Phase.ORCHESTRATING, Phase.READY_FOR_GPU, Phase.USER_TASK},
+    Phase.ORCHESTRATING: {Phase.COMPLETED, Phase.READY_FOR_GPU, Phase.USER_TASK},
+    # A person has it tried again also where the operator could not decide about it.
+    Phase.USER_TASK: {Phase.READY_FOR_GPU, Phase.ERROR, Phase.SCHEDULED, Phase.READY_FOR_QUALIFICATION},
+}
+WAITING = (Phase.SCHEDULED, Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU)
 LISTED = {
-    (Phase.NEW, Phase.SCHEDULED),
-    (Phase.NEW, Phase.READY_FOR_QUALIFICATION),
-    (Phase.SCHEDULED, Phase.READY_FOR_QUALIFICATION),
-    (Phase.SCHEDULED, Phase.READY_FOR_GPU),
-    (Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING),
-    (Phase.QUALIFYING, Phase.DONE),
-    (Phase.QUALIFYING, Phase.READY_FOR_GPU),
-    (Phase.QUALIFYING, Phase.SCHEDULED),
-    (Phase.QUALIFYING, Phase.USER_TASK),
-    (Phase.QUALIFYING, Phase.ERROR),
-    (Phase.QUALIFYING, Phase.READY_FOR_QUALIFICATION),
-    (Phase.READY_FOR_GPU, Phase.DISPATCHED_GPU),
-    (Phase.DISPATCHED_GPU, Phase.ORCHESTRATING),
-    (Phase.DISPATCHED_GPU, Phase.READY_FOR_GPU),
-    (Phase.DISPATCHED_GPU, Phase.USER_TASK),
-    (Phase.ORCHESTRATING, Phase.COMPLETED),
-    (Phase.ORCHESTRATING, Phase.READY_FOR_GPU),
-    (Phase.ORCHESTRATING, Phase.USER_TASK),
-    (Phase.USER_TASK, Phase.READY_FOR_GPU),
-    (Phase.USER_TASK, Phase.ERROR),
+    *((source, target) for source, targets in FOLLOWING.items() for target in targets),
     # Answered in its thread before it ran.
-    (Phase.SCHEDULED, Phase.DONE),
-    (Phase.READY_FOR_QUALIFICATION, Phase.DONE),
-    (Phase.READY_FOR_GPU, Phase.DONE),
-    (Phase.USER_TASK, Phase.DONE),
-    # The operator cannot decide about it, and a person has it tried again.
-    (Phase.NEW, Phase.USER_TASK),
-    (Phase.SCHEDULED, Phase.USER_TASK),
-    (Phase.READY_FOR_QUALIFICATION, Phase.USER_TASK),
-    (Phase.READY_FOR_GPU, Phase.USER_TASK),
-    (Phase.USER_TASK, Phase.SCHEDULED),
-    (Phase.USER_TASK, Phase.READY_FOR_QUALIFICATION),
+    *((source, Phase.DONE) for source in (*WAITING, Phase.USER_TASK)),
+    # The operator cannot decide about it.
+    *((source, Phase.USER_TASK) for source in (Phase.NEW, *WAITING)),
 }
 
 

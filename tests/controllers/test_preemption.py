@@ -19,7 +19,7 @@ from crds import pendingtask
 from crds.exits import ExitReason
 from crds.order import Order
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, UID, apply, job, pod, routed
+from tests.controllers.build import GPU, NOW, UID, apply, job, pod, present, routed
 
 USER = observed.Claimant("user-uid", 1, "default/user")
 
@@ -150,11 +150,9 @@ def test_the_intent_comes_first_then_the_job_is_suspended(phase: Phase) -> None:
     around = RUNNING if phase is Phase.ORCHESTRATING else ObservedState(job=job(), claimant=USER)
     made = decide(current, around, NOW)
     assert made.effects == ()
-    assert made.note is not None
-    assert made.note.reason == "Preempted"
+    assert present(made.note).reason == "Preempted"
     current = after(current, made)
-    assert current.status.preemption is not None
-    assert (current.status.preemption.by, current.status.preemption.run) == ("user-uid", 1)
+    assert (present(current.status.preemption).by, present(current.status.preemption).run) == ("user-uid", 1)
     assert current.status.preemptions == 1
     assert decide(current, around, NOW).effects == (decision.SuspendJob("mail-1-0f9a1c2e-1"),)
 
@@ -183,8 +181,7 @@ def test_a_claim_that_is_withdrawn_lets_the_run_go_on() -> None:
     current = claimed()
     made = decide(current, ObservedState(job=job(JobState.SUSPENDED), pods=(pod(),)), NOW)
     assert made.effects == ()
-    assert made.note is not None
-    assert made.note.reason == "PreemptionWithdrawn"
+    assert present(made.note).reason == "PreemptionWithdrawn"
     current = after(current, made)
     assert current.status.preemption is None
     suspended = ObservedState(job=job(JobState.SUSPENDED), pods=(pod(),))
@@ -196,8 +193,7 @@ def test_a_claim_that_passes_on_counts_once_and_tells_once() -> None:
         claimed(), ObservedState(job=job(), pods=(pod(),), claimant=observed.Claimant("other", 2, "default/o")), NOW
     )
     current = after(claimed(), made)
-    assert current.status.preemption is not None
-    assert (current.status.preemption.by, current.status.preemptions, made.note) == ("other", 1, None)
+    assert (present(current.status.preemption).by, current.status.preemptions, made.note) == ("other", 1, None)
 
 
 @pytest.mark.parametrize(
@@ -224,8 +220,7 @@ def test_a_run_whose_job_failed_while_it_stopped_is_not_at_fault(ended: dict[str
     status = after(claimed(), decide(claimed(), around, NOW)).status
     assert (status.phase, status.dispatch) == (Phase.READY_FOR_GPU, None), "a Job that failed cannot go on"
     assert status.preemption is not None, "the slot is reserved all the same"
-    assert status.retry is not None
-    assert status.retry.count == 0
+    assert present(status.retry).count == 0
 
 
 def test_a_user_may_hold_a_run_that_is_claimed_as_well() -> None:
@@ -275,8 +270,7 @@ def test_a_run_whose_backend_is_gone_stops_and_starts_over_elsewhere() -> None:
     assert decide(current, ObservedState(pods=(pod(),), backend_gone_in=0), NOW).requeue_after == 5
     status = after(current, decide(current, ObservedState(backend_gone_in=0), NOW)).status
     assert (status.phase, status.next_attempt) == (Phase.READY_FOR_GPU, 2)
-    assert status.retry is not None
-    assert status.retry.count == 0, "it was not the run's fault"
+    assert present(status.retry).count == 0, "it was not the run's fault"
 
 
 def test_a_dispatch_whose_backend_is_gone_is_booked_anew() -> None:

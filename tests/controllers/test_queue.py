@@ -13,6 +13,7 @@ from controllers.queue import Ranked, WorkQueue
 from crds import order
 from crds.phases import Phase
 from tests.controllers import build
+from tests.controllers.build import present
 
 
 class Clock:
@@ -134,8 +135,7 @@ class RankedModel(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.model))
     @rule()
     def pop(self) -> None:
-        found = self.ranked.pop()
-        assert found is not None
+        found = present(self.ranked.pop())
         key, rank = found
         assert rank == (min(self.model.values()),)
         assert self.model.pop(key) == rank[0]

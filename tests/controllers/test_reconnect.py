@@ -17,6 +17,7 @@ import kube
 from controllers import reconnect
 from kube import beats
 from tests import httpserver, waiting
+from tests.controllers.build import present
 from tests.kube import apiserver
 
 GROUP, VERSION = "jervis.dev", "v1alpha1"
@@ -88,8 +89,7 @@ class Apiserver:
         if last:
             await asyncio.Event().wait()
         if turn[1]:
-            assert request.transport is not None
-            request.transport.abort()
+            present(request.transport).abort()
         return response
 
 

@@ -17,6 +17,7 @@ from crds import pendingtask, schedule
 from crds.phases import Phase
 from tests import thorough
 from tests.controllers import build
+from tests.controllers.build import present
 from tests.controllers.strategies import ZONES, expressions
 
 NOW = build.NOW
@@ -52,8 +53,7 @@ def test_a_copy_is_made_ten_minutes_ahead_once() -> None:
     made = look(known, run - timedelta(minutes=10), CopyMade(run, "mail-1-x"))
     assert made.status_patch["scheduledFor"] == "2027-03-03T11:00:00Z"
     assert made.status_patch["recurrence"]["lastRun"] == "2027-03-02T11:00:00Z"
-    assert made.note is not None
-    assert made.note.reason == "CopyCreated"
+    assert present(made.note).reason == "CopyCreated"
     after = build.apply(known, made.status_patch)
     assert look(after, run - timedelta(minutes=10)).effects == ()
 
@@ -71,8 +71,7 @@ def test_of_many_missed_runs_the_latest_is_made_up_for() -> None:
     assert look(known, now).effects == (Copy(NOW),)
     made = look(known, now, CopyMade(NOW, "c"))
     assert made.status_patch["scheduledFor"] == "2027-03-01T12:05:00Z"
-    assert made.note is not None
-    assert (made.note.reason, made.note.warning) == ("RunsMissed", True)
+    assert (present(made.note).reason, present(made.note).warning) == ("RunsMissed", True)
 
 
 def test_what_was_missed_for_too_long_is_skipped_with_a_warning() -> None:
@@ -82,8 +81,7 @@ def test_what_was_missed_for_too_long_is_skipped_with_a_warning() -> None:
     assert decide(known, ObservedState(limits=limits), soon).effects == (Copy(at("2027-03-01T11:00")),)
     made = decide(known, ObservedState(limits=limits), late)
     assert (made.effects, made.status_patch["scheduledFor"]) == ((), "2027-03-02T11:00:00Z")
-    assert made.note is not None
-    assert (made.note.reason, made.note.warning) == ("RunsMissed", True)
+    assert (present(made.note).reason, present(made.note).warning) == ("RunsMissed", True)
 
 
 def test_runs_of_a_suspension_are_not_made_up_for() -> None:
@@ -96,8 +94,7 @@ def test_runs_of_a_suspension_are_not_made_up_for() -> None:
     known = template(scheduledFor="2027-03-01T11:00:00Z", conditions=[resumed])
     made = look(known, NOW)
     assert (made.effects, made.status_patch["scheduledFor"]) == ((), "2027-03-02T11:00:00Z")
-    assert made.note is not None
-    assert (made.note.reason, made.note.warning) == ("RunsHeldBack", False)
+    assert (present(made.note).reason, present(made.note).warning) == ("RunsHeldBack", False)
     held = template({**DAILY, "suspend": True}, scheduledFor="2027-03-01T11:00:00Z")
     assert look(held, NOW, NoCopy()).effects == ()
 
@@ -111,8 +108,7 @@ def test_a_copy_is_on_record_before_its_template_is_held() -> None:
     )
     made = look(known, now, CopyMade(run, "mail-1-x"))
     assert (made.status_patch["recurrence"]["lastTask"], made.effects) == ("mail-1-x", ())
-    assert made.note is not None
-    assert made.note.reason == "CopyCreated"
+    assert present(made.note).reason == "CopyCreated"
     after = build.apply(known, made.status_patch)
     held = look(after, now, CopyMade(run, "mail-1-x"))
     assert [one["type"] for one in held.status_patch["conditions"] if one["status"] == "True"] == [
@@ -179,8 +175,7 @@ def test_a_run_that_a_wrong_clock_made_days_ahead_holds_nothing_up() -> None:
     """The clock was ahead by two days and is right again: the plan starts from now, not from then."""
     ahead: dict[str, Any] = {"recurrence": {"lastRun": "2027-03-03T11:00:00Z"}, "scheduledFor": "2027-03-04T11:00:00Z"}
     made = look(template(**ahead), NOW)
-    assert made.note is not None
-    assert (made.note.reason, made.status_patch["scheduledFor"]) == ("ClockSetBack", "2027-03-02T11:00:00Z")
+    assert (present(made.note).reason, made.status_patch["scheduledFor"]) == ("ClockSetBack", "2027-03-02T11:00:00Z")
     day: dict[str, Any] = {"recurrence": {"lastRun": "2027-03-02T11:00:00Z"}, "scheduledFor": "2027-03-03T11:00:00Z"}
     assert look(template(**day), NOW).status_patch == {}, "within a day it is a run that was made ahead"
 
@@ -199,8 +194,7 @@ def test_forbid_skips_a_run_while_an_earlier_copy_works() -> None:
     made = look(known, run, CopyHeld(run, "earlier"))
     assert made.status_patch["scheduledFor"] == "2027-03-03T11:00:00Z"
     assert "lastRun" not in {k for k, v in made.status_patch["recurrence"].items() if v}
-    assert made.note is not None
-    assert "earlier has not ended" in made.note.message
+    assert "earlier has not ended" in present(made.note).message
 
 
 def test_a_refused_copy_is_told_once_and_tried_again() -> None:

@@ -12,7 +12,7 @@ from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Question
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, apply, job, pod, routed
+from tests.controllers.build import GPU, NOW, apply, job, pod, present, routed
 from tests.controllers.fleet import Fleet
 
 OPEN = ObservedState(slots=GPU)
@@ -36,8 +36,7 @@ def edited(current: pendingtask.PendingTask, **spec: Any) -> pendingtask.Pending
 
 def test_the_identity_of_a_request_stands_in_the_status() -> None:
     current = asked(ExitReason.NEEDS_APPROVAL)
-    assert current.status.user_task is not None
-    assert current.status.user_task.request_id == current.status.request_id == f"run-1-{int(NOW.timestamp())}"
+    assert present(current.status.user_task).request_id == current.status.request_id == f"run-1-{int(NOW.timestamp())}"
 
 
 def test_an_earlier_approval_decides_nothing_whatever_else_is_edited() -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from controllers.pendingtask import observed, task_index, workloads
 from controllers.pendingtask.decision import WaitFor
-from controllers.pendingtask.slots import bookings, router_use, scheduler
+from controllers.pendingtask.slots import bookings, scheduler
 from crds import order
 from crds.phases import Phase
 from tests.controllers import build
+from tests.controllers.build import present
 
 
 class Desk:
@@ -23,18 +24,12 @@ class Desk:
         backends: dict[str, int] | None = None,
         age: timedelta = timedelta(0),
         idle: timedelta = timedelta(seconds=30),
+        offer: int = 2,
     ) -> None:
-        self.now, self.offer, self.absent = build.NOW, 2, 0
+        self.now, self.offer, self.absent = build.NOW, offer, 0
         self.backends = backends
         self.tasks, self.workloads = task_index.Tasks(lambda: self.now), workloads.Workloads(build.RELEASE)
-        self.users = router_use.UserActivity(
-            None,
-            needed=lambda: False,
-            changed=lambda: None,
-            answered=lambda _: None,
-            wall=lambda: self.now,
-            monotonic=lambda: self.now.timestamp(),
-        )
+        self.users = build.users(lambda: self.now)
         self.scheduler = scheduler.SlotScheduler(
             self.tasks,
             observed.Limits(idle_threshold=idle, qualifying_at_once=3, background_age=age),
@@ -63,6 +58,16 @@ class Desk:
 
     def run(self, uid: str, spec: dict[str, Any] | None = None, **status: Any) -> None:
         self.have(uid, Phase.ORCHESTRATING, spec, **{"dispatch": {"jobName": uid, "backend": "gpu-0"}, **status})
+
+    def trip(self) -> None:
+        """Dispatching fails often enough for the breaker to open."""
+        for _ in range(5):
+            self.scheduler.breaker.failed(self.now.timestamp())
+
+    def give_up(self, uid: str, owner: str, **status: Any) -> None:
+        """A Background run that has just given its slot up for that owner."""
+        times = {"ReadyForGpu": self.now.isoformat()}
+        self.have(uid, Phase.READY_FOR_GPU, phaseTimes=times, preemption=claim(owner), **status)
 
     def claims(self) -> dict[str, str]:
         """Who is to get whose slot."""
@@ -144,10 +149,9 @@ def test_a_clock_that_was_set_back_holds_up_no_other() -> None:
 
 def test_a_foreground_task_that_is_postponed_or_asks_does_not_hold_background_back() -> None:
     desk = Desk()
-    user = {"mode": "Foreground"}
-    desk.have("asks", Phase.USER_TASK, spec=user)
-    desk.have("later", Phase.READY_FOR_QUALIFICATION, spec=user, retry={"count": 1, "nextAt": "2027-03-01T13:00:00Z"})
-    desk.have("held", Phase.READY_FOR_GPU, spec={**user, "suspend": True})
+    desk.have("asks", Phase.USER_TASK, USER)
+    desk.have("later", Phase.READY_FOR_QUALIFICATION, USER, retry={"count": 1, "nextAt": "2027-03-01T13:00:00Z"})
+    desk.have("held", Phase.READY_FOR_GPU, {**USER, "suspend": True})
     assert not desk.tasks.user_active
 
 
@@ -156,8 +160,7 @@ def test_the_breaker_holds_everybody_and_then_lets_one_try() -> None:
     desk.wait("x", WaitFor.GPU)
     desk.wait("y", WaitFor.GPU)
     desk.wait("user", WaitFor.GPU, mode="Foreground")
-    for _ in range(5):
-        desk.scheduler.breaker.failed(desk.now.timestamp())
+    desk.trip()
     assert desk.scheduler.admit() == ([], 30.0)
     desk.now += timedelta(seconds=30)
     assert desk.admitted() == ["user"]
@@ -167,8 +170,7 @@ def test_with_the_breaker_half_open_no_other_is_admitted_before_the_probe_is_dec
     desk = Desk()
     for uid in ("x", "y", "z"):
         desk.wait(uid, WaitFor.GPU)
-    for _ in range(5):
-        desk.scheduler.breaker.failed(desk.now.timestamp())
+    desk.trip()
     desk.now += timedelta(seconds=30)
     assert desk.admitted() == ["x"]
     desk.wait("user", WaitFor.GPU, mode="Foreground")
@@ -257,8 +259,7 @@ def test_one_who_is_called_keeps_the_others_from_its_slot_until_it_has_decided()
 
 
 def test_a_run_is_looked_at_when_its_slot_is_claimed_and_again_when_it_is_not_any_more() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.run("low")
     desk.wait("user", WaitFor.GPU, mode="Foreground")
     assert desk.admitted() == ["low"]
@@ -274,8 +275,7 @@ def test_a_run_is_looked_at_when_its_slot_is_claimed_and_again_when_it_is_not_an
 
 
 def test_a_claim_survives_a_restart_before_anybody_has_been_looked_at() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.run("low", preemption=claim("user"))
     desk.have("user", Phase.READY_FOR_GPU, USER)
     assert desk.admitted() == []
@@ -283,10 +283,8 @@ def test_a_claim_survives_a_restart_before_anybody_has_been_looked_at() -> None:
 
 
 def test_a_slot_that_was_given_up_is_kept_for_its_owner_and_for_a_minute() -> None:
-    desk = Desk()
-    desk.offer = 1
-    given = {"phaseTimes": {"ReadyForGpu": desk.now.isoformat()}, "preemption": claim("user")}
-    desk.have("low", Phase.READY_FOR_GPU, dispatch={"jobName": "low", "backend": "gpu-0"}, **given)
+    desk = Desk(offer=1)
+    desk.give_up("low", "user", dispatch={"jobName": "low", "backend": "gpu-0"})
     desk.have("user", Phase.READY_FOR_GPU, USER)
     desk.wait("earlier", WaitFor.GPU, mode="Foreground", queuePosition=1)
     assert desk.admitted() == []
@@ -300,8 +298,7 @@ def test_an_admitted_task_finds_a_slot_also_when_fewer_are_free_than_kept() -> N
     """Or it would be admitted again at once, for as long as slots are reserved: a minute of nothing else."""
     desk = Desk()
     for number in (1, 2):
-        given = {"phaseTimes": {"ReadyForGpu": desk.now.isoformat()}, "preemption": claim(f"user-{number}")}
-        desk.have(f"low-{number}", Phase.READY_FOR_GPU, dispatch={"jobName": "j", "backend": "gpu-0"}, **given)
+        desk.give_up(f"low-{number}", f"user-{number}", dispatch={"jobName": "j", "backend": "gpu-0"})
         desk.wait(f"user-{number}", WaitFor.GPU, mode="Foreground", queuePosition=number)
     desk.run("uninvited", USER)
     assert desk.admitted() == ["user-1"]
@@ -314,11 +311,9 @@ def test_an_admitted_task_finds_a_slot_also_when_fewer_are_free_than_kept() -> N
 
 
 def test_a_slot_is_not_kept_for_who_has_run_is_postponed_or_is_gone() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.have("other", Phase.READY_FOR_GPU, USER)
-    given = {"phaseTimes": {"ReadyForGpu": desk.now.isoformat()}, "preemption": claim("user")}
-    desk.have("low", Phase.READY_FOR_GPU, **given)
+    desk.give_up("low", "user")
     assert len(desk.scheduler.slots("other").free) == 1, "never heard of"
     desk.have("user", Phase.READY_FOR_GPU, USER)
     assert desk.scheduler.slots("other").free == ()
@@ -329,8 +324,7 @@ def test_a_slot_is_not_kept_for_who_has_run_is_postponed_or_is_gone() -> None:
 
 
 def test_the_pods_of_a_task_that_is_gone_hold_its_slot_until_they_are_gone_or_given_up() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.have("next", Phase.READY_FOR_GPU, USER)
     assert desk.workloads.observe_pod(build.raw_pod("p", "gone"))
     assert desk.scheduler.slots("next").free == ()
@@ -343,8 +337,7 @@ def test_the_pods_of_a_task_that_is_gone_hold_its_slot_until_they_are_gone_or_gi
 
 
 def test_a_task_that_is_being_deleted_holds_a_slot_by_its_pods_alone() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.run("leaving")
     entry = build.task(
         Phase.ORCHESTRATING,
@@ -366,11 +359,9 @@ def test_two_claims_at_the_same_time_go_to_different_backends() -> None:
 
 
 def test_the_breaker_starts_no_preemption() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.run("low")
-    for _ in range(5):
-        desk.scheduler.breaker.failed(desk.now.timestamp())
+    desk.trip()
     desk.wait("user", WaitFor.GPU, mode="Foreground")
     assert desk.admitted() == []
     assert desk.claims() == {}
@@ -397,8 +388,7 @@ def test_an_older_version_never_replaces_a_newer_one() -> None:
     assert tasks.observe(new)
     assert not tasks.observe(old)
     assert not tasks.observe(new)
-    entry = tasks.entry(build.UID)
-    assert entry is not None
+    entry = present(tasks.entry(build.UID))
     assert entry.phase is Phase.QUALIFYING
     tasks.forget(build.UID, 25)
     assert not tasks.observe(build.task(Phase.NEW, resourceVersion="24").wire()), "the deletion was later"
@@ -412,11 +402,9 @@ def test_the_index_keeps_no_content() -> None:
     raw["metadata"]["managedFields"] = [{"manager": "kubectl" * 200}]
     tasks.observe(raw)
     entry, found = tasks.entry(build.UID), tasks.get(build.UID)
-    assert entry is not None
-    assert found is not None
-    assert "secret" not in found.model_dump_json()
-    assert len(entry.document) < 1_000
-    assert len(found.spec.messages) == 1
+    assert "secret" not in present(found).model_dump_json()
+    assert len(present(entry).document) < 1_000
+    assert len(present(found).spec.messages) == 1
 
 
 # -- turns, ageing, several GPUs ---------------------------------------------------------------------------------------
@@ -440,8 +428,7 @@ def test_one_clients_flood_does_not_hold_up_another_clients_mail() -> None:
 
 
 def test_turns_go_on_where_they_were() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     for client in ("a", "b"):
         for number in range(3):
             desk.wait(f"{client}{number}", WaitFor.GPU, clientId=client)
@@ -489,8 +476,7 @@ def test_a_free_slot_is_for_the_waiter_whose_turn_it_is() -> None:
 
 
 def test_one_that_was_called_and_does_not_go_gives_its_turn_on() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.wait("x", WaitFor.GPU)
     assert desk.admitted() == ["x"]
     desk.wait("y", WaitFor.GPU)
@@ -501,8 +487,7 @@ def test_one_that_was_called_and_does_not_go_gives_its_turn_on() -> None:
 
 
 def test_a_background_task_that_has_aged_goes_before_younger_ones_of_better_position() -> None:
-    desk = Desk(age=HOUR)
-    desk.offer = 1
+    desk = Desk(offer=1, age=HOUR)
     desk.have("old", Phase.READY_FOR_GPU, **entered(desk.now - HOUR))
     desk.scheduler.enter("old", WaitFor.GPU, desk.tasks.entry("old").order)  # type: ignore[union-attr]
     desk.now += timedelta(seconds=1)
@@ -538,8 +523,7 @@ def test_users_who_are_active_for_ever_hold_an_aged_task_back_no_more() -> None:
 
 
 def test_users_who_leave_no_slot_free_leave_one_in_ten_to_an_aged_task() -> None:
-    desk = Desk(age=HOUR)
-    desk.offer = 1
+    desk = Desk(offer=1, age=HOUR)
     rank = desk.have("old", Phase.READY_FOR_GPU, **entered(desk.now - HOUR - HOUR))
     desk.scheduler.enter("old", WaitFor.GPU, rank)
     desk.wait("user-00", WaitFor.GPU, mode="Foreground")
@@ -564,8 +548,7 @@ def test_a_run_that_gave_its_slot_up_has_waited_since_it_first_did() -> None:
     desk = Desk(age=HOUR)
     times = {"ReadyForQualification": "2027-03-01T10:00:00Z", "ReadyForGpu": "2027-03-01T12:00:00Z"}
     desk.have("low", Phase.READY_FOR_GPU, phaseTimes=times, preemption=claim("user"))
-    entry = desk.tasks.entry("low")
-    assert entry is not None
+    entry = present(desk.tasks.entry("low"))
     assert entry.queued == desk.now.timestamp() - 7200
 
 
@@ -639,8 +622,7 @@ def test_no_idle_threshold_no_quiet() -> None:
 
 
 def test_a_users_task_of_another_namespace_has_no_name() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.run("low")
     there = build.task(
         Phase.READY_FOR_GPU, spec=USER, uid="there", name="secret-name", namespace="other", resourceVersion="90"

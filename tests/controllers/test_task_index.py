@@ -14,6 +14,7 @@ from controllers.pendingtask.task_index import Contents
 from crds import pendingtask
 from crds.phases import Phase
 from tests.controllers import build
+from tests.controllers.build import present
 from tests.controllers.strategies import tasks
 
 
@@ -114,8 +115,7 @@ def stored(task: pendingtask.PendingTask) -> tuple[pendingtask.PendingTask, int]
     assert index.observe(task.wire())
     found, entry = index.get(task.metadata.uid), index.entry(task.metadata.uid)
     assert found is not None
-    assert entry is not None
-    return found, len(entry.document)
+    return found, len(present(entry).document)
 
 
 @given(task=tasks())
@@ -152,8 +152,7 @@ def unread(uid: str = "u", version: str = "7", phase: str | None = None, content
 def test_a_new_task_is_kept_whole_until_it_is_taken() -> None:
     kept = Contents()
     kept.keep(unread())
-    found = kept.pop("u", "7")
-    assert found is not None
+    found = present(kept.pop("u", "7"))
     assert pendingtask.PendingTask.model_validate(found).spec.content == "x"
     assert "managedFields" not in found["metadata"]
     assert kept.pop("u", "7") is None
@@ -167,8 +166,7 @@ def test_another_version_is_not_given_out() -> None:
     assert len(kept) == 0
     kept.keep(unread(version="7"))
     kept.keep(unread(version="8", content="new"))
-    found = kept.pop("u", "8")
-    assert found is not None
+    found = present(kept.pop("u", "8"))
     assert found["spec"]["content"] == "new"
 
 

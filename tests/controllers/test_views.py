@@ -18,6 +18,7 @@ from crds.exits import ExitReason
 from crds.phases import Phase
 from tests import thorough
 from tests.controllers import build, hostile
+from tests.controllers.build import present
 
 
 def raw_job(*conditions: dict[str, str], suspend: bool = False, **meta: Any) -> dict[str, Any]:
@@ -114,37 +115,31 @@ def test_the_termination_message_is_read() -> None:
     ],
 )
 def test_what_became_of_the_plan_is_read(plan: object, found: str | None) -> None:
-    read = views.recorded({"exitReason": "Answered", "plan": plan})
-    assert read is not None
+    read = present(views.recorded({"exitReason": "Answered", "plan": plan}))
     assert read.plan == found
 
 
 def test_the_action_that_approval_is_asked_for_is_read_from_message_and_result() -> None:
     said = {"tool": "send_mail", "arguments": '{"to":"ada"}', "shortened": True, "why": "\ud800", "later": 1}
-    read = views.recorded({"exitReason": "NeedsApproval", "action": said})
-    assert read is not None
+    read = present(views.recorded({"exitReason": "NeedsApproval", "action": said}))
     assert read.action == approvals.Action(tool="send_mail", arguments='{"to":"ada"}', shortened=True, why="?")
     whole = {"tool": "send_mail", "arguments": {"to": "ada", "body": "x" * 9000}, "shown": "y" * 9000}
-    read = views.recorded({"exitReason": "NeedsApproval", "action": whole})
-    assert read is not None
-    assert read.action is not None
-    assert (read.action.shortened, json.loads(read.action.arguments)["to"]) == (True, "ada")
-    assert read.action.shown.endswith("y…")
+    read = present(views.recorded({"exitReason": "NeedsApproval", "action": whole}))
+    assert (present(read.action).shortened, json.loads(present(read.action).arguments)["to"]) == (True, "ada")
+    assert present(read.action).shown.endswith("y…")
 
 
 @pytest.mark.parametrize(
     ("about", "found"), [("r1.d3/2", "r1.d3/2"), ("r" * 253, "r" * 253), ("r" * 254, ""), (7, ""), (None, "")]
 )
 def test_the_name_of_a_request_is_whole_or_absent(about: object, found: str) -> None:
-    read = views.recorded({"exitReason": "NeedsApproval", "about": about})
-    assert read is not None
+    read = present(views.recorded({"exitReason": "NeedsApproval", "about": about}))
     assert read.about == found
 
 
 @pytest.mark.parametrize("action", [None, [], "x", {}, {"tool": ""}, {"tool": "t", "arguments": ["x"]}, {"tool": 7}])
 def test_what_is_no_action_is_left_out(action: object) -> None:
-    read = views.recorded({"exitReason": "NeedsApproval", "action": action})
-    assert read is not None
+    read = present(views.recorded({"exitReason": "NeedsApproval", "action": action}))
     assert read.action is None
 
 
@@ -184,8 +179,7 @@ def test_no_message_breaks_the_decision_about_its_run_or_leaves_the_bounds_of_th
 
 
 def test_a_reference_that_is_too_long_is_left_out_and_not_cut() -> None:
-    found = views.outcome(json.dumps({"exitReason": "Answered", "ref": {"key": "k" * 254}}))
-    assert found is not None
+    found = present(views.outcome(json.dumps({"exitReason": "Answered", "ref": {"key": "k" * 254}})))
     assert found.key == ""
 
 
@@ -198,8 +192,7 @@ def test_what_was_away_and_what_to_change_is_read() -> None:
         "field": "spec.content",
         "remedy": "Wait.",
     }
-    found = views.outcome(json.dumps(said))
-    assert found is not None
+    found = present(views.outcome(json.dumps(said)))
     assert (found.retry_after, found.unavailable) == (77, "router")
     assert found.sentence() == "router stayed unavailable Field: spec.content. Wait."
 
@@ -211,9 +204,7 @@ def test_a_reason_that_no_condition_could_hold_is_replaced() -> None:
 
 @pytest.mark.parametrize(("said", "read"), [(0, 0), (7, 7), (-1, None), (True, None), ("2", None), (1.5, None)])
 def test_how_many_messages_a_run_has_read(said: object, read: int | None) -> None:
-    found = views.recorded({"exitReason": "Answered", "messagesRead": said})
-    assert found is not None
+    found = present(views.recorded({"exitReason": "Answered", "messagesRead": said}))
     assert found.messages_read == read
-    without = views.recorded({"exitReason": "Answered"})
-    assert without is not None
+    without = present(views.recorded({"exitReason": "Answered"}))
     assert without.messages_read is None

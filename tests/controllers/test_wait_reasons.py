@@ -19,15 +19,14 @@ from controllers.pendingtask.slots import wait_conditions, wait_reasons
 from crds.phases import Phase
 from crds.waits import MESSAGES, Queue, Reason
 from tests.controllers import build
+from tests.controllers.build import present
 from tests.controllers.test_slot_scheduler import USER, Desk
 
 SINCE = {"phaseTimes": {"ReadyForGpu": "2027-03-01T11:50:00Z", "ReadyForQualification": "2027-03-01T11:50:00Z"}}
 
 
 def why(desk: Desk, uid: str) -> wait_reasons.Wait:
-    found = wait_reasons.survey(desk.scheduler.observed()).why(uid)
-    assert found is not None
-    return found
+    return present(wait_reasons.survey(desk.scheduler.observed()).why(uid))
 
 
 def shown(desk: Desk, namespace: str = "default", client: str = "", limit: int = 500) -> Queue:

@@ -13,7 +13,7 @@ from controllers.pendingtask import job, views, workloads
 from controllers.pendingtask.observed import last_word
 from crds.phases import Phase
 from tests.controllers import build
-from tests.controllers.build import NOW, RELEASE, UID
+from tests.controllers.build import NOW, RELEASE, UID, present
 
 PAID = {"exitReason": "Answered", "summary": "Pay the invoice to IBAN DE00."}
 
@@ -60,8 +60,7 @@ def test_a_forged_pod_says_nothing_and_takes_no_slot(forged: dict[str, Any]) -> 
 def test_the_pod_of_the_job_is_believed() -> None:
     found = known()
     assert found.observe_pod(build.raw_pod("real", status=ended(PAID)))
-    said = last_word(found.pods(UID), 1, None)
-    assert said is not None
+    said = present(last_word(found.pods(UID), 1, None))
     assert said.summary == PAID["summary"]
 
 

@@ -14,7 +14,7 @@ from controllers.pendingtask.transitions import batched
 from crds import conditions, pendingtask
 from crds.pendingtask import NotAllowed
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, apply, job, pod, routed, task
+from tests.controllers.build import GPU, NOW, apply, job, pod, present, routed, task
 
 REFUSED = Refusal(NotAllowed.CLIENT, "spec.clientId: victim is not a client of namespace default; create it anew.")
 OPEN = ObservedState(slots=GPU)
@@ -34,17 +34,14 @@ def test_it_waits_where_it_is_says_why_and_goes_on_when_allowed(phase: Phase | N
     assert made.phase is None
     assert made.effects == ()
     assert made.requeue_after == 60
-    assert made.note is not None
-    assert (made.note.reason, made.note.warning) == ("ClientNotAllowed", True)
+    assert (present(made.note).reason, present(made.note).warning) == ("ClientNotAllowed", True)
     held = apply(before, made.status_patch)
-    said = accepted(held)
-    assert said is not None
+    said = present(accepted(held))
     assert (said.status.value, said.reason, said.message) == ("False", "ClientNotAllowed", REFUSED.message)
     assert pendingtask.held(held)
     assert decide(held, HELD, NOW) == decision.wait(60), "nothing is written twice"
     free = apply(held, decide(held, OPEN, NOW).status_patch)
-    said = accepted(free)
-    assert said is not None
+    said = present(accepted(free))
     assert (said.status.value, said.reason) == ("True", "Allowed")
     assert not pendingtask.held(free)
 
@@ -114,6 +111,5 @@ def test_a_held_user_s_task_holds_back_no_other() -> None:
     tasks.observe(held.wire())
     assert not tasks.user_active
     assert tasks.bookings.user_waiters == {}
-    entry = tasks.entry(held.metadata.uid)
-    assert entry is not None
+    entry = present(tasks.entry(held.metadata.uid))
     assert (entry.held, entry.noted) == (True, "NotAllowed")

@@ -13,7 +13,7 @@ from controllers.pendingtask.observed import JobState, ObservedState, TokenNotWr
 from controllers.pendingtask.policy import dispatched
 from crds.pendingtask import UserTaskKind
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, after, apply, job, pod, routed
+from tests.controllers.build import GPU, NOW, after, apply, job, pod, present, routed
 
 OPEN = ObservedState(slots=GPU)
 AWAY = Trouble("away", operational=True)
@@ -59,8 +59,7 @@ def test_a_job_that_can_never_be_created_asks_a_person() -> None:
     current = routed(Phase.DISPATCHED_GPU)
     status = after(current, decide(current, ObservedState(observed=WRONG), NOW))
     assert status.phase is Phase.USER_TASK
-    assert status.user_task is not None
-    assert status.user_task.kind is UserTaskKind.FAILURE
+    assert present(status.user_task).kind is UserTaskKind.FAILURE
 
 
 def test_a_token_that_cannot_be_written_is_tried_again_in_the_steps_of_a_failed_dispatch() -> None:
@@ -98,8 +97,7 @@ def test_a_token_that_can_never_be_written_asks_a_person() -> None:
     made = decide(current, ObservedState(job=job(), observed=TokenNotWritten(WRONG)), NOW)
     status = after(current, made)
     assert (status.phase, status.dispatch) == (Phase.USER_TASK, None), "its Job is superseded and goes"
-    assert status.user_task is not None
-    assert status.user_task.kind is UserTaskKind.FAILURE
+    assert present(status.user_task).kind is UserTaskKind.FAILURE
     assert {one.type: one.reason for one in status.conditions}["Dispatched"] == "TokenNotWritten"
 
 

@@ -11,7 +11,7 @@ from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import JobState, ObservedState, Outcome, PodView, Slots, Trouble
 from crds.exits import ExitReason
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, apply, job, pod, routed
+from tests.controllers.build import GPU, NOW, apply, job, pod, present, routed
 
 AWAY = Trouble("away", operational=True)
 
@@ -28,8 +28,7 @@ def test_what_an_earlier_run_said_is_no_answer_of_this_one() -> None:
     second = pod(2, live=False, outcome=Outcome(ExitReason.ANSWERED, "the second"))
     for pods in ((first, second), (second, first)):
         done = apply(again, decide(again, over(*pods), NOW).status_patch).status
-        assert done.result is not None
-        assert done.result.summary == "the second"
+        assert present(done.result).summary == "the second"
 
 
 def drained(at: datetime = NOW, name: str = "pod-1") -> PodView:
@@ -65,23 +64,20 @@ def test_a_pod_that_died_after_one_that_drained_is_a_lost_worker() -> None:
     running, later = routed(Phase.ORCHESTRATING), NOW + timedelta(seconds=3)
     died = replace(pod(live=False, exit_code=137), created=later)
     status = apply(running, decide(running, over(died, drained()), NOW).status_patch).status
-    assert status.retry is not None
-    assert (status.retry.count, status.retry.reason.split(":")[0]) == (1, "WorkerLost")
+    assert (present(status.retry).count, present(status.retry).reason.split(":")[0]) == (1, "WorkerLost")
 
 
 def test_a_pod_that_drained_after_one_that_was_evicted_is_no_lost_worker() -> None:
     running, earlier = routed(Phase.ORCHESTRATING), NOW - timedelta(seconds=3)
     evicted = replace(pod(live=False), created=earlier)
     status = apply(running, decide(running, over(drained(), evicted), NOW).status_patch).status
-    assert status.retry is not None
-    assert (status.retry.count, status.retry.reason.split(":")[0]) == (0, "Drained")
+    assert (present(status.retry).count, present(status.retry).reason.split(":")[0]) == (0, "Drained")
 
 
 def test_a_run_that_drains_by_itself_pauses_before_it_goes_on() -> None:
     running = routed(Phase.ORCHESTRATING)
     status = apply(running, decide(running, over(drained()), NOW).status_patch).status
-    assert status.retry is not None
-    assert status.retry.next_at == NOW + timedelta(seconds=5)
+    assert present(status.retry).next_at == NOW + timedelta(seconds=5)
 
 
 def test_a_job_whose_time_to_live_has_begun_is_left_alone() -> None:
@@ -94,8 +90,7 @@ def test_failures_of_one_kind_in_a_row_are_counted_and_no_others() -> None:
     running = routed(Phase.ORCHESTRATING, retry={"count": 3, "reason": "WorkerLost: its pod is gone"})
     said = over(pod(live=False, exit_code=75, outcome=Outcome(ExitReason.UNAVAILABLE, "the router is away")))
     status = apply(running, decide(running, said, NOW).status_patch).status
-    assert status.retry is not None
-    assert (status.retry.count, status.retry.next_at) == (1, NOW + timedelta(seconds=5))
+    assert (present(status.retry).count, present(status.retry).next_at) == (1, NOW + timedelta(seconds=5))
 
 
 def test_stale_after_exactly_ten_minutes() -> None:
@@ -141,8 +136,7 @@ def test_the_slot_of_a_run_is_claimed_for_the_next_run_of_the_same_user() -> Non
     assert decide(running, replace(around, claimant=same), NOW).status_patch == {}
     made = decide(running, replace(around, claimant=following), NOW)
     status = apply(running, made.status_patch).status
-    assert status.preemption is not None
-    assert (status.preemption.run, status.preemptions, made.note) == (2, 0, None), "one preemption, not two"
+    assert (present(status.preemption).run, status.preemptions, made.note) == (2, 0, None), "one preemption, not two"
 
 
 def test_a_run_is_not_stranded_while_one_of_its_pods_lives() -> None:

@@ -19,7 +19,7 @@ from crds.exits import ExitReason
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 from tests import thorough
 from tests.controllers import hostile
-from tests.controllers.build import GPU, NOW, apply, routed, task
+from tests.controllers.build import GPU, NOW, apply, present, routed, task
 from tests.controllers.strategies import readings, tokens, troubles
 
 MOST_STEPS = 40
@@ -119,9 +119,8 @@ def check(status: pendingtask.Status) -> None:
     assert phase in HOLDS_SLOT or "Dispatched" not in true
     assert ("WaitingForUser" in true) == (phase is Phase.USER_TASK)
     if phase is Phase.USER_TASK:
-        assert status.user_task is not None
-        assert named["WaitingForUser"].reason == status.user_task.kind.value
-        assert status.user_task.request_id == status.request_id
+        assert named["WaitingForUser"].reason == present(status.user_task).kind.value
+        assert present(status.user_task).request_id == status.request_id
     if phase in TERMINAL:
         assert "Finished" in true
         assert named["Succeeded"].status is not conditions.Status.UNKNOWN

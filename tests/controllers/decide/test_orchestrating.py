@@ -14,7 +14,7 @@ from crds import conditions, pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Question, UserTaskKind
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, after, apply, asked, job, pod, routed
+from tests.controllers.build import GPU, NOW, after, apply, asked, job, pod, present, routed
 
 
 def ended(reason: ExitReason, **more: object) -> ObservedState:
@@ -28,9 +28,8 @@ def test_answered_is_completed_with_its_result() -> None:
     made = decide(current, ended(ExitReason.ANSWERED), NOW)
     status = after(current, made)
     assert status.phase is Phase.COMPLETED
-    assert status.result is not None
-    assert status.result.ref is not None
-    assert (status.result.summary, status.result.ref.key) == ("summary", "uid")
+    assert present(status.result).ref is not None
+    assert (present(status.result).summary, present(status.result).ref.key) == ("summary", "uid")
     assert made.effects == (), "its Job goes with the sweep over finished tasks"
 
 
@@ -101,14 +100,12 @@ def test_every_exit_reason_leads_somewhere() -> None:
 def test_a_drained_run_resumes_and_an_unavailable_one_backs_off() -> None:
     current = routed(Phase.ORCHESTRATING)
     status = after(current, decide(current, ended(ExitReason.DRAINED), NOW))
-    assert status.retry is not None
-    assert (status.phase, status.retry.count, status.dispatch) == (Phase.READY_FOR_GPU, 0, None)
+    assert (status.phase, present(status.retry).count, status.dispatch) == (Phase.READY_FOR_GPU, 0, None)
     waits = []
     for _ in range(6):
         current = apply(current, decide(current, ended(ExitReason.UNAVAILABLE), NOW).status_patch)
-        assert current.status.retry is not None
-        assert current.status.retry.next_at is not None
-        waits.append((current.status.retry.next_at - NOW).total_seconds())
+        assert present(current.status.retry).next_at is not None
+        waits.append((present(current.status.retry).next_at - NOW).total_seconds())
         current = apply(current, {"phase": "Orchestrating", "dispatch": {"jobName": "x"}})
     assert waits == [5, 15, 30, 60, 300, 300]
 
@@ -126,13 +123,11 @@ def test_a_lost_worker_is_replaced_but_not_for_ever(around: ObservedState) -> No
     for count in range(1, 6):
         current = apply(current, decide(current, around, NOW).status_patch)
         assert current.status.phase is Phase.READY_FOR_GPU
-        assert current.status.retry is not None
-        assert current.status.retry.count == count
+        assert present(current.status.retry).count == count
         current = apply(current, {"phase": "Orchestrating", "dispatch": {"jobName": "x"}})
     current = apply(current, decide(current, around, NOW).status_patch)
     assert current.status.phase is Phase.USER_TASK
-    assert current.status.user_task is not None
-    assert current.status.user_task.kind is UserTaskKind.FAILURE
+    assert present(current.status.user_task).kind is UserTaskKind.FAILURE
 
 
 def test_a_result_that_was_stored_counts_even_when_the_pod_could_not_say_so() -> None:
@@ -150,8 +145,7 @@ def test_a_deadline_of_the_job_is_a_failure_though_the_run_took_it_for_a_wish_to
     around = ObservedState(job=job(JobState.FAILED, reason="DeadlineExceeded"), pods=pods)
     current = routed(Phase.ORCHESTRATING)
     status = after(current, decide(current, around, NOW))
-    assert status.result is not None
-    assert status.result.exit_reason is ExitReason.DEADLINE_EXCEEDED
+    assert present(status.result).exit_reason is ExitReason.DEADLINE_EXCEEDED
 
 
 def test_an_answer_in_the_last_moment_before_the_deadline_counts() -> None:
@@ -170,12 +164,11 @@ def test_a_service_that_was_away_is_given_the_time_that_it_asked_for() -> None:
         said = Outcome(ExitReason.UNAVAILABLE, "router away", retry_after=seconds, remedy="Start the router.")
         around = ObservedState(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=said),))
         status = after(routed(Phase.ORCHESTRATING), decide(routed(Phase.ORCHESTRATING), around, NOW))
-        assert status.retry is not None
-        assert status.retry.next_at is not None
+        assert present(status.retry).next_at is not None
         (dispatched,) = status.conditions
         assert (dispatched.type, dispatched.reason) == ("Dispatched", "Unavailable")
         assert dispatched.message == "router away Start the router."
-        return (status.retry.next_at - NOW).total_seconds()
+        return (present(status.retry).next_at - NOW).total_seconds()
 
     assert [waited(one) for one in (None, 2, 42, 3600)] == [5, 5, 42, 300]
 
@@ -190,8 +183,7 @@ def test_a_rejected_answer_ends_the_task_without_success() -> None:
         "Finished": "True",
         "Succeeded": "False",
     }
-    assert made.note is not None
-    assert (made.note.reason, made.note.message) == ("Rejected", said.summary)
+    assert (present(made.note).reason, present(made.note).message) == ("Rejected", said.summary)
 
 
 RUNNING = {

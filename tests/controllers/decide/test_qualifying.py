@@ -18,7 +18,7 @@ from crds import pendingtask
 from crds.pendingtask import Hints
 from crds.phases import Phase
 from kb import api
-from tests.controllers.build import GPU, NOW, UID, after, apply, task
+from tests.controllers.build import GPU, NOW, UID, after, apply, present, task
 
 OPEN = ObservedState(slots=GPU)
 AWAY = Trouble("away", operational=True)
@@ -203,8 +203,7 @@ def test_the_condition_counts_the_links(
     assert status.phase is phase
     [condition] = [one for one in status.conditions if one.type == "Qualified"]
     assert condition.message == f"{failure or 'information only: so it is.'}{told}"
-    assert status.route is not None
-    assert "link" not in status.route.reason
+    assert "link" not in present(status.route).reason
 
 
 def test_operational_errors_back_off_for_ever_and_stay_ready_for_qualification() -> None:
@@ -220,10 +219,9 @@ def test_operational_errors_back_off_for_ever_and_stay_ready_for_qualification()
         waits.append(made.requeue_after)
         told += [made.note.reason] if made.note else []
         current = apply(current, made.status_patch)
-        assert current.status.retry is not None
-        assert current.status.retry.next_at is not None
+        assert present(current.status.retry).next_at is not None
         assert decide(current, ObservedState(), now).requeue_after == waits[-1]
-        now = current.status.retry.next_at
+        now = present(current.status.retry).next_at
     assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
     assert told == ["Qualifying", "QualificationPostponed"], "one Event per row of failures"
 
@@ -319,8 +317,7 @@ def test_what_nothing_can_be_done_about_is_a_failure_that_a_person_decides() -> 
     )
     status = failed.status
     assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Fail")
-    assert status.result is not None
-    assert status.result.summary == "It is encrypted."
+    assert present(status.result).summary == "It is encrypted."
     again = failed.model_copy(
         update={
             "spec": failed.spec.model_copy(
@@ -348,8 +345,7 @@ def test_what_repeats_another_task_is_done_and_what_is_similar_is_said() -> None
     repeated = observed.Ingested(Hints(), repeats="The same content came with task mail-0.")
     status = after(current := task(Phase.QUALIFYING), decide(current, ObservedState(observed=repeated), NOW))
     assert status.phase is Phase.DONE
-    assert status.route is not None
-    assert (status.route.decision.value, status.route.reason) == ("InfoOnly", repeated.repeats)
+    assert (present(status.route).decision.value, present(status.route).reason) == ("InfoOnly", repeated.repeats)
     [said] = [one for one in status.conditions if one.type == "Duplicate"]
     assert (said.status.value, said.reason, said.message) == ("True", "SameContent", repeated.repeats)
     similar = observed.Ingested(wanted, similar="93% of its words are those of email::<m1@acme.com>.")
@@ -374,17 +370,15 @@ def test_what_repeats_another_task_is_done_and_what_is_similar_is_said() -> None
 )
 def test_what_a_user_ordered_is_always_read(spec: dict[str, Any], metadata: dict[str, Any], always: bool) -> None:
     sent = ingest.ingest_request(task(Phase.QUALIFYING, spec={"sourceUrn": "email::<1@a>", **spec}, **metadata), [])
-    assert sent.task is not None
-    assert (sent.task.fingerprint == "") is always
-    assert (sent.task.uid, sent.task.name) == (UID, "default/mail-1")
+    assert (present(sent.task).fingerprint == "") is always
+    assert (present(sent.task).uid, present(sent.task).name) == (UID, "default/mail-1")
 
 
 def test_the_hash_is_of_what_comes_with_the_task() -> None:
     def digest(correlation: str = "c", **spec: Any) -> str:
         known = {"sourceUrn": "email::<1@a>", "correlationId": correlation, **spec}
         sent = ingest.ingest_request(task(Phase.QUALIFYING, spec=known), [])
-        assert sent.task is not None
-        return sent.task.fingerprint
+        return present(sent.task).fingerprint
 
     other = [{**FILES[0], "contentRef": {**FILES[0]["contentRef"], "sha256": "1" * 64}}]
     assert digest() == digest("another", queuePosition=3)
@@ -405,9 +399,7 @@ def test_facts_of_the_source_go_with_the_text_and_belong_to_the_hash() -> None:
     assert [(one.source, one.type, one.target, one.at) for one in known.relationships] == [
         ("SHOP-1", "assigned_to", "user:jana", "assignee")
     ]
-    assert plain.task is not None
-    assert known.task is not None
-    assert plain.task.fingerprint != known.task.fingerprint
+    assert present(plain.task).fingerprint != present(known.task).fingerprint
     nested = {"nodes": [{"key": "a:b", "type": "a", "properties": {"x": {"y": 1}}}]}
     with pytest.raises(pydantic.ValidationError, match=r"nodes\.0\.properties"):
         ingest.ingest_request(task(Phase.QUALIFYING, spec={"facts": nested}), [])

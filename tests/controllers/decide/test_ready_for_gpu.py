@@ -13,7 +13,7 @@ from controllers.pendingtask.observed import JobState, Limits, ObservedState, Ou
 from crds.exits import ExitReason
 from crds.phases import Phase
 from crds.waits import Reason
-from tests.controllers.build import GPU, NOW, after, apply, job, pod, routed, task
+from tests.controllers.build import GPU, NOW, after, apply, job, pod, present, routed, task
 
 OPEN = ObservedState(slots=GPU)
 
@@ -118,17 +118,15 @@ def test_foreground_is_dispatched_at_once() -> None:
 def test_without_any_gpu_foreground_goes_all_the_same_and_books_no_backend() -> None:
     current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
     status = after(current, decide(current, ObservedState(slots=observed.Slots(without_gpu=1)), NOW))
-    assert status.dispatch is not None
-    assert (status.phase, status.dispatch.backend) == (Phase.DISPATCHED_GPU, "")
+    assert (status.phase, present(status.dispatch).backend) == (Phase.DISPATCHED_GPU, "")
 
 
 def test_without_any_gpu_and_with_enough_runs_without_one_foreground_waits_and_says_so_once() -> None:
     current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
     made = decide(current, ObservedState(), NOW)
     assert (made.phase, made.wait_for) == (None, decision.WaitFor.GPU)
-    assert made.note is not None
-    assert made.note.reason == "NoGpuBackend"
-    assert "at most 2 (operator.settings.runsWithoutGpu)" in made.note.message
+    assert present(made.note).reason == "NoGpuBackend"
+    assert "at most 2 (operator.settings.runsWithoutGpu)" in present(made.note).message
     assert decide(apply(current, made.status_patch), ObservedState(), NOW) == decision.Decision(
         wait_for=decision.WaitFor.GPU
     )
@@ -141,8 +139,7 @@ def test_foreground_without_a_free_slot_waits_and_says_so_once() -> None:
     )
     made = decide(current, taken, NOW)
     assert (made.phase, made.wait_for) == (None, decision.WaitFor.GPU)
-    assert made.note is not None
-    assert (made.note.reason, made.note.warning) == ("NoFreeSlot", False)
+    assert (present(made.note).reason, present(made.note).warning) == ("NoFreeSlot", False)
     assert decide(apply(current, made.status_patch), taken, NOW) == decision.Decision(wait_for=decision.WaitFor.GPU)
 
 

@@ -17,7 +17,7 @@ from crds import approvals, conditions, pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import UserTaskKind
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, after, apply, asked, job, pod, routed
+from tests.controllers.build import GPU, NOW, after, apply, asked, job, pod, present, routed
 
 OPEN = ObservedState(slots=GPU)
 
@@ -117,14 +117,12 @@ def test_edited_arguments_reach_the_next_run() -> None:
     made = decide(current, OPEN, NOW)
     status = after(current, made)
     assert (status.phase, [one.arguments for one in status.approvals]) == (Phase.READY_FOR_GPU, [edited])
-    assert made.note is not None
-    assert made.note.message == "Approved by a user, with edited arguments."
+    assert present(made.note).message == "Approved by a user, with edited arguments."
 
 
 def test_a_decision_names_what_the_run_asked_about() -> None:
     current = mail(approval={"verdict": "Approved", "requestId": request(mail())})
-    assert current.status.user_task is not None
-    named = current.status.user_task.model_copy(update={"about": "r1.d3.approval/2"})
+    named = present(current.status.user_task).model_copy(update={"about": "r1.d3.approval/2"})
     current = current.model_copy(update={"status": current.status.model_copy(update={"user_task": named})})
     assert [one.about for one in after(current, decide(current, OPEN, NOW)).approvals] == ["r1.d3.approval/2"]
 
@@ -135,11 +133,9 @@ def test_an_edit_of_what_is_cut_leaves_the_request_open_and_says_how_to_edit_it(
     shown = json.loads(action.arguments)
     for text, reason in ((shown["text"], "ArgumentsUnusable"), (whole["text"], "Approved")):
         current = decided_with(json.dumps({"to": ["bob@example.com"], "text": text}))
-        assert current.status.user_task is not None
-        waiting = current.status.user_task.model_copy(update={"action": action})
+        waiting = present(current.status.user_task).model_copy(update={"action": action})
         current = current.model_copy(update={"status": current.status.model_copy(update={"user_task": waiting})})
-        said = conditions.find(after(current, decide(current, OPEN, NOW)).conditions, "WaitingForUser")
-        assert said is not None
+        said = present(conditions.find(after(current, decide(current, OPEN, NOW)).conditions, "WaitingForUser"))
         assert said.reason == reason
         assert ("approve NAME --arguments FILE" in said.message) == (reason == "ArgumentsUnusable")
 
@@ -148,8 +144,7 @@ def test_an_edit_of_what_is_cut_leaves_the_request_open_and_says_how_to_edit_it(
 def test_arguments_that_are_no_object_leave_the_request_open_and_say_so(arguments: str) -> None:
     current = decided_with(arguments)
     status = after(current, decide(current, OPEN, NOW))
-    waiting = conditions.find(status.conditions, "WaitingForUser")
-    assert waiting is not None
+    waiting = present(conditions.find(status.conditions, "WaitingForUser"))
     assert (status.phase, waiting.reason, status.approvals) == (Phase.USER_TASK, "ArgumentsUnusable", ())
     assert "approve with a JSON object" in waiting.message
     # Said once.
@@ -188,11 +183,9 @@ def test_an_expired_request_is_rejected_and_the_run_goes_on() -> None:
     (decided,) = status.approvals
     assert (status.phase, decided.verdict, decided.author) == (Phase.READY_FOR_GPU, "Rejected", "jervis")
     assert decided.comment == "No decision came until 2027-03-02T12:00:00Z."
-    closed = conditions.find(status.conditions, "WaitingForUser")
-    assert closed is not None
+    closed = present(conditions.find(status.conditions, "WaitingForUser"))
     assert (closed.status, closed.reason) == ("False", "ApprovalExpired")
-    assert made.note is not None
-    assert (made.note.reason, made.note.warning) == ("ApprovalExpired", True)
+    assert (present(made.note).reason, present(made.note).warning) == ("ApprovalExpired", True)
 
 
 @pytest.mark.parametrize(
@@ -248,11 +241,9 @@ def test_a_refused_dispatch_asks_as_a_failed_run_does() -> None:
     for status in statuses:
         assert status.phase is Phase.USER_TASK
         assert status.dispatch is None
-        assert status.user_task is not None
-        assert status.user_task.kind is UserTaskKind.FAILURE
-        assert status.user_task.request_id == status.request_id
-        waiting = conditions.find(status.conditions, "WaitingForUser")
-        assert waiting is not None
+        assert present(status.user_task).kind is UserTaskKind.FAILURE
+        assert present(status.user_task).request_id == status.request_id
+        waiting = present(conditions.find(status.conditions, "WaitingForUser"))
         assert (waiting.status, waiting.reason) == (conditions.Status.TRUE, "Failure")
 
 
@@ -281,6 +272,5 @@ def test_an_approval_that_stands_in_the_manifest_decides_nothing(verdict: str) -
 
 def test_the_request_names_the_field() -> None:
     status = refused().status
-    waiting = conditions.find(status.conditions, "WaitingForUser")
-    assert waiting is not None
+    waiting = present(conditions.find(status.conditions, "WaitingForUser"))
     assert "job.resources" in waiting.message

@@ -21,6 +21,7 @@ from controllers.notices import mailer, notice, sender
 from crds import notices
 from hack.cluster import certificates
 from tests.clients import servers
+from tests.controllers.build import present
 from tests.controllers.notices import hook as hooks
 from tests.controllers.notices import smtp
 from tests.controllers.notices.test_notice import rule, waits
@@ -123,8 +124,7 @@ FROM = "Jervis <jervis@example.com>"
 
 
 def made(line: str = "mailto:team@example.com") -> notice.Notice:
-    found = notice.happened(waits())
-    assert found is not None
+    found = present(notice.happened(waits()))
     [one] = notice.of(found, [rule(f"enforce: notify {line} on UserTask")])
     return one
 

@@ -19,6 +19,7 @@ from kb import api, client
 from kb.outcome import significance
 from orchestrator_job import account, memory, pack
 from tests.controllers.archive import build
+from tests.controllers.build import present
 
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
 RESULT = {
@@ -36,8 +37,7 @@ def document(
 ) -> dict[str, Any]:
     raw = build.raw(phase, **metadata)
     raw["status"]["attempt"] = attempt
-    task = finished.of(raw)
-    assert task is not None
+    task = present(finished.of(raw))
     return record.of(task, raw, result, NOW)
 
 
@@ -45,8 +45,7 @@ def document(
 
 
 def test_a_completed_run_tells_its_result_and_its_steps() -> None:
-    told = report.of(document(annotations={"jervis.dev/title": "The poller"}))
-    assert told is not None
+    told = present(report.of(document(annotations={"jervis.dev/title": "The poller"})))
     assert (told.task_id, told.title, told.question) == (build.UID, "The poller", "Do it.")
     assert (told.task_category, told.task_action, told.error) == ("single_task", "respond", None)
     assert told.final_result == "It is done [2]."
@@ -56,8 +55,7 @@ def test_a_completed_run_tells_its_result_and_its_steps() -> None:
 
 
 def test_an_error_says_so_and_a_result_that_is_gone_leaves_the_summary() -> None:
-    failed = report.of(document(None, "Error"))
-    assert failed is not None
+    failed = present(report.of(document(None, "Error")))
     assert (failed.error, failed.final_result, failed.step_results) == ("It is done.", "It is done.", [])
     assert failed.title == "mail-1"
 
@@ -91,8 +89,7 @@ def test_what_the_door_would_not_take_names_its_field(result: dict[str, Any], fi
 
 def test_long_results_are_cut_to_what_the_door_takes() -> None:
     steps = [{"action": "a" * 999, "result": "r" * 99_999}] * 300
-    told = report.of(document({**RESULT, "answer": "x" * 200_000, "stepResults": steps}))
-    assert told is not None
+    told = present(report.of(document({**RESULT, "answer": "x" * 200_000, "stepResults": steps})))
     assert (len(told.final_result), len(told.step_results), len(told.step_results[0].action)) == (100_000, 200, 500)
 
 
@@ -286,8 +283,7 @@ def test_the_run_speaks_the_words_that_the_report_reads() -> None:
     kind = pendingtask.Type.EMAIL
     task = memory.TaskMemory(task_uid="u", type=kind, scope=scope.Scope(client_id="acme"), content="x")
     items = [pack.Item(id=1, source="wiki::1", content="How it is done.", origin="RAG")]
-    told = report.of(document({**RESULT, "stepResults": [], **account.of(task, items, [1])}))
-    assert told is not None
+    told = present(report.of(document({**RESULT, "stepResults": [], **account.of(task, items, [1])})))
     assert [(one.action, one.result) for one in told.step_results] == [("found wiki::1", "How it is done.")]
 
 
@@ -350,7 +346,6 @@ def test_each_row_of_the_table_for_a_run_with_delegations(
     found = document({**RESULT, "answer": answer, **fields}, phase)
     if not answer.strip():
         found["object"]["status"]["result"] = {}
-    outcome = report.of(found)
-    assert outcome is not None
+    outcome = present(report.of(found))
     assert outcome.task_action == action
     assert significance.judge(outcome)[0] is remembered
