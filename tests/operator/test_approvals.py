@@ -15,6 +15,7 @@ from tests.cli import site
 from tests.fakes.ollama import process as ollama
 from tests.operator import kubelet, process, runs
 from tests.operator.conftest import Space
+from tests.operator.process import Start
 from tests.orchestrator_job import job as scripts
 from tests.orchestrator_job import knowledge as answers
 from tests.orchestrator_job.test_standing import rule
@@ -102,9 +103,8 @@ async def test_an_approval_that_is_older_than_the_request_needs_its_name(
 ) -> None:
     space.submit("ask", **CHAT, approval={"verdict": "Approved"})
     status = await asked(space)
-    waiting = next(one for one in status["conditions"] if one["type"] == "WaitingForUser")
     request = status["userTask"]["requestId"]
-    assert waiting["message"].endswith(f"spec.approval.requestId {request}.")
+    assert space.condition("ask", "WaitingForUser")["message"].endswith(f"spec.approval.requestId {request}.")
     # The same verdict again is no change of the object, with the request's id it is.
     space.edit("ask", {"approval": {"verdict": "Approved"}})
     assert space.phase("ask") == "UserTask"
@@ -114,8 +114,6 @@ async def test_an_approval_that_is_older_than_the_request_needs_its_name(
     again = await asyncio.to_thread(command, kubeconfig, space, "approve", "ask")
     assert (again.code, again.out) == (0, "pendingtask.jervis.dev/ask was approved already\n")
 
-
-Start = Callable[..., AbstractContextManager[process.Operator]]
 
 MAIL = {"type": "UserInputProcessing", "mode": "Foreground", "content": "Tell Ada that the disk is replaced."}
 ARGUMENTS = {"to": ["ada@example.com"], "body": "The disk is replaced."}
@@ -135,8 +133,7 @@ def test_the_action_is_shown_and_its_edited_arguments_reach_the_next_run(
 ) -> None:
     run = site.Site(kubeconfig, None, None, space.name).run
     with kubelet.Kubelet(space.api, space.name, asks), start():
-        space.submit("mail", **MAIL)
-        until(lambda: space.phase("mail") == "UserTask", "the run asks")
+        space.bring("UserTask", "mail", **MAIL)
         request = space.status("mail")["userTask"]
         assert (request["kind"], request["action"]["tool"], request["action"]["connection"]) == (
             "Approval",
@@ -223,5 +220,4 @@ def test_flags_by_annotation_where_the_namespace_permits_them(space: Space, star
             submit("refused", **{"use-dag-execution": "true"})
             until(lambda: space.phase("refused") == "Completed", "it ran")
         assert set(variables("refused").values()) == {"false"}
-        said = next(one for one in space.status("refused")["conditions"] if one["type"] == "FlagsApplied")
-        assert "taskFlags" in said["message"]
+        assert "taskFlags" in space.condition("refused", "FlagsApplied")["message"]

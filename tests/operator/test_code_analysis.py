@@ -101,13 +101,10 @@ def played(space: Space) -> Played:
 
 
 @pytest.fixture
-def place(space: Space, start: Start, sources: Begin, tmp_path: Path) -> Iterator[Place]:
+def place(space: Space, start: Start, sources: Begin, keys: Path, tmp_path: Path) -> Iterator[Place]:
     """A sources process with a repository, and what starts the operator beside it."""
     made = Repository(tmp_path / "srv" / "acme" / "storage.git")
     made.commit("One", {"src/app.py": b"def f(): return 1\n"})
-    keys = tmp_path / "keys"
-    keys.mkdir()
-    (keys / "signing").write_text(secrets.token_hex(32))
     port = ports.free()
     url = f"http://127.0.0.1:{port}"
 
@@ -132,9 +129,8 @@ def submit(space: Space, name: str, analysis: list[str], **spec: Any) -> str:
 
 
 def analyzed(space: Space, name: str) -> tuple[str, str, str]:
-    listed = space.status(name).get("conditions", ())
-    said: dict[str, Any] = next((one for one in listed if one["type"] == "CodeAnalyzed"), {})
-    return said.get("status", ""), said.get("reason", ""), said.get("message", "")
+    found = space.condition(name, "CodeAnalyzed")
+    return found["status"], found["reason"], found["message"]
 
 
 def polled(space: Space) -> bool:

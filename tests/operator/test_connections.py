@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes import client
 
 from crds import facts
 from tests.operator.conftest import Space
@@ -23,22 +22,19 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 
 
 def reason(space: Space, type_: str) -> str:
-    listed = space.get("mailbox", "connections").get("status", {}).get("conditions", ())
-    return next((str(one["reason"]) for one in listed if one["type"] == type_), "")
+    return space.condition("mailbox", type_, "connections")["reason"]
 
 
 def test_what_is_missing_is_said_until_it_is_there(space: Space, start: Start) -> None:
     spec: dict[str, Any] = {
         "type": "Email", "clientId": "acme", "url": "imaps://mail.example.org", "secretRef": {"name": "mailbox"},
     }  # fmt: skip
-    secrets: Any = client.CoreV1Api(space.api)
     with start():
         space.create("connections", "Connection", "mailbox", spec)
         until(lambda: reason(space, "Ready") == "SecretNotFound", "the Secret is missed")
-        body = {"metadata": {"name": "mailbox"}, "stringData": {"username": "ada"}}
-        secrets.create_namespaced_secret(space.name, body)
+        space.secret("mailbox", username="ada")
         until(lambda: reason(space, "CredentialsValid") == "SecretKeyMissing", "the password is missed")
-        secrets.patch_namespaced_secret("mailbox", space.name, {"stringData": {"password": "secret"}})
+        space.secret("mailbox", password="secret")
         until(lambda: reason(space, "CredentialsValid") == "NotTried", "nothing is missed")
         assert "secret" not in str(space.get("mailbox", "connections")["status"])
 
@@ -49,10 +45,8 @@ def test_the_login_of_the_mail_server_has_a_condition_of_its_own(space: Space, s
         "type": "Email", "clientId": "acme", "url": "imaps://mail.example.org", "secretRef": {"name": "mailbox"},
         "smtp": smtp,
     }  # fmt: skip
-    secrets: Any = client.CoreV1Api(space.api)
-    both = {"username": "ada", "password": "secret"}
     with start():
-        secrets.create_namespaced_secret(space.name, {"metadata": {"name": "mailbox"}, "stringData": both})
+        space.secret("mailbox", username="ada", password="secret")
         space.create("connections", "Connection", "mailbox", spec)
         until(lambda: reason(space, "SendingReady") == "SecretNotFound", "the Secret is missed")
         assert reason(space, "CredentialsValid") == "NotTried", "the mailbox is read all the same"
@@ -100,9 +94,7 @@ def test_an_issue_is_a_task_with_its_facts_and_so_is_each_change_of_it(
     number = server.issue(repository, "The pump leaks", "Fixes #7, see src/pump.py. " + "x" * 40_000, assignees=["ada"])
     server.issue(repository, "Another")
     server.ask("POST", f"repos/{repository}/issues/{number}/assets", files={"attachment": ("a.txt", b"error 7")})
-    secrets: Any = client.CoreV1Api(space.api)
-    body = {"metadata": {"name": "forge"}, "stringData": {"token": server.token}}
-    secrets.create_namespaced_secret(space.name, body)
+    space.secret("forge", token=server.token)
     said = {"type": "Gitea", "clientId": "acme", "url": f"{server.url}/{repository}", "secretRef": {"name": "forge"}}
 
     def of(urn: str) -> list[dict[str, Any]]:
@@ -135,9 +127,8 @@ def test_a_token_that_is_refused_and_a_repository_that_is_none(
     space: Space, start: Start, sources: Begin, server: gitea.Gitea, knowledge: Knowledge
 ) -> None:
     repository = server.repository("closed")
-    secrets: Any = client.CoreV1Api(space.api)
     for name, token in (("good", server.token), ("bad", "0" * 40)):
-        secrets.create_namespaced_secret(space.name, {"metadata": {"name": name}, "stringData": {"token": token}})
+        space.secret(name, token=token)
     said = {"type": "Gitea", "clientId": "acme", "pollInterval": "10s"}
     with start(SOURCES=True), sources():
         space.create(
@@ -153,8 +144,7 @@ def test_a_token_that_is_refused_and_a_repository_that_is_none(
         until(lambda: condition(space, "Ready", "refused") == ("False", "CredentialsRejected"), "it says so")
         assert condition(space, "CredentialsValid", "refused") == ("False", "CredentialsRejected")
         until(lambda: condition(space, "Ready", "none") == ("False", "Misconfigured"), "it says so")
-        [ready] = [one for one in status(space, "none")["conditions"] if one["type"] == "Ready"]
-        assert "Correct the address or the filter" in ready["message"]
+        assert "Correct the address or the filter" in space.condition("none", "Ready", "connections")["message"]
 
 
 def test_a_repository_is_cloned_read_and_reported(

@@ -6,8 +6,6 @@ import asyncio
 import random
 import signal
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,11 +21,10 @@ from tests import waiting
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 
 
 def test_thirty_tasks_survive_kill_9(space: Space, start: Start, knowledge: Knowledge) -> None:
@@ -60,8 +57,7 @@ def test_only_one_of_two_replicas_writes_and_the_other_takes_over(space: Space, 
             assert two.metric('jervis_operator_api_requests_total{code="200",verb="PATCH"}') == 0
             assert one.stop() == 0
             until(two.leads, "a lease that was handed over is taken at once")
-            space.submit("later", type="UserInputProcessing")
-            until(lambda: space.phase("later") == "Completed", "the second works")
+            space.bring("Completed", "later", type="UserInputProcessing")
             assert space.get("later")["status"]["leaderEpoch"] == 2
             assert kubelet.duplicates() == []
 
@@ -118,17 +114,14 @@ def test_a_deleted_lease_stops_no_operator(space: Space, start: Start) -> None:
         until(operator.leads, "it leads")
         # Without a version: the holder renews it all the while.
         leases.patch_namespaced_lease(NAME, space.name, {"spec": {"leaseTransitions": 6}})
-        space.submit("first", "INFO")
-        until(lambda: space.phase("first") == "Done", "it works")
+        space.bring("Done", "first", "INFO")
         until(lambda: operator.metric("jervis_operator_leader_epoch") == 6, "it took the number up")
         leases.delete_namespaced_lease(NAME, space.name)
-        space.submit("second", "INFO")
-        until(lambda: space.phase("second") == "Done", "work goes on")
+        space.bring("Done", "second", "INFO")
         until(lambda: bool(leases.list_namespaced_lease(space.name).items), "the Lease is there again")
         assert operator.process.poll() is None, operator.log.read_text()[-2000:]
         assert epoch(space, "second") >= epoch(space, "first")
-        space.submit("waits", schedule={"at": "2999-01-01T00:00:00Z"})
-        until(lambda: space.phase("waits") == "Scheduled", "it waits")
+        space.bring("Scheduled", "waits", schedule={"at": "2999-01-01T00:00:00Z"})
         until(lambda: leases.read_namespaced_lease(NAME, space.name).spec.lease_transitions == 6, "and counts on")
         operator.kill()
     leases.delete_namespaced_lease(NAME, space.name)

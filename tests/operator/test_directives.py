@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,11 +23,10 @@ from tests.operator import test_superseded, unwatched
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 ASK = {"action": "Ask", "message": "The account is missing.", "questions": ["Which account?", "By when?"]}
 FAIL = {"action": "Fail", "message": "It is encrypted.", "tags": ["encrypted", "mail"]}
 
@@ -122,13 +119,7 @@ async def test_what_a_mail_leaves_open_is_asked_by_the_knowledge_base_s_model(
 
 
 def file(name: str) -> dict[str, Any]:
-    ref = {"store": "gridfs", "key": "k1", "sha256": "0" * 64, "bytes": 5}
-    return {"name": name, "mediaType": "text/plain", "contentRef": ref}
-
-
-def told(space: Space, name: str) -> dict[str, Any]:
-    [found] = [one for one in space.get(name)["status"]["conditions"] if one["type"] == "AttachmentsIngested"]
-    return dict(found)
+    return {**FILE, "name": name}
 
 
 def test_good_and_bad_files_of_a_mail_and_of_a_question(
@@ -143,12 +134,12 @@ def test_good_and_bad_files_of_a_mail_and_of_a_question(
         until(
             lambda: space.phases() == {"mail": "Completed", "ask": "Completed", "none": "Done"}, "all go on in any case"
         )
-        condition = told(space, "mail")
+        condition = space.condition("mail", "AttachmentsIngested")
         assert (condition["status"], condition["reason"]) == ("False", "Rejected")
         assert "1 of 2 files" in condition["message"]
         assert "INVALID.docm: the document has macros. Save it." in condition["message"]
-        assert told(space, "ask")["status"] == "True"
-        assert all(one["type"] != "AttachmentsIngested" for one in space.get("none")["status"]["conditions"])
+        assert space.condition("ask", "AttachmentsIngested")["status"] == "True"
+        assert "AttachmentsIngested" not in space.conditions("none")
         sent = sorted((one.attached_to, one.name) for one in knowledge.attached)
         uid = space.get("ask")["metadata"]["uid"]
         assert sent == [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -12,11 +12,10 @@ from controllers.pendingtask import job
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet, answered
-from tests.operator.process import Operator
+from tests.operator.process import Operator, Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 
 PHASES = (
     "Scheduled",
@@ -136,8 +135,7 @@ def test_a_deadline_ends_the_run_and_asks_a_person(space: Space, start: Start, s
     """The Job controller's part is played: it fails the Job, whose pod takes the signal for a wish to drain."""
     with quiet(start()):
         space.backend(stage.gpu, slots=1)
-        space.submit("task", activeDeadlineSeconds=60)
-        until(lambda: space.phase("task") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "task", activeDeadlineSeconds=60)
         late = space.jobs()[0]
         assert late.spec.active_deadline_seconds == 60
         stage.kubelet.late.add(late.metadata.name)

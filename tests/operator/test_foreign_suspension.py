@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 
 from controllers.pendingtask import job
 from tests.operator.conftest import Space
-from tests.operator.kubelet import Kubelet, answered
-from tests.operator.process import Operator
+from tests.operator.kubelet import Kubelet, Work
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}
 QUEUED = {"JOB_LABELS": json.dumps({job.QUEUE_LABEL: "gpus"})}
-
-
-class Work:
-    """What runs say: nothing, until their task is let go."""
-
-    def __init__(self) -> None:
-        self.done: set[str] = set()
-
-    def __call__(self, task: str, attempt: int) -> dict[str, Any] | None:
-        return answered(task, attempt) if task in self.done else None
-
-
-@pytest.fixture
-def work() -> Work:
-    return Work()
 
 
 def job_of(space: Space, task: str) -> Any:
@@ -60,15 +42,14 @@ def test_it_stays_suspended_while_others_use_its_slot_and_goes_on_as_the_same_ru
 ) -> None:
     with Kubelet(space.api, space.name, work) as kubelet, start(IDENTITY="operator-0") as operator:
         space.backend(gpu, slots=1)
-        space.submit("first", **CHAT)
-        until(lambda: space.phase("first") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "first", **CHAT)
         suspend(space, "first", True)
         until(lambda: held(space, "first"), "it has given its slot up")
         space.submit("other")
         work.done.add("other")
         until(lambda: space.phase("other") == "Completed", "Background work has the slot and is not held up")
         assert job_of(space, "first").spec.suspend is True
-        assert "spec.suspend of the Job is false" in told(space, "first")
+        assert "spec.suspend of the Job is false" in space.condition("first", "Dispatched")["message"]
         operator.kill()
         with start(IDENTITY="operator-0"):
             space.submit("third")
@@ -84,20 +65,13 @@ def test_it_stays_suspended_while_others_use_its_slot_and_goes_on_as_the_same_ru
         assert (kubelet.duplicates(), len(kubelet.seen)) == ([], 3)
 
 
-def told(space: Space, task: str) -> str:
-    (said,) = [one for one in space.status(task)["conditions"] if one["type"] == "Dispatched"]
-    return str(said["message"])
-
-
 def test_let_go_while_the_slot_is_taken_it_waits_for_one(space: Space, start: Start, gpu: str, work: Work) -> None:
     with Kubelet(space.api, space.name, work) as kubelet, start():
         space.backend(gpu, slots=1)
-        space.submit("first", **CHAT)
-        until(lambda: space.phase("first") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "first", **CHAT)
         suspend(space, "first", True)
         until(lambda: held(space, "first"), "it has given its slot up")
-        space.submit("second", **CHAT)
-        until(lambda: space.phase("second") == "Orchestrating", "another has the slot")
+        space.bring("Orchestrating", "second", **CHAT)
         suspend(space, "first", False)
         until(lambda: dispatched(space, "first") == "NoFreeSlot", "it waits like any other")
         until(lambda: job_of(space, "first").spec.suspend is True, "its Job does not run without a slot")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,12 @@ from kubernetes import client
 from tests import endpoints
 from tests.cli import site
 from tests.cli.test_acting import grant
+from tests.operator import accounts
 from tests.operator.conftest import Space
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 
 
 def own_address() -> str:
@@ -33,19 +31,18 @@ def own_address() -> str:
 
 def expose(space: Space, port: int) -> None:
     """What the chart installs, and pod and endpoints for want of controllers."""
-    core: Any = space.core
     named = [{"name": "history", "port": port, "protocol": "TCP"}]
     body = {"metadata": {"name": "jervis-operator"}, "spec": {"ports": [{**named[0], "targetPort": port}]}}
-    core.create_namespaced_service(space.name, body)
+    space.core.create_namespaced_service(space.name, body)
     pod = {
         "metadata": {"name": "operator-0"},
         "spec": {"containers": [{"name": "operator", "image": "fake"}], "automountServiceAccountToken": False},
     }
-    core.create_namespaced_pod(space.name, pod)
+    space.core.create_namespaced_pod(space.name, pod)
     own = own_address()
     status = {"status": {"podIP": own, "podIPs": [{"ip": own}]}}
-    core.patch_namespaced_pod_status("operator-0", space.name, status)
-    endpoints.make(core, space.name, "jervis-operator", own, "operator-0", named)
+    space.core.patch_namespaced_pod_status("operator-0", space.name, status)
+    endpoints.make(space.core, space.name, "jervis-operator", own, "operator-0", named)
     account = {
         "metadata": {
             "name": "jervis-history",
@@ -53,17 +50,7 @@ def expose(space: Space, port: int) -> None:
             "annotations": {"jervis.dev/history": f"{space.name}/jervis-operator:history"},
         }
     }
-    core.create_namespaced_service_account(space.name, account)
-
-
-def may(place: site.Site, user: str, *rules: dict[str, Any]) -> None:
-    """More rights in this namespace, as the chart gives them."""
-    rbac: Any = client.RbacAuthorizationV1Api(place.core.api_client)
-    rbac.create_namespaced_role(place.namespace, {"metadata": {"name": f"{user}-more"}, "rules": list(rules)})
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": f"{user}-more"}
-    binding = {"metadata": {"name": f"{user}-more"}, "roleRef": role, "subjects": [subject]}
-    rbac.create_namespaced_role_binding(place.namespace, binding)
+    space.core.create_namespaced_service_account(space.name, account)
 
 
 def test_history_of_a_namespace(
@@ -112,14 +99,14 @@ def test_history_of_a_namespace(
 
         reader = place.user("reader")
         grant(place, "reader")
-        accounts = {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["get", "list"]}
+        listed = {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["get", "list"]}
         proxy = {
             "apiGroups": [""],
             "resources": ["services/proxy"],
             "resourceNames": ["http:jervis-operator:history"],
             "verbs": ["get"],
         }
-        may(place, "reader", accounts, proxy)
+        accounts.permit(space.api, space.name, "reader", listed, proxy)
         denied = place.run("history", user=reader)
         assert (denied.code, "serviceaccounts" in denied.err) == (1, True), "no ticket without the right to one"
         ticket = {
@@ -129,7 +116,7 @@ def test_history_of_a_namespace(
             "verbs": ["create"],
         }
         rbac: Any = client.RbacAuthorizationV1Api(space.api)
-        rbac.patch_namespaced_role("reader-more", space.name, {"rules": [accounts, proxy, ticket]})
+        rbac.patch_namespaced_role("reader-more", space.name, {"rules": [listed, proxy, ticket]})
         until(lambda: place.run("history", user=reader).code == 0, "with it the door opens")
 
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
-import pymongo
 import pytest
 
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
-from tests.operator.kubelet import Kubelet, answered
-from tests.operator.process import Operator
+from tests.operator.kubelet import Kubelet, Work, answered
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 
 
 def test_a_question_runs_to_completed_and_tells_its_story(
-    space: Space, start: Start, mongodb_uri: str, knowledge: Knowledge
+    space: Space, start: Start, database: Any, knowledge: Knowledge
 ) -> None:
     def says(task: str, attempt: int) -> dict[str, Any] | None:
         """A run that ends before its beginning is written costs one write less."""
@@ -47,12 +43,10 @@ def test_a_question_runs_to_completed_and_tells_its_story(
         job = space.jobs()[0]
         assert job.metadata.name == f"ask-{made['metadata']['uid'][:8]}-1"
         assert kubelet.duplicates() == []
-        database = pymongo.MongoClient[dict[str, Any]](mongodb_uri)[f"test_{space.name.replace('-', '_')}"]
         memory = database["task_memory"].find_one({"_id": made["metadata"]["uid"]})
         assert memory is not None
         assert (memory["content"], memory["attempt"], memory["correlationId"]) == ("Who pays?", 1, "chat-1")
         assert memory["scope"] == {"clientId": "acme", "projectId": "", "groupId": ""}
-        database.client.close()
         assert operator.metric("jervis_operator_jobs_created_total") == 1
         assert operator.metric("jervis_operator_reconcile_failures_total") == 0
         writes = operator.metric('jervis_operator_api_requests_total{code="200",verb="PATCH"}')
@@ -124,21 +118,15 @@ def test_questions_messages_and_lost_workers(space: Space, start: Start) -> None
         assert len(kubelet.seen) == 6
 
 
-def test_suspend_drains_and_the_same_job_goes_on(space: Space, start: Start) -> None:
-    free = {"go": False}
-
-    def says(task: str, attempt: int) -> dict[str, Any] | None:
-        return answered(task, attempt) if free["go"] else None
-
-    with Kubelet(space.api, space.name, says) as kubelet, start():
-        space.submit("hold", type="UserInputProcessing")
-        until(lambda: space.phase("hold") == "Orchestrating", "it runs")
+def test_suspend_drains_and_the_same_job_goes_on(space: Space, start: Start, work: Work) -> None:
+    with Kubelet(space.api, space.name, work) as kubelet, start():
+        space.bring("Orchestrating", "hold", type="UserInputProcessing")
         space.edit("hold", {"suspend": True})
         until(lambda: space.phase("hold") == "ReadyForGpu", "it is drained")
         assert space.jobs()[0].spec.suspend is True
         space.edit("hold", {"suspend": False})
         until(lambda: space.phase("hold") == "Orchestrating", "it runs again")
-        free["go"] = True
+        work.done.add("hold")
         until(lambda: space.phase("hold") == "Completed", "it is completed")
         assert space.get("hold")["status"]["attempt"] == 1
         assert len(kubelet.seen) == 1
@@ -169,13 +157,9 @@ def test_an_existing_job_of_ours_is_success_and_a_foreign_one_is_not(space: Spac
         assert operator.metric("jervis_operator_jobs_created_total") == 0
 
 
-def test_foreground_overtakes_background(space: Space, start: Start, gpu: str) -> None:
-    gate = {"open": False}
-
-    def says(task: str, attempt: int) -> dict[str, Any] | None:
-        return answered(task, attempt) if gate["open"] or task == "user" else None
-
-    with Kubelet(space.api, space.name, says) as kubelet, start() as operator:
+def test_foreground_overtakes_background(space: Space, start: Start, gpu: str, work: Work) -> None:
+    work.done.add("user")
+    with Kubelet(space.api, space.name, work) as kubelet, start() as operator:
         space.backend(gpu, slots=1)
         for number in range(5):
             space.submit(f"b{number}", queuePosition=10 - number)
@@ -184,10 +168,9 @@ def test_foreground_overtakes_background(space: Space, start: Start, gpu: str) -
         oldest = 'jervis_operator_waiting_oldest_seconds{lane="%s",phase="ReadyForGpu"}'
         until(lambda: operator.metric(oldest % "background") > 0, "the one that waits longest is measured")
         assert operator.metric(oldest % "foreground") == 0
-        space.submit("user", type="UserInputProcessing", mode="Foreground")
-        until(lambda: space.phase("user") == "Completed", "the user is served first")
+        space.bring("Completed", "user", type="UserInputProcessing", mode="Foreground")
         assert kubelet.order[1] == "user"
-        gate["open"] = True
+        work.done |= set(space.phases())
         until(lambda: set(space.phases().values()) == {"Completed"}, "all are completed")
         rest = [name for name in kubelet.order if name not in (kubelet.order[0], "user")]
         assert rest == sorted(rest, reverse=True), "by queuePosition"

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import wave
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,13 @@ import pytest
 from crds import meeting
 from tests import ports, waiting
 from tests.operator.conftest import Space
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.operator.test_polling import Begin, condition, sources, status
 from tests.sources.meetings.test_upload import book, digest
 from tests.waiting import until
 
 __all__ = ["sources"]
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 ROOT = Path(__file__).resolve().parents[2]
 
 

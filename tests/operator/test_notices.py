@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,11 +17,10 @@ from tests.controllers.notices import smtp
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 OFTEN = {"ARCHIVE_SECONDS": 0.2, "NOTICE_SECONDS": 0.2, "NOTICE_NETWORKS": "127.0.0.0/8"}
 ENDS: dict[str, dict[str, Any]] = {
     "asks": {"exitReason": "NeedsInput", "summary": "?", "questions": [{"id": "q", "text": "Which?"}]},

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,22 +14,14 @@ import kube
 from controllers.pendingtask import job, task_index, workloads
 from controllers.pendingtask.effects import orphans
 from crds import pendingtask
-from tests.operator import process
 from tests.operator.conftest import Space
-from tests.operator.kubelet import Kubelet
+from tests.operator.kubelet import Kubelet, never
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = pytest.mark.apiserver
 
 TEMPLATE = job.Template("", "fake", "Never", "default", "http://kb", "http://router", "mongodb://m", "model")
-Start = Callable[..., AbstractContextManager[process.Operator]]
-
-
-@pytest.fixture
-async def api(kubeconfig: Path) -> AsyncIterator[kube.Kube]:
-    loaded = kube.configuration(str(kubeconfig))
-    async with kube.session(loaded) as session:
-        yield kube.Kube(loaded, session, fence=lambda: None)
 
 
 class Watched:
@@ -240,7 +230,7 @@ def test_deleting_a_task_ends_its_run_while_the_operator_lives_and_after_it_was_
     space: Space, start: Start
 ) -> None:
     chat = {"type": "UserInputProcessing", "mode": "Foreground"}
-    with Kubelet(space.api, space.name, lambda *_: None) as kubelet:
+    with Kubelet(space.api, space.name, never) as kubelet:
         with start(IDENTITY="operator-0") as operator:
             for name in ("alive", "killed"):
                 space.submit(name, **chat)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
-from kubernetes import client
 
 from crds import trace
 from tests.controllers.delegations.test_totals import ended
@@ -17,11 +14,10 @@ from tests.operator import kubelet
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 OFTEN = {"ARCHIVE_SECONDS": 0.2, "OUTCOME_SECONDS": 0.2, "IDENTITY": "operator-0"}
 STEP = {"action": "found wiki::1", "result": "How it is done."}
 STORED = {"attempt": 1, "exitReason": "Answered", "answer": "Done [2].", "question": "Do it."}
@@ -147,8 +143,7 @@ def test_one_trace_from_the_object_to_the_run(
 
 def test_untraced_by_default(space: Space, start: Start, knowledge: Knowledge) -> None:
     with start():
-        space.submit("info", "INFO")
-        until(lambda: space.phase("info") == "Done", "it is done")
+        space.bring("Done", "info", "INFO")
         assert "traceId" not in space.status("info") or space.status("info")["traceId"] == ""
         assert knowledge.parents == [None]
 
@@ -158,9 +153,7 @@ SECRETS = ["canary-kb-token", "canary-mailbox-password", "canary-old-password"]
 
 
 def test_neither_content_nor_secrets(space: Space, start: Start, gpu: str) -> None:
-    secrets: Any = client.CoreV1Api(space.api)
-    body = {"metadata": {"name": "mailbox"}, "stringData": {"username": "ada", "password": SECRETS[2]}}
-    secrets.create_namespaced_secret(space.name, body)
+    space.secret("mailbox", username="ada", password=SECRETS[2])
     connection = {
         "type": "Email", "clientId": "acme", "url": "imaps://mail.example.org", "secretRef": {"name": "mailbox"},
     }  # fmt: skip
@@ -171,7 +164,7 @@ def test_neither_content_nor_secrets(space: Space, start: Start, gpu: str) -> No
         space.submit("chat", f"{SAID[1]}?", type="UserInputProcessing", mode="Foreground")
         space.submit("bad", f"INVALID {SAID[2]}")
         space.submit("told", f"INFO {SAID[3]}", messages=[{"id": "m1", "text": SAID[4], "at": "2026-03-01T00:00:00Z"}])
-        secrets.patch_namespaced_secret("mailbox", space.name, {"stringData": {"password": SECRETS[1]}})
+        space.secret("mailbox", password=SECRETS[1])
         until(
             lambda: all(phase in ("Completed", "Done", "Error", "UserTask") for phase in space.phases().values()),
             "all have ended",

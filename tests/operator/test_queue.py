@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -15,18 +13,12 @@ from kubernetes import client
 
 from tests.cli import site
 from tests.operator.conftest import Space
-from tests.operator.kubelet import Kubelet
-from tests.operator.process import Operator
+from tests.operator.kubelet import Kubelet, never
+from tests.operator.process import Start
 from tests.operator.test_history import expose
 from tests.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
-
-
-def never(task: str, attempt: int) -> dict[str, Any] | None:
-    """Runs go on for ever."""
-    return None
 
 
 def rows(done: site.Done) -> list[list[str]]:
@@ -42,8 +34,7 @@ def test_why_tasks_wait(space: Space, start: Start, gpu: str, kubeconfig: Path, 
     ):
         expose(space, operator.history_port)
         space.backend(gpu, slots=1)
-        space.submit("runs", clientId="acme")
-        until(lambda: space.phase("runs") == "Orchestrating", "the slot is taken")
+        space.bring("Orchestrating", "runs", clientId="acme")
         extra: tuple[tuple[str, dict[str, Any]], ...] = (
             ("a1", {}),
             ("a2", {}),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -11,19 +9,17 @@ import pytest
 from tests.operator import unwatched
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 PATCHES = 'jervis_operator_api_requests_total{code="200",verb="PATCH"}'
 
 
 def test_a_short_reading_is_told_with_what_follows(space: Space, start: Start, knowledge: Knowledge) -> None:
     with start(ARCHIVE_SECONDS=3600) as operator:
         before = operator.metric(PATCHES)
-        space.submit("info", "INFO")
-        until(lambda: space.phase("info") == "Done", "it is done")
+        space.bring("Done", "info", "INFO")
         assert operator.metric(PATCHES) - before == 1
         assert list(space.status("info")["phaseTimes"]) == ["Done", "Qualifying", "ReadyForQualification"]
         until(lambda: space.events("info") == ["Accepted", "Qualifying", "InfoOnly"], "every step has its Event")
@@ -34,8 +30,7 @@ def test_a_short_reading_is_told_with_what_follows(space: Space, start: Start, k
 def test_a_long_reading_is_told_and_not_repeated(space: Space, start: Start, knowledge: Knowledge) -> None:
     knowledge.gate.clear()
     with start() as operator:
-        space.submit("info", "INFO")
-        until(lambda: space.phase("info") == "Qualifying", "it is being read")
+        space.bring("Qualifying", "info", "INFO")
         assert operator.metric("jervis_operator_qualifying") == 1
         knowledge.gate.set()
         until(lambda: space.phase("info") == "Done", "it is done")

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any
-
 import pytest
 
 from tests.operator.conftest import Space
-from tests.operator.kubelet import Kubelet, answered
-from tests.operator.process import Operator
+from tests.operator.kubelet import Kubelet, answered, never
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
-
-
-def runs_for_ever(_: str, __: int) -> dict[str, Any] | None:
-    return None
 
 
 def reasons(space: Space) -> set[str]:
@@ -27,10 +18,9 @@ def reasons(space: Space) -> set[str]:
 
 
 def test_a_job_that_is_deleted_by_hand_is_requeued_and_counts_once(space: Space, start: Start, gpu: str) -> None:
-    with Kubelet(space.api, space.name, runs_for_ever) as kubelet, start():
+    with Kubelet(space.api, space.name, never) as kubelet, start():
         space.backend(gpu, slots=1)
-        space.submit("run")
-        until(lambda: space.phase("run") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "run")
         (first,) = space.jobs()
         space.batch.delete_namespaced_job(first.metadata.name, space.name, propagation_policy="Background")
         until(lambda: space.status("run")["attempt"] == 2, "the next run follows")
@@ -59,10 +49,9 @@ def test_a_job_that_is_deleted_before_it_runs_is_made_again_as_the_same_run(
 
 def test_a_pod_that_is_evicted_is_replaced_within_the_same_run(space: Space, start: Start, gpu: str) -> None:
     """By the Job, whose policy ignores disruptions; the checkpoint is that of the run."""
-    with Kubelet(space.api, space.name, runs_for_ever) as kubelet, start():
+    with Kubelet(space.api, space.name, never) as kubelet, start():
         space.backend(gpu, slots=1)
-        space.submit("run")
-        until(lambda: space.phase("run") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "run")
         (pod,) = kubelet.pods()
         space.core.delete_namespaced_pod(pod.metadata.name, space.name, grace_period_seconds=0)
         until(lambda: [one.metadata.uid for one in kubelet.pods()] not in ([], [pod.metadata.uid]), "another pod")
@@ -79,8 +68,7 @@ def test_background_that_never_came_to_life_gives_its_slot_back_and_a_users_task
         kubelet.absent = True
         with start(IDENTITY="operator-0") as operator:
             space.backend(gpu, slots=2)
-            space.submit("mail")
-            until(lambda: space.phase("mail") == "DispatchedGpu", "it waits for a node")
+            space.bring("DispatchedGpu", "mail")
             space.submit("user", type="UserInputProcessing", mode="Foreground")
             until(lambda: space.phase("user") == "DispatchedGpu" and len(space.jobs()) == 2, "so does the user's task")
             kept = {one.metadata.uid for one in space.jobs() if one.metadata.name.startswith("user-")}
@@ -101,10 +89,9 @@ def test_background_that_never_came_to_life_gives_its_slot_back_and_a_users_task
 
 def test_a_backend_that_drains_keeps_its_run_and_gets_no_other(space: Space, start: Start, gpu: str) -> None:
     soon = {"BACKEND_GONE_SECONDS": 1, "WAIT_REASON_SECONDS": 1}
-    with Kubelet(space.api, space.name, runs_for_ever) as kubelet, start(**soon):
+    with Kubelet(space.api, space.name, never) as kubelet, start(**soon):
         space.backend(gpu, slots=2)
-        space.submit("run")
-        until(lambda: space.phase("run") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "run")
         space.edit("gpu-0", {"drain": True}, "gpubackends")
         space.submit("next")
         until(lambda: space.conditions("next").get("Dispatched") == "NoGpuBackend", "nothing is on offer")

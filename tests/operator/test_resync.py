@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,8 @@ from crds.phases import UNFINISHED
 from tests import httpserver, waiting
 from tests.operator import accounts
 from tests.operator.conftest import Space
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.waiting import until
-
-Start = Callable[..., AbstractContextManager[Operator]]
 
 
 class Known:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes import client
 
 from controllers.archive import mongo, retention, sweep
 from controllers.archive.retention import FEW
 from controllers.pendingtask import job
 from tests.cli import site
+from tests.operator import accounts
 from tests.operator.conftest import Space
 from tests.operator.housekeeping import LEASE, ended, house
-from tests.operator.kubelet import Kubelet
-from tests.operator.process import Operator
+from tests.operator.kubelet import Kubelet, never
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 NONE = "00000000-0000-0000-0000-{:012d}"
 
 
@@ -50,16 +47,6 @@ def kept(database: Any) -> set[str]:
     found = [{row[field] for row in database[name].find()} for name, field in mongo.LEFTOVERS.items()]
     assert all(uids == found[0] for uids in found)
     return found[0]
-
-
-def allow(space: Space, user: str, rule: dict[str, Any]) -> None:
-    """Rights in this namespace and in no other."""
-    rbac: Any = client.RbacAuthorizationV1Api(space.api)
-    rbac.create_namespaced_role(space.name, {"metadata": {"name": user}, "rules": [rule]})
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user}
-    binding = {"metadata": {"name": user}, "roleRef": role, "subjects": [subject]}
-    rbac.create_namespaced_role_binding(space.name, binding)
 
 
 async def test_what_is_kept_of_a_deleted_task_goes_and_of_no_other(
@@ -106,7 +93,7 @@ async def test_what_is_kept_for_a_namespace_that_cannot_be_listed_stays(
     place = site.Site(kubeconfig, None, space.core, space.name)
     account = place.user("tidy")
     tasks = {"apiGroups": ["jervis.dev"], "resources": ["pendingtasks"], "verbs": ["get", "list", "patch", "delete"]}
-    allow(space, "tidy", tasks)
+    accounts.permit(space.api, space.name, "tidy", tasks)
     async with house(space, account, mongodb_uri, namespaces=["forbidden", space.name]) as here:
         await here.archivist.once()
     assert kept(database) == {NONE.format(2)}
@@ -116,8 +103,7 @@ def test_a_mail_that_is_deleted_while_it_waits_leaves_nothing_in_mongodb(
     space: Space, start: Start, database: Any
 ) -> None:
     with start(ARCHIVE_SECONDS=0.2, DELETED_DAYS=0.00001) as operator:
-        space.submit("mail", "ASK the secret question", mode="Background")
-        until(lambda: space.phase("mail") == "ReadyForGpu", "it is read and waits for a GPU")
+        space.bring("ReadyForGpu", "mail", "ASK the secret question", mode="Background")
         found = database["task_memory"].find_one()
         assert (found["namespace"], found["name"]) == (space.name, "mail"), "whose it is stands with it"
         until(lambda: operator.metric("jervis_operator_queue_depth") == 0, "nothing is left to do")
@@ -131,7 +117,7 @@ def test_what_is_kept_of_a_deleted_task_stays_as_long_as_its_run_is_there(
     space: Space, start: Start, database: Any
 ) -> None:
     """The run ends in its own time, and what it writes until then would not be found afterwards."""
-    with Kubelet(space.api, space.name, lambda *_: None) as kubelet:
+    with Kubelet(space.api, space.name, never) as kubelet:
         kubelet.lingering.add("runs")
         with start(ARCHIVE_SECONDS=0.2):
             uid = space.submit("runs", type="UserInputProcessing", mode="Foreground")["metadata"]["uid"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,12 +10,11 @@ import pytest
 
 from crds import labels
 from tests.operator.conftest import Space
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.operator.test_code_analysis import Played
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 REF = {"store": "gridfs", "key": "content/1", "sha256": "a" * 64, "bytes": 7}
 
 
@@ -40,10 +36,8 @@ def request(database: Any, uid: str, number: int, **more: Any) -> str:
     return id_
 
 
-def configured(folder: Path) -> dict[str, Any]:
-    keys = folder / "keys"
-    keys.mkdir()
-    (keys / "signing").write_text(secrets.token_hex(32))
+@pytest.fixture
+def configured(keys: Path) -> dict[str, Any]:
     return {
         "SANDBOX_ENABLED": True, "SANDBOX_IMAGES": '{"python": "registry.test/python:3"}', "SANDBOX_MAX_JOBS": 1,
         "RUN_TOKEN_KEYS": keys,
@@ -57,7 +51,7 @@ def task(space: Space, name: str) -> str:
 
 
 def test_a_task_that_is_deleted_gives_the_place_of_its_command_back(
-    space: Space, start: Start, database: Any, tmp_path: Path
+    space: Space, start: Start, database: Any, configured: dict[str, Any]
 ) -> None:
     played, records = Sandboxes(space), database["sandbox_commands"]
     deleted, waiting = task(space, "deleted"), task(space, "waiting")
@@ -67,7 +61,7 @@ def test_a_task_that_is_deleted_gives_the_place_of_its_command_back(
     def state(id_: str) -> str:
         return str(records.find_one({"_id": id_})["state"])
 
-    with start(**configured(tmp_path)):
+    with start(**configured):
         until(lambda: bool(records.find_one({"_id": runs}).get("jobMade")), "its Job is made")
         (name,) = played.jobs()
         space.delete("deleted")
@@ -77,9 +71,8 @@ def test_a_task_that_is_deleted_gives_the_place_of_its_command_back(
 
 
 def test_commands_from_request_to_result_over_a_restart(
-    space: Space, start: Start, database: Any, tmp_path: Path
+    space: Space, start: Start, database: Any, configured: dict[str, Any]
 ) -> None:
-    settings = configured(tmp_path)
     played, records = Sandboxes(space), database["sandbox_commands"]
 
     def state(id_: str) -> str:
@@ -90,7 +83,7 @@ def test_commands_from_request_to_result_over_a_restart(
     first, second = request(database, uid, 1), request(database, uid, 2)
     odd = request(database, uid, 3, image="rust")
     broken = request(database, uid, 4, argv=[])
-    with start(**settings):
+    with start(**configured):
         until(lambda: state(first) == "Running", "its Job is made")
         until(lambda: bool(records.find_one({"_id": first}).get("jobMade")), "and known")
         until(lambda: state(broken) == "Failed", "a record that cannot be read holds up no other")
@@ -101,7 +94,7 @@ def test_commands_from_request_to_result_over_a_restart(
         name, {"fetch": (0, "", ""), "command": (0, "", ""), "report": (0, "", {"exitCode": 1, "patchRef": REF})}
     )
     played.end(name)
-    with start(**settings):
+    with start(**configured):
         until(lambda: state(first) == "Done", "the end is read after a restart")
         until(lambda: state(second) == "Running", "the next one has its place")
         until(lambda: bool(set(played.jobs()) - {name}), "and its Job")

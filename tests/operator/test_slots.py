@@ -4,35 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
 
 import pytest
 
 from router import status
 from tests import httpserver
 from tests.operator.conftest import Space
-from tests.operator.kubelet import Kubelet, answered
-from tests.operator.process import Operator
+from tests.operator.kubelet import Kubelet, Work, answered
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}
-
-
-class Work:
-    """What runs say: nothing, until their task is let go."""
-
-    def __init__(self) -> None:
-        self.done: set[str] = set()
-
-    def __call__(self, task: str, attempt: int) -> dict[str, Any] | None:
-        return answered(task, attempt) if task in self.done else None
-
-
-@pytest.fixture
-def work() -> Work:
-    return Work()
 
 
 def test_a_user_takes_the_slot_of_a_background_run_which_resumes(
@@ -76,14 +59,12 @@ def test_the_slot_of_a_deleted_task_is_taken_until_its_pod_is_gone(
 ) -> None:
     with Kubelet(space.api, space.name, work) as kubelet, start(IDENTITY="operator-0") as operator:
         space.backend(gpu, slots=1)
-        space.submit("gone", **CHAT)
-        until(lambda: space.phase("gone") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "gone", **CHAT)
         kubelet.lingering.add("gone")
         assert "finalizers" not in space.get("gone")["metadata"]
         space.delete("gone")
         until(lambda: space.phases() == {}, "the task is gone at once")
-        space.submit("next", **CHAT)
-        until(lambda: space.phase("next") == "ReadyForGpu", "it waits")
+        space.bring("ReadyForGpu", "next", **CHAT)
         free = 'jervis_operator_gpu_slots{state="free"}'
         until(lambda: operator.metric(free) == 0, "the pod holds the slot")
         operator.kill()
@@ -105,8 +86,7 @@ def test_after_kill_9_at_any_step_of_a_preemption_it_goes_on(space: Space, start
     with Kubelet(space.api, space.name, work) as kubelet:
         with start(IDENTITY="operator-0") as operator:
             space.backend(gpu, slots=1)
-            space.submit("low")
-            until(lambda: space.phase("low") == "Orchestrating", "it runs")
+            space.bring("Orchestrating", "low")
             kubelet.lingering.add("low")
             space.submit("user", **CHAT)
             until(steps[0], "the intent is written")
@@ -128,8 +108,7 @@ def test_after_kill_9_at_any_step_of_a_preemption_it_goes_on(space: Space, start
 def test_a_claim_lapses_with_its_owner_and_the_run_goes_on(space: Space, start: Start, gpu: str, work: Work) -> None:
     with Kubelet(space.api, space.name, work) as kubelet, start() as operator:
         space.backend(gpu, slots=1)
-        space.submit("low")
-        until(lambda: space.phase("low") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "low")
         kubelet.lingering.add("low")
         space.submit("user", **CHAT)
         until(lambda: any(one.spec.suspend for one in space.jobs()), "its Job is suspended")
@@ -146,11 +125,9 @@ def test_a_claim_lapses_with_its_owner_and_the_run_goes_on(space: Space, start: 
 def test_a_run_that_was_claimed_often_enough_is_left_alone(space: Space, start: Start, gpu: str, work: Work) -> None:
     with Kubelet(space.api, space.name, work), start(MAX_PREEMPTIONS=1) as operator:
         space.backend(gpu, slots=1)
-        space.submit("low")
-        until(lambda: space.phase("low") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "low")
         work.done.add("first")
-        space.submit("first", **CHAT)
-        until(lambda: space.phase("first") == "Completed", "the first user is served")
+        space.bring("Completed", "first", **CHAT)
         until(lambda: space.phase("low") == "Orchestrating", "it runs again")
         space.submit("second", **CHAT)
         until(lambda: space.conditions("second").get("Dispatched") == "NoFreeSlot", "the second waits")
@@ -167,8 +144,7 @@ def test_a_run_whose_backend_is_gone_is_requeued_once(
 ) -> None:
     with Kubelet(space.api, space.name, work) as kubelet, start(BACKEND_GONE_SECONDS=2):
         space.backend(gpu, slots=1)
-        space.submit("run")
-        until(lambda: space.phase("run") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "run")
         if how == "deleted":
             space.delete("gpu-0", "gpubackends")
         else:
@@ -211,8 +187,7 @@ def test_a_backend_that_only_the_operator_does_not_reach_costs_no_run(
         start(BACKEND_GONE_SECONDS=3, ROUTER_URL=asked.url, IDLE_SECONDS=0),
     ):
         space.backend(gpu, slots=1)
-        space.submit("run")
-        until(lambda: space.phase("run") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "run")
         before = len(asked.requests)
         space.edit("gpu-0", {"url": "http://127.0.0.1:1"}, "gpubackends")
         until(lambda: len(asked.requests) >= before + 3, "the router was asked for longer than any patience")
@@ -225,8 +200,7 @@ def test_a_backend_that_only_the_operator_does_not_reach_costs_no_run(
 def test_a_pod_of_a_node_that_does_not_answer_is_given_up(space: Space, start: Start, gpu: str, work: Work) -> None:
     with Kubelet(space.api, space.name, work) as kubelet, start():
         space.backend(gpu, slots=1)
-        space.submit("run")
-        until(lambda: space.phase("run") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "run")
         kubelet.lingering.add("run")
         pod = kubelet.pods()[0].metadata.name
         space.core.delete_namespaced_pod(pod, space.name, grace_period_seconds=1)

@@ -132,8 +132,7 @@ async def test_the_older_task_is_done_and_names_the_answer(space: Space, local: 
             "second": "Done",
         }  # fmt: skip
         assert space.conditions("asked")["Superseded"] == "AnsweredInThread"
-        [said] = [one for one in space.status("answer")["conditions"] if one["type"] == "Qualified"]
-        assert said["message"].endswith("It answers email::<m1@acme.com>.")
+        assert space.condition("answer", "Qualified")["message"].endswith("It answers email::<m1@acme.com>.")
         assert "task answer" in space.status("asked")["result"]["summary"]
         moved = at.here.metrics.transitions.labels("ReadyForGpu", "Done")._value.get()
         assert moved == 1
