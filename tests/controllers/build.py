@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -66,16 +66,32 @@ def routed(phase: Phase, *, spec: dict[str, Any] | None = None, **status: Any) -
 def asked(kind: str, *ids: str, spec: dict[str, Any] | None = None, **more: Any) -> pendingtask.PendingTask:
     """A task that waits for a person, since generation 4; `ids` are its questions'. It was edited since."""
     questions = [{"id": one, "text": "?"} for one in ids]
-    waiting = {
-        "type": "WaitingForUser",
-        "status": "True",
-        "reason": kind,
-        "lastTransitionTime": "2027-03-01T11:00:00Z",
-        "observedGeneration": 4,
-    }
+    waiting = condition("WaitingForUser", "True", kind, observedGeneration=4)
     status = {"attempt": 2, "userTask": {"kind": kind, "questions": questions}, "conditions": [waiting], **more}
     current = routed(Phase.USER_TASK, spec=spec, **status)
-    return current.model_copy(update={"metadata": current.metadata.model_copy(update={"generation": 5})})
+    return changed(current, metadata={"generation": 5})
+
+
+def changed(
+    current: pendingtask.PendingTask,
+    *,
+    spec: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> pendingtask.PendingTask:
+    """The same task with other values of these fields, by their names in Python."""
+    return current.model_copy(
+        update={
+            "spec": current.spec.model_copy(update=spec),
+            "status": current.status.model_copy(update=status),
+            "metadata": current.metadata.model_copy(update=metadata),
+        }
+    )
+
+
+def condition(type_: str, status: str, reason: str, **more: Any) -> dict[str, Any]:
+    """One that is an hour old, as the API serves it."""
+    return {"type": type_, "status": status, "reason": reason, "lastTransitionTime": "2027-03-01T11:00:00Z", **more}
 
 
 def job(state: observed.JobState = observed.JobState.ACTIVE, **more: Any) -> observed.JobView:

@@ -19,7 +19,7 @@ from controllers.pendingtask.slots import bookings, ledger, scheduler
 from crds import order, pendingtask
 from crds.exits import ExitReason
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
-from tests.controllers.build import NOW, apply, routed, users
+from tests.controllers.build import NOW, apply, changed, routed, users
 
 LIMITS = Limits(max_preemptions=2, max_lost_runs=1000)
 _WAITS_FOR = {Phase.QUALIFYING: WaitFor.QUALIFIER, Phase.DISPATCHED_GPU: WaitFor.GPU}
@@ -85,7 +85,7 @@ class Fleet:
 
     def edit(self, uid: str, **spec: Any) -> None:
         task = self.store[uid]
-        self.put(task.model_copy(update={"spec": task.spec.model_copy(update=spec)}))
+        self.put(changed(task, spec=spec))
 
     def delete(self, uid: str) -> None:
         """Its Job goes with it, its pods are asked to end; the watch tells at once."""

@@ -19,7 +19,7 @@ from crds import pendingtask
 from crds.exits import ExitReason
 from crds.order import Order
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, UID, apply, job, pod, present, routed
+from tests.controllers.build import GPU, NOW, UID, apply, changed, condition, job, pod, present, routed
 
 USER = observed.Claimant("user-uid", 1, "default/user")
 
@@ -206,7 +206,7 @@ def test_a_claim_that_passes_on_counts_once_and_tells_once() -> None:
 )
 def test_a_run_that_ends_by_itself_while_it_is_claimed_has_ended(reason: ExitReason, phase: Phase) -> None:
     over = pod(live=False, exit_code=0, outcome=Outcome(reason, "done"))
-    current = claimed(conditions=[said("Preempted", "True")])
+    current = claimed(conditions=[condition("Preempted", "True", "R")])
     status = after(
         current, decide(current, ObservedState(job=job(JobState.COMPLETE), pods=(over,), claimant=USER), NOW)
     ).status
@@ -224,14 +224,10 @@ def test_a_run_whose_job_failed_while_it_stopped_is_not_at_fault(ended: dict[str
 
 
 def test_a_user_may_hold_a_run_that_is_claimed_as_well() -> None:
-    held = claimed().model_copy(update={"spec": claimed().spec.model_copy(update={"suspend": True})})
+    held = changed(claimed(), spec={"suspend": True})
     assert decide(held, ObservedState(job=job(JobState.SUSPENDED), claimant=USER), NOW).phase is Phase.READY_FOR_GPU
-    freed = held.model_copy(update={"status": held.status.model_copy(update={"preemption": None})})
+    freed = changed(held, status={"preemption": None})
     assert decide(freed, ObservedState(job=job(JobState.SUSPENDED)), NOW).phase is Phase.READY_FOR_GPU
-
-
-def said(type_: str, status: str) -> dict[str, Any]:
-    return {"type": type_, "status": status, "reason": "R", "lastTransitionTime": "2027-03-01T11:00:00Z"}
 
 
 # -- runs that cannot go on where they are -----------------------------------------------------------------------------
@@ -282,9 +278,7 @@ def test_a_dispatch_whose_backend_is_gone_is_booked_anew() -> None:
 @pytest.mark.parametrize("phase", [Phase.DISPATCHED_GPU, Phase.ORCHESTRATING])
 def test_a_task_that_is_being_deleted_ends_its_run(phase: Phase) -> None:
     current = routed(phase)
-    leaving = current.model_copy(
-        update={"metadata": current.metadata.model_copy(update={"deletion_timestamp": NOW, "uid": UID})}
-    )
+    leaving = changed(current, metadata={"deletion_timestamp": NOW, "uid": UID})
     assert decide(leaving, ObservedState(job=job()), NOW) == decision.Decision(
         effects=(decision.DeleteJob("mail-1-0f9a1c2e-1"),)
     )

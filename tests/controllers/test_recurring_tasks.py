@@ -17,7 +17,7 @@ from crds import pendingtask, schedule
 from crds.phases import Phase
 from tests import thorough
 from tests.controllers import build
-from tests.controllers.build import present
+from tests.controllers.build import changed, present
 from tests.controllers.strategies import ZONES, expressions
 
 NOW = build.NOW
@@ -85,12 +85,7 @@ def test_what_was_missed_for_too_long_is_skipped_with_a_warning() -> None:
 
 
 def test_runs_of_a_suspension_are_not_made_up_for() -> None:
-    resumed = {
-        "type": "Suspended",
-        "status": "False",
-        "reason": "Resumed",
-        "lastTransitionTime": "2027-03-01T11:30:00Z",
-    }
+    resumed = build.condition("Suspended", "False", "Resumed", lastTransitionTime="2027-03-01T11:30:00Z")
     known = template(scheduledFor="2027-03-01T11:00:00Z", conditions=[resumed])
     made = look(known, NOW)
     assert (made.effects, made.status_patch["scheduledFor"]) == ((), "2027-03-02T11:00:00Z")
@@ -131,7 +126,7 @@ def test_a_copy_of_the_plan_before_an_edit_is_on_record() -> None:
     assert after.status.recurrence is not None
     assert (after.status.recurrence.last_task, after.status.recurrence.cron) == ("mail-1-x", "0 12 * * *")
     assert look(after, now).status_patch["scheduledFor"] == "2027-03-03T11:00:00Z", "that run has its copy"
-    held = after.model_copy(update={"spec": after.spec.model_copy(update={"suspend": True})})
+    held = changed(after, spec={"suspend": True})
     assert set(look(held, now, CopyMade(run, "mail-1-x")).status_patch) == {"conditions"}, "it is, once"
 
 
@@ -253,7 +248,7 @@ class Site:
 
     def hold(self, held: bool) -> None:
         """Its user suspends it, or lets it go."""
-        self.task = self.task.model_copy(update={"spec": self.task.spec.model_copy(update={"suspend": held})})
+        self.task = changed(self.task, spec={"suspend": held})
 
     def settle(self, crash: bool = False, held: bool = False) -> None:
         """Look until there is nothing to do.

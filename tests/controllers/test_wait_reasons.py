@@ -200,20 +200,14 @@ class Slow:
         return sorted(self.looked)
 
 
-def condition(reason: str, status: str = "False") -> dict[str, Any]:
-    said = {"type": "Dispatched", "status": status, "reason": reason, "lastTransitionTime": "2027-03-01T11:00:00Z"}
-    return {"conditions": [said]}
-
-
 def test_what_lasts_is_written_into_tasks_that_do_not_say_it() -> None:
     slow = Slow()
     desk = slow.desk
     desk.run("one")
     desk.run("two")
     desk.have("silent", Phase.READY_FOR_GPU, **SINCE)
-    desk.have("says", Phase.READY_FOR_GPU, **SINCE, **condition("NoFreeSlot"))
-    desk.have("old", Phase.READY_FOR_GPU, **SINCE, **condition("UsersActive"))
-    desk.have("preempted", Phase.READY_FOR_GPU, **SINCE, **condition("Preempted"))
+    for uid, reason in (("says", "NoFreeSlot"), ("old", "UsersActive"), ("preempted", "Preempted")):
+        desk.have(uid, Phase.READY_FOR_GPU, **SINCE, conditions=[build.condition("Dispatched", "False", reason)])
     desk.have("held", Phase.READY_FOR_GPU, {"suspend": True}, **SINCE)
     desk.have("user", Phase.READY_FOR_GPU, {**USER, "suspend": True}, **SINCE)
     desk.have("young", Phase.READY_FOR_GPU, phaseTimes={"ReadyForGpu": "2027-03-01T12:00:30Z"})

@@ -49,31 +49,25 @@ def test_killed_while_it_reads(space: Space, start: Start, knowledge: Knowledge)
         assert len({one.source_urn for one in knowledge.requests}) == 1
 
 
-def test_content_that_is_edited_while_it_is_read_is_read_again(
-    space: Space, start: Start, knowledge: Knowledge
-) -> None:
-    knowledge.gate.clear()
-    with start():
-        space.submit("info", "INFO the first text")
-        until(lambda: knowledge.most_at_once == 1, "it is being read")
-        space.edit("info", {"content": "INFO the second text"})
-        knowledge.gate.set()
-        until(lambda: space.phase("info") == "Done", "it is done")
-        assert [one.content for one in knowledge.requests] == ["INFO the first text", "INFO the second text"]
-        assert space.status("info")["observedGeneration"] == 2
-
-
-def test_an_edit_of_something_else_does_not_repeat_the_reading(
-    space: Space, start: Start, knowledge: Knowledge
+@pytest.mark.parametrize(
+    ("edit", "read"),
+    [
+        ({"content": "INFO the second text"}, ["INFO", "INFO the second text"]),
+        ({"queuePosition": 3}, ["INFO"]),
+    ],
+    ids=["its content", "something else"],
+)
+def test_content_that_is_edited_while_it_is_read_is_read_again_and_no_other(
+    space: Space, start: Start, knowledge: Knowledge, edit: dict[str, Any], read: list[str]
 ) -> None:
     knowledge.gate.clear()
     with start():
         space.submit("info", "INFO")
         until(lambda: knowledge.most_at_once == 1, "it is being read")
-        space.edit("info", {"queuePosition": 3})
+        space.edit("info", edit)
         knowledge.gate.set()
         until(lambda: space.phase("info") == "Done", "it is done")
-        assert len(knowledge.requests) == 1
+        assert [one.content for one in knowledge.requests] == read
         assert space.status("info")["observedGeneration"] == 2
 
 

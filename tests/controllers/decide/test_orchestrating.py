@@ -14,7 +14,7 @@ from crds import conditions, pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Question, UserTaskKind
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, after, apply, asked, job, pod, present, routed
+from tests.controllers.build import GPU, NOW, after, apply, asked, changed, condition, job, pod, present, routed
 
 
 def ended(reason: ExitReason, **more: object) -> ObservedState:
@@ -186,13 +186,7 @@ def test_a_rejected_answer_ends_the_task_without_success() -> None:
     assert (present(made.note).reason, present(made.note).message) == ("Rejected", said.summary)
 
 
-RUNNING = {
-    "type": "Dispatched",
-    "status": "True",
-    "reason": "Running",
-    "message": "Job x runs.",
-    "lastTransitionTime": "2027-03-01T11:00:00Z",
-}
+RUNNING = condition("Dispatched", "True", "Running", message="Job x runs.")
 
 
 def said(status: pendingtask.Status, type_: str) -> tuple[str, str] | None:
@@ -250,32 +244,15 @@ def test_what_was_stopped_for_a_user_is_not_running() -> None:
     assert interruption.PREEMPTED not in {one.type for one in status.conditions}
 
 
-@pytest.mark.parametrize("left", ["NoFreeSlot", "UsersActive", "Preempted", "JobSuspended"])
-def test_what_has_ended_waits_for_no_slot(left: str) -> None:
+@pytest.mark.parametrize(
+    ("left", "reason"),
+    [*((left, "GivenUp") for left in ("NoFreeSlot", "UsersActive", "Preempted", "JobSuspended")), ("Stuck", "Stuck")],
+)
+def test_what_has_ended_waits_for_no_slot_and_how_the_last_run_ended_is_kept(left: str, reason: str) -> None:
     """The reason of the condition is the column DISPATCH of `kubectl get`."""
-    waited = {"type": "Dispatched", "status": "False", "reason": left, "lastTransitionTime": "2027-03-01T11:00:00Z"}
     current = asked("Failure", spec={"approval": {"verdict": "Rejected"}})
-    current = current.model_copy(
-        update={
-            "status": current.status.model_copy(
-                update={"conditions": (*current.status.conditions, conditions.Condition.model_validate(waited))}
-            )
-        }
-    )
+    last = conditions.Condition.model_validate(condition("Dispatched", "False", left))
+    current = changed(current, status={"conditions": (*current.status.conditions, last)})
     status = apply(current, decide(current, ObservedState(slots=GPU), NOW).status_patch).status
     assert status.phase is Phase.ERROR
-    assert said(status, "Dispatched") == ("False", "GivenUp")
-
-
-def test_how_the_last_run_ended_is_kept() -> None:
-    stuck = {"type": "Dispatched", "status": "False", "reason": "Stuck", "lastTransitionTime": "2027-03-01T11:00:00Z"}
-    current = asked("Failure", spec={"approval": {"verdict": "Rejected"}})
-    current = current.model_copy(
-        update={
-            "status": current.status.model_copy(
-                update={"conditions": (*current.status.conditions, conditions.Condition.model_validate(stuck))}
-            )
-        }
-    )
-    status = apply(current, decide(current, ObservedState(slots=GPU), NOW).status_patch).status
-    assert said(status, "Dispatched") == ("False", "Stuck")
+    assert said(status, "Dispatched") == ("False", reason)

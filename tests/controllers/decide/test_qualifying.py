@@ -18,7 +18,7 @@ from crds import pendingtask
 from crds.pendingtask import Hints
 from crds.phases import Phase
 from kb import api
-from tests.controllers.build import GPU, NOW, UID, after, apply, present, task
+from tests.controllers.build import GPU, NOW, UID, after, apply, changed, present, task
 
 OPEN = ObservedState(slots=GPU)
 AWAY = Trouble("away", operational=True)
@@ -318,13 +318,7 @@ def test_what_nothing_can_be_done_about_is_a_failure_that_a_person_decides() -> 
     status = failed.status
     assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Fail")
     assert present(status.result).summary == "It is encrypted."
-    again = failed.model_copy(
-        update={
-            "spec": failed.spec.model_copy(
-                update={"approval": pendingtask.Approval(verdict="Rejected", request_id=status.request_id)}
-            )
-        }
-    )
+    again = changed(failed, spec={"approval": pendingtask.Approval(verdict="Rejected", request_id=status.request_id)})
     assert decide(again, OPEN, NOW).phase is Phase.ERROR
 
 
@@ -426,7 +420,7 @@ def test_images_go_with_the_text_under_the_names_of_the_files_until_a_task_has_w
     assert [one.name for one in sent.files] == ["a.png", "a.png (2)", "b.JPG"]
     assert sent.attachments == ["a.png", "notes.txt", "a.png (2)", "b.JPG", "drawing.svg"]
     retry = pendingtask.Retry(count=ingest.PATIENCE, next_at=NOW, reason="QualificationPostponed: busy")
-    late = waiting.model_copy(update={"status": waiting.status.model_copy(update={"retry": retry})})
+    late = changed(waiting, status={"retry": retry})
     assert ingest.ingest_request(late, ["Core Team"]).files == []
     assert {one.looks for one in ingest.file_drafts(waiting)} == {True}
     assert {one.looks for one in ingest.file_drafts(late)} == {False}

@@ -13,7 +13,7 @@ from controllers.pendingtask.observed import JobState, Limits, ObservedState, Ou
 from crds.exits import ExitReason
 from crds.phases import Phase
 from crds.waits import Reason
-from tests.controllers.build import GPU, NOW, after, apply, job, pod, present, routed, task
+from tests.controllers.build import GPU, NOW, after, apply, changed, job, pod, present, routed, task
 
 OPEN = ObservedState(slots=GPU)
 
@@ -66,7 +66,7 @@ def test_suspend_holds_and_says_so_and_resume_goes_on(phase: Phase) -> None:
     assert made.phase is None
     held = apply(held, made.status_patch)
     assert decide(held, OPEN, NOW).status_patch == {}
-    free = held.model_copy(update={"spec": held.spec.model_copy(update={"suspend": False})})
+    free = changed(held, spec={"suspend": False})
     resumed = apply(free, decide(free, OPEN, NOW).status_patch)
     assert resumed.status.conditions[0].status.value == "False"
 
@@ -84,7 +84,7 @@ def test_suspend_drains_a_run_and_the_same_job_is_resumed_later(phase: Phase) ->
     back = apply(held, decide(held, ObservedState(job=job(JobState.SUSPENDED)), NOW).status_patch)
     assert back.status.phase is Phase.READY_FOR_GPU
     assert back.status.dispatch is not None
-    free = back.model_copy(update={"spec": back.spec.model_copy(update={"suspend": False})})
+    free = changed(back, spec={"suspend": False})
     made = decide(free, OPEN, NOW)
     assert made.effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
     again = apply(free, made.status_patch)

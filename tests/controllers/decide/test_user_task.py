@@ -17,7 +17,7 @@ from crds import approvals, conditions, pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import UserTaskKind
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, after, apply, asked, job, pod, present, routed
+from tests.controllers.build import GPU, NOW, after, apply, asked, changed, job, pod, present, routed
 
 OPEN = ObservedState(slots=GPU)
 
@@ -79,7 +79,7 @@ def test_an_approval_of_an_earlier_request_of_the_same_run_does_not_count() -> N
     stale = {"approval": {"verdict": "Approved", "requestId": first.status.request_id}}
     again = asked("Failure", spec=stale)
     later = {Phase.USER_TASK: NOW}
-    reopened = again.model_copy(update={"status": again.status.model_copy(update={"phase_times": later})})
+    reopened = changed(again, status={"phase_times": later})
     assert reopened.status.request_id != first.status.request_id
     assert decide(again, OPEN, NOW).phase is Phase.READY_FOR_GPU
     assert decide(reopened, OPEN, NOW).phase is None
@@ -87,7 +87,7 @@ def test_an_approval_of_an_earlier_request_of_the_same_run_does_not_count() -> N
 
 def test_an_approval_that_is_older_than_the_request_does_not_count() -> None:
     current = asked("Approval", spec={"approval": {"verdict": "Approved"}})
-    same = current.model_copy(update={"metadata": current.metadata.model_copy(update={"generation": 4})})
+    same = changed(current, metadata={"generation": 4})
     assert decide(same, OPEN, NOW).phase is None
 
 
@@ -99,7 +99,7 @@ def mail(**spec: Any) -> pendingtask.PendingTask:
     current = asked("Approval", spec=spec, attempt=2)
     waiting = pendingtask.UserTask(kind=pendingtask.UserTaskKind.APPROVAL, action=MAIL)
     more = {"user_task": waiting, "phase_times": {"UserTask": NOW}}
-    return current.model_copy(update={"status": current.status.model_copy(update=more)})
+    return changed(current, status=more)
 
 
 def request(task: pendingtask.PendingTask) -> str:
@@ -123,7 +123,7 @@ def test_edited_arguments_reach_the_next_run() -> None:
 def test_a_decision_names_what_the_run_asked_about() -> None:
     current = mail(approval={"verdict": "Approved", "requestId": request(mail())})
     named = present(current.status.user_task).model_copy(update={"about": "r1.d3.approval/2"})
-    current = current.model_copy(update={"status": current.status.model_copy(update={"user_task": named})})
+    current = changed(current, status={"user_task": named})
     assert [one.about for one in after(current, decide(current, OPEN, NOW)).approvals] == ["r1.d3.approval/2"]
 
 
@@ -134,7 +134,7 @@ def test_an_edit_of_what_is_cut_leaves_the_request_open_and_says_how_to_edit_it(
     for text, reason in ((shown["text"], "ArgumentsUnusable"), (whole["text"], "Approved")):
         current = decided_with(json.dumps({"to": ["bob@example.com"], "text": text}))
         waiting = present(current.status.user_task).model_copy(update={"action": action})
-        current = current.model_copy(update={"status": current.status.model_copy(update={"user_task": waiting})})
+        current = changed(current, status={"user_task": waiting})
         said = present(conditions.find(after(current, decide(current, OPEN, NOW)).conditions, "WaitingForUser"))
         assert said.reason == reason
         assert ("approve NAME --arguments FILE" in said.message) == (reason == "ArgumentsUnusable")

@@ -34,14 +34,10 @@ def rule(content: str, made: datetime = AT - timedelta(hours=1)) -> api.Rule:
 
 
 def waits(kind: str = "Question", since: str = "2027-03-01T11:30:00Z") -> pendingtask.PendingTask:
-    waiting = {
-        "type": "WaitingForUser",
-        "status": "True",
-        "reason": kind,
-        "message": "Who pays?",
-        "lastTransitionTime": "2027-03-01T11:30:00Z",
-        "observedGeneration": 1,
-    }
+    at = "2027-03-01T11:30:00Z"
+    waiting = build.condition(
+        "WaitingForUser", "True", kind, message="Who pays?", lastTransitionTime=at, observedGeneration=1
+    )
     status: dict[str, Any] = {
         "userTask": {"kind": kind, "questions": [{"id": "q1", "text": "Who pays?"}]},
         "conditions": [waiting],
