@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from controllers.pendingtask import decision, observed
 from controllers.pendingtask import job as jobs
+from controllers.pendingtask.decide import decide
 from controllers.pendingtask.slots import router_use
 from crds import pendingtask
 from crds.phases import Phase
@@ -155,6 +156,13 @@ def apply(current: pendingtask.PendingTask, patch: Any, version: int = 0) -> pen
     if version:
         raw["metadata"]["resourceVersion"] = str(version)
     return pendingtask.PendingTask.model_validate(raw)
+
+
+def decided(
+    current: pendingtask.PendingTask, around: observed.ObservedState, now: datetime = NOW
+) -> pendingtask.PendingTask:
+    """The task once the decision about it is written."""
+    return apply(current, decide(current, around, now).status_patch)
 
 
 def after(current: pendingtask.PendingTask, made: decision.Decision) -> pendingtask.Status:

@@ -24,6 +24,11 @@ class Clock:
         return self.now
 
 
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
 def test_a_backend_that_stops_serving_is_expected_back_for_a_while_with_the_slots_that_it_had() -> None:
     clock = Clock()
     missing = absence.Absence(clock, 60)
@@ -168,33 +173,28 @@ class Bench:
         return self.served.gone_in("gpu-0")
 
 
-async def test_a_backend_that_the_router_serves_is_not_gone() -> None:
-    bench = Bench()
+async def test_a_backend_that_the_router_serves_is_not_gone(bench: Bench) -> None:
     bench.router = frozenset({"gpu-0"})
     assert [await bench.gone_in(step) for step in (0, 60, 600)] == [None, None, None]
 
 
-async def test_one_that_the_router_misses_too_is_gone_after_the_patience() -> None:
-    bench = Bench()
+async def test_one_that_the_router_misses_too_is_gone_after_the_patience(bench: Bench) -> None:
     bench.router = frozenset({"gpu-1"})
     assert [await bench.gone_in(step) for step in (0, 12, 47, 1)] == [60, 48, 1, 0]
 
 
-async def test_without_the_router_s_word_the_patience_is_three_times_as_long() -> None:
-    bench = Bench()
+async def test_without_the_router_s_word_the_patience_is_three_times_as_long(bench: Bench) -> None:
     assert [await bench.gone_in(step) for step in (0, 60, 119, 1)] == [180, 120, 1, 0]
 
 
-async def test_an_old_word_of_the_router_counts_as_none() -> None:
-    bench = Bench()
+async def test_an_old_word_of_the_router_counts_as_none(bench: Bench) -> None:
     bench.router = frozenset({"gpu-0"})
     assert await bench.gone_in(0) is None
     bench.now += 100
     assert bench.served.gone_in("gpu-0") == 80
 
 
-async def test_a_restart_of_the_backend_begins_anew() -> None:
-    bench = Bench()
+async def test_a_restart_of_the_backend_begins_anew(bench: Bench) -> None:
     bench.router = frozenset()
     assert await bench.gone_in(0) == 60
     bench.missing = False
@@ -203,8 +203,7 @@ async def test_a_restart_of_the_backend_begins_anew() -> None:
     assert await bench.gone_in(50) == 60
 
 
-async def test_a_change_of_the_router_s_word_is_told_once() -> None:
-    bench = Bench()
+async def test_a_change_of_the_router_s_word_is_told_once(bench: Bench) -> None:
     bench.router = frozenset({"gpu-0"})
     for _ in range(3):
         await bench.gone_in(1)
@@ -215,7 +214,6 @@ async def test_a_change_of_the_router_s_word_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "gpu-0"])
-def test_what_is_not_missing_is_not_gone(name: str) -> None:
-    bench = Bench()
+def test_what_is_not_missing_is_not_gone(bench: Bench, name: str) -> None:
     bench.missing = name == ""
     assert bench.served.gone_in(name) is None

@@ -118,7 +118,7 @@ def test_what_was_written_before_a_person_is_asked_answers_nothing(given_: api.Q
     retry = {"count": 3, "nextAt": NOW.isoformat(), "reason": "away"}
     task = build.task(Phase.QUALIFYING, spec={"messages": [written]}, status={"retry": retry})
     seen = observed.ObservedState(observed=observed.Ingested(ACTION, directive=given_))
-    asked = build.apply(task, decide(task, seen, NOW).status_patch)
+    asked = build.decided(task, seen)
     assert (present(asked.status.user_task).kind, asked.status.messages_seen, asked.status.retry) == (kind, 1, None)
     assert decide(asked, observed.ObservedState(), NOW).phase is None
 

@@ -15,7 +15,6 @@ from aiohttp import web
 from controllers import liveruns
 from controllers.archive import http
 from controllers.pendingtask import job, task_index, workloads
-from controllers.pendingtask.decide import decide
 from controllers.pendingtask.effects import run_token
 from controllers.pendingtask.observed import ObservedState
 from controllers.pendingtask.slots import bookings
@@ -306,6 +305,6 @@ def test_a_decision_says_which_rule_it_was_about(tool: str, arguments: str, edit
         spec={"approval": {"verdict": "Approved", "author": "ada", **more}},
         userTask={"kind": "Approval", "action": action, "requestId": "r"},
     )
-    made = build.apply(task, decide(task, ObservedState(), NOW).status_patch)
+    made = build.decided(task, ObservedState())
     [decided] = made.status.approvals
     assert (decided.verdict, decided.rule_key) == ("Approved", key)

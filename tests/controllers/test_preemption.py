@@ -19,7 +19,7 @@ from crds import pendingtask
 from crds.exits import ExitReason
 from crds.order import Order
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, UID, apply, changed, condition, job, pod, present, routed
+from tests.controllers.build import GPU, NOW, UID, apply, changed, condition, decided, job, pod, present, routed
 
 USER = observed.Claimant("user-uid", 1, "default/user")
 
@@ -207,9 +207,7 @@ def test_a_claim_that_passes_on_counts_once_and_tells_once() -> None:
 def test_a_run_that_ends_by_itself_while_it_is_claimed_has_ended(reason: ExitReason, phase: Phase) -> None:
     over = pod(live=False, exit_code=0, outcome=Outcome(reason, "done"))
     current = claimed(conditions=[condition("Preempted", "True", "R")])
-    status = after(
-        current, decide(current, ObservedState(job=job(JobState.COMPLETE), pods=(over,), claimant=USER), NOW)
-    ).status
+    status = decided(current, ObservedState(job=job(JobState.COMPLETE), pods=(over,), claimant=USER)).status
     assert (status.phase, status.preemption) == (phase, None)
     assert {c.type: c.status.value for c in status.conditions}["Preempted"] == "False"
 
@@ -217,7 +215,7 @@ def test_a_run_that_ends_by_itself_while_it_is_claimed_has_ended(reason: ExitRea
 @pytest.mark.parametrize("ended", [{"exit_code": 42, "outcome": Outcome(ExitReason.DRAINED)}, {"exit_code": 137}])
 def test_a_run_whose_job_failed_while_it_stopped_is_not_at_fault(ended: dict[str, Any]) -> None:
     around = ObservedState(job=job(JobState.FAILED), pods=(pod(live=False, **ended),), claimant=USER)
-    status = after(claimed(), decide(claimed(), around, NOW)).status
+    status = decided(claimed(), around).status
     assert (status.phase, status.dispatch) == (Phase.READY_FOR_GPU, None), "a Job that failed cannot go on"
     assert status.preemption is not None, "the slot is reserved all the same"
     assert present(status.retry).count == 0
@@ -247,9 +245,7 @@ def test_a_node_that_does_not_answer_is_given_up_once_its_pod_should_be_gone(pha
 
 def test_after_that_the_next_attempt_is_counted_once() -> None:
     stuck = pod(given_up_at=NOW)
-    status = after(
-        routed(Phase.ORCHESTRATING), decide(routed(Phase.ORCHESTRATING), ObservedState(pods=(stuck,)), NOW)
-    ).status
+    status = decided(routed(Phase.ORCHESTRATING), ObservedState(pods=(stuck,))).status
     assert (status.phase, status.attempt, status.next_attempt) == (Phase.READY_FOR_GPU, 1, 2)
     waiting = routed(Phase.READY_FOR_GPU, attempt=1)
     assert decide(waiting, ObservedState(slots=GPU, pods=(stuck,)), NOW).phase is Phase.DISPATCHED_GPU
@@ -264,14 +260,13 @@ def test_a_run_whose_backend_is_gone_stops_and_starts_over_elsewhere() -> None:
     deleting = ObservedState(job=job(JobState.DELETING), pods=(pod(),), backend_gone_in=0)
     assert decide(current, deleting, NOW).requeue_after == 5
     assert decide(current, ObservedState(pods=(pod(),), backend_gone_in=0), NOW).requeue_after == 5
-    status = after(current, decide(current, ObservedState(backend_gone_in=0), NOW)).status
+    status = decided(current, ObservedState(backend_gone_in=0)).status
     assert (status.phase, status.next_attempt) == (Phase.READY_FOR_GPU, 2)
     assert present(status.retry).count == 0, "it was not the run's fault"
 
 
 def test_a_dispatch_whose_backend_is_gone_is_booked_anew() -> None:
-    current = routed(Phase.DISPATCHED_GPU)
-    status = after(current, decide(current, ObservedState(backend_gone_in=0), NOW)).status
+    status = decided(routed(Phase.DISPATCHED_GPU), ObservedState(backend_gone_in=0)).status
     assert (status.phase, status.dispatch, status.next_attempt) == (Phase.READY_FOR_GPU, None, 2)
 
 

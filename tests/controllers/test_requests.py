@@ -12,7 +12,7 @@ from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Question
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, apply, job, pod, present, routed
+from tests.controllers.build import GPU, NOW, decided, job, pod, present, routed
 from tests.controllers.fleet import Fleet
 
 OPEN = ObservedState(slots=GPU)
@@ -23,8 +23,7 @@ def asked(reason: ExitReason, spec: dict[str, Any] | None = None, *ids: str, **s
     """A run has ended with that question."""
     outcome = Outcome(reason, "?", questions=tuple(Question(id=one, text="?") for one in ids))
     around = ObservedState(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=outcome),))
-    current = routed(Phase.ORCHESTRATING, spec=spec, **status)
-    return apply(current, decide(current, around, NOW).status_patch)
+    return decided(routed(Phase.ORCHESTRATING, spec=spec, **status), around)
 
 
 def edited(current: pendingtask.PendingTask, **spec: Any) -> pendingtask.PendingTask:
@@ -78,8 +77,8 @@ def test_an_answer_that_the_run_has_read_does_not_answer_what_it_asked_then() ->
 
 def test_a_second_answer_changes_nothing_once_the_task_is_on_its_way() -> None:
     current = edited(asked(ExitReason.NEEDS_INPUT, None, "q1"), answers=[{"id": "q1", "text": "a"}])
-    current = apply(current, decide(current, OPEN, NOW).status_patch)
-    current = apply(current, decide(current, OPEN, NOW).status_patch)
+    current = decided(current, OPEN)
+    current = decided(current, OPEN)
     assert (current.status.phase, current.status.answers_seen) == (Phase.DISPATCHED_GPU, 1)
     late = edited(current, answers=[{"id": "q1", "text": "a"}, {"id": "q1-again", "text": "b"}])
     assert decide(late, ObservedState(job=job(), pods=(pod(2),)), NOW).phase is Phase.ORCHESTRATING

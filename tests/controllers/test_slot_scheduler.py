@@ -83,6 +83,11 @@ def claim(uid: str) -> dict[str, Any]:
     return {"by": uid, "name": f"default/{uid}", "run": 1, "at": "2027-03-01T12:00:00Z"}
 
 
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
 def test_slots_are_what_is_offered_minus_what_is_booked() -> None:
     offers = [bookings.Offer("a", 2), bookings.Offer("b", 3), bookings.Offer("off", 0)]
     assert bookings.count(offers, {}).free == (("b", 3), ("a", 2))
@@ -92,8 +97,7 @@ def test_slots_are_what_is_offered_minus_what_is_booked() -> None:
     assert bookings.count([], {"a": 1}) == observed.Slots()
 
 
-def test_those_who_wait_for_a_slot_are_called_in_order_and_no_more_than_fit() -> None:
-    desk = Desk()
+def test_those_who_wait_for_a_slot_are_called_in_order_and_no_more_than_fit(desk: Desk) -> None:
     for uid, position in (("c", None), ("b", 2), ("a", 1)):
         desk.scheduler.enter(
             uid, WaitFor.GPU, desk.have(uid, Phase.READY_FOR_GPU, {"queuePosition": position} if position else {})
@@ -102,8 +106,7 @@ def test_those_who_wait_for_a_slot_are_called_in_order_and_no_more_than_fit() ->
     assert desk.scheduler.waiting(WaitFor.GPU) == 1
 
 
-def test_a_booked_slot_is_not_offered_again_even_before_it_is_persisted() -> None:
-    desk = Desk()
+def test_a_booked_slot_is_not_offered_again_even_before_it_is_persisted(desk: Desk) -> None:
     desk.have("run", Phase.ORCHESTRATING, dispatch={"backend": "gpu-0"})
     desk.scheduler.claim("claim", WaitFor.GPU)
     desk.wait("x", WaitFor.GPU)
@@ -113,16 +116,14 @@ def test_a_booked_slot_is_not_offered_again_even_before_it_is_persisted() -> Non
     assert desk.admitted() == ["x"]
 
 
-def test_a_claim_that_is_persisted_counts_once_also_before_it_is_settled() -> None:
+def test_a_claim_that_is_persisted_counts_once_also_before_it_is_settled(desk: Desk) -> None:
     """Its answer was lost: the watch tells of it while the look that made it has not ended."""
-    desk = Desk()
     desk.scheduler.claim("run", WaitFor.GPU, "gpu-0")
     desk.run("run")
     assert desk.scheduler.slots("x").free == (("gpu-0", 1),)
 
 
-def test_a_user_who_waits_holds_background_back_and_thirty_seconds_after() -> None:
-    desk = Desk()
+def test_a_user_who_waits_holds_background_back_and_thirty_seconds_after(desk: Desk) -> None:
     desk.wait("x", WaitFor.GPU)
     desk.have("user", Phase.ORCHESTRATING, spec={"mode": "Foreground"})
     assert desk.scheduler.admit() == ([], None)
@@ -132,8 +133,7 @@ def test_a_user_who_waits_holds_background_back_and_thirty_seconds_after() -> No
     assert desk.admitted() == ["x"]
 
 
-def test_a_clock_that_was_set_back_holds_up_no_other() -> None:
-    desk = Desk()
+def test_a_clock_that_was_set_back_holds_up_no_other(desk: Desk) -> None:
     desk.have("user", Phase.ORCHESTRATING, spec={"mode": "Foreground"})
     desk.have("user", Phase.COMPLETED, spec={"mode": "Foreground"})
     desk.now -= timedelta(hours=1)
@@ -147,16 +147,14 @@ def test_a_clock_that_was_set_back_holds_up_no_other() -> None:
     assert len(desk.scheduler.slots("other").free) == 1, "nothing is reserved for an hour"
 
 
-def test_a_foreground_task_that_is_postponed_or_asks_does_not_hold_background_back() -> None:
-    desk = Desk()
+def test_a_foreground_task_that_is_postponed_or_asks_does_not_hold_background_back(desk: Desk) -> None:
     desk.have("asks", Phase.USER_TASK, USER)
     desk.have("later", Phase.READY_FOR_QUALIFICATION, USER, retry={"count": 1, "nextAt": "2027-03-01T13:00:00Z"})
     desk.have("held", Phase.READY_FOR_GPU, {**USER, "suspend": True})
     assert not desk.tasks.user_active
 
 
-def test_the_breaker_holds_everybody_and_then_lets_one_try() -> None:
-    desk = Desk()
+def test_the_breaker_holds_everybody_and_then_lets_one_try(desk: Desk) -> None:
     desk.wait("x", WaitFor.GPU)
     desk.wait("y", WaitFor.GPU)
     desk.wait("user", WaitFor.GPU, mode="Foreground")
@@ -166,8 +164,7 @@ def test_the_breaker_holds_everybody_and_then_lets_one_try() -> None:
     assert desk.admitted() == ["user"]
 
 
-def test_with_the_breaker_half_open_no_other_is_admitted_before_the_probe_is_decided_about() -> None:
-    desk = Desk()
+def test_with_the_breaker_half_open_no_other_is_admitted_before_the_probe_is_decided_about(desk: Desk) -> None:
     for uid in ("x", "y", "z"):
         desk.wait(uid, WaitFor.GPU)
     desk.trip()
@@ -185,8 +182,7 @@ def test_with_the_breaker_half_open_no_other_is_admitted_before_the_probe_is_dec
     assert "user" in desk.admitted()
 
 
-def test_users_tasks_without_a_slot_are_called_only_when_there_is_one() -> None:
-    desk = Desk()
+def test_users_tasks_without_a_slot_are_called_only_when_there_is_one(desk: Desk) -> None:
     desk.run("one", USER)
     desk.run("two", USER)
     desk.wait("user", WaitFor.GPU, mode="Foreground")
@@ -197,8 +193,7 @@ def test_users_tasks_without_a_slot_are_called_only_when_there_is_one() -> None:
     assert desk.scheduler.slots("user").free == (("gpu-0", 1),)
 
 
-def test_without_any_gpu_users_tasks_are_called_and_no_run_is_disturbed() -> None:
-    desk = Desk()
+def test_without_any_gpu_users_tasks_are_called_and_no_run_is_disturbed(desk: Desk) -> None:
     desk.run("low")
     desk.wait("user", WaitFor.GPU, mode="Foreground")
     desk.offer = 0
@@ -206,8 +201,7 @@ def test_without_any_gpu_users_tasks_are_called_and_no_run_is_disturbed() -> Non
     assert desk.claims() == {}
 
 
-def test_without_any_gpu_no_more_users_tasks_are_called_than_may_run_without_one() -> None:
-    desk = Desk()
+def test_without_any_gpu_no_more_users_tasks_are_called_than_may_run_without_one(desk: Desk) -> None:
     for number in range(50):
         desk.wait(f"user-{number:02}", WaitFor.GPU, mode="Foreground")
     desk.offer = 0
@@ -229,8 +223,7 @@ def test_without_any_gpu_no_more_users_tasks_are_called_than_may_run_without_one
     assert desk.admitted() == ["user-03"]
 
 
-def test_a_gpu_that_is_expected_back_holds_users_tasks_and_offers_nothing() -> None:
-    desk = Desk()
+def test_a_gpu_that_is_expected_back_holds_users_tasks_and_offers_nothing(desk: Desk) -> None:
     desk.run("one", USER)
     desk.wait("user", WaitFor.GPU, mode="Foreground")
     desk.wait("low", WaitFor.GPU)
@@ -247,8 +240,7 @@ def test_the_slots_of_an_absent_backend_count_in_the_total_and_its_runs_against_
     assert bookings.count(offers, {"b": 2}) == observed.Slots(total=4)
 
 
-def test_one_who_is_called_keeps_the_others_from_its_slot_until_it_has_decided() -> None:
-    desk = Desk()
+def test_one_who_is_called_keeps_the_others_from_its_slot_until_it_has_decided(desk: Desk) -> None:
     desk.run("one")
     desk.wait("first", WaitFor.GPU, mode="Foreground")
     assert desk.admitted() == ["first"]
@@ -294,9 +286,8 @@ def test_a_slot_that_was_given_up_is_kept_for_its_owner_and_for_a_minute() -> No
     assert desk.admitted() == ["earlier"]
 
 
-def test_an_admitted_task_finds_a_slot_also_when_fewer_are_free_than_kept() -> None:
+def test_an_admitted_task_finds_a_slot_also_when_fewer_are_free_than_kept(desk: Desk) -> None:
     """Or it would be admitted again at once, for as long as slots are reserved: a minute of nothing else."""
-    desk = Desk()
     for number in (1, 2):
         desk.give_up(f"low-{number}", f"user-{number}", dispatch={"jobName": "j", "backend": "gpu-0"})
         desk.wait(f"user-{number}", WaitFor.GPU, mode="Foreground", queuePosition=number)
@@ -351,8 +342,7 @@ def test_a_task_that_is_being_deleted_holds_a_slot_by_its_pods_alone() -> None:
     assert desk.scheduler.slots("next").free == (("gpu-0", 1),)
 
 
-def test_two_claims_at_the_same_time_go_to_different_backends() -> None:
-    desk = Desk()
+def test_two_claims_at_the_same_time_go_to_different_backends(desk: Desk) -> None:
     desk.have("x", Phase.READY_FOR_GPU)
     desk.scheduler.claim("y", WaitFor.GPU, "gpu-0")
     assert desk.scheduler.slots("x").free == (("gpu-0", 1),)
@@ -367,8 +357,7 @@ def test_the_breaker_starts_no_preemption() -> None:
     assert desk.claims() == {}
 
 
-def test_qualifier_places_count_the_claimed_and_the_running() -> None:
-    desk = Desk()
+def test_qualifier_places_count_the_claimed_and_the_running(desk: Desk) -> None:
     desk.have("q1", Phase.QUALIFYING)
     desk.scheduler.claim("q2", WaitFor.QUALIFIER)
     for uid in ("a", "b"):
@@ -416,9 +405,8 @@ def entered(at: datetime) -> dict[str, Any]:
     return {"phaseTimes": {"ReadyForGpu": at.isoformat(), "ReadyForQualification": at.isoformat()}}
 
 
-def test_one_clients_flood_does_not_hold_up_another_clients_mail() -> None:
+def test_one_clients_flood_does_not_hold_up_another_clients_mail(desk: Desk) -> None:
     """At the qualifier as at the GPU: places go to the client that holds the fewest."""
-    desk = Desk()
     for number in range(30):
         desk.wait(f"flood-{number:02}", WaitFor.QUALIFIER, Phase.READY_FOR_QUALIFICATION, clientId="flood")
         desk.wait(f"batch-{number:02}", WaitFor.GPU, clientId="flood")
@@ -445,8 +433,7 @@ def test_turns_go_on_where_they_were() -> None:
     assert order_of_runs == ["a0", "b0", "a1", "b1", "a2", "b2"]
 
 
-def test_users_tasks_take_turns_by_client_as_well() -> None:
-    desk = Desk()
+def test_users_tasks_take_turns_by_client_as_well(desk: Desk) -> None:
     desk.run("one", USER, attempt=1)
     desk.have("two", Phase.ORCHESTRATING, {**USER, "clientId": "flood"}, dispatch={"jobName": "j", "backend": "gpu-0"})
     for number in range(3):
@@ -458,9 +445,8 @@ def test_users_tasks_take_turns_by_client_as_well() -> None:
     assert desk.admitted() == ["first"]
 
 
-def test_a_free_slot_is_for_the_waiter_whose_turn_it_is() -> None:
+def test_a_free_slot_is_for_the_waiter_whose_turn_it_is(desk: Desk) -> None:
     """A task that is looked at in the moment in which a slot comes free does not take it from those that wait."""
-    desk = Desk()
     desk.run("one")
     desk.run("two")
     desk.wait("waits", WaitFor.GPU, clientId="b")

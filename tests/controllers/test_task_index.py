@@ -33,6 +33,11 @@ def ages(tasks: task_index.Tasks, phase: Phase) -> list[int | None]:
     return [None if since is None else int(build.NOW.timestamp()) - since for since in tasks.oldest(phase)]
 
 
+@pytest.fixture
+def kept() -> Contents:
+    return Contents()
+
+
 def test_the_oldest_of_each_lane_in_each_phase() -> None:
     chat = {"type": "UserInputProcessing"}
     tasks = known(
@@ -149,8 +154,7 @@ def unread(uid: str = "u", version: str = "7", phase: str | None = None, content
     return {"metadata": meta, "spec": spec, "status": {"phase": phase} if phase else {}}
 
 
-def test_a_new_task_is_kept_whole_until_it_is_taken() -> None:
-    kept = Contents()
+def test_a_new_task_is_kept_whole_until_it_is_taken(kept: Contents) -> None:
     kept.keep(unread())
     found = present(kept.pop("u", "7"))
     assert pendingtask.PendingTask.model_validate(found).spec.content == "x"
@@ -159,8 +163,7 @@ def test_a_new_task_is_kept_whole_until_it_is_taken() -> None:
     assert len(kept) == 0
 
 
-def test_another_version_is_not_given_out() -> None:
-    kept = Contents()
+def test_another_version_is_not_given_out(kept: Contents) -> None:
     kept.keep(unread(version="7"))
     assert kept.pop("u", "8") is None
     assert len(kept) == 0
@@ -170,8 +173,7 @@ def test_another_version_is_not_given_out() -> None:
     assert found["spec"]["content"] == "new"
 
 
-def test_what_has_been_read_is_not_kept() -> None:
-    kept = Contents()
+def test_what_has_been_read_is_not_kept(kept: Contents) -> None:
     kept.keep(unread())
     kept.keep(unread(version="8", phase="ReadyForGpu"))
     assert len(kept) == 0

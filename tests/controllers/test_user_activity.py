@@ -42,8 +42,12 @@ class Bench:
         self.changes += 1
 
 
-async def test_until_it_has_answered_it_is_in_doubt() -> None:
-    bench = Bench()
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+async def test_until_it_has_answered_it_is_in_doubt(bench: Bench) -> None:
     assert bench.users.in_doubt_since is None, "no task asks"
     bench.users.wanted()
     assert bench.users.in_doubt_since == NOW
@@ -62,8 +66,7 @@ async def test_until_it_has_answered_it_is_in_doubt() -> None:
 
 
 @pytest.mark.parametrize("error", [errors.Operational("away"), TimeoutError()])
-async def test_silence_counts_from_its_beginning(error: Exception) -> None:
-    bench = Bench()
+async def test_silence_counts_from_its_beginning(bench: Bench, error: Exception) -> None:
     bench.router.error = error
     bench.users.wanted()
     for _ in range(3):
@@ -77,8 +80,7 @@ async def test_silence_counts_from_its_beginning(error: Exception) -> None:
     assert bench.users.in_doubt_since is None
 
 
-async def test_a_clock_ahead_of_ours_does_not_reach_into_the_future() -> None:
-    bench = Bench()
+async def test_a_clock_ahead_of_ours_does_not_reach_into_the_future(bench: Bench) -> None:
     bench.router.last = NOW + timedelta(minutes=5)
     await bench.users.once()
     assert bench.users.last == NOW
@@ -95,8 +97,7 @@ async def test_no_request_is_made_without_a_router() -> None:
     assert users.in_doubt_since is None
 
 
-async def test_a_request_that_no_backend_is_known_to_serve_is_told_apart() -> None:
-    bench = Bench()
+async def test_a_request_that_no_backend_is_known_to_serve_is_told_apart(bench: Bench) -> None:
     early, late = NOW - timedelta(seconds=9), NOW - timedelta(seconds=5)
     for last, on, unplaced in (
         (late, {}, late),

@@ -70,8 +70,12 @@ async def listed(api: Apiserver, *namespaces: str) -> AsyncIterator[listing.List
         yield listing.Listing(reached, namespaces, throttle, 0.0)
 
 
-async def test_a_list_that_breaks_costs_no_second_reading() -> None:
-    api = Apiserver()
+@pytest.fixture
+def api() -> Apiserver:
+    return Apiserver()
+
+
+async def test_a_list_that_breaks_costs_no_second_reading(api: Apiserver) -> None:
     api.add("here", 30, marked=True)
     api.add("there", 20, marked=True)
     async with listed(api, "here", "there") as tasks:
@@ -88,8 +92,7 @@ async def test_a_list_that_breaks_costs_no_second_reading() -> None:
         assert api.read() == {"here": 1}, "the one that has changed meanwhile"
 
 
-async def test_what_has_no_mark_is_read_once_to_be_archived() -> None:
-    api = Apiserver()
+async def test_what_has_no_mark_is_read_once_to_be_archived(api: Apiserver) -> None:
     api.add("here", 30, marked=True)
     async with listed(api, "here") as tasks:
         await tasks.all()
@@ -107,8 +110,7 @@ async def test_what_has_no_mark_is_read_once_to_be_archived() -> None:
 
 
 @pytest.mark.parametrize(("new", "whole"), [(2, 2), (20, 50)], ids=["by name", "all of them"])
-async def test_what_could_not_be_archived_is_read_once_all_the_same(new: int, whole: int) -> None:
-    api = Apiserver()
+async def test_what_could_not_be_archived_is_read_once_all_the_same(api: Apiserver, new: int, whole: int) -> None:
     api.add("here", 30)
     async with listed(api, "here") as tasks:
         await tasks.read(await tasks.all())

@@ -14,7 +14,7 @@ from controllers.pendingtask.transitions import batched
 from crds import conditions, pendingtask
 from crds.pendingtask import NotAllowed
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, apply, job, pod, present, routed, task
+from tests.controllers.build import GPU, NOW, apply, decided, job, pod, present, routed, task
 
 REFUSED = Refusal(NotAllowed.CLIENT, "spec.clientId: victim is not a client of namespace default; create it anew.")
 OPEN = ObservedState(slots=GPU)
@@ -40,7 +40,7 @@ def test_it_waits_where_it_is_says_why_and_goes_on_when_allowed(phase: Phase | N
     assert (said.status.value, said.reason, said.message) == ("False", "ClientNotAllowed", REFUSED.message)
     assert pendingtask.held(held)
     assert decide(held, HELD, NOW) == decision.wait(60), "nothing is written twice"
-    free = apply(held, decide(held, OPEN, NOW).status_patch)
+    free = decided(held, OPEN)
     said = present(accepted(free))
     assert (said.status.value, said.reason) == ("True", "Allowed")
     assert not pendingtask.held(free)

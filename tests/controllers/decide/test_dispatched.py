@@ -13,7 +13,7 @@ from controllers.pendingtask.observed import JobState, ObservedState, TokenNotWr
 from controllers.pendingtask.policy import dispatched
 from crds.pendingtask import UserTaskKind
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, after, apply, job, pod, present, routed
+from tests.controllers.build import GPU, NOW, after, apply, decided, job, pod, present, routed
 
 OPEN = ObservedState(slots=GPU)
 AWAY = Trouble("away", operational=True)
@@ -56,8 +56,7 @@ def test_failed_dispatches_step_back_and_keep_the_attempt() -> None:
 
 
 def test_a_job_that_can_never_be_created_asks_a_person() -> None:
-    current = routed(Phase.DISPATCHED_GPU)
-    status = after(current, decide(current, ObservedState(observed=WRONG), NOW))
+    status = decided(routed(Phase.DISPATCHED_GPU), ObservedState(observed=WRONG)).status
     assert status.phase is Phase.USER_TASK
     assert present(status.user_task).kind is UserTaskKind.FAILURE
 
@@ -88,14 +87,13 @@ def test_a_token_that_cannot_be_written_is_tried_again_in_the_steps_of_a_failed_
         current = apply(current, {"phaseTimes": {"DispatchedGpu": now.isoformat()}})
     assert waits == [5, 15, 30, 60, 300, 300]
     assert told == ["TokenNotWritten"], "one Event for a row of failures"
-    status = after(current, decide(current, replace(around, pods=(pod(),)), now))
+    status = decided(current, replace(around, pods=(pod(),)), now).status
     assert (status.phase, status.retry, status.conditions[0].reason) == (Phase.ORCHESTRATING, None, "Running")
 
 
 def test_a_token_that_can_never_be_written_asks_a_person() -> None:
     current = routed(Phase.DISPATCHED_GPU, spec={"type": "UserInputProcessing"})
-    made = decide(current, ObservedState(job=job(), observed=TokenNotWritten(WRONG)), NOW)
-    status = after(current, made)
+    status = decided(current, ObservedState(job=job(), observed=TokenNotWritten(WRONG))).status
     assert (status.phase, status.dispatch) == (Phase.USER_TASK, None), "its Job is superseded and goes"
     assert present(status.user_task).kind is UserTaskKind.FAILURE
     assert {one.type: one.reason for one in status.conditions}["Dispatched"] == "TokenNotWritten"
@@ -114,7 +112,7 @@ def test_background_gives_its_slot_back_after_ten_minutes_and_counts_the_attempt
     assert decide(current, ObservedState(job=job()), later).effects == (decision.DeleteJob("mail-1-0f9a1c2e-1"),)
     assert decide(current, ObservedState(job=job(JobState.DELETING)), later).requeue_after == 5
     assert decide(current, ObservedState(pods=(pod(),)), later).requeue_after == 5
-    status = after(current, decide(current, ObservedState(), later))
+    status = decided(current, ObservedState(), later).status
     assert (status.phase, status.attempt, status.dispatch) == (Phase.READY_FOR_GPU, 1, None)
     user = routed(Phase.DISPATCHED_GPU, spec={"mode": "Foreground"})
     assert decide(user, ObservedState(job=job()), later).effects == ()

@@ -11,7 +11,7 @@ from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import JobState, ObservedState, Outcome, PodView, Slots, Trouble
 from crds.exits import ExitReason
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, apply, job, pod, present, routed
+from tests.controllers.build import GPU, NOW, apply, decided, job, pod, present, routed
 
 AWAY = Trouble("away", operational=True)
 
@@ -27,7 +27,7 @@ def test_what_an_earlier_run_said_is_no_answer_of_this_one() -> None:
     assert decide(again, over(first), NOW).phase is Phase.READY_FOR_GPU
     second = pod(2, live=False, outcome=Outcome(ExitReason.ANSWERED, "the second"))
     for pods in ((first, second), (second, first)):
-        done = apply(again, decide(again, over(*pods), NOW).status_patch).status
+        done = decided(again, over(*pods)).status
         assert present(done.result).summary == "the second"
 
 
@@ -43,7 +43,7 @@ def test_the_last_pod_of_a_run_that_was_suspended_has_the_word() -> None:
     answered = replace(pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED, "an answer")), created=later)
     for pods in itertools.permutations((drained(), answered)):
         for state in (JobState.COMPLETE, JobState.FAILED):
-            done = apply(running, decide(running, ObservedState(job=job(state), pods=pods), NOW).status_patch).status
+            done = decided(running, ObservedState(job=job(state), pods=pods)).status
             assert (done.phase, done.result and done.result.summary) == (Phase.COMPLETED, "an answer")
     same = replace(answered, created=NOW)
     for pods in itertools.permutations((drained(), same)):
@@ -56,27 +56,26 @@ def test_a_stored_answer_counts_where_only_an_earlier_pod_of_the_run_said_someth
     stored = Outcome(ExitReason.ANSWERED, "stored")
     for pods in ((drained(), silent), (silent, drained()), (drained(),)):
         found = ObservedState(job=job(JobState.COMPLETE), pods=pods, recorded=stored)
-        done = apply(running, decide(running, found, NOW).status_patch).status
+        done = decided(running, found).status
         assert (done.phase, done.result and done.result.summary) == (Phase.COMPLETED, "stored")
 
 
 def test_a_pod_that_died_after_one_that_drained_is_a_lost_worker() -> None:
     running, later = routed(Phase.ORCHESTRATING), NOW + timedelta(seconds=3)
     died = replace(pod(live=False, exit_code=137), created=later)
-    status = apply(running, decide(running, over(died, drained()), NOW).status_patch).status
+    status = decided(running, over(died, drained())).status
     assert (present(status.retry).count, present(status.retry).reason.split(":")[0]) == (1, "WorkerLost")
 
 
 def test_a_pod_that_drained_after_one_that_was_evicted_is_no_lost_worker() -> None:
     running, earlier = routed(Phase.ORCHESTRATING), NOW - timedelta(seconds=3)
     evicted = replace(pod(live=False), created=earlier)
-    status = apply(running, decide(running, over(drained(), evicted), NOW).status_patch).status
+    status = decided(running, over(drained(), evicted)).status
     assert (present(status.retry).count, present(status.retry).reason.split(":")[0]) == (0, "Drained")
 
 
 def test_a_run_that_drains_by_itself_pauses_before_it_goes_on() -> None:
-    running = routed(Phase.ORCHESTRATING)
-    status = apply(running, decide(running, over(drained()), NOW).status_patch).status
+    status = decided(routed(Phase.ORCHESTRATING), over(drained())).status
     assert present(status.retry).next_at == NOW + timedelta(seconds=5)
 
 
@@ -89,7 +88,7 @@ def test_a_job_whose_time_to_live_has_begun_is_left_alone() -> None:
 def test_failures_of_one_kind_in_a_row_are_counted_and_no_others() -> None:
     running = routed(Phase.ORCHESTRATING, retry={"count": 3, "reason": "WorkerLost: its pod is gone"})
     said = over(pod(live=False, exit_code=75, outcome=Outcome(ExitReason.UNAVAILABLE, "the router is away")))
-    status = apply(running, decide(running, said, NOW).status_patch).status
+    status = decided(running, said).status
     assert (present(status.retry).count, present(status.retry).next_at) == (1, NOW + timedelta(seconds=5))
 
 
@@ -111,8 +110,7 @@ def test_a_run_that_is_about_to_be_stale_is_looked_at_then() -> None:
 
 
 def test_who_failed_himself_keeps_his_reason_while_the_circuit_is_open() -> None:
-    chat = routed(Phase.DISPATCHED_GPU, spec={"mode": "Foreground"})
-    failed = apply(chat, decide(chat, ObservedState(observed=AWAY), NOW).status_patch)
+    failed = decided(routed(Phase.DISPATCHED_GPU, spec={"mode": "Foreground"}), ObservedState(observed=AWAY))
     later, shut = NOW + timedelta(seconds=5), ObservedState(slots=GPU, dispatch_open=False)
     assert decide(failed, shut, later) == decision.Decision(wait_for=decision.WaitFor.GPU)
     bystander = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
@@ -161,6 +159,6 @@ def test_who_answers_a_person_waits_for_no_backoff_of_before() -> None:
     asked = routed(
         Phase.USER_TASK, spec={"approval": {"verdict": "Approved"}}, retry=waits, userTask={"kind": "Failure"}
     )
-    again = apply(asked, decide(asked, ObservedState(), NOW).status_patch)
+    again = decided(asked, ObservedState())
     assert (again.status.phase, again.status.retry) == (Phase.READY_FOR_GPU, None)
     assert decide(again, ObservedState(slots=GPU), NOW).phase is Phase.DISPATCHED_GPU

@@ -14,7 +14,8 @@ from crds import conditions, pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Question, UserTaskKind
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, after, apply, asked, changed, condition, job, pod, present, routed
+from tests.controllers import build
+from tests.controllers.build import GPU, NOW, after, apply, asked, decided, job, pod, present, routed
 
 
 def ended(reason: ExitReason, **more: object) -> ObservedState:
@@ -36,7 +37,7 @@ def test_answered_is_completed_with_its_result() -> None:
 @pytest.mark.parametrize("reason", [ExitReason.ANSWERED, ExitReason.NEEDS_INPUT])
 def test_messages_that_came_in_meanwhile_requeue_the_task(reason: ExitReason) -> None:
     current = routed(Phase.ORCHESTRATING, spec={"messages": [{"id": "m", "text": "wait"}]}, messagesSeen=0)
-    status = after(current, decide(current, ended(reason), NOW))
+    status = decided(current, ended(reason)).status
     assert (status.phase, status.dispatch, status.attempt) == (Phase.READY_FOR_GPU, None, 1)
 
 
@@ -59,7 +60,7 @@ def test_messages_that_the_run_has_read_do_not_requeue_the_task(
 ) -> None:
     said = [{"id": "m1", "text": "wait"}, {"id": "m2", "text": "now"}]
     current = routed(Phase.ORCHESTRATING, spec={"messages": said}, messagesSeen=0)
-    status = after(current, decide(current, ended(reason, messages_read=read), NOW))
+    status = decided(current, ended(reason, messages_read=read)).status
     if seen is None:
         assert (status.phase, status.messages_seen) == (Phase.READY_FOR_GPU, 0)
     else:
@@ -83,7 +84,7 @@ def test_messages_that_the_run_has_read_do_not_requeue_the_task(
 def test_what_a_person_has_to_look_at(reason: ExitReason, kind: UserTaskKind) -> None:
     current = routed(Phase.ORCHESTRATING)
     questions = (Question(id="r1-q1", text="Which?"),)
-    status = after(current, decide(current, ended(reason, questions=questions, about="r1.d3/2"), NOW))
+    status = decided(current, ended(reason, questions=questions, about="r1.d3/2")).status
     assert status.phase is Phase.USER_TASK
     assert status.user_task is not None
     assert status.user_task.kind is kind
@@ -99,11 +100,11 @@ def test_every_exit_reason_leads_somewhere() -> None:
 
 def test_a_drained_run_resumes_and_an_unavailable_one_backs_off() -> None:
     current = routed(Phase.ORCHESTRATING)
-    status = after(current, decide(current, ended(ExitReason.DRAINED), NOW))
+    status = decided(current, ended(ExitReason.DRAINED)).status
     assert (status.phase, present(status.retry).count, status.dispatch) == (Phase.READY_FOR_GPU, 0, None)
     waits = []
     for _ in range(6):
-        current = apply(current, decide(current, ended(ExitReason.UNAVAILABLE), NOW).status_patch)
+        current = decided(current, ended(ExitReason.UNAVAILABLE))
         assert present(current.status.retry).next_at is not None
         waits.append((present(current.status.retry).next_at - NOW).total_seconds())
         current = apply(current, {"phase": "Orchestrating", "dispatch": {"jobName": "x"}})
@@ -121,11 +122,11 @@ LOST = [
 def test_a_lost_worker_is_replaced_but_not_for_ever(around: ObservedState) -> None:
     current = routed(Phase.ORCHESTRATING)
     for count in range(1, 6):
-        current = apply(current, decide(current, around, NOW).status_patch)
+        current = decided(current, around)
         assert current.status.phase is Phase.READY_FOR_GPU
         assert present(current.status.retry).count == count
         current = apply(current, {"phase": "Orchestrating", "dispatch": {"jobName": "x"}})
-    current = apply(current, decide(current, around, NOW).status_patch)
+    current = decided(current, around)
     assert current.status.phase is Phase.USER_TASK
     assert present(current.status.user_task).kind is UserTaskKind.FAILURE
 
@@ -143,8 +144,7 @@ def test_a_job_deleted_by_hand_waits_for_its_pod_to_go() -> None:
 def test_a_deadline_of_the_job_is_a_failure_though_the_run_took_it_for_a_wish_to_drain(said: Outcome | None) -> None:
     pods = (pod(live=False, exit_code=42, outcome=said),)
     around = ObservedState(job=job(JobState.FAILED, reason="DeadlineExceeded"), pods=pods)
-    current = routed(Phase.ORCHESTRATING)
-    status = after(current, decide(current, around, NOW))
+    status = decided(routed(Phase.ORCHESTRATING), around).status
     assert present(status.result).exit_reason is ExitReason.DEADLINE_EXCEEDED
 
 
@@ -163,7 +163,7 @@ def test_a_service_that_was_away_is_given_the_time_that_it_asked_for() -> None:
     def waited(seconds: float | None) -> float:
         said = Outcome(ExitReason.UNAVAILABLE, "router away", retry_after=seconds, remedy="Start the router.")
         around = ObservedState(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=said),))
-        status = after(routed(Phase.ORCHESTRATING), decide(routed(Phase.ORCHESTRATING), around, NOW))
+        status = decided(routed(Phase.ORCHESTRATING), around).status
         assert present(status.retry).next_at is not None
         (dispatched,) = status.conditions
         assert (dispatched.type, dispatched.reason) == ("Dispatched", "Unavailable")
@@ -186,7 +186,7 @@ def test_a_rejected_answer_ends_the_task_without_success() -> None:
     assert (present(made.note).reason, present(made.note).message) == ("Rejected", said.summary)
 
 
-RUNNING = condition("Dispatched", "True", "Running", message="Job x runs.")
+RUNNING = build.condition("Dispatched", "True", "Running", message="Job x runs.")
 
 
 def said(status: pendingtask.Status, type_: str) -> tuple[str, str] | None:
@@ -197,7 +197,7 @@ def said(status: pendingtask.Status, type_: str) -> tuple[str, str] | None:
 def status_after(outcome: Outcome | None, **spec: object) -> pendingtask.Status:
     current = routed(Phase.ORCHESTRATING, spec=spec, conditions=[RUNNING])
     state = ObservedState(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=outcome),))
-    return apply(current, decide(current, state, NOW).status_patch).status
+    return decided(current, state).status
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,7 @@ def test_what_runs_again_for_new_messages_is_not_dispatched() -> None:
 
 
 def test_what_was_given_up_waits_for_no_one() -> None:
-    current = asked("Failure", spec={"approval": {"verdict": "Rejected"}})
-    status = apply(current, decide(current, ObservedState(slots=GPU), NOW).status_patch).status
+    status = decided(asked("Failure", spec={"approval": {"verdict": "Rejected"}}), ObservedState(slots=GPU)).status
     assert said(status, "WaitingForUser") == ("False", "GivenUp")
     assert said(status, "Succeeded") == ("False", "GivenUp")
     assert said(status, "Finished") == ("True", "GivenUp")
@@ -251,8 +250,8 @@ def test_what_was_stopped_for_a_user_is_not_running() -> None:
 def test_what_has_ended_waits_for_no_slot_and_how_the_last_run_ended_is_kept(left: str, reason: str) -> None:
     """The reason of the condition is the column DISPATCH of `kubectl get`."""
     current = asked("Failure", spec={"approval": {"verdict": "Rejected"}})
-    last = conditions.Condition.model_validate(condition("Dispatched", "False", left))
-    current = changed(current, status={"conditions": (*current.status.conditions, last)})
-    status = apply(current, decide(current, ObservedState(slots=GPU), NOW).status_patch).status
+    last = conditions.Condition.model_validate(build.condition("Dispatched", "False", left))
+    current = build.changed(current, status={"conditions": (*current.status.conditions, last)})
+    status = decided(current, ObservedState(slots=GPU)).status
     assert status.phase is Phase.ERROR
     assert said(status, "Dispatched") == ("False", reason)

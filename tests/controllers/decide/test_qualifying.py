@@ -18,7 +18,7 @@ from crds import pendingtask
 from crds.pendingtask import Hints
 from crds.phases import Phase
 from kb import api
-from tests.controllers.build import GPU, NOW, UID, after, apply, changed, present, task
+from tests.controllers.build import GPU, NOW, UID, after, apply, changed, decided, present, task
 
 OPEN = ObservedState(slots=GPU)
 AWAY = Trouble("away", operational=True)
@@ -59,7 +59,7 @@ def test_the_files_of_a_question_are_read_first_and_need_no_place() -> None:
     chat = apply(chat, made.status_patch)
     assert decide(chat, ObservedState(working=True), NOW) == decision.Decision()
     found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached(("c1", "c2")))
-    status = after(chat, decide(chat, ObservedState(observed=found), NOW))
+    status = decided(chat, ObservedState(observed=found)).status
     assert status.phase is Phase.READY_FOR_GPU
     [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
     assert (told.status.value, told.message) == ("True", "2 of 2 files are in the knowledge base.")
@@ -71,7 +71,7 @@ def test_what_of_a_file_could_not_be_read_is_named_beside_what_was() -> None:
     found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached(("c1",), partly=partly))
     [told] = [
         one
-        for one in after(mail, decide(mail, ObservedState(observed=found), NOW)).conditions
+        for one in decided(mail, ObservedState(observed=found)).status.conditions
         if one.type == "AttachmentsIngested"
     ]
     assert (told.status.value, told.reason) == ("True", "Ingested")
@@ -85,7 +85,7 @@ def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> No
     mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
     refused = (("a.txt", "the document has macros. Save it without macros."),)
     found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached((), refused, away))
-    status = after(mail, decide(mail, ObservedState(observed=found), NOW))
+    status = decided(mail, ObservedState(observed=found)).status
     assert status.phase is Phase.READY_FOR_GPU
     [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
     assert (told.status.value, told.reason) == ("False", reason)
@@ -107,13 +107,13 @@ def test_what_a_reader_does_not_see_is_told(hints: Hints, failure: str, phase: P
     unseen = tuple(f"Comment: {number} {'x' * 300}" for number in range(12))
     given = api.QualifierDirective(action=api.DirectiveAction.FAIL, message=failure) if failure else None
     found = observed.Ingested(hints, directive=given, hidden=unseen)
-    status = after(mail, decide(mail, ObservedState(observed=found), NOW))
+    status = decided(mail, ObservedState(observed=found)).status
     assert status.phase is phase
     [told] = [one for one in status.conditions if one.type == "HiddenText"]
     assert (told.status.value, told.reason) == ("True", "HiddenTextFound")
     assert told.message.startswith("A reader does not see all of the content. Comment: 0 xxx")
     assert told.message.endswith("; and 2 more")
-    seen = after(mail, decide(mail, ObservedState(observed=replace(found, hidden=())), NOW))
+    seen = decided(mail, ObservedState(observed=replace(found, hidden=()))).status
     assert all(one.type != "HiddenText" for one in seen.conditions)
 
 
@@ -131,7 +131,7 @@ def test_superseded_content_is_routed_by_its_hints_and_its_conditions_say_what_i
     mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
     directive = FAIL.model_copy(update={"message": failure}) if failure else None
     found = observed.Ingested(hints, directive=directive, superseded="There is a newer version.")
-    status = after(mail, decide(mail, ObservedState(observed=found), NOW))
+    status = decided(mail, ObservedState(observed=found)).status
     assert status.phase is phase
     conditions = {one.type: one for one in status.conditions}
     assert conditions["Qualified"].status.value == "True"
@@ -199,7 +199,7 @@ def test_the_condition_counts_the_links(
     mail = task(Phase.QUALIFYING)
     given = api.QualifierDirective(action=api.DirectiveAction.FAIL, message=failure) if failure else None
     found = observed.Ingested(hints, reason="so it is.", directive=given, linked=linked)
-    status = after(mail, decide(mail, ObservedState(observed=found), NOW))
+    status = decided(mail, ObservedState(observed=found)).status
     assert status.phase is phase
     [condition] = [one for one in status.conditions if one.type == "Qualified"]
     assert condition.message == f"{failure or 'information only: so it is.'}{told}"
@@ -237,9 +237,7 @@ def test_retry_after_is_obeyed_when_it_is_longer() -> None:
 
 
 def test_a_wrong_content_is_an_error_that_names_field_and_remedy() -> None:
-    current = task(Phase.QUALIFYING)
-    made = decide(current, ObservedState(observed=WRONG), NOW)
-    status = after(current, made)
+    status = decided(task(Phase.QUALIFYING), ObservedState(observed=WRONG)).status
     assert status.phase is Phase.ERROR
     assert status.completed_at == NOW
     assert "kind" in status.conditions[0].message
@@ -252,8 +250,7 @@ READ = observed.Ingested(Hints(), summary="News.", generation=1)
 @pytest.mark.parametrize("found", [READ, replace(AWAY, generation=1), replace(WRONG, generation=1)])
 @pytest.mark.parametrize("phase", [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING])
 def test_what_was_found_out_about_an_earlier_generation_decides_nothing(phase: Phase, found: observed.Reading) -> None:
-    edited = task(phase, generation=2)
-    made = decide(edited, ObservedState(observed=found), NOW)
+    made = decide(task(phase, generation=2), ObservedState(observed=found), NOW)
     assert (made.phase or phase) is Phase.QUALIFYING
     # A second reading of another version would follow at once, and a third.
     (effect,) = made.effects
@@ -268,8 +265,7 @@ def test_files_of_a_question_that_was_edited_are_read_again() -> None:
 
 
 def test_information_only_is_done() -> None:
-    current = task(Phase.QUALIFYING)
-    status = after(current, decide(current, ObservedState(observed=observed.Ingested(Hints(), summary="News.")), NOW))
+    status = decided(task(Phase.QUALIFYING), ObservedState(observed=observed.Ingested(Hints(), summary="News."))).status
     assert (status.phase, status.result.summary if status.result else "") == (Phase.DONE, "News.")
 
 
@@ -297,7 +293,7 @@ def said(*questions: str, failure: str = "") -> api.QualifierDirective:
 def test_questions_of_the_qualifier_go_to_a_person_before_any_run() -> None:
     current = task(Phase.QUALIFYING, spec={"answers": [{"id": "q1", "text": "written before"}]})
     found = observed.Ingested(ACTION, directive=said("Which account?", " ", "By when?"))
-    asked = apply(current, decide(current, ObservedState(observed=found), NOW).status_patch)
+    asked = decided(current, ObservedState(observed=found))
     status = asked.status
     assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Ask")
     assert status.user_task is not None
@@ -310,11 +306,7 @@ def test_questions_of_the_qualifier_go_to_a_person_before_any_run() -> None:
 
 
 def test_what_nothing_can_be_done_about_is_a_failure_that_a_person_decides() -> None:
-    current = task(Phase.QUALIFYING)
-    failed = apply(
-        current,
-        decide(current, ObservedState(observed=observed.Ingested(Hints(), directive=FAIL)), NOW).status_patch,
-    )
+    failed = decided(task(Phase.QUALIFYING), ObservedState(observed=observed.Ingested(Hints(), directive=FAIL)))
     status = failed.status
     assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Fail")
     assert present(status.result).summary == "It is encrypted."
@@ -343,7 +335,7 @@ def test_what_repeats_another_task_is_done_and_what_is_similar_is_said() -> None
     [said] = [one for one in status.conditions if one.type == "Duplicate"]
     assert (said.status.value, said.reason, said.message) == ("True", "SameContent", repeated.repeats)
     similar = observed.Ingested(wanted, similar="93% of its words are those of email::<m1@acme.com>.")
-    status = after(current, decide(current, ObservedState(observed=similar), NOW))
+    status = decided(current, ObservedState(observed=similar)).status
     assert status.phase is Phase.READY_FOR_GPU
     [said] = [one for one in status.conditions if one.type == "Duplicate"]
     assert (said.status.value, said.reason, said.message) == ("True", "SimilarContent", similar.similar)

@@ -13,7 +13,7 @@ from controllers.pendingtask.observed import JobState, Limits, ObservedState, Ou
 from crds.exits import ExitReason
 from crds.phases import Phase
 from crds.waits import Reason
-from tests.controllers.build import GPU, NOW, after, apply, changed, job, pod, present, routed, task
+from tests.controllers.build import GPU, NOW, after, apply, changed, decided, job, pod, present, routed, task
 
 OPEN = ObservedState(slots=GPU)
 
@@ -67,7 +67,7 @@ def test_suspend_holds_and_says_so_and_resume_goes_on(phase: Phase) -> None:
     held = apply(held, made.status_patch)
     assert decide(held, OPEN, NOW).status_patch == {}
     free = changed(held, spec={"suspend": False})
-    resumed = apply(free, decide(free, OPEN, NOW).status_patch)
+    resumed = decided(free, OPEN)
     assert resumed.status.conditions[0].status.value == "False"
 
 
@@ -81,7 +81,7 @@ def test_suspend_drains_a_run_and_the_same_job_is_resumed_later(phase: Phase) ->
     assert (
         decide(held, ObservedState(job=job(JobState.SUSPENDED), pods=(pod(),)), NOW).requeue_after == 5 or quiet == ()
     )
-    back = apply(held, decide(held, ObservedState(job=job(JobState.SUSPENDED)), NOW).status_patch)
+    back = decided(held, ObservedState(job=job(JobState.SUSPENDED)))
     assert back.status.phase is Phase.READY_FOR_GPU
     assert back.status.dispatch is not None
     free = changed(back, spec={"suspend": False})
@@ -117,7 +117,7 @@ def test_foreground_is_dispatched_at_once() -> None:
 
 def test_without_any_gpu_foreground_goes_all_the_same_and_books_no_backend() -> None:
     current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
-    status = after(current, decide(current, ObservedState(slots=observed.Slots(without_gpu=1)), NOW))
+    status = decided(current, ObservedState(slots=observed.Slots(without_gpu=1))).status
     assert (status.phase, present(status.dispatch).backend) == (Phase.DISPATCHED_GPU, "")
 
 
@@ -249,10 +249,10 @@ def test_the_condition_says_what_the_open_breaker_asks_of_an_administrator() -> 
 def test_an_annotation_that_does_not_count_is_named_when_the_run_starts_and_taken_back_when_it_does() -> None:
     current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
     odd = replace(OPEN, ignored_flags=("jervis.dev/use-dag-execution is 'yes'; write true or false.",))
-    status = after(current, decide(current, odd, NOW))
+    status = decided(current, odd).status
     (said,) = (one for one in status.conditions if one.type == "FlagsApplied")
     assert (said.status, said.reason, said.message) == ("False", "AnnotationIgnored", odd.ignored_flags[0])
     again = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"}, conditions=[said.wire()])
-    right = after(again, decide(again, OPEN, NOW))
+    right = decided(again, OPEN).status
     assert [one.status for one in right.conditions if one.type == "FlagsApplied"] == ["True"]
-    assert not [one for one in after(current, decide(current, OPEN, NOW)).conditions if one.type == "FlagsApplied"]
+    assert not [one for one in decided(current, OPEN).status.conditions if one.type == "FlagsApplied"]

@@ -17,7 +17,7 @@ from crds import approvals, conditions, pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import UserTaskKind
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, after, apply, asked, changed, job, pod, present, routed
+from tests.controllers.build import GPU, NOW, after, apply, asked, changed, decided, job, pod, present, routed
 
 OPEN = ObservedState(slots=GPU)
 
@@ -32,8 +32,7 @@ def test_a_question_needs_all_its_answers() -> None:
 
 @pytest.mark.parametrize("kind", ["Question", "Approval", "Failure"])
 def test_a_new_message_brings_any_user_task_back(kind: str) -> None:
-    current = asked(kind, "q1", spec={"messages": [{"id": "m", "text": "go on"}]})
-    status = after(current, decide(current, OPEN, NOW))
+    status = decided(asked(kind, "q1", spec={"messages": [{"id": "m", "text": "go on"}]}), OPEN).status
     assert (status.phase, status.user_task) == (Phase.READY_FOR_GPU, None)
 
 
@@ -56,8 +55,7 @@ def test_approvals(kind: str, approval: dict[str, str], phase: Phase | None) -> 
 @pytest.mark.parametrize("verdict", ["Approved", "Rejected"])
 def test_an_accepted_decision_is_kept_with_the_request_that_it_answers(verdict: str) -> None:
     given = {"verdict": verdict, "comment": "because", "author": "ada"}
-    current = asked("Approval", spec={"approval": given}, attempt=2)
-    status = after(current, decide(current, OPEN, NOW))
+    status = decided(asked("Approval", spec={"approval": given}, attempt=2), OPEN).status
     more = {"requestId": "run-2", "attempt": 2, "arguments": "", "about": "", "ruleKey": ""}
     assert [one.wire() for one in status.approvals] == [{**given, **more}]
 
@@ -65,13 +63,12 @@ def test_an_accepted_decision_is_kept_with_the_request_that_it_answers(verdict: 
 def test_the_latest_eight_decisions_are_kept_in_order() -> None:
     old = [{"requestId": f"run-{n}", "attempt": n, "verdict": "Approved"} for n in range(1, 9)]
     current = asked("Approval", spec={"approval": {"verdict": "Rejected"}}, attempt=9, approvals=old)
-    status = after(current, decide(current, OPEN, NOW))
+    status = decided(current, OPEN).status
     assert [one.attempt for one in status.approvals] == list(range(2, 10))
 
 
 def test_a_retry_of_a_failure_is_no_decision_on_an_approval() -> None:
-    current = asked("Failure", spec={"approval": {"verdict": "Approved"}})
-    assert after(current, decide(current, OPEN, NOW)).approvals == ()
+    assert decided(asked("Failure", spec={"approval": {"verdict": "Approved"}}), OPEN).status.approvals == ()
 
 
 def test_an_approval_of_an_earlier_request_of_the_same_run_does_not_count() -> None:
@@ -124,7 +121,7 @@ def test_a_decision_names_what_the_run_asked_about() -> None:
     current = mail(approval={"verdict": "Approved", "requestId": request(mail())})
     named = present(current.status.user_task).model_copy(update={"about": "r1.d3.approval/2"})
     current = changed(current, status={"user_task": named})
-    assert [one.about for one in after(current, decide(current, OPEN, NOW)).approvals] == ["r1.d3.approval/2"]
+    assert [one.about for one in decided(current, OPEN).status.approvals] == ["r1.d3.approval/2"]
 
 
 def test_an_edit_of_what_is_cut_leaves_the_request_open_and_says_how_to_edit_it() -> None:
@@ -135,7 +132,7 @@ def test_an_edit_of_what_is_cut_leaves_the_request_open_and_says_how_to_edit_it(
         current = decided_with(json.dumps({"to": ["bob@example.com"], "text": text}))
         waiting = present(current.status.user_task).model_copy(update={"action": action})
         current = changed(current, status={"user_task": waiting})
-        said = present(conditions.find(after(current, decide(current, OPEN, NOW)).conditions, "WaitingForUser"))
+        said = present(conditions.find(decided(current, OPEN).status.conditions, "WaitingForUser"))
         assert said.reason == reason
         assert ("approve NAME --arguments FILE" in said.message) == (reason == "ArgumentsUnusable")
 
@@ -143,7 +140,7 @@ def test_an_edit_of_what_is_cut_leaves_the_request_open_and_says_how_to_edit_it(
 @pytest.mark.parametrize("arguments", ["[1]", "{,", "no", '"{}"'])
 def test_arguments_that_are_no_object_leave_the_request_open_and_say_so(arguments: str) -> None:
     current = decided_with(arguments)
-    status = after(current, decide(current, OPEN, NOW))
+    status = decided(current, OPEN).status
     waiting = present(conditions.find(status.conditions, "WaitingForUser"))
     assert (status.phase, waiting.reason, status.approvals) == (Phase.USER_TASK, "ArgumentsUnusable", ())
     assert "approve with a JSON object" in waiting.message
@@ -153,8 +150,7 @@ def test_arguments_that_are_no_object_leave_the_request_open_and_say_so(argument
 
 
 def test_an_answer_has_no_arguments_to_edit() -> None:
-    current = asked("Approval", spec={"approval": {"verdict": "Approved", "arguments": "{}"}})
-    status = after(current, decide(current, OPEN, NOW))
+    status = decided(asked("Approval", spec={"approval": {"verdict": "Approved", "arguments": "{}"}}), OPEN).status
     assert status.phase is Phase.USER_TASK
 
 
@@ -180,9 +176,9 @@ def test_an_expired_request_is_rejected_and_the_run_goes_on() -> None:
     current = mail()
     made = decide(current, EXPIRING, NOW + DAY)
     status = after(current, made)
-    (decided,) = status.approvals
-    assert (status.phase, decided.verdict, decided.author) == (Phase.READY_FOR_GPU, "Rejected", "jervis")
-    assert decided.comment == "No decision came until 2027-03-02T12:00:00Z."
+    (rejection,) = status.approvals
+    assert (status.phase, rejection.verdict, rejection.author) == (Phase.READY_FOR_GPU, "Rejected", "jervis")
+    assert rejection.comment == "No decision came until 2027-03-02T12:00:00Z."
     closed = present(conditions.find(status.conditions, "WaitingForUser"))
     assert (closed.status, closed.reason) == ("False", "ApprovalExpired")
     assert (present(made.note).reason, present(made.note).warning) == ("ApprovalExpired", True)
@@ -204,14 +200,12 @@ def test_the_task_s_own_policy_comes_first(own: dict[str, str], at: timedelta, p
 
 
 def test_a_decision_that_came_in_time_counts_however_late_it_is_read() -> None:
-    current = decided_with("{}")
-    status = after(current, decide(current, EXPIRING, NOW + 3 * DAY))
+    status = decided(decided_with("{}"), EXPIRING, NOW + 3 * DAY).status
     assert [one.verdict for one in status.approvals] == ["Approved"]
 
 
 def test_arguments_that_cannot_be_used_do_not_stop_the_clock() -> None:
-    current = decided_with("[]")
-    assert decide(current, EXPIRING, NOW + DAY).phase is Phase.READY_FOR_GPU
+    assert decide(decided_with("[]"), EXPIRING, NOW + DAY).phase is Phase.READY_FOR_GPU
 
 
 def test_a_task_that_is_held_does_not_expire() -> None:
@@ -230,14 +224,13 @@ ANSWER = {"answers": [{"id": "a1", "text": "again"}]}
 
 
 def refused(spec: dict[str, Any] | None = None) -> pendingtask.PendingTask:
-    current = routed(Phase.DISPATCHED_GPU, spec=spec)
-    return apply(current, decide(current, REFUSED, NOW).status_patch)
+    return decided(routed(Phase.DISPATCHED_GPU, spec=spec), REFUSED)
 
 
 def test_a_refused_dispatch_asks_as_a_failed_run_does() -> None:
     ran = routed(Phase.ORCHESTRATING)
     over = ObservedState(job=job(state=FAILED.job.state.COMPLETE), pods=FAILED.pods) if FAILED.job else FAILED
-    statuses = [refused().status, apply(ran, decide(ran, over, NOW).status_patch).status]
+    statuses = [refused().status, decided(ran, over).status]
     for status in statuses:
         assert status.phase is Phase.USER_TASK
         assert status.dispatch is None
