@@ -218,9 +218,6 @@ def test_the_user_is_the_settings_and_may_be_the_platforms() -> None:
     assert (context["runAsUser"], context["runAsGroup"], context["fsGroup"]) == (10001, 10001, 10001)
     assigned = pod_of(replace(TEMPLATE, run_as_user=None))["securityContext"]
     assert assigned == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
 
 
 def test_where_it_runs_and_what_it_mounts_are_added_to_what_every_run_has() -> None:
