@@ -21,7 +21,7 @@ from kb import api
 from tests import httpserver
 from tests.controllers import build
 from tests.controllers.build import present
-from tests.controllers.test_task_cache import Place
+from tests.controllers.test_task_index import Place
 from tests.kube import apiserver
 
 LATER = "2027-03-01T12:04:59Z"

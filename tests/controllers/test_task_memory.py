@@ -20,7 +20,7 @@ from crds.phases import Phase
 from tests import httpserver
 from tests.controllers import build
 from tests.controllers.test_fence import Leader, written
-from tests.controllers.test_task_cache import Place
+from tests.controllers.test_task_index import Place
 from tests.kube import apiserver
 
 SPEC = {
