@@ -41,6 +41,15 @@ def task(*analysis: Analysis, phase: Phase = Phase.READY_FOR_QUALIFICATION, **mo
     )
 
 
+def attempt(*steps: Analysis, joern: bool = True) -> job.Attempt:
+    """What is to be done for a task with these steps."""
+    return present(job.of_task(task(*steps), SOURCE, joern=joern))
+
+
+def manifest(*steps: Analysis, joern: bool = True) -> dict[str, Any]:
+    return job.manifest(attempt(*steps, joern=joern), TEMPLATE, lease.NO_LEADER)
+
+
 def said(ok: bool | None, reason: str) -> dict[str, Any]:
     return conditions.make("CodeAnalyzed", ok, reason, "", now=NOW).wire()
 
@@ -68,8 +77,7 @@ def test_a_task_is_read_once_its_analysis_has_ended_however() -> None:
 def test_containers_come_in_order_and_only_ours_have_the_token(
     steps: tuple[Analysis, ...], joern: bool, containers: list[str]
 ) -> None:
-    one = present(job.of_task(task(*steps), SOURCE, joern=joern))
-    made = job.manifest(one, TEMPLATE, lease.NO_LEADER)
+    made = manifest(*steps, joern=joern)
     assert made["metadata"]["name"] == "code-0b7f"
     pod = made["spec"]["template"]["spec"]
     found = [*pod["initContainers"], *pod["containers"]]
@@ -86,8 +94,7 @@ def test_containers_come_in_order_and_only_ours_have_the_token(
 
 def test_what_joern_runs_changes_nothing_that_a_container_with_the_token_obeys() -> None:
     """A Git of the report would do what the settings of a changed clone say, and Python what is in its folders."""
-    one = present(job.of_task(task(*Analysis), SOURCE, joern=True))
-    pod = job.manifest(one, TEMPLATE, lease.NO_LEADER)["spec"]["template"]["spec"]
+    pod = manifest(*Analysis)["spec"]["template"]["spec"]
     found = {each["name"]: each for each in (*pod["initContainers"], *pod["containers"])}
     written = {
         name: {mount["name"]: mount["mountPath"] for mount in each["volumeMounts"] if not mount.get("readOnly")}
@@ -102,8 +109,7 @@ def test_what_joern_runs_changes_nothing_that_a_container_with_the_token_obeys()
 
 @pytest.mark.parametrize("seconds", [0, 600, 86_400])
 def test_a_job_whose_end_is_recorded_is_known_by_its_time_to_live(seconds: int) -> None:
-    one = present(job.of_task(task(Analysis.CPG), SOURCE, joern=True))
-    made = job.manifest(one, TEMPLATE, lease.NO_LEADER)["spec"]["ttlSecondsAfterFinished"]
+    made = manifest(Analysis.CPG)["spec"]["ttlSecondsAfterFinished"]
     assert made != runs.expiry(seconds, lease.NO_LEADER)["spec"]["ttlSecondsAfterFinished"]
 
 
@@ -131,9 +137,8 @@ def test_a_foreign_query_is_beside_no_token() -> None:
 
 
 def test_its_token_is_of_the_connection_s_scope_and_of_no_run() -> None:
-    one = present(job.of_task(task(Analysis.CPG), SOURCE, joern=True))
     signer = runtoken.Signer(lambda: KEYS, lambda: NOW)
-    token = base64.b64decode(job.secret(one, TEMPLATE, "uid", signer)["data"]["token"]).decode()
+    token = base64.b64decode(job.secret(attempt(Analysis.CPG), TEMPLATE, "uid", signer)["data"]["token"]).decode()
     for audience in (runtoken.KNOWLEDGE_BASE, runtoken.SOURCES):
         claims = runtoken.Verifier(lambda: KEYS, lambda: NOW, audience).verify(token)
         assert (claims.analysis, claims.repository, claims.task_uid) == (True, "acme/storage", "0b7f")

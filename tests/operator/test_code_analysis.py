@@ -112,6 +112,7 @@ def place(space: Space, start: Start, sources: Begin, keys: Path, tmp_path: Path
     def begin(**settings: object) -> Iterator[Operator]:
         known = {"SOURCES": True, "SOURCES_URL": url, "RUN_TOKEN_KEYS": keys, "JOERN_ENABLED": True}
         with start(**{**known, "JOERN_IMAGE": IMAGE, **settings}) as operator:
+            until(lambda: condition(space, "Ready", "code") == ("True", "Polled"), "the Connection is polled")
             yield operator
 
     api = {"API_HOST": "127.0.0.1", "API_PORT": port, "RUN_TOKEN_KEYS": keys}
@@ -133,15 +134,10 @@ def analyzed(space: Space, name: str) -> tuple[str, str, str]:
     return found["status"], found["reason"], found["message"]
 
 
-def polled(space: Space) -> bool:
-    return condition(space, "Ready", "code") == ("True", "Polled")
-
-
 def test_a_task_waits_for_its_analysis_and_goes_on_with_the_overview(
     space: Space, place: Place, played: Played, knowledge: Knowledge, tmp_path: Path
 ) -> None:
     with place.begin() as operator:
-        until(lambda: polled(space), "the Connection is polled")
         before = len(space.every())
         name = submit(space, "cpg", ALL)
         until(lambda: space.status("cpg").get("git", {}).get("jobUid", "") != "", "its Job is made")
@@ -213,7 +209,6 @@ def test_no_end_of_a_job_is_the_end_of_its_task(space: Space, place: Place, play
         "DeadlineExceeded": ({}, "DeadlineExceeded"),
     }
     with place.begin(JOERN_MAX_JOBS=20) as operator:
-        until(lambda: polled(space), "the Connection is polled")
         jobs = {reason: submit(space, reason.lower(), ["Cpg"]) for reason in ended}
         lost = submit(space, "lost", ["Cpg"], content="INFO")
         submit(space, "elsewhere", ["Cpg"], git={"connection": "other", "analysis": ["Cpg"]})
@@ -242,7 +237,6 @@ def test_no_end_of_a_job_is_the_end_of_its_task(space: Space, place: Place, play
 
 def test_never_more_jobs_than_allowed_and_none_twice(space: Space, place: Place, played: Played, start: Start) -> None:
     with place.begin() as operator:
-        until(lambda: polled(space), "the Connection is polled")
         first = submit(space, "first", ["Cpg"])
         until(lambda: "jobUid" in space.status("first").get("git", {}), "the first one's Job")
         second = submit(space, "second", ["Structure"])
@@ -265,7 +259,6 @@ def test_never_more_jobs_than_allowed_and_none_twice(space: Space, place: Place,
 
 def test_without_joern_the_rest_is_made_and_the_condition_says_so(space: Space, place: Place, played: Played) -> None:
     with place.begin(JOERN_ENABLED=False):
-        until(lambda: polled(space), "the Connection is polled")
         submit(space, "only", ["Cpg"])
         both = submit(space, "both", ["Structure", "Cpg"])
         until(lambda: space.phase("only") == "Done", "there is no Job for what cannot be made")
@@ -319,7 +312,6 @@ async def test_an_ad_hoc_query_has_one_job_and_one_end(
 
         def play() -> None:
             with place.begin(KB_URL=str(http.base_url), JOERN_AD_HOC_QUERIES=True) as operator:
-                until(lambda: polled(space), "the Connection is polled")
                 first, other = ask("code").id, ask("nothing").id
                 name = f"code-query-{first}"
                 until(lambda: row(first)["jobUid"] != "", "its Job is made and recorded")

@@ -178,6 +178,14 @@ def reporter(
     return made
 
 
+async def worked(archive: Archive, knowledge: Knowledge, rounds: int = 1) -> list[float]:
+    """What a reporter slept in so many rounds."""
+    slept = list[float]()
+    with pytest.raises(Slept):
+        await reporter(archive, knowledge, slept, rounds).work()
+    return slept
+
+
 def several(number: int) -> list[dict[str, Any]]:
     return [
         {**document(name=f"t{n}"), "_id": f"u{n:03}", "archivedAt": NOW - timedelta(minutes=n)} for n in range(number)
@@ -185,10 +193,8 @@ def several(number: int) -> list[dict[str, Any]]:
 
 
 async def test_each_is_told_once_oldest_first_and_noted() -> None:
-    archive, knowledge, slept = Archive(*several(120)), Knowledge(), list[float]()
-    one = reporter(archive, knowledge, slept, rounds=3)
-    with pytest.raises(Slept):
-        await one.work()
+    archive, knowledge = Archive(*several(120)), Knowledge()
+    slept = await worked(archive, knowledge, 3)
     assert list(knowledge.kept) == [f"u{n:03}" for n in reversed(range(120))]
     assert set(knowledge.kept.values()) == {1}
     assert {each["outcome"]["told"] for each in archive.documents.values()} == {"remembered"}
@@ -196,10 +202,8 @@ async def test_each_is_told_once_oldest_first_and_noted() -> None:
 
 
 async def test_while_the_knowledge_base_is_away_it_is_asked_less_and_less_and_nothing_is_left_out() -> None:
-    archive, knowledge, slept = Archive(*several(3)), Knowledge(away=6), list[float]()
-    with pytest.raises(Slept):
-        await reporter(archive, knowledge, slept, rounds=6).work()
-    assert slept == [30.0, 60.0, 120.0, 240.0, 300.0, 30.0]
+    archive, knowledge = Archive(*several(3)), Knowledge(away=6)
+    assert await worked(archive, knowledge, 6) == [30.0, 60.0, 120.0, 240.0, 300.0, 30.0]
     assert knowledge.asked[:6] == ["u002", *["u001"] * 5], "after the second no other is tried"
     assert knowledge.kept == {"u002": 1, "u001": 1, "u000": 1}
 
@@ -242,9 +246,8 @@ async def test_what_was_put_aside_and_is_gone_is_forgotten() -> None:
 
 
 async def test_a_lost_answer_is_asked_for_again_and_another_leader_goes_on() -> None:
-    archive, knowledge, slept = Archive(*several(2)), Knowledge(lost=1), list[float]()
-    with pytest.raises(Slept):
-        await reporter(archive, knowledge, slept).work()
+    archive, knowledge = Archive(*several(2)), Knowledge(lost=1)
+    await worked(archive, knowledge)
     assert [uid for uid, each in archive.documents.items() if "outcome" in each] == ["u000"]
     await reporter(archive, knowledge, []).once()
     assert knowledge.kept == {"u001": 2, "u000": 1}, "told again; it keeps one document per task"
