@@ -46,12 +46,13 @@ ALL = ["Overview", "Structure", "Cpg"]
 class Played:
     """The nodes: they run the pods of Jobs, and end Jobs."""
 
-    def __init__(self, space: Space) -> None:
-        self._space = space
+    def __init__(self, space: Space, label: str = labels.CODE_ANALYSIS) -> None:
+        """`label`: of the Jobs that are looked at."""
+        self._space, self._label = space, label
 
     def jobs(self) -> dict[str, Any]:
         """By name."""
-        listed = self._space.batch.list_namespaced_job(self._space.name, label_selector=labels.CODE_ANALYSIS)
+        listed = self._space.batch.list_namespaced_job(self._space.name, label_selector=self._label)
         return {one.metadata.name: one for one in listed.items}
 
     def secret(self, name: str) -> dict[str, str]:

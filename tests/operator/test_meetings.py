@@ -6,7 +6,6 @@ manifest and the token of its Secret.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
 import os
@@ -26,6 +25,7 @@ from crds import meeting
 from tests import ports, waiting
 from tests.operator.conftest import Space
 from tests.operator.process import Start
+from tests.operator.test_code_analysis import Played
 from tests.operator.test_polling import Begin, condition, sources, status
 from tests.sources.meetings.test_upload import book, digest
 from tests.waiting import until
@@ -45,45 +45,28 @@ def silence(seconds: int) -> bytes:
     return made.getvalue()
 
 
-class Played:
-    """The nodes: it runs the pods of Jobs, and ends Jobs."""
+class Transcribing(Played):
+    """Its pods are processes."""
 
     def __init__(self, space: Space, folder: Path) -> None:
-        self._space, self._folder = space, folder
-
-    def jobs(self) -> dict[str, Any]:
-        """By name."""
-        listed = self._space.batch.list_namespaced_job(self._space.name, label_selector=meeting.MEETING_LABEL)
-        return {one.metadata.name: one for one in listed.items}
+        super().__init__(space, meeting.MEETING_LABEL)
+        self._folder = folder
 
     def run(self, name: str, **changed: str) -> int:
         """Its pod: the exit code."""
         [container] = self.jobs()[name].spec.template.spec.containers
         token = self._folder / f"{name}.token"
-        token.write_bytes(
-            base64.b64decode((self._space.core.read_namespaced_secret(name, self._space.name).data or {})["token"])
-        )
+        token.write_text(self.secret(name)["token"])
         told = {one.name: one.value or "" for one in container.env}
         own = {"JERVIS_TRANSCRIBE_TOKEN_FILE": str(token), "JERVIS_TRANSCRIBE_PATIENCE": "0", **changed}
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **told, **own}
         command = [sys.executable, *container.command[1:]]
         return subprocess.run(command, env=environment, timeout=120, check=False).returncode  # ours
 
-    def fail(self, name: str, reason: str) -> None:
-        """What the Job controller says of a Job that failed."""
-        at = "2026-11-26T12:00:00Z"
-        said = {"lastProbeTime": at, "lastTransitionTime": at, "status": "True", "reason": reason, "message": "Over."}
-        for kinds in (["FailureTarget"], ["FailureTarget", "Failed"]):
-            body = {"status": {"startTime": at, "conditions": [{**said, "type": kind} for kind in kinds]}}
-            self._space.batch.patch_namespaced_job_status(name, self._space.name, body)
-
-    def delete(self, name: str) -> None:
-        self._space.batch.delete_namespaced_job(name, self._space.name, propagation_policy="Background")
-
 
 @pytest.fixture
-def played(space: Space, tmp_path: Path) -> Played:
-    return Played(space, tmp_path)
+def played(space: Space, tmp_path: Path) -> Transcribing:
+    return Transcribing(space, tmp_path)
 
 
 @pytest.fixture
@@ -128,7 +111,7 @@ def state(client: httpx.Client, one: str) -> tuple[str, int, str]:
     return shown["state"], shown["attempt"], shown["reason"]
 
 
-def test_a_recording_becomes_a_task(space: Space, begun: Callable[..., Any], played: Played) -> None:
+def test_a_recording_becomes_a_task(space: Space, begun: Callable[..., Any], played: Transcribing) -> None:
     body = silence(12)
     with begun() as client:
         one = upload(client, space, body)
@@ -158,7 +141,7 @@ def test_a_recording_becomes_a_task(space: Space, begun: Callable[..., Any], pla
 
 
 def test_what_fails_or_vanishes_is_repeated_and_bounded(
-    space: Space, begun: Callable[..., Any], played: Played, database: Any
+    space: Space, begun: Callable[..., Any], played: Transcribing, database: Any
 ) -> None:
     def due() -> None:
         """A minute passes."""
@@ -173,7 +156,7 @@ def test_what_fails_or_vanishes_is_repeated_and_bounded(
         until(lambda: state(client, one) == ("UPLOADED", 1, "Its Job vanished."), "it is noticed")
         due()
         until(lambda: second in played.jobs(), "the next one")
-        played.fail(second, "DeadlineExceeded")
+        played.end(second, "DeadlineExceeded")
         until(lambda: state(client, one)[:2] == ("UPLOADED", 2), "its deadline is over")
         due()
         until(lambda: third in played.jobs(), "the last one")
@@ -187,7 +170,7 @@ def test_what_fails_or_vanishes_is_repeated_and_bounded(
 
 
 def test_no_more_jobs_than_allowed_and_a_deleted_meeting_has_no_transcript(
-    space: Space, begun: Callable[..., Any], played: Played
+    space: Space, begun: Callable[..., Any], played: Transcribing
 ) -> None:
     with begun(TRANSCRIPTION_AT_ONCE=1) as client:
         one, other = upload(client, space, silence(1)), upload(client, space, silence(1), "Other")

@@ -18,15 +18,6 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 REF = {"store": "gridfs", "key": "content/1", "sha256": "a" * 64, "bytes": 7}
 
 
-class Sandboxes(Played):
-    """Its Jobs and pods."""
-
-    def jobs(self) -> dict[str, Any]:
-        """By name."""
-        listed = self._space.batch.list_namespaced_job(self._space.name, label_selector=labels.SANDBOX)
-        return {one.metadata.name: one for one in listed.items}
-
-
 def request(database: Any, uid: str, number: int, **more: Any) -> str:
     id_ = f"{uid}/r1.d{number}.1"
     known = {"taskUid": uid, "namespace": "team", "scope": {"clientId": "acme", "projectId": "", "groupId": ""}}
@@ -53,7 +44,7 @@ def task(space: Space, name: str) -> str:
 def test_a_task_that_is_deleted_gives_the_place_of_its_command_back(
     space: Space, start: Start, database: Any, configured: dict[str, Any]
 ) -> None:
-    played, records = Sandboxes(space), database["sandbox_commands"]
+    played, records = Played(space, labels.SANDBOX), database["sandbox_commands"]
     deleted, waiting = task(space, "deleted"), task(space, "waiting")
     asked = [(deleted, 1), (deleted, 2), (waiting, 3)]
     runs, never, next_one = (request(database, uid, number, namespace=space.name) for uid, number in asked)
@@ -73,7 +64,7 @@ def test_a_task_that_is_deleted_gives_the_place_of_its_command_back(
 def test_commands_from_request_to_result_over_a_restart(
     space: Space, start: Start, database: Any, configured: dict[str, Any]
 ) -> None:
-    played, records = Sandboxes(space), database["sandbox_commands"]
+    played, records = Played(space, labels.SANDBOX), database["sandbox_commands"]
 
     def state(id_: str) -> str:
         return str(records.find_one({"_id": id_})["state"])
