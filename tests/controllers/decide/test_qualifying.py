@@ -26,6 +26,16 @@ FAIL = api.QualifierDirective(action=api.DirectiveAction.FAIL, message="It is en
 WRONG = Trouble("kind is wrong", operational=False, field="kind", remedy="Choose another.")
 
 
+ACTION = Hints(has_actionable_content=True)
+NEWS = (Hints(has_actionable_content=False), "", Phase.DONE)
+WORK = (ACTION, "", Phase.READY_FOR_GPU)
+UNCLEAR = (ACTION, "It could not be judged.", Phase.USER_TASK)
+
+
+def failing(why: str) -> api.QualifierDirective | None:
+    return FAIL.model_copy(update={"message": why}) if why else None
+
+
 def test_ten_at_once() -> None:
     ready = task(Phase.READY_FOR_QUALIFICATION)
     assert decide(ready, ObservedState(qualifying=9), NOW).effects == (decision.Ingest(),)
@@ -58,7 +68,7 @@ def test_the_files_of_a_question_are_read_first_and_need_no_place() -> None:
     assert (made.phase, made.effects) == (Phase.QUALIFYING, (decision.Ingest(),))
     chat = apply(chat, made.status_patch)
     assert decide(chat, ObservedState(working=True), NOW) == decision.Decision()
-    found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached(("c1", "c2")))
+    found = observed.Ingested(ACTION, attached=observed.Attached(("c1", "c2")))
     status = decided(chat, ObservedState(observed=found)).status
     assert status.phase is Phase.READY_FOR_GPU
     [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
@@ -68,7 +78,7 @@ def test_the_files_of_a_question_are_read_first_and_need_no_place() -> None:
 def test_what_of_a_file_could_not_be_read_is_named_beside_what_was() -> None:
     mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
     partly = (("a.txt", "page 4 could not be looked at: it cannot be drawn"),)
-    found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached(("c1",), partly=partly))
+    found = observed.Ingested(ACTION, attached=observed.Attached(("c1",), partly=partly))
     [told] = [
         one
         for one in decided(mail, ObservedState(observed=found)).status.conditions
@@ -84,7 +94,7 @@ def test_what_of_a_file_could_not_be_read_is_named_beside_what_was() -> None:
 def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> None:
     mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
     refused = (("a.txt", "the document has macros. Save it without macros."),)
-    found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached((), refused, away))
+    found = observed.Ingested(ACTION, attached=observed.Attached((), refused, away))
     status = decided(mail, ObservedState(observed=found)).status
     assert status.phase is Phase.READY_FOR_GPU
     [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
@@ -94,19 +104,11 @@ def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> No
     )
 
 
-@pytest.mark.parametrize(
-    ("hints", "failure", "phase"),
-    [
-        (Hints(has_actionable_content=False), "", Phase.DONE),
-        (Hints(has_actionable_content=True), "", Phase.READY_FOR_GPU),
-        (Hints(has_actionable_content=True), "It could not be judged.", Phase.USER_TASK),
-    ],
-)
+@pytest.mark.parametrize(("hints", "failure", "phase"), [NEWS, WORK, UNCLEAR])
 def test_what_a_reader_does_not_see_is_told(hints: Hints, failure: str, phase: Phase) -> None:
     mail = task(Phase.QUALIFYING)
     unseen = tuple(f"Comment: {number} {'x' * 300}" for number in range(12))
-    given = api.QualifierDirective(action=api.DirectiveAction.FAIL, message=failure) if failure else None
-    found = observed.Ingested(hints, directive=given, hidden=unseen)
+    found = observed.Ingested(hints, directive=failing(failure), hidden=unseen)
     status = decided(mail, ObservedState(observed=found)).status
     assert status.phase is phase
     [told] = [one for one in status.conditions if one.type == "HiddenText"]
@@ -117,20 +119,12 @@ def test_what_a_reader_does_not_see_is_told(hints: Hints, failure: str, phase: P
     assert all(one.type != "HiddenText" for one in seen.conditions)
 
 
-@pytest.mark.parametrize(
-    ("hints", "failure", "phase"),
-    [
-        (Hints(has_actionable_content=False), "", Phase.DONE),
-        (Hints(has_actionable_content=True), "", Phase.READY_FOR_GPU),
-        (Hints(has_actionable_content=True), "It could not be judged.", Phase.USER_TASK),
-    ],
-)
+@pytest.mark.parametrize(("hints", "failure", "phase"), [NEWS, WORK, UNCLEAR])
 def test_superseded_content_is_routed_by_its_hints_and_its_conditions_say_what_is_stored(
     hints: Hints, failure: str, phase: Phase
 ) -> None:
     mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
-    directive = FAIL.model_copy(update={"message": failure}) if failure else None
-    found = observed.Ingested(hints, directive=directive, superseded="There is a newer version.")
+    found = observed.Ingested(hints, directive=failing(failure), superseded="There is a newer version.")
     status = decided(mail, ObservedState(observed=found)).status
     assert status.phase is phase
     conditions = {one.type: one for one in status.conditions}
@@ -186,19 +180,12 @@ def test_a_subject_that_spells_no_letter_costs_not_the_mail() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize(
-    ("hints", "failure", "phase"),
-    [
-        (Hints(has_actionable_content=False), "", Phase.DONE),
-        (Hints(has_actionable_content=True), "It could not be judged.", Phase.USER_TASK),
-    ],
-)
+@pytest.mark.parametrize(("hints", "failure", "phase"), [NEWS, UNCLEAR])
 def test_the_condition_counts_the_links(
     linked: observed.Linked, told: str, hints: Hints, failure: str, phase: Phase
 ) -> None:
     mail = task(Phase.QUALIFYING)
-    given = api.QualifierDirective(action=api.DirectiveAction.FAIL, message=failure) if failure else None
-    found = observed.Ingested(hints, reason="so it is.", directive=given, linked=linked)
+    found = observed.Ingested(hints, reason="so it is.", directive=failing(failure), linked=linked)
     status = decided(mail, ObservedState(observed=found)).status
     assert status.phase is phase
     [condition] = [one for one in status.conditions if one.type == "Qualified"]
@@ -274,9 +261,6 @@ def test_after_a_restart_ingestion_is_repeated_once_no_reading_is_under_way() ->
     assert decide(task(Phase.QUALIFYING), ObservedState(), NOW).effects == (decision.Ingest(),)
 
 
-ACTION = Hints(has_actionable_content=True)
-
-
 def said(*questions: str, failure: str = "") -> api.QualifierDirective:
     """What hints of a knowledge base say that names no directive."""
     return api.Hints(
@@ -327,14 +311,13 @@ def test_what_a_user_made_on_purpose_is_run_and_may_ask_for_itself(
 
 
 def test_what_repeats_another_task_is_done_and_what_is_similar_is_said() -> None:
-    wanted = Hints(has_actionable_content=True)
     repeated = observed.Ingested(Hints(), repeats="The same content came with task mail-0.")
     status = after(current := task(Phase.QUALIFYING), decide(current, ObservedState(observed=repeated), NOW))
     assert status.phase is Phase.DONE
     assert (present(status.route).decision.value, present(status.route).reason) == ("InfoOnly", repeated.repeats)
     [said] = [one for one in status.conditions if one.type == "Duplicate"]
     assert (said.status.value, said.reason, said.message) == ("True", "SameContent", repeated.repeats)
-    similar = observed.Ingested(wanted, similar="93% of its words are those of email::<m1@acme.com>.")
+    similar = observed.Ingested(ACTION, similar="93% of its words are those of email::<m1@acme.com>.")
     status = decided(current, ObservedState(observed=similar)).status
     assert status.phase is Phase.READY_FOR_GPU
     [said] = [one for one in status.conditions if one.type == "Duplicate"]
