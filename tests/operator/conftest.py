@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -242,11 +242,22 @@ def local(kubeconfig: Path, space: Space, knowledge: Knowledge, mongodb_uri: str
 
 @pytest.fixture
 def start(
-    kubeconfig: Path, space: Space, knowledge: Knowledge, tmp_path: Path, mongodb_uri: str
-) -> Callable[..., AbstractContextManager[process.Operator]]:
-    """Start an operator for this namespace, or for `namespaces` (none: all); settings can be overridden."""
+    request: pytest.FixtureRequest,
+    kubeconfig: Path,
+    space: Space,
+    knowledge: Knowledge,
+    tmp_path: Path,
+    mongodb_uri: str,
+) -> process.Start:
+    """Start an operator for this namespace, or for `namespaces` (none: all); settings can be overridden.
 
-    def begin(namespaces: Sequence[str] | None = None, **settings: object) -> AbstractContextManager[process.Operator]:
+    `slots`: of a GPU backend that is Ready at the beginning of the block.
+    """
+
+    @contextmanager
+    def begin(
+        namespaces: Sequence[str] | None = None, *, slots: int = 0, **settings: object
+    ) -> Iterator[process.Operator]:
         known: dict[str, object] = {
             "KUBECONFIG": kubeconfig,
             "NAMESPACE": space.name,
@@ -259,6 +270,9 @@ def start(
             "ARCHIVE_SECONDS": 3600,
             **settings,
         }
-        return process.running(tmp_path / "operator.log", namespaces, **known)
+        with process.running(tmp_path / "operator.log", namespaces, **known) as operator:
+            if slots:
+                space.backend(request.getfixturevalue("gpu"), slots)
+            yield operator
 
     return begin

@@ -148,11 +148,10 @@ def test_while_mongodb_is_away_nothing_is_deleted(space: Space, start: Start, pr
 
 
 def test_without_mongodb_work_that_needs_none_goes_on_and_the_rest_waits(
-    space: Space, start: Start, proxy: Proxy, gpu: str
+    space: Space, start: Start, proxy: Proxy
 ) -> None:
     """Information is read to its end; a mail to act upon waits with what was found out, a question with its input."""
-    with Kubelet(space.api, space.name), start(MONGODB_URI=f"mongodb://{proxy.address}") as operator:
-        space.backend(gpu, slots=2)
+    with Kubelet(space.api, space.name), start(slots=2, MONGODB_URI=f"mongodb://{proxy.address}") as operator:
         proxy.cut()
         for name, spec in (
             ("news", {"content": "INFO"}),

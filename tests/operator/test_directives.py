@@ -36,11 +36,10 @@ def directed(fields: dict[str, Any]) -> str:
 
 
 def test_each_directive_is_one_transition_and_an_answer_brings_the_task_to_its_run(
-    space: Space, start: Start, gpu: str, knowledge: Knowledge, database: Any
+    space: Space, start: Start, knowledge: Knowledge, database: Any
 ) -> None:
     before = datetime.now(UTC)
-    with Kubelet(space.api, space.name) as kubelet, start() as operator:
-        space.backend(gpu, slots=4)
+    with Kubelet(space.api, space.name) as kubelet, start(slots=4) as operator:
         space.submit("asks", directed(ASK))
         space.submit("hints", 'HINTS {"questions": ["Which one?"]}')
         space.submit("fails", directed(FAIL))
@@ -122,11 +121,8 @@ def file(name: str) -> dict[str, Any]:
     return {**FILE, "name": name}
 
 
-def test_good_and_bad_files_of_a_mail_and_of_a_question(
-    space: Space, start: Start, gpu: str, knowledge: Knowledge
-) -> None:
-    with Kubelet(space.api, space.name), start():
-        space.backend(gpu, slots=4)
+def test_good_and_bad_files_of_a_mail_and_of_a_question(space: Space, start: Start, knowledge: Knowledge) -> None:
+    with Kubelet(space.api, space.name), start(slots=4):
         files = [file("plan.txt"), file("INVALID.docm")]
         space.submit("mail", "ASK", attachments=files, sourceUrn="email::<m1@acme.example>")
         space.submit("ask", "What is the plan?", type="UserInputProcessing", mode="Foreground", attachments=files[:1])

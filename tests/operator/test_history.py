@@ -219,15 +219,14 @@ def rows(done: site.Done) -> list[list[str]]:
     return [line.split() for line in done.out.splitlines()]
 
 
-def test_why_tasks_wait(space: Space, start: Start, gpu: str, kubeconfig: Path, capsys: Any) -> None:
+def test_why_tasks_wait(space: Space, start: Start, kubeconfig: Path, capsys: Any) -> None:
     custom = client.CustomObjectsApi(space.api)
     place = site.Site(kubeconfig, custom, space.core, space.name)
     with (
         Kubelet(space.api, space.name, never),
-        start(HISTORY_HOST="0.0.0.0", WAIT_REASON_SECONDS=1) as operator,  # reached over the apiserver
+        start(slots=1, HISTORY_HOST="0.0.0.0", WAIT_REASON_SECONDS=1) as operator,  # reached over the apiserver
     ):
         expose(space, operator.history_port)
-        space.backend(gpu, slots=1)
         space.bring("Orchestrating", "runs", clientId="acme")
         extra: tuple[tuple[str, dict[str, Any]], ...] = (
             ("a1", {}),
@@ -292,7 +291,7 @@ def test_why_tasks_wait(space: Space, start: Start, gpu: str, kubeconfig: Path, 
         assert {name: space.get(name)["metadata"]["resourceVersion"] for name in waiting} == versions, "said once"
 
 
-def test_a_replica_that_stands_by_answers_from_its_own_cache(space: Space, start: Start, gpu: str) -> None:
+def test_a_replica_that_stands_by_answers_from_its_own_cache(space: Space, start: Start) -> None:
     with start() as leader:
         until(leader.leads, "it leads")
         space.submit("x")

@@ -55,9 +55,8 @@ def test_a_question_runs_to_completed_and_tells_its_story(
         assert operator.stop() == 0
 
 
-def test_three_way_routing(space: Space, start: Start, gpu: str, knowledge: Knowledge, database: Any) -> None:
-    with Kubelet(space.api, space.name), start(TEAM="ops, ada@example.org") as operator:
-        space.backend(gpu, slots=4)
+def test_three_way_routing(space: Space, start: Start, knowledge: Knowledge, database: Any) -> None:
+    with Kubelet(space.api, space.name), start(slots=4, TEAM="ops, ada@example.org") as operator:
         for name, text in (
             ("info", "INFO"),
             ("mine", "ASSIGNED"),
@@ -158,10 +157,9 @@ def test_an_existing_job_of_ours_is_success_and_a_foreign_one_is_not(space: Spac
         assert operator.metric("jervis_operator_jobs_created_total") == 0
 
 
-def test_foreground_overtakes_background(space: Space, start: Start, gpu: str, work: Work) -> None:
+def test_foreground_overtakes_background(space: Space, start: Start, work: Work) -> None:
     work.done.add("user")
-    with Kubelet(space.api, space.name, work) as kubelet, start() as operator:
-        space.backend(gpu, slots=1)
+    with Kubelet(space.api, space.name, work) as kubelet, start(slots=1) as operator:
         for number in range(5):
             space.submit(f"b{number}", queuePosition=10 - number)
         until(lambda: "Orchestrating" in list(space.phases().values()), "one of them runs")
@@ -215,9 +213,8 @@ def reasons(space: Space) -> set[str]:
     return {one["reason"] for one in space.get("gpu-0", "gpubackends")["status"]["conditions"]}
 
 
-def test_a_job_that_is_deleted_by_hand_is_requeued_and_counts_once(space: Space, start: Start, gpu: str) -> None:
-    with Kubelet(space.api, space.name, never) as kubelet, start():
-        space.backend(gpu, slots=1)
+def test_a_job_that_is_deleted_by_hand_is_requeued_and_counts_once(space: Space, start: Start) -> None:
+    with Kubelet(space.api, space.name, never) as kubelet, start(slots=1):
         space.bring("Orchestrating", "run")
         (first,) = space.jobs()
         space.batch.delete_namespaced_job(first.metadata.name, space.name, propagation_policy="Background")
@@ -229,12 +226,9 @@ def test_a_job_that_is_deleted_by_hand_is_requeued_and_counts_once(space: Space,
         assert space.events("run").count("Drained") == 1, "its pod could save its checkpoint"
 
 
-def test_a_job_that_is_deleted_before_it_runs_is_made_again_as_the_same_run(
-    space: Space, start: Start, gpu: str
-) -> None:
-    with Kubelet(space.api, space.name) as kubelet, start():
+def test_a_job_that_is_deleted_before_it_runs_is_made_again_as_the_same_run(space: Space, start: Start) -> None:
+    with Kubelet(space.api, space.name) as kubelet, start(slots=1):
         kubelet.absent = True
-        space.backend(gpu, slots=1)
         space.submit("run")
         until(lambda: space.phase("run") == "DispatchedGpu" and space.jobs() != [], "its Job waits for a node")
         (first,) = space.jobs()
@@ -245,10 +239,9 @@ def test_a_job_that_is_deleted_before_it_runs_is_made_again_as_the_same_run(
         assert space.status("run")["attempt"] == 1, "it was not seen to run before"
 
 
-def test_a_pod_that_is_evicted_is_replaced_within_the_same_run(space: Space, start: Start, gpu: str) -> None:
+def test_a_pod_that_is_evicted_is_replaced_within_the_same_run(space: Space, start: Start) -> None:
     """By the Job, whose policy ignores disruptions; the checkpoint is that of the run."""
-    with Kubelet(space.api, space.name, never) as kubelet, start():
-        space.backend(gpu, slots=1)
+    with Kubelet(space.api, space.name, never) as kubelet, start(slots=1):
         space.bring("Orchestrating", "run")
         (pod,) = kubelet.pods()
         space.core.delete_namespaced_pod(pod.metadata.name, space.name, grace_period_seconds=0)
@@ -259,13 +252,12 @@ def test_a_pod_that_is_evicted_is_replaced_within_the_same_run(space: Space, sta
 
 
 def test_background_that_never_came_to_life_gives_its_slot_back_and_a_users_task_keeps_it(
-    space: Space, start: Start, gpu: str
+    space: Space, start: Start
 ) -> None:
     """Also when the time was over while no operator was there."""
     with Kubelet(space.api, space.name) as kubelet:
         kubelet.absent = True
-        with start(IDENTITY="operator-0") as operator:
-            space.backend(gpu, slots=2)
+        with start(slots=2, IDENTITY="operator-0") as operator:
             space.bring("DispatchedGpu", "mail")
             space.submit("user", type="UserInputProcessing", mode="Foreground")
             until(lambda: space.phase("user") == "DispatchedGpu" and len(space.jobs()) == 2, "so does the user's task")
@@ -285,10 +277,9 @@ def test_background_that_never_came_to_life_gives_its_slot_back_and_a_users_task
             assert kubelet.duplicates() == []
 
 
-def test_a_backend_that_drains_keeps_its_run_and_gets_no_other(space: Space, start: Start, gpu: str) -> None:
+def test_a_backend_that_drains_keeps_its_run_and_gets_no_other(space: Space, start: Start) -> None:
     soon = {"BACKEND_GONE_SECONDS": 1, "WAIT_REASON_SECONDS": 1}
-    with Kubelet(space.api, space.name, never) as kubelet, start(**soon):
-        space.backend(gpu, slots=2)
+    with Kubelet(space.api, space.name, never) as kubelet, start(slots=2, **soon):
         space.bring("Orchestrating", "run")
         space.edit("gpu-0", {"drain": True}, "gpubackends")
         space.submit("next")
@@ -302,9 +293,8 @@ def test_a_backend_that_drains_keeps_its_run_and_gets_no_other(space: Space, sta
         until(lambda: space.phase("next") == "Completed", "the backend serves again")
 
 
-def test_a_backends_status_is_written_when_it_says_something_new(space: Space, start: Start, gpu: str) -> None:
-    with start(PROBE_SECONDS=0.1) as operator:
-        space.backend(gpu, slots=1)
+def test_a_backends_status_is_written_when_it_says_something_new(space: Space, start: Start) -> None:
+    with start(slots=1, PROBE_SECONDS=0.1) as operator:
         written = space.get("gpu-0", "gpubackends")["metadata"]["resourceVersion"]
         probes = "jervis_operator_backend_probes_total"
         before = operator.metric(probes)

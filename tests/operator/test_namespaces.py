@@ -105,15 +105,14 @@ def test_a_namespace_that_is_deleted_and_comes_back(
 
 
 def test_the_run_of_a_deleted_namespace_frees_its_slot(
-    space: Space, other: Space, account: accounts.Account, limited: Path, start: Start, gpu: str, work: Work
+    space: Space, other: Space, account: accounts.Account, limited: Path, start: Start, work: Work
 ) -> None:
     """Long before a namespace that refuses would be given up: the deletion of its task was seen."""
     account.allow(other.name)
     with (
         Kubelet(space.api, space.name, work) as kubelet,
-        start([space.name, other.name], KUBECONFIG=limited, RESYNC_SECONDS=3) as operator,
+        start([space.name, other.name], slots=1, KUBECONFIG=limited, RESYNC_SECONDS=3) as operator,
     ):
-        space.backend(gpu, slots=1)
         other.bring("Orchestrating", "runs")
         work.done.add("waits")
         space.bring("ReadyForGpu", "waits")

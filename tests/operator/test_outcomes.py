@@ -80,10 +80,9 @@ def said(task: str, attempt: int) -> dict[str, Any]:
     return {**kubelet.answered(task, attempt), **plan}
 
 
-def test_the_status_and_the_metric_say_what_became_of_a_plan(space: Space, start: Start, gpu: str) -> None:
+def test_the_status_and_the_metric_say_what_became_of_a_plan(space: Space, start: Start) -> None:
     names = [*PLANS, "unplanned"]
-    with kubelet.Kubelet(space.api, space.name, said), start() as operator:
-        space.backend(gpu, slots=4)
+    with kubelet.Kubelet(space.api, space.name, said), start(slots=4) as operator:
         for name in names:
             space.submit(name, "Replace the disk.")
         until(lambda: space.phases() == dict.fromkeys(names, "Completed"), "all have run")
@@ -152,13 +151,12 @@ SAID = [f"quetzal{number}" for number in range(6)]
 SECRETS = ["canary-kb-token", "canary-mailbox-password", "canary-old-password"]
 
 
-def test_neither_content_nor_secrets(space: Space, start: Start, gpu: str) -> None:
+def test_neither_content_nor_secrets(space: Space, start: Start) -> None:
     space.secret("mailbox", username="ada", password=SECRETS[2])
     connection = {
         "type": "Email", "clientId": "acme", "url": "imaps://mail.example.org", "secretRef": {"name": "mailbox"},
     }  # fmt: skip
-    with Kubelet(space.api, space.name), start(LOG_LEVEL="debug", KB_TOKEN=SECRETS[0]) as operator:
-        space.backend(gpu, slots=2)
+    with Kubelet(space.api, space.name), start(slots=2, LOG_LEVEL="debug", KB_TOKEN=SECRETS[0]) as operator:
         space.create("connections", "Connection", "mailbox", connection)
         space.submit("mail", f"ASK {SAID[0]}")
         space.submit("chat", f"{SAID[1]}?", type="UserInputProcessing", mode="Foreground")

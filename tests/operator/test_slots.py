@@ -21,11 +21,8 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}
 
 
-def test_a_user_takes_the_slot_of_a_background_run_which_resumes(
-    space: Space, start: Start, gpu: str, work: Work
-) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet, start() as operator:
-        space.backend(gpu, slots=2)
+def test_a_user_takes_the_slot_of_a_background_run_which_resumes(space: Space, start: Start, work: Work) -> None:
+    with Kubelet(space.api, space.name, work) as kubelet, start(slots=2) as operator:
         space.submit("low", queuePosition=20)
         space.submit("high", queuePosition=10)
         until(lambda: set(space.phases().values()) == {"Orchestrating"}, "both slots are taken")
@@ -57,11 +54,8 @@ def test_a_user_takes_the_slot_of_a_background_run_which_resumes(
         assert operator.metric("jervis_operator_preemption_issue_seconds_count") == 1
 
 
-def test_the_slot_of_a_deleted_task_is_taken_until_its_pod_is_gone(
-    space: Space, start: Start, gpu: str, work: Work
-) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet, start(IDENTITY="operator-0") as operator:
-        space.backend(gpu, slots=1)
+def test_the_slot_of_a_deleted_task_is_taken_until_its_pod_is_gone(space: Space, start: Start, work: Work) -> None:
+    with Kubelet(space.api, space.name, work) as kubelet, start(slots=1, IDENTITY="operator-0") as operator:
         space.bring("Orchestrating", "gone", **CHAT)
         kubelet.lingering.add("gone")
         assert "finalizers" not in space.get("gone")["metadata"]
@@ -80,15 +74,14 @@ def test_the_slot_of_a_deleted_task_is_taken_until_its_pod_is_gone(
             until(lambda: space.phase("next") == "Completed", "the slot is free")
 
 
-def test_after_kill_9_at_any_step_of_a_preemption_it_goes_on(space: Space, start: Start, gpu: str, work: Work) -> None:
+def test_after_kill_9_at_any_step_of_a_preemption_it_goes_on(space: Space, start: Start, work: Work) -> None:
     steps: list[Callable[[], bool]] = [
         lambda: "preemption" in space.status("low"),
         lambda: any(one.spec.suspend for one in space.jobs()),
         lambda: space.phase("low") == "ReadyForGpu",
     ]
     with Kubelet(space.api, space.name, work) as kubelet:
-        with start(IDENTITY="operator-0") as operator:
-            space.backend(gpu, slots=1)
+        with start(slots=1, IDENTITY="operator-0") as operator:
             space.bring("Orchestrating", "low")
             kubelet.lingering.add("low")
             space.submit("user", **CHAT)
@@ -108,9 +101,8 @@ def test_after_kill_9_at_any_step_of_a_preemption_it_goes_on(space: Space, start
         assert len(kubelet.seen) == 2
 
 
-def test_a_claim_lapses_with_its_owner_and_the_run_goes_on(space: Space, start: Start, gpu: str, work: Work) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet, start() as operator:
-        space.backend(gpu, slots=1)
+def test_a_claim_lapses_with_its_owner_and_the_run_goes_on(space: Space, start: Start, work: Work) -> None:
+    with Kubelet(space.api, space.name, work) as kubelet, start(slots=1) as operator:
         space.bring("Orchestrating", "low")
         kubelet.lingering.add("low")
         space.submit("user", **CHAT)
@@ -125,9 +117,8 @@ def test_a_claim_lapses_with_its_owner_and_the_run_goes_on(space: Space, start: 
         assert space.status("low")["attempt"] == 1
 
 
-def test_a_run_that_was_claimed_often_enough_is_left_alone(space: Space, start: Start, gpu: str, work: Work) -> None:
-    with Kubelet(space.api, space.name, work), start(MAX_PREEMPTIONS=1) as operator:
-        space.backend(gpu, slots=1)
+def test_a_run_that_was_claimed_often_enough_is_left_alone(space: Space, start: Start, work: Work) -> None:
+    with Kubelet(space.api, space.name, work), start(slots=1, MAX_PREEMPTIONS=1) as operator:
         space.bring("Orchestrating", "low")
         work.done.add("first")
         space.bring("Completed", "first", **CHAT)
@@ -145,8 +136,7 @@ def test_a_run_that_was_claimed_often_enough_is_left_alone(space: Space, start: 
 def test_a_run_whose_backend_is_gone_is_requeued_once(
     space: Space, start: Start, gpu: str, work: Work, how: str
 ) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet, start(BACKEND_GONE_SECONDS=2):
-        space.backend(gpu, slots=1)
+    with Kubelet(space.api, space.name, work) as kubelet, start(slots=1, BACKEND_GONE_SECONDS=2):
         space.bring("Orchestrating", "run")
         if how == "deleted":
             space.delete("gpu-0", "gpubackends")
@@ -181,15 +171,12 @@ def router() -> AbstractContextManager[httpserver.Recorder]:
     return httpserver.Recorder(httpserver.fixed(document), method="GET").in_thread()
 
 
-def test_a_backend_that_only_the_operator_does_not_reach_costs_no_run(
-    space: Space, start: Start, gpu: str, work: Work
-) -> None:
+def test_a_backend_that_only_the_operator_does_not_reach_costs_no_run(space: Space, start: Start, work: Work) -> None:
     with (
         router() as asked,
         Kubelet(space.api, space.name, work) as kubelet,
-        start(BACKEND_GONE_SECONDS=3, ROUTER_URL=asked.url, IDLE_SECONDS=0),
+        start(slots=1, BACKEND_GONE_SECONDS=3, ROUTER_URL=asked.url, IDLE_SECONDS=0),
     ):
-        space.backend(gpu, slots=1)
         space.bring("Orchestrating", "run")
         before = len(asked.requests)
         space.edit("gpu-0", {"url": "http://127.0.0.1:1"}, "gpubackends")
@@ -200,9 +187,8 @@ def test_a_backend_that_only_the_operator_does_not_reach_costs_no_run(
         assert space.status("run")["attempt"] == 1
 
 
-def test_a_pod_of_a_node_that_does_not_answer_is_given_up(space: Space, start: Start, gpu: str, work: Work) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet, start():
-        space.backend(gpu, slots=1)
+def test_a_pod_of_a_node_that_does_not_answer_is_given_up(space: Space, start: Start, work: Work) -> None:
+    with Kubelet(space.api, space.name, work) as kubelet, start(slots=1):
         space.bring("Orchestrating", "run")
         kubelet.lingering.add("run")
         pod = kubelet.pods()[0].metadata.name
@@ -237,10 +223,9 @@ def held(space: Space, task: str) -> bool:
 
 
 def test_it_stays_suspended_while_others_use_its_slot_and_goes_on_as_the_same_run(
-    space: Space, start: Start, gpu: str, work: Work
+    space: Space, start: Start, work: Work
 ) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet, start(IDENTITY="operator-0") as operator:
-        space.backend(gpu, slots=1)
+    with Kubelet(space.api, space.name, work) as kubelet, start(slots=1, IDENTITY="operator-0") as operator:
         space.bring("Orchestrating", "first", **CHAT)
         suspend(space, "first", True)
         until(lambda: held(space, "first"), "it has given its slot up")
@@ -264,9 +249,8 @@ def test_it_stays_suspended_while_others_use_its_slot_and_goes_on_as_the_same_ru
         assert (kubelet.duplicates(), len(kubelet.seen)) == ([], 3)
 
 
-def test_let_go_while_the_slot_is_taken_it_waits_for_one(space: Space, start: Start, gpu: str, work: Work) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet, start():
-        space.backend(gpu, slots=1)
+def test_let_go_while_the_slot_is_taken_it_waits_for_one(space: Space, start: Start, work: Work) -> None:
+    with Kubelet(space.api, space.name, work) as kubelet, start(slots=1):
         space.bring("Orchestrating", "first", **CHAT)
         suspend(space, "first", True)
         until(lambda: held(space, "first"), "it has given its slot up")
@@ -281,11 +265,8 @@ def test_let_go_while_the_slot_is_taken_it_waits_for_one(space: Space, start: St
         assert (kubelet.duplicates(), len(kubelet.seen)) == ([], 2)
 
 
-def test_a_queued_job_is_created_suspended_and_runs_when_kueue_says_so(
-    space: Space, start: Start, gpu: str, work: Work
-) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet, start(**QUEUED):
-        space.backend(gpu, slots=1)
+def test_a_queued_job_is_created_suspended_and_runs_when_kueue_says_so(space: Space, start: Start, work: Work) -> None:
+    with Kubelet(space.api, space.name, work) as kubelet, start(slots=1, **QUEUED):
         for name in ("one", "two"):
             space.submit(name, **CHAT)
         until(lambda: held(space, "one") and held(space, "two"), "both are queued, one slot or not")
@@ -303,11 +284,8 @@ def test_a_queued_job_is_created_suspended_and_runs_when_kueue_says_so(
         assert kubelet.duplicates() == []
 
 
-def test_a_queued_run_that_is_held_loses_its_job_and_goes_on_in_another(
-    space: Space, start: Start, gpu: str, work: Work
-) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet, start(**QUEUED):
-        space.backend(gpu, slots=1)
+def test_a_queued_run_that_is_held_loses_its_job_and_goes_on_in_another(space: Space, start: Start, work: Work) -> None:
+    with Kubelet(space.api, space.name, work) as kubelet, start(slots=1, **QUEUED):
         space.submit("held", **CHAT)
         until(lambda: held(space, "held"), "it is queued")
         suspend(space, "held", False)

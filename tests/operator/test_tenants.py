@@ -61,9 +61,8 @@ def paid() -> dict[str, Any]:
     return nodes.pod_status("Succeeded", nodes.ended(0, lie))
 
 
-def test_a_tenants_task_runs_in_the_releases_namespace(space: Space, team: Space, start: Start, gpu: str) -> None:
-    with Kubelet(space.api, space.name) as kubelet, start(served(space, team)):
-        space.backend(gpu, slots=1)
+def test_a_tenants_task_runs_in_the_releases_namespace(space: Space, team: Space, start: Start) -> None:
+    with Kubelet(space.api, space.name) as kubelet, start(served(space, team), slots=1):
         raw = team.submit("mail")
         space.submit("mail")
         until(lambda: team.phase("mail") == "Completed", "the tenant's task is completed")
@@ -75,10 +74,9 @@ def test_a_tenants_task_runs_in_the_releases_namespace(space: Space, team: Space
 
 
 def test_forged_jobs_and_pods_say_nothing_take_no_slot_and_hold_nothing_up(
-    space: Space, team: Space, start: Start, gpu: str, work: Work
+    space: Space, team: Space, start: Start, work: Work
 ) -> None:
-    with Kubelet(space.api, space.name, work) as kubelet, start(served(space, team)):
-        space.backend(gpu, slots=1)
+    with Kubelet(space.api, space.name, work) as kubelet, start(served(space, team), slots=1):
         raw = team.submit("mail")
         until(lambda: team.phase("mail") == "Orchestrating", "it runs")
         forge(team, raw, 1, **paid())  # the answer
@@ -145,14 +143,13 @@ def test_every_run_has_a_token_of_its_own_that_its_job_owns(
 
 
 def test_a_background_run_says_its_mode_and_asks_models_as_every_orchestrator(
-    space: Space, team: Space, start: Start, gpu: str, keys: Path
+    space: Space, team: Space, start: Start, keys: Path
 ) -> None:
     """Seed 000 "Priority Levels": P0 is the orchestrator's; what keeps Background work back is its slot."""
     with (
         Kubelet(space.api, space.name, never),
-        start(served(space, team), RUN_TOKEN_KEYS=keys),
+        start(served(space, team), slots=1, RUN_TOKEN_KEYS=keys),
     ):
-        space.backend(gpu, slots=1)
         team.bring("Orchestrating", "mail")
         (secret,) = space.core.list_namespaced_secret(space.name).items
         found = claims(keys, secret)
@@ -164,7 +161,7 @@ def dispatched(space: Space, name: str) -> dict[str, str]:
 
 
 def test_a_quota_of_the_releases_namespace_is_told_to_every_tenant_and_over_when_it_is_lifted(
-    space: Space, team: Space, start: Start, gpu: str
+    space: Space, team: Space, start: Start
 ) -> None:
     """It refuses the Jobs of all tasks."""
     other = Space(space.api, f"t-{uuid.uuid4().hex[:8]}")
@@ -172,9 +169,8 @@ def test_a_quota_of_the_releases_namespace_is_told_to_every_tenant_and_over_when
     tasks = [(one, f"mail-{number}") for one in (team, other) for number in range(3)]
     with (
         Kubelet(space.api, space.name) as kubelet,
-        start([space.name, team.name, other.name], WAIT_REASON_SECONDS=1) as operator,
+        start([space.name, team.name, other.name], slots=2, WAIT_REASON_SECONDS=1) as operator,
     ):
-        space.backend(gpu, slots=2)
         for one, name in tasks:
             one.submit(name)
         until(lambda: operator.metric("jervis_operator_dispatch_breaker_open") == 1, "dispatching rests")
@@ -287,10 +283,9 @@ def heard(operator: Operator) -> liveruns.Live:
     return liveruns.parse(answer.text, runtoken.ring([SIGNING.encode()]))
 
 
-def test_it_is_listed_while_it_runs_and_no_longer(space: Space, start: Start, gpu: str, keys: Path) -> None:
+def test_it_is_listed_while_it_runs_and_no_longer(space: Space, start: Start, keys: Path) -> None:
     with Kubelet(space.api, space.name, never):
-        with start(RUN_TOKEN_KEYS=keys) as operator:
-            space.backend(gpu, slots=2)
+        with start(slots=2, RUN_TOKEN_KEYS=keys) as operator:
             uids = {name: str(space.submit(name)["metadata"]["uid"]) for name in ("mail", "other")}
             until(lambda: heard(operator).runs == dict.fromkeys(uids.values(), 1), "both run")
             space.edit("mail", {"suspend": True})

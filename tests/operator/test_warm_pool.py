@@ -38,11 +38,8 @@ __all__ = ["asking", "start"]
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 
 
-def test_a_run_gets_a_waiting_pod_and_is_a_run_as_any(
-    space: Space, start: Start, gpu: str, work: Work, asking: Asking
-) -> None:
-    with Kubelet(space.api, space.name, work, asking) as kubelet, start(WARM_POOL=2) as operator:
-        space.backend(gpu, slots=1)
+def test_a_run_gets_a_waiting_pod_and_is_a_run_as_any(space: Space, start: Start, work: Work, asking: Asking) -> None:
+    with Kubelet(space.api, space.name, work, asking) as kubelet, start(slots=1, WARM_POOL=2) as operator:
         ready(operator, 2)
         assert operator.metric('jervis_operator_gpu_slots{state="free"}') == 1, "a waiting pod takes no slot"
         before = {one.metadata.name for one in waiting(space)}
