@@ -19,13 +19,15 @@ from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.http import serving
 from tests.kb.rules import test_enforce
-from tests.operator import test_superseded, unwatched
+from tests.operator import unwatched
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet
 from tests.operator.process import Start
+from tests.operator.test_superseded import Site, at
 from tests.waiting import until
 
+__all__ = ["at"]
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 ASK = {"action": "Ask", "message": "The account is missing.", "questions": ["Which account?", "By when?"]}
 FAIL = {"action": "Fail", "message": "It is encrypted.", "tags": ["encrypted", "mail"]}
@@ -92,29 +94,26 @@ def test_each_directive_is_one_transition_and_an_answer_brings_the_task_to_its_r
         assert operator.metric("jervis_operator_reconcile_failures_total") == 0
 
 
-async def test_what_a_mail_leaves_open_is_asked_by_the_knowledge_base_s_model(
-    space: Space, local: dict[str, Any], tmp_path: Path
-) -> None:
+async def test_what_a_mail_leaves_open_is_asked_by_the_knowledge_base_s_model(space: Space, at: Site) -> None:
     """The service, its simulated models and the operator: no directive is written by the test."""
-    async with test_superseded.site(space, local, tmp_path) as at:
-        for name, body in (
-            ("open", "Please restart <environment> tonight."),
-            ("held", "Please upgrade the router, but wait until next week."),
-            ("sealed", "-----BEGIN PGP MESSAGE-----\n\nhQEMA5Xq"),
-            ("done", "The router was restarted."),
-        ):
-            space.submit(name, f"From: a@x.example\nTo: b@x.example\nSubject: Router\n\n{body}\n")
-            at.here.hear(space.get(name))
-        expected = {"open": "UserTask", "held": "Scheduled", "sealed": "UserTask", "done": "Done"}
-        await at.here.until(lambda: space.phases() == expected, "all are routed")
-        asked = space.status("open")["userTask"]
-        assert asked["kind"] == "Question"
-        assert "<environment>" in asked["questions"][0]["text"]
-        assert space.status("sealed")["userTask"]["kind"] == "Failure"
-        assert space.status("held")["route"]["decision"] == "Defer"
-        space.edit("open", {"answers": [{"id": "q1", "text": "Staging."}]})
-        at.here.hear(space.get("open"))
-        await at.here.until(lambda: space.phase("open") == "ReadyForGpu", "it is answered")
+    for name, body in (
+        ("open", "Please restart <environment> tonight."),
+        ("held", "Please upgrade the router, but wait until next week."),
+        ("sealed", "-----BEGIN PGP MESSAGE-----\n\nhQEMA5Xq"),
+        ("done", "The router was restarted."),
+    ):
+        space.submit(name, f"From: a@x.example\nTo: b@x.example\nSubject: Router\n\n{body}\n")
+        at.here.hear(space.get(name))
+    expected = {"open": "UserTask", "held": "Scheduled", "sealed": "UserTask", "done": "Done"}
+    await at.here.until(lambda: space.phases() == expected, "all are routed")
+    asked = space.status("open")["userTask"]
+    assert asked["kind"] == "Question"
+    assert "<environment>" in asked["questions"][0]["text"]
+    assert space.status("sealed")["userTask"]["kind"] == "Failure"
+    assert space.status("held")["route"]["decision"] == "Defer"
+    space.edit("open", {"answers": [{"id": "q1", "text": "Staging."}]})
+    at.here.hear(space.get("open"))
+    await at.here.until(lambda: space.phase("open") == "ReadyForGpu", "it is answered")
 
 
 def file(name: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ssl
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,11 @@ from crds import notices
 from hack.cluster import certificates
 from tests.clients import servers
 from tests.controllers.build import present
-from tests.controllers.notices import hook as hooks
 from tests.controllers.notices import smtp
+from tests.controllers.notices.hook import Hook, hook
 from tests.controllers.notices.test_notice import rule, waits
 
-
-@pytest.fixture
-def hook() -> Iterator[hooks.Hook]:
-    with hooks.running() as running:
-        yield running
+__all__ = ["hook"]
 
 
 HERE = ("127.0.0.0/8",)
@@ -48,7 +44,7 @@ async def called(url: str, resolve: http.Find, networks: Sequence[str] = ()) -> 
         return await sender.Sender(client).send(url, "n1", "Completed", "{}")
 
 
-async def test_what_a_webhook_gets(hook: hooks.Hook, client: httpx.AsyncClient, tmp_path: Path) -> None:
+async def test_what_a_webhook_gets(hook: Hook, client: httpx.AsyncClient, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("of the test\n")
     calls = sender.Sender(client, secret=sender.key_file(str(key)))
@@ -70,13 +66,13 @@ async def test_what_a_webhook_gets(hook: hooks.Hook, client: httpx.AsyncClient, 
     assert len(hook.requests) == 2, "nothing is sent unsigned"
 
 
-async def test_without_a_key_nothing_is_signed(hook: hooks.Hook, client: httpx.AsyncClient) -> None:
+async def test_without_a_key_nothing_is_signed(hook: Hook, client: httpx.AsyncClient) -> None:
     assert await sender.Sender(client).send(hook.url, "n1", "Completed", "{}") == ""
     assert "Jervis-Signature" not in hook.requests[0].headers
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 404, 429, 500, 503])
-async def test_what_is_not_taken_says_so(hook: hooks.Hook, client: httpx.AsyncClient, status: int) -> None:
+async def test_what_is_not_taken_says_so(hook: Hook, client: httpx.AsyncClient, status: int) -> None:
     hook.status = status
     why = await sender.Sender(client).send(hook.url, "n1", "Completed", "{}")
     assert why == f"it answered HTTP {status}"
@@ -86,7 +82,7 @@ async def test_what_is_not_taken_says_so(hook: hooks.Hook, client: httpx.AsyncCl
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "10.0.0.8", "169.254.169.254", "192.168.1.1", "::1", "::ffff:10.0.0.8", "fd00::1"]
 )
-async def test_private_addresses_are_never_called(hook: hooks.Hook, client: httpx.AsyncClient, address: str) -> None:
+async def test_private_addresses_are_never_called(hook: Hook, client: httpx.AsyncClient, address: str) -> None:
     async def both(host: str, port: int) -> Sequence[str]:
         return ["93.184.216.34", address]
 
@@ -97,7 +93,7 @@ async def test_private_addresses_are_never_called(hook: hooks.Hook, client: http
     assert hook.requests == []
 
 
-async def test_the_connection_goes_to_the_address_that_was_judged(hook: hooks.Hook, client: httpx.AsyncClient) -> None:
+async def test_the_connection_goes_to_the_address_that_was_judged(hook: Hook, client: httpx.AsyncClient) -> None:
     async def here(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.1"]
 
@@ -106,7 +102,7 @@ async def test_the_connection_goes_to_the_address_that_was_judged(hook: hooks.Ho
     assert hook.requests[0].headers["Host"].startswith("no-such-name.invalid:")
 
 
-async def test_a_server_that_is_slow_or_gone(hook: hooks.Hook, client: httpx.AsyncClient) -> None:
+async def test_a_server_that_is_slow_or_gone(hook: Hook, client: httpx.AsyncClient) -> None:
     hook.stall = 600.0
     why = await sender.Sender(client, timeout=0.2).send(hook.url, "n1", "Completed", "{}")
     assert "0.2 seconds" in why
