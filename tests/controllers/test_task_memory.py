@@ -149,7 +149,6 @@ def test_structured_data_is_flat_and_bounded() -> None:
 
 
 __all__ = ["written"]
-pytestmark = pytest.mark.services
 
 
 def performing(place: Place, api: kube.Kube, memory: mongo.Memory) -> executor.EffectExecutor:
@@ -161,6 +160,7 @@ def performing(place: Place, api: kube.Kube, memory: mongo.Memory) -> executor.E
     return executor.EffectExecutor(effects, unused, place.cache, measured=unused, monotonic=unused)
 
 
+@pytest.mark.services
 async def test_messages_are_written_once_for_the_run_that_works(written: Any) -> None:
     said = [{"id": "m1", "text": "More."}]
     task = build.routed(Phase.ORCHESTRATING, spec={"messages": said})
