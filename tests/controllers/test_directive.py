@@ -45,7 +45,7 @@ def due_in(days: float, **more: Any) -> Hints:
 
 
 @pytest.mark.parametrize(
-    ("given_", "hints", "decision", "due"),
+    ("given_", "known", "decision", "due"),
     [
         (made("Execute"), ACTION, Decision.EXECUTE, None),
         (made("Execute"), Hints(), Decision.INFO_ONLY, None),
