@@ -23,6 +23,8 @@ from tests.controllers.test_fence import Leader, written
 from tests.controllers.test_task_index import Place
 from tests.kube import apiserver
 
+__all__ = ["written"]
+
 SPEC = {
     "messages": [{"id": "m1", "text": "More."}, {"id": "m2", "text": "And more."}],
     "answers": [{"id": "q1", "text": "This."}, {"id": "q2", "text": "That."}],
@@ -146,9 +148,6 @@ def test_structured_data_is_flat_and_bounded() -> None:
     many = document.structured({f"f{n}": "\u00e9" * 500 for n in range(100)})
     assert sum(len(name) + len(text.encode()) for name, text in many.items()) <= document.FACTS_BYTES
     assert len(document.structured({f"f{n}": "x" for n in range(100)})) == document.MOST_FACTS
-
-
-__all__ = ["written"]
 
 
 def performing(place: Place, api: kube.Kube, memory: mongo.Memory) -> executor.EffectExecutor:

@@ -18,6 +18,8 @@ from tests.sources.git.making import Repository
 from tests.sources.git.test_repository import log
 from tests.waiting import until
 
+__all__ = ["sources"]
+
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 
 
@@ -76,9 +78,6 @@ def test_an_object_that_cannot_be_parsed_says_so_and_is_served_once_it_can(space
         until(lambda: reason(space, "Ready") == "PollingNotEnabled", "it is served now")
         space.edit("mailbox", {"filter": {"since": "9999-12-31T00:00:00Z"}}, "connections")
         until(lambda: reason(space, "Ready") == "Unreadable", "and no more")
-
-
-__all__ = ["sources"]
 
 
 @pytest.fixture(scope="module")

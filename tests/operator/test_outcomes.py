@@ -17,6 +17,8 @@ from tests.operator.kubelet import Kubelet
 from tests.operator.process import Start
 from tests.waiting import until
 
+__all__ = ["collector"]
+
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 OFTEN = {"ARCHIVE_SECONDS": 0.2, "OUTCOME_SECONDS": 0.2, "IDENTITY": "operator-0"}
 STEP = {"action": "found wiki::1", "result": "How it is done."}
@@ -114,9 +116,6 @@ def test_the_next_operator_goes_on_with_the_totals(space: Space, start: Start, d
             until(lambda: successor.metric(COUNTED) == 4, "the totals go on, with the one that ended meanwhile")
             assert successor.metric("jervis_operator_delegation_tokens_count") == 4
     assert database["delegation_metrics"].count_documents({"counted": True}) == 4
-
-
-__all__ = ["collector"]
 
 
 def test_one_trace_from_the_object_to_the_run(
