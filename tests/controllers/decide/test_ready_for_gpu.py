@@ -18,10 +18,6 @@ from tests.controllers.build import GPU, NOW, after, apply, changed, decided, jo
 OPEN = ObservedState(slots=GPU)
 
 
-def test_new_goes_to_qualification() -> None:
-    assert decide(task(), ObservedState(), NOW).phase is Phase.READY_FOR_QUALIFICATION
-
-
 def test_a_task_that_is_being_deleted_is_left_alone() -> None:
     assert decide(task(deletionTimestamp="2027-03-01T11:59:00Z"), OPEN, NOW) == decision.Decision()
 
