@@ -84,8 +84,8 @@ def test_a_refusal_names_field_and_remedy() -> None:
     )
     told = present(known.refuses(build.task(spec={"clientId": "acme", "mode": "Foreground"}, namespace="other")))
     assert told.message.startswith("spec.mode: Foreground is not for namespace other; use mode Background, or ask")
-    told = known.refuses(build.task(spec={"clientId": "acme", "type": "UserInputProcessing"}, namespace="other"))
-    assert told is not None
+    chat = {"clientId": "acme", "type": "UserInputProcessing"}
+    told = present(known.refuses(build.task(spec=chat, namespace="other")))
     assert told.message.startswith("spec.type: UserInputProcessing is always Foreground, which is not for namespace")
 
 

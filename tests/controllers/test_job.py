@@ -39,13 +39,13 @@ def made(**spec: Any) -> dict[str, Any]:
     return job.manifest(current, 3, job.name("mail-1", UID, 3), TEMPLATE)
 
 
-def pod_of(template: job.Template = TEMPLATE, **spec: Any) -> dict[str, Any]:
+def pod_of(template: job.Template = TEMPLATE, /, **spec: Any) -> dict[str, Any]:
     """What its pod is made from."""
     found: dict[str, Any] = job.manifest(task(spec=spec), 3, job.name("mail-1", UID, 3), template)["spec"]["template"]
     return dict(found["spec"])
 
 
-def variables(template: job.Template = TEMPLATE, **spec: Any) -> dict[str, str]:
+def variables(template: job.Template = TEMPLATE, /, **spec: Any) -> dict[str, str]:
     """Of its container, by name."""
     return {one["name"]: one.get("value", "") for one in pod_of(template, **spec)["containers"][0]["env"]}
 

@@ -114,6 +114,7 @@ def test_the_termination_message_is_read() -> None:
     assert [(q.id, q.text) for q in found.outcome.questions] == [("r1-q1", "Which?"), ("2", "And when?")]
 
 
+NO_ACTIONS: list[object] = [None, [], "x", {}, {"tool": ""}, {"tool": "t", "arguments": ["x"]}, {"tool": 7}]
 PLAN = {"version": 2, "amendments": [{"version": 2, "reason": "r"}]}
 
 
@@ -131,10 +132,7 @@ PLAN = {"version": 2, "amendments": [{"version": 2, "reason": "r"}]}
         *(({"messagesRead": count}, {"messages_read": count}) for count in (0, 7)),
         *(({"messagesRead": read}, {"messages_read": None}) for read in (-1, True, "2", 1.5)),
         ({}, {"messages_read": None}),
-        *(
-            ({"action": action}, {"action": None})
-            for action in (None, [], "x", {}, {"tool": ""}, {"tool": "t", "arguments": ["x"]}, {"tool": 7})
-        ),
+        *(({"action": action}, {"action": None}) for action in NO_ACTIONS),
     ],
     ids=lambda value: str(value)[:60],
 )

@@ -31,7 +31,7 @@ class Space:
         self._objects: Any = client.CustomObjectsApi(api)
         self._core: Any = client.CoreV1Api(api)
         self.batch: Any = client.BatchV1Api(api)
-        self.core = self._core
+        self.core: Any = self._core
         if there:
             return
         self._core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=name)))

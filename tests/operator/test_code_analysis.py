@@ -30,8 +30,8 @@ from tests.fakes import nodes
 from tests.kb.http.test_code_queries import served
 from tests.operator.conftest import Space, database_name
 from tests.operator.knowledge import Knowledge
-from tests.operator.process import Operator
-from tests.operator.test_polling import Begin, Start, condition
+from tests.operator.process import Operator, Start
+from tests.operator.test_polling import Begin, condition
 from tests.operator.test_polling import sources as sources  # a fixture
 from tests.sources.git import making
 from tests.sources.git.making import Repository

@@ -11,7 +11,8 @@ import pytest
 from crds import facts
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
-from tests.operator.test_polling import Begin, Start, condition, due, sources, status
+from tests.operator.process import Start
+from tests.operator.test_polling import Begin, condition, due, sources, status
 from tests.sources import gitea
 from tests.sources.git import making
 from tests.sources.git.making import Repository
