@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from controllers.pendingtask import decision, observed
 from controllers.pendingtask import job as jobs
+from controllers.pendingtask.decide import decide
+from controllers.pendingtask.slots import router_use
 from crds import pendingtask
 from crds.phases import Phase
 
+T = TypeVar("T")
 RELEASE = "jervis"
 """The namespace of the release, where runs live."""
 NOW = datetime(2027, 3, 1, 12, 0, 0, tzinfo=UTC)
 UID = "0f9a1c2e-5b7d-4e21-9a55-3c2f6d8b1e00"
 GPU = observed.Slots(total=2, free=(("gpu-0", 2),))
+
+
+def present(value: T | None) -> T:
+    """What has to be there."""
+    assert value is not None
+    return value
 
 
 def task(
@@ -57,16 +67,32 @@ def routed(phase: Phase, *, spec: dict[str, Any] | None = None, **status: Any) -
 def asked(kind: str, *ids: str, spec: dict[str, Any] | None = None, **more: Any) -> pendingtask.PendingTask:
     """A task that waits for a person, since generation 4; `ids` are its questions'. It was edited since."""
     questions = [{"id": one, "text": "?"} for one in ids]
-    waiting = {
-        "type": "WaitingForUser",
-        "status": "True",
-        "reason": kind,
-        "lastTransitionTime": "2027-03-01T11:00:00Z",
-        "observedGeneration": 4,
-    }
+    waiting = condition("WaitingForUser", "True", kind, observedGeneration=4)
     status = {"attempt": 2, "userTask": {"kind": kind, "questions": questions}, "conditions": [waiting], **more}
     current = routed(Phase.USER_TASK, spec=spec, **status)
-    return current.model_copy(update={"metadata": current.metadata.model_copy(update={"generation": 5})})
+    return changed(current, metadata={"generation": 5})
+
+
+def changed(
+    current: pendingtask.PendingTask,
+    *,
+    spec: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> pendingtask.PendingTask:
+    """The same task with other values of these fields, by their names in Python."""
+    return current.model_copy(
+        update={
+            "spec": current.spec.model_copy(update=spec),
+            "status": current.status.model_copy(update=status),
+            "metadata": current.metadata.model_copy(update=metadata),
+        }
+    )
+
+
+def condition(type_: str, status: str, reason: str, **more: Any) -> dict[str, Any]:
+    """One that is an hour old, as the API serves it."""
+    return {"type": type_, "status": status, "reason": reason, "lastTransitionTime": "2027-03-01T11:00:00Z", **more}
 
 
 def job(state: observed.JobState = observed.JobState.ACTIVE, **more: Any) -> observed.JobView:
@@ -111,6 +137,18 @@ def raw_pod(name: str, uid: str = UID, attempt: int = 1, *, task: str = "mail-1"
     return {"metadata": {**meta, **more}, "status": status}
 
 
+def users(wall: Callable[[], datetime]) -> router_use.UserActivity:
+    """What is known of users' activity where there is no router to ask."""
+    return router_use.UserActivity(
+        None,
+        needed=lambda: False,
+        changed=lambda: None,
+        answered=lambda _: None,
+        wall=wall,
+        monotonic=lambda: wall().timestamp(),
+    )
+
+
 def apply(current: pendingtask.PendingTask, patch: Any, version: int = 0) -> pendingtask.PendingTask:
     """The task after the apiserver merged `patch` into its status (RFC 7396)."""
     raw = current.wire()
@@ -118,6 +156,13 @@ def apply(current: pendingtask.PendingTask, patch: Any, version: int = 0) -> pen
     if version:
         raw["metadata"]["resourceVersion"] = str(version)
     return pendingtask.PendingTask.model_validate(raw)
+
+
+def decided(
+    current: pendingtask.PendingTask, around: observed.ObservedState, now: datetime = NOW
+) -> pendingtask.PendingTask:
+    """The task once the decision about it is written."""
+    return apply(current, decide(current, around, now).status_patch)
 
 
 def after(current: pendingtask.PendingTask, made: decision.Decision) -> pendingtask.Status:

@@ -15,11 +15,11 @@ from typing import Any
 from controllers.pendingtask import decision, observed, task_index, transitions, workloads
 from controllers.pendingtask.decision import WaitFor
 from controllers.pendingtask.observed import JobState, JobView, Limits, ObservedState, Outcome, Slots
-from controllers.pendingtask.slots import bookings, ledger, router_use, scheduler
+from controllers.pendingtask.slots import bookings, ledger, scheduler
 from crds import order, pendingtask
 from crds.exits import ExitReason
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
-from tests.controllers.build import NOW, apply, routed
+from tests.controllers.build import NOW, apply, changed, routed, users
 
 LIMITS = Limits(max_preemptions=2, max_lost_runs=1000)
 _WAITS_FOR = {Phase.QUALIFYING: WaitFor.QUALIFIER, Phase.DISPATCHED_GPU: WaitFor.GPU}
@@ -85,7 +85,7 @@ class Fleet:
 
     def edit(self, uid: str, **spec: Any) -> None:
         task = self.store[uid]
-        self.put(task.model_copy(update={"spec": task.spec.model_copy(update=spec)}))
+        self.put(changed(task, spec=spec))
 
     def delete(self, uid: str) -> None:
         """Its Job goes with it, its pods are asked to end; the watch tells at once."""
@@ -167,21 +167,13 @@ class Fleet:
     def restart(self) -> None:
         """A new process reads everything that is there."""
         self.tasks, self.workloads = task_index.Tasks(lambda: self.now), workloads.Workloads("default")
-        users = router_use.UserActivity(
-            None,
-            needed=lambda: False,
-            changed=lambda: None,
-            answered=lambda _: None,
-            wall=lambda: self.now,
-            monotonic=lambda: self.now.timestamp(),
-        )
         self.scheduler = scheduler.SlotScheduler(
             self.tasks,
             LIMITS,
             lambda: [bookings.Offer(name, count) for name, count in self.capacity.items()],
             workloads=self.workloads,
             readings=(),
-            users=users,
+            users=users(lambda: self.now),
             wall=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
         )
@@ -272,7 +264,7 @@ class Fleet:
         uid, dispatch = task.metadata.uid, task.status.dispatch
         found = self.jobs.get(dispatch.job_name) if dispatch else None
         runs = task.status.phase in HOLDS_SLOT
-        users = self.scheduler.users(uid)
+        activity = self.scheduler.users(uid)
         return ObservedState(
             limits=LIMITS,
             observed=self.observed.get(uid),
@@ -280,8 +272,8 @@ class Fleet:
             pods=self.workloads.pods(uid),
             slots=Slots() if runs else self.scheduler.slots(uid),
             claimant=self.scheduler.claimant(uid),
-            user_active=users.active,
-            last_user=users.last,
+            user_active=activity.active,
+            last_user=activity.last,
             dispatch_open=self.scheduler.dispatch_open(),
         )
 

@@ -1,4 +1,4 @@
-"""GpuBackends: which of them offer slots, and what happens to those that stop serving."""
+"""GpuBackends: which of them offer slots, and when runs of those that stop serving are stopped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controllers.gpubackend import absence, decide
-from crds import gpubackend
+from crds import errors, gpubackend
 from tests import waiting
 
 
@@ -22,6 +22,11 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
 
 
 def test_a_backend_that_stops_serving_is_expected_back_for_a_while_with_the_slots_that_it_had() -> None:
@@ -136,3 +141,79 @@ def test_runs_are_booked_on_servers_that_speak_their_api(engine: str, offered: b
         }
     )
     assert (decide.offers(known), decide.serves(known), decide.ready(known)) == (offered, offered, True)
+
+
+class Bench:
+    """Backend gpu-0 is missing for the operator; the router serves what stands in `router`; None: no answer."""
+
+    def __init__(self) -> None:
+        self.now, self.missing, self.changes = 100.0, True, 0
+        self.router: frozenset[str] | None = None
+        self.served = absence.ServedBackends(
+            lambda name: self.missing,
+            self.ask,
+            booked=lambda: frozenset({"gpu-0"}),
+            changed=self.changed,
+            patience=60.0,
+            monotonic=lambda: self.now,
+        )
+
+    async def ask(self) -> frozenset[str] | None:
+        if self.router is None:
+            raise errors.Operational("no answer")
+        return self.router
+
+    def changed(self) -> None:
+        self.changes += 1
+
+    async def gone_in(self, seconds: float) -> float | None:
+        """The answer so many seconds later, the router having just been asked."""
+        self.now += seconds
+        await self.served.once()
+        return self.served.gone_in("gpu-0")
+
+
+async def test_a_backend_that_the_router_serves_is_not_gone(bench: Bench) -> None:
+    bench.router = frozenset({"gpu-0"})
+    assert [await bench.gone_in(step) for step in (0, 60, 600)] == [None, None, None]
+
+
+async def test_one_that_the_router_misses_too_is_gone_after_the_patience(bench: Bench) -> None:
+    bench.router = frozenset({"gpu-1"})
+    assert [await bench.gone_in(step) for step in (0, 12, 47, 1)] == [60, 48, 1, 0]
+
+
+async def test_without_the_router_s_word_the_patience_is_three_times_as_long(bench: Bench) -> None:
+    assert [await bench.gone_in(step) for step in (0, 60, 119, 1)] == [180, 120, 1, 0]
+
+
+async def test_an_old_word_of_the_router_counts_as_none(bench: Bench) -> None:
+    bench.router = frozenset({"gpu-0"})
+    assert await bench.gone_in(0) is None
+    bench.now += 100
+    assert bench.served.gone_in("gpu-0") == 80
+
+
+async def test_a_restart_of_the_backend_begins_anew(bench: Bench) -> None:
+    bench.router = frozenset()
+    assert await bench.gone_in(0) == 60
+    bench.missing = False
+    assert await bench.gone_in(50) is None
+    bench.missing = True
+    assert await bench.gone_in(50) == 60
+
+
+async def test_a_change_of_the_router_s_word_is_told_once(bench: Bench) -> None:
+    bench.router = frozenset({"gpu-0"})
+    for _ in range(3):
+        await bench.gone_in(1)
+    assert bench.changes == 1
+    bench.router = None
+    await bench.gone_in(1)
+    assert bench.changes == 2
+
+
+@pytest.mark.parametrize("name", ["", "gpu-0"])
+def test_what_is_not_missing_is_not_gone(bench: Bench, name: str) -> None:
+    bench.missing = name == ""
+    assert bench.served.gone_in(name) is None

@@ -1,12 +1,15 @@
-"""The numbers of seed 000, and the breaker's three states."""
+"""How long is waited: the numbers of seed 000, the breaker's three states, the bucket, pauses of housekeeping."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers import backoff
+from controllers.backpressure import MOST_SECONDS, SHARE, Backpressure, Schedule
 from controllers.breaker import Breaker, State
+from controllers.events import TokenBucket
 
 
 def test_qualification_doubles_from_five_seconds_to_five_minutes() -> None:
@@ -71,3 +74,83 @@ def test_the_cause_is_that_of_the_last_failure_and_goes_with_it() -> None:
     breaker.failed(2, "See the quota.")
     breaker.succeeded()
     assert breaker.cause == ""
+
+
+RATE, BURST = 5.0, 12.0
+STEPS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 8), st.booleans()), max_size=40)
+
+
+@given(STEPS)
+def test_any_stretch_of_time_spends_no_more_than_the_burst_and_the_rate_allow(
+    steps: list[tuple[int, int, bool]],
+) -> None:
+    now = 0.0
+    one = TokenBucket(RATE, BURST, monotonic=lambda: now)
+    spent: list[tuple[float, int]] = []
+    for pause, number, asks in steps:
+        now += pause / 8
+        if not asks:
+            one.charge(number)
+        elif one.spend(number):
+            spent.append((now, number))
+    for first, (begun, _) in enumerate(spent):
+        total = 0
+        for at, number in spent[first:]:
+            total += number
+            assert total <= BURST + RATE * (at - begun) + 1e-6
+
+
+def test_what_is_there_is_given_and_what_is_not_costs_nothing() -> None:
+    now = 0.0
+    one = TokenBucket(RATE, BURST, monotonic=lambda: now)
+    assert one.spend(12)
+    assert not one.spend(1)
+    now = 1.0
+    assert not one.spend(6), "five have come back"
+    assert one.spend(5), "the refused question took nothing"
+    one.charge(100)
+    now = 2.0
+    assert one.spend(5), "a charge is no debt"
+    now = 0.0
+    assert not one.spend(1), "a clock that goes back gives nothing"
+
+
+@pytest.mark.parametrize(
+    ("engaged", "took", "paused"),
+    [(True, 0.02, [0.02 * SHARE]), (True, 60.0, [MOST_SECONDS]), (False, 0.02, []), (True, 0.0, [0.0])],
+)
+async def test_the_pause_follows_from_the_step(engaged: bool, took: float, paused: list[float]) -> None:
+    now, slept = 100.0, list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    throttle = Backpressure(lambda: engaged, monotonic=lambda: now, sleep=sleep)
+    begun = throttle.begin()
+    now += took
+    await throttle.after(begun)
+    assert slept == pytest.approx(paused)
+
+
+@pytest.mark.parametrize(("spare", "paused"), [(10.0, 0.06), (0.05, 0.05), (0.0, 0.0)])
+async def test_the_pause_is_no_longer_than_the_schedule_has_to_spare(spare: float, paused: float) -> None:
+    now, slept = 100.0, list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    throttle = Backpressure(lambda: True, monotonic=lambda: now, sleep=sleep)
+    begun = throttle.begin()
+    now += 0.02
+    await throttle.after(begun, spare)
+    assert slept == pytest.approx([paused])
+
+
+def test_a_schedule_spares_what_its_share_of_the_time_leaves() -> None:
+    now = 100.0
+    schedule = Schedule(200, 10.0, monotonic=lambda: now)
+    assert schedule.spare(50) == pytest.approx(2.5)
+    now += 2.0
+    assert schedule.spare(50) == pytest.approx(0.5)
+    assert schedule.spare(20) == 0.0, "late: no pause"
+    assert schedule.spare(500) == pytest.approx(8.0), "more than there was counts as all of it"

@@ -18,6 +18,7 @@ from crds import conditions, connection, pendingtask, runtoken, scope
 from crds.pendingtask import Analysis
 from crds.phases import Phase
 from kube import lease
+from tests.controllers.build import present
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 KEYS = runtoken.ring([b"k" * 48])
@@ -38,6 +39,15 @@ def task(*analysis: Analysis, phase: Phase = Phase.READY_FOR_QUALIFICATION, **mo
     return pendingtask.PendingTask.model_validate(
         {"metadata": meta, "spec": spec, "status": {"phase": phase.value, **more}}
     )
+
+
+def attempt(*steps: Analysis, joern: bool = True) -> job.Attempt:
+    """What is to be done for a task with these steps."""
+    return present(job.of_task(task(*steps), SOURCE, joern=joern))
+
+
+def manifest(*steps: Analysis, joern: bool = True) -> dict[str, Any]:
+    return job.manifest(attempt(*steps, joern=joern), TEMPLATE, lease.NO_LEADER)
 
 
 def said(ok: bool | None, reason: str) -> dict[str, Any]:
@@ -67,9 +77,7 @@ def test_a_task_is_read_once_its_analysis_has_ended_however() -> None:
 def test_containers_come_in_order_and_only_ours_have_the_token(
     steps: tuple[Analysis, ...], joern: bool, containers: list[str]
 ) -> None:
-    one = job.of_task(task(*steps), SOURCE, joern=joern)
-    assert one is not None
-    made = job.manifest(one, TEMPLATE, lease.NO_LEADER)
+    made = manifest(*steps, joern=joern)
     assert made["metadata"]["name"] == "code-0b7f"
     pod = made["spec"]["template"]["spec"]
     found = [*pod["initContainers"], *pod["containers"]]
@@ -86,9 +94,7 @@ def test_containers_come_in_order_and_only_ours_have_the_token(
 
 def test_what_joern_runs_changes_nothing_that_a_container_with_the_token_obeys() -> None:
     """A Git of the report would do what the settings of a changed clone say, and Python what is in its folders."""
-    one = job.of_task(task(*Analysis), SOURCE, joern=True)
-    assert one is not None
-    pod = job.manifest(one, TEMPLATE, lease.NO_LEADER)["spec"]["template"]["spec"]
+    pod = manifest(*Analysis)["spec"]["template"]["spec"]
     found = {each["name"]: each for each in (*pod["initContainers"], *pod["containers"])}
     written = {
         name: {mount["name"]: mount["mountPath"] for mount in each["volumeMounts"] if not mount.get("readOnly")}
@@ -103,16 +109,13 @@ def test_what_joern_runs_changes_nothing_that_a_container_with_the_token_obeys()
 
 @pytest.mark.parametrize("seconds", [0, 600, 86_400])
 def test_a_job_whose_end_is_recorded_is_known_by_its_time_to_live(seconds: int) -> None:
-    one = job.of_task(task(Analysis.CPG), SOURCE, joern=True)
-    assert one is not None
-    made = job.manifest(one, TEMPLATE, lease.NO_LEADER)["spec"]["ttlSecondsAfterFinished"]
+    made = manifest(Analysis.CPG)["spec"]["ttlSecondsAfterFinished"]
     assert made != runs.expiry(seconds, lease.NO_LEADER)["spec"]["ttlSecondsAfterFinished"]
 
 
 def test_a_pod_invents_no_series_of_the_metrics() -> None:
     end = outcome.read([pod("joern", 1, '{"failure": {"reason": "Random4711"}}')], None)
-    assert end.failure is not None
-    assert [status.label(one) for one in (end.failure.reason, "OutOfMemory")] == ["Other", "OutOfMemory"]
+    assert [status.label(one) for one in (present(end.failure).reason, "OutOfMemory")] == ["Other", "OutOfMemory"]
 
 
 def test_without_joern_nothing_is_left_of_a_cpg() -> None:
@@ -134,10 +137,8 @@ def test_a_foreign_query_is_beside_no_token() -> None:
 
 
 def test_its_token_is_of_the_connection_s_scope_and_of_no_run() -> None:
-    one = job.of_task(task(Analysis.CPG), SOURCE, joern=True)
-    assert one is not None
     signer = runtoken.Signer(lambda: KEYS, lambda: NOW)
-    token = base64.b64decode(job.secret(one, TEMPLATE, "uid", signer)["data"]["token"]).decode()
+    token = base64.b64decode(job.secret(attempt(Analysis.CPG), TEMPLATE, "uid", signer)["data"]["token"]).decode()
     for audience in (runtoken.KNOWLEDGE_BASE, runtoken.SOURCES):
         claims = runtoken.Verifier(lambda: KEYS, lambda: NOW, audience).verify(token)
         assert (claims.analysis, claims.repository, claims.task_uid) == (True, "acme/storage", "0b7f")
@@ -150,11 +151,9 @@ def test_its_token_is_of_the_connection_s_scope_and_of_no_run() -> None:
 def test_what_nothing_can_be_cloned_for_is_not_made() -> None:
     known: dict[str, Any] = {"sources_url": "http://sources", "run_token_keys": "/keys"}
     joern: dict[str, Any] = {"joern_enabled": True, "joern_image": "joern:1"}
-    made = settings.Settings(_env_file=None, **known, **joern).code_analysis()
-    assert made is not None
+    made = present(settings.Settings(_env_file=None, **known, **joern).code_analysis())
     assert made.joern == "joern:1"
-    without = settings.Settings(_env_file=None, **known, joern_image="joern:1").code_analysis()
-    assert without is not None
+    without = present(settings.Settings(_env_file=None, **known, joern_image="joern:1").code_analysis())
     assert without.joern == ""
     for name in known:
         assert settings.Settings(_env_file=None, **{**known, **joern, name: ""}).code_analysis() is None
@@ -207,8 +206,7 @@ def test_a_connection_that_may_come_is_waited_for() -> None:
     assert status.patient(waiting, NOW + status.PATIENCE - timedelta(seconds=1))
     assert not status.patient(waiting, NOW + status.PATIENCE)
     known = connection.Connection.model_validate({"metadata": {"name": "code"}, "spec": SOURCE.wire()})
-    blocked = status.blocked(waiting, known)
-    assert blocked is not None
+    blocked = present(status.blocked(waiting, known))
     assert blocked[0] == "NotReady"
     other = known.model_copy(update={"spec": SOURCE.model_copy(update={"client_id": "other"})})
     assert status.blocked(waiting, other) == status.blocked(waiting, None)

@@ -1,4 +1,5 @@
-"""Directive -> decision -> one write, for every directive that a knowledge base can send."""
+"""Directive or hints -> decision -> one write, for every directive that a knowledge base can send; the routing of seed
+000, row by row."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controllers import clients
 from controllers.pendingtask import directive, observed, phases
 from controllers.pendingtask.decide import decide
 from crds import pendingtask
@@ -18,7 +20,7 @@ from crds.phases import Phase
 from kb import api
 from tests import thorough
 from tests.controllers import build
-from tests.controllers.build import NOW
+from tests.controllers.build import NOW, present
 from tests.controllers.strategies import directives
 
 LEAD = timedelta(days=2)
@@ -43,7 +45,7 @@ def due_in(days: float, **more: Any) -> Hints:
 
 
 @pytest.mark.parametrize(
-    ("given_", "hints", "decision", "due"),
+    ("given_", "known", "decision", "due"),
     [
         (made("Execute"), ACTION, Decision.EXECUTE, None),
         (made("Execute"), Hints(), Decision.INFO_ONLY, None),
@@ -63,9 +65,9 @@ def due_in(days: float, **more: Any) -> Hints:
     ],
 )
 def test_directive_and_hints(
-    given_: api.QualifierDirective | None, hints: Hints, decision: Decision, due: datetime | None
+    given_: api.QualifierDirective | None, known: Hints, decision: Decision, due: datetime | None
 ) -> None:
-    chosen = directive.choose(Type.EMAIL, observed.Ingested(hints, directive=given_), lead=LEAD, now=NOW)
+    chosen = directive.choose(Type.EMAIL, observed.Ingested(known, directive=given_), lead=LEAD, now=NOW)
     assert (chosen.decision, chosen.due) == (decision, due)
 
 
@@ -93,22 +95,21 @@ HINTS = st.builds(
 
 
 @settings(max_examples=thorough.examples(200))
-@given(given_=directives() | st.none(), hints=HINTS, type_=st.sampled_from(sorted(Type)))
+@given(given_=directives() | st.none(), known=HINTS, type_=st.sampled_from(sorted(Type)))
 def test_the_same_directive_is_the_same_write_and_leads_out_of_qualification_for_good(
-    given_: api.QualifierDirective | None, hints: Hints, type_: Type
+    given_: api.QualifierDirective | None, known: Hints, type_: Type
 ) -> None:
     schedule = {"schedule": {"at": "2027-03-01T12:00:00Z"}} if type_ is Type.SCHEDULED else {}
     task = build.task(Phase.QUALIFYING, spec={"type": type_.value, **schedule})
-    seen = observed.ObservedState(observed=observed.Ingested(hints, directive=given_))
+    seen = observed.ObservedState(observed=observed.Ingested(known, directive=given_))
     first, again = decide(task, seen, NOW), decide(task, seen, NOW)
     assert first == again
     assert first.effects == (), "the write is all that happens"
     status = build.apply(task, first.status_patch).status
-    assert status.route is not None
-    assert status.phase is directive.PHASES[status.route.decision]
+    assert status.phase is directive.PHASES[present(status.route).decision]
     assert not any(phases.permitted(source, Phase.QUALIFYING, qualified=True) for source in Phase)
     asked = status.user_task.questions if status.user_task else ()
-    assert bool(asked) == (status.route.decision is Decision.ASK)
+    assert bool(asked) == (present(status.route).decision is Decision.ASK)
 
 
 @pytest.mark.parametrize(("given_", "kind"), [(ASK, "Question"), (FAIL, "Failure")])
@@ -117,9 +118,8 @@ def test_what_was_written_before_a_person_is_asked_answers_nothing(given_: api.Q
     retry = {"count": 3, "nextAt": NOW.isoformat(), "reason": "away"}
     task = build.task(Phase.QUALIFYING, spec={"messages": [written]}, status={"retry": retry})
     seen = observed.ObservedState(observed=observed.Ingested(ACTION, directive=given_))
-    asked = build.apply(task, decide(task, seen, NOW).status_patch)
-    assert asked.status.user_task is not None
-    assert (asked.status.user_task.kind, asked.status.messages_seen, asked.status.retry) == (kind, 1, None)
+    asked = build.decided(task, seen)
+    assert (present(asked.status.user_task).kind, asked.status.messages_seen, asked.status.retry) == (kind, 1, None)
     assert decide(asked, observed.ObservedState(), NOW).phase is None
 
 
@@ -161,3 +161,95 @@ def test_a_directive_on_the_wire() -> None:
 
 def test_the_decision_of_a_directive_is_a_value_of_the_route() -> None:
     assert {action.value for action in api.DirectiveAction} < {one.value for one in pendingtask.Decision}
+
+
+def hints(actionable: bool = True, ours: bool = False, deadline: float | None = None, future: bool = True) -> Hints:
+    return Hints(
+        has_actionable_content=actionable,
+        is_assigned_to_me=ours,
+        has_future_deadline=deadline is not None and future,
+        suggested_deadline=None if deadline is None else NOW + timedelta(days=deadline),
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "decision", "phase"),
+    [
+        (hints(actionable=False), Decision.INFO_ONLY, Phase.DONE),
+        (hints(actionable=False, ours=True, deadline=30), Decision.INFO_ONLY, Phase.DONE),
+        (hints(ours=True), Decision.EXECUTE_HIGH, Phase.READY_FOR_GPU),
+        (hints(ours=True, deadline=30), Decision.EXECUTE_HIGH, Phase.READY_FOR_GPU),
+        (hints(deadline=30), Decision.DEFER, Phase.SCHEDULED),
+        (hints(deadline=2.01), Decision.DEFER, Phase.SCHEDULED),
+        (hints(deadline=2), Decision.DEFER, Phase.SCHEDULED),
+        (hints(deadline=1.999), Decision.EXECUTE, Phase.READY_FOR_GPU),
+        (hints(deadline=1), Decision.EXECUTE, Phase.READY_FOR_GPU),
+        (hints(deadline=-3), Decision.EXECUTE, Phase.READY_FOR_GPU),
+        (hints(deadline=30, future=False), Decision.EXECUTE, Phase.READY_FOR_GPU),
+        (hints(), Decision.EXECUTE, Phase.READY_FOR_GPU),
+        (Hints(has_actionable_content=True, has_future_deadline=True), Decision.EXECUTE, Phase.READY_FOR_GPU),
+    ],
+)
+def test_decision_tree(found: Hints, decision: Decision, phase: Phase) -> None:
+    made = directive.of_hints(Type.EMAIL, found, "because", lead=LEAD, now=NOW)
+    assert (made.decision, made.phase) == (decision, phase)
+    assert "because" in made.reason
+
+
+def test_a_deferred_task_is_due_lead_days_before_its_deadline() -> None:
+    made = directive.of_hints(Type.EMAIL, hints(deadline=10), "", lead=LEAD, now=NOW)
+    assert made.due == NOW + timedelta(days=8)
+
+
+@pytest.mark.parametrize("type_", sorted(directive.ORDERED))
+def test_what_somebody_ordered_is_executed_whatever_the_hints_say(type_: Type) -> None:
+    made = directive.of_hints(type_, hints(actionable=False), "", lead=LEAD, now=NOW)
+    assert made.decision is Decision.EXECUTE
+
+
+def test_a_chat_message_is_executed_as_user_input() -> None:
+    assert directive.of_chat() == directive.Chosen(Decision.EXECUTE, "user input")
+
+
+@pytest.mark.parametrize(("client", "phase"), [("acme", Phase.SCHEDULED), ("hasty", Phase.READY_FOR_GPU)])
+def test_the_lead_is_the_client_s_own(client: str, phase: Phase) -> None:
+    own = clients.Clients(clients.Terms(LEAD), {"hasty": clients.Terms(timedelta(days=30))})
+    seen = observed.ObservedState(limits=observed.Limits(clients=own), observed=observed.Ingested(hints(deadline=10)))
+    made = decide(build.task(Phase.QUALIFYING, spec={"clientId": client}), seen, NOW)
+    assert made.phase is phase
+
+
+@pytest.mark.parametrize(
+    ("decision", "phase"),
+    [
+        (Decision.INFO_ONLY, Phase.DONE),
+        (Decision.EXECUTE, Phase.READY_FOR_GPU),
+        (Decision.EXECUTE_HIGH, Phase.READY_FOR_GPU),
+        (Decision.DEFER, Phase.SCHEDULED),
+        (Decision.ASK, Phase.USER_TASK),
+        (Decision.FAIL, Phase.USER_TASK),
+    ],
+)
+@pytest.mark.parametrize("type_", [Type.EMAIL, Type.USER_TASK])
+@pytest.mark.parametrize("found", [hints(actionable=False), hints(ours=True), hints(deadline=30)])
+def test_a_hard_rule_decides_whatever_the_hints_say(
+    found: Hints, type_: Type, decision: Decision, phase: Phase
+) -> None:
+    asked = ("Who has paid?",) if decision is Decision.ASK else ()
+    failure = "No orders by chat." if decision is Decision.FAIL else ""
+    ruled = observed.Ruled(decision, ("letters (version 2): route",), 90, asked, failure)
+    said = api.QualifierDirective(action=api.DirectiveAction.FAIL, message="Of the model.")
+    seen = observed.ObservedState(observed=observed.Ingested(found, reason="a letter", ruled=ruled, directive=said))
+    made = decide(build.task(Phase.QUALIFYING, spec={"type": type_.value}), seen, NOW)
+    assert made.phase is phase
+    [qualified] = [one for one in made.status_patch["conditions"] if one["type"] == "Qualified"]
+    assert qualified["reason"] == decision.value
+    assert "a hard rule decides: letters (version 2)" in qualified["message"]
+    assert failure in qualified["message"]
+    route = made.status_patch["route"]
+    assert route["decision"] == decision.value
+    assert route["hints"]["hasActionableContent"] is found.has_actionable_content
+    questions = made.status_patch.get("userTask", {}).get("questions") or []
+    assert [one["text"] for one in questions] == list(asked)
+    due = "2027-03-01T13:30:00Z" if decision is Decision.DEFER else None
+    assert made.status_patch.get("scheduledFor") == due

@@ -1,4 +1,4 @@
-"""The fence is asked as a request goes onto the wire, not only when it is made: a process may be frozen in between."""
+"""The fence is asked as a request goes onto the wire, for a process may be frozen before; the token is the latest."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 
 import pymongo
 import pytest
+from aiohttp import web
 
 import kube
 from controllers.memory import mongo
+from kube import client as wire
 from kube import lease
 from tests import httpserver
 from tests.kube import apiserver
@@ -66,6 +68,11 @@ class Leader:
         self.heard.append(epoch)
 
 
+def memory(database: str, leader: Leader, **more: Any) -> mongo.Memory:
+    """Task memories in that database, by that leader."""
+    return mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], database, leads=leader, **more)
+
+
 class Died(BaseException):
     """What ends the process where it cannot be refused."""
 
@@ -80,12 +87,11 @@ async def test_a_write_to_mongodb_is_not_sent_by_one_who_leads_no_more() -> None
         if len(looks) == 2:
             raise Died
 
-    memory = mongo.Memory(uri, "test_fence", leads=Leader(1), at_wire=look)
-    await memory.write("one", {"attempt": 1})
-    with pytest.raises(Died):
-        await memory.write("one", {"attempt": 2})
-    assert await memory.result("one", 1) is None, "to read is everybody's right"
-    memory.close()
+    with closing(memory("test_fence", Leader(1), at_wire=look)) as leading:
+        await leading.write("one", {"attempt": 1})
+        with pytest.raises(Died):
+            await leading.write("one", {"attempt": 2})
+        assert await leading.result("one", 1) is None, "to read is everybody's right"
     assert looks == ["look", "look"]
     with pymongo.MongoClient[dict[str, Any]](uri) as server:
         found = server["test_fence"]["task_memory"].find_one({"_id": "one"})
@@ -107,10 +113,7 @@ async def test_a_leader_of_yesterday_does_not_overwrite_what_its_successor_wrote
     """Its machine stood still, and its monotonic clock with it: by that clock it still leads."""
     name = written.database.name
     yesterday, today = Leader(6), Leader(7)
-    with (
-        closing(mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], name, leads=yesterday)) as old,
-        closing(mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], name, leads=today)) as new,
-    ):
+    with closing(memory(name, yesterday)) as old, closing(memory(name, today)) as new:
         await old.write("one", {"attempt": 1})
         await new.write("one", {"attempt": 2})
         with pytest.raises(lease.Fenced, match="epoch 7"):
@@ -127,25 +130,57 @@ async def test_a_leader_of_yesterday_does_not_overwrite_what_its_successor_wrote
 @pytest.mark.services
 async def test_what_an_older_release_wrote_carries_no_epoch_and_is_taken_over(written: Any) -> None:
     written.insert_one({"_id": "one", "attempt": 1})
-    with closing(mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], written.database.name, leads=Leader(1))) as memory:
-        await memory.write("one", {"attempt": 2})
+    with closing(memory(written.database.name, Leader(1))) as leading:
+        await leading.write("one", {"attempt": 2})
     assert written.find_one({"_id": "one"}) == stored("one", 1, attempt=2)
 
 
 @pytest.mark.services
 async def test_two_first_writes_at_the_same_time_make_one_memory(written: Any) -> None:
     """The one that comes too late is told to come back, and then finds it."""
-    with closing(mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], written.database.name, leads=Leader(1))) as memory:
+    with closing(memory(written.database.name, Leader(1))) as leading:
         for number in range(20):
             found = await asyncio.gather(
-                *(memory.write(f"t{number}", {field: 1}) for field in "abcd"), return_exceptions=True
+                *(leading.write(f"t{number}", {field: 1}) for field in "abcd"), return_exceptions=True
             )
             assert all(error is None or isinstance(error, mongo.Unavailable) for error in found)
             for field, error in zip("abcd", found, strict=True):
                 if error is not None:
-                    await memory.write(f"t{number}", {field: 1})
+                    await leading.write(f"t{number}", {field: 1})
             assert written.find_one({"_id": f"t{number}"}) == stored(f"t{number}", 1, a=1, b=1, c=1, d=1)
 
 
 def stored(uid: str, epoch: int, **fields: object) -> dict[str, object]:
     return {"_id": uid, "leaderEpoch": epoch, "leaseCreated": CREATED, **fields}
+
+
+async def test_a_rotated_token_is_taken_up() -> None:
+    now, asked, said = [0.0], 0, "first"
+    seen: list[tuple[str, str]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append((request.headers["Authorization"], request.headers["Accept-Encoding"]))
+        return web.json_response({"metadata": {}}, status=401 if said not in seen[-1][0] else 200)
+
+    def refresh(loaded: Any) -> None:
+        nonlocal asked
+        asked += 1
+        loaded.api_key["BearerToken"] = f"Bearer {said}"
+
+    loaded = apiserver.configuration("")
+    loaded.refresh_api_key_hook = refresh
+    async with httpserver.serving(answer, method="GET") as loaded.host, kube.session(loaded) as http:
+        api = kube.Kube(loaded, http, fence=lambda: None, monotonic=lambda: now[0])
+        for _ in range(3):
+            await api.get(kube.PODS, "here", "one")
+        assert asked == 1
+        said = "second"
+        with pytest.raises(kube.Unavailable):
+            await api.get(kube.PODS, "here", "one")
+        await api.get(kube.PODS, "here", "one")
+        assert asked == 2, "a 401 is enough"
+        now[0] = wire.TOKEN_SECONDS
+        await api.get(kube.PODS, "here", "one")
+        assert asked == 3
+    assert [token for token, _ in seen] == ["Bearer first"] * 4 + ["Bearer second"] * 2
+    assert {encoding for _, encoding in seen} == {"identity"}, "nothing is compressed between neighbours"

@@ -14,7 +14,7 @@ from crds import pendingtask
 from crds.phases import Phase
 from kube import lease
 from tests.controllers import build
-from tests.controllers.build import GPU, NOW, UID, pod, routed
+from tests.controllers.build import GPU, NOW, UID, pod, present, routed
 
 NAME = "mail-1-0f9a1c2e-1"
 FOREIGN = build.job(JobState.SUSPENDED, foreign=True)
@@ -163,8 +163,7 @@ def test_a_queued_job_is_left_to_kueue_and_says_so() -> None:
     queued = build.job(JobState.SUSPENDED, foreign=True, queued=True)
     made = decide(routed(Phase.DISPATCHED_GPU), ObservedState(job=queued), NOW)
     assert made.phase is Phase.READY_FOR_GPU
-    assert made.note is not None
-    assert "a queue of Kueue's" in made.note.message
+    assert "a queue of Kueue's" in present(made.note).message
 
 
 def test_a_queued_run_stops_by_losing_its_job_which_kueue_would_let_go_again() -> None:

@@ -1,12 +1,15 @@
-"""A watch is alive when bytes arrive, and only then."""
+"""A watch is alive when bytes arrive, and only then; docs/metrics.md says what is exported."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from controllers import health
+from controllers import health, metrics
 from controllers.metrics import Metrics
 from kube import beats
 
@@ -57,3 +60,25 @@ async def test_liveness_names_what_is_wrong() -> None:
     pulse.running = False
     assert known.problems() == ["the lease's thread has ended"]
     ticking.cancel()
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+ROW = re.compile(r"^\| `(jervis_(?:operator|warm_pool)_\w+)` \| (\w+) \| ([^|]*) \| (.*\S) \|$", re.M)
+
+
+def test_the_page_lists_every_metric() -> None:
+    registry = CollectorRegistry()
+    metrics.Metrics(registry)
+    known = {}
+    collectors: list[Any] = list(registry._collector_to_names)
+    for collector in collectors:
+        for family in collector.describe():
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            # A plain meter has its labels itself, a collector of several families has them in each.
+            labels = getattr(family, "_labelnames", None) or collector._labelnames
+            known[name] = (family.type, set(labels), family.documentation)
+    told = {
+        name: (kind, set(re.findall(r"`(\w+)`", labels)), text)
+        for name, kind, labels, text in ROW.findall(PAGE.read_text())
+    }
+    assert told == known

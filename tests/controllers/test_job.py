@@ -39,6 +39,17 @@ def made(**spec: Any) -> dict[str, Any]:
     return job.manifest(current, 3, job.name("mail-1", UID, 3), TEMPLATE)
 
 
+def pod_of(template: job.Template = TEMPLATE, /, **spec: Any) -> dict[str, Any]:
+    """What its pod is made from."""
+    found: dict[str, Any] = job.manifest(task(spec=spec), 3, job.name("mail-1", UID, 3), template)["spec"]["template"]
+    return dict(found["spec"])
+
+
+def variables(template: job.Template = TEMPLATE, /, **spec: Any) -> dict[str, str]:
+    """Of its container, by name."""
+    return {one["name"]: one.get("value", "") for one in pod_of(template, **spec)["containers"][0]["env"]}
+
+
 @given(st.from_regex(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$", fullmatch=True), st.integers(1, 10**6))
 def test_names_are_labels_that_leave_room_for_the_pods_suffix(name: str, attempt: int) -> None:
     found = job.name(name, UID, attempt)
@@ -78,7 +89,7 @@ def test_a_drained_pod_does_not_fail_the_job_that_was_suspended() -> None:
 
 
 def test_a_node_that_does_not_answer_is_not_waited_for_five_minutes() -> None:
-    found = {one["key"]: one["tolerationSeconds"] for one in made()["spec"]["template"]["spec"]["tolerations"]}
+    found = {one["key"]: one["tolerationSeconds"] for one in pod_of()["tolerations"]}
     assert found == {"node.kubernetes.io/not-ready": 15, "node.kubernetes.io/unreachable": 15}
 
 
@@ -97,12 +108,11 @@ def test_job_and_pods_tell_whose_slot_they_take() -> None:
     [({"mode": "Foreground"}, "Foreground"), ({"type": "UserInputProcessing"}, "Foreground"), ({}, "Background")],
 )
 def test_the_run_is_told_whether_a_person_waits(spec: dict[str, str], mode: str) -> None:
-    env = {e["name"]: e["value"] for e in made(**spec)["spec"]["template"]["spec"]["containers"][0]["env"]}
-    assert env["JERVIS_MODE"] == mode
+    assert variables(**spec)["JERVIS_MODE"] == mode
 
 
 def test_the_pod_is_restricted_and_has_no_token() -> None:
-    pod = made()["spec"]["template"]["spec"]
+    pod = pod_of()
     container = pod["containers"][0]
     assert pod["automountServiceAccountToken"] is False
     assert pod["restartPolicy"] == "Never"
@@ -117,8 +127,7 @@ def test_the_pod_is_restricted_and_has_no_token() -> None:
 
 
 def test_the_environment_is_the_contract() -> None:
-    env = {e["name"]: e["value"] for e in made()["spec"]["template"]["spec"]["containers"][0]["env"]}
-    assert env == {
+    assert variables() == {
         "JERVIS_TASK_UID": UID,
         "JERVIS_TASK_NAME": "mail-1",
         "JERVIS_TASK_NAMESPACE": "default",
@@ -140,15 +149,13 @@ def test_the_environment_is_the_contract() -> None:
 
 
 def test_models_and_their_windows_reach_the_run() -> None:
-    template = replace(TEMPLATE, num_ctx=32768, planner_model="light", planner_num_ctx=8192)
-    env = {e["name"]: e["value"] for e in made_of(template)}
+    env = variables(replace(TEMPLATE, num_ctx=32768, planner_model="light", planner_num_ctx=8192))
     assert (env["JERVIS_MODEL"], env["JERVIS_NUM_CTX"]) == ("qwen", "32768")
     assert (env["JERVIS_PLANNER_MODEL"], env["JERVIS_PLANNER_NUM_CTX"]) == ("light", "8192")
 
 
 def test_a_run_knows_the_release_that_counts_its_delegations() -> None:
-    env = {e["name"]: e["value"] for e in made_of(replace(TEMPLATE, release="jervis/jervis-operator"))}
-    assert env["JERVIS_RELEASE"] == "jervis/jervis-operator"
+    assert variables(replace(TEMPLATE, release="jervis/jervis-operator"))["JERVIS_RELEASE"] == "jervis/jervis-operator"
 
 
 def test_a_task_s_flags_stand_above_those_of_the_release() -> None:
@@ -157,12 +164,6 @@ def test_a_task_s_flags_stand_above_those_of_the_release() -> None:
     body = job.manifest(task(), 3, "n", template, chosen=chosen)
     env = {e["name"]: e["value"] for e in body["spec"]["template"]["spec"]["containers"][0]["env"]}
     assert [env[one.variable] for one in Flag] == ["true", "true", "false", "false", "false"]
-
-
-def made_of(template: job.Template) -> list[dict[str, str]]:
-    body = job.manifest(task(), 3, "n", template)
-    found: list[dict[str, str]] = body["spec"]["template"]["spec"]["containers"][0]["env"]
-    return found
 
 
 def test_an_address_from_a_secret_is_copied_into_no_job() -> None:
@@ -189,9 +190,8 @@ def test_the_deadline_is_the_tasks_or_the_settings() -> None:
 
 @pytest.mark.parametrize("seconds", [60, 7200, 604_800])
 def test_the_run_is_given_the_deadline_of_its_job(seconds: int) -> None:
-    body = made(activeDeadlineSeconds=seconds)["spec"]
-    env = {one["name"]: one["value"] for one in body["template"]["spec"]["containers"][0]["env"]}
-    assert env["JERVIS_WALL_CLOCK_SECONDS"] == str(body["activeDeadlineSeconds"]) == str(seconds)
+    limit = variables(activeDeadlineSeconds=seconds)["JERVIS_WALL_CLOCK_SECONDS"]
+    assert limit == str(made(activeDeadlineSeconds=seconds)["spec"]["activeDeadlineSeconds"]) == str(seconds)
 
 
 @given(st.text(min_size=1, max_size=200), st.text(max_size=50), st.text(max_size=50))
@@ -201,15 +201,10 @@ def test_content_chooses_neither_image_nor_account_nor_path(content: str, messag
 
 
 def test_a_run_mounts_the_secret_with_its_own_token() -> None:
-    def pod(template: job.Template) -> dict[str, Any]:
-        made_of = job.manifest(task(), 1, job.name("mail-1", UID, 1), template)
-        found: dict[str, Any] = made_of["spec"]["template"]["spec"]
-        return found
-
-    assert [volume["name"] for volume in pod(TEMPLATE)["volumes"]] == ["tmp"]
-    shown = pod(replace(TEMPLATE, run_tokens=True))
+    assert [volume["name"] for volume in pod_of()["volumes"]] == ["tmp"]
+    shown = pod_of(replace(TEMPLATE, run_tokens=True))
     source = next(volume["secret"] for volume in shown["volumes"] if volume["name"] == "run-token")
-    assert source["secretName"] == job.name("mail-1", UID, 1)
+    assert source["secretName"] == job.name("mail-1", UID, 3)
     (container,) = shown["containers"]
     mount = next(m for m in container["volumeMounts"] if m["name"] == "run-token")
     environment = {variable["name"]: variable["value"] for variable in container["env"]}
@@ -219,10 +214,10 @@ def test_a_run_mounts_the_secret_with_its_own_token() -> None:
 
 
 def test_the_user_is_the_settings_and_may_be_the_platforms() -> None:
-    context = made()["spec"]["template"]["spec"]["securityContext"]
+    context = pod_of()["securityContext"]
     assert (context["runAsUser"], context["runAsGroup"], context["fsGroup"]) == (10001, 10001, 10001)
-    assigned = job.manifest(task(), 3, "n", replace(TEMPLATE, run_as_user=None))["spec"]["template"]["spec"]
-    assert assigned["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assigned = pod_of(replace(TEMPLATE, run_as_user=None))["securityContext"]
+    assert assigned == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def test_where_it_runs_and_what_it_mounts_are_added_to_what_every_run_has() -> None:
@@ -247,9 +242,8 @@ def test_where_it_runs_and_what_it_mounts_are_added_to_what_every_run_has() -> N
     )
     body = job.manifest(task(), 3, "n", template)
     pod = body["spec"]["template"]["spec"]
-    plain = made()["spec"]["template"]["spec"]
     assert (pod["priorityClassName"], pod["affinity"], pod["restartPolicy"]) == ("batch", affinity, "Never")
-    assert pod["tolerations"] == [*plain["tolerations"], dedicated]
+    assert pod["tolerations"] == [*pod_of()["tolerations"], dedicated]
     for metadata in (body["metadata"], body["spec"]["template"]["metadata"]):
         found = metadata["annotations"]
         assert (found["team"], found["jervis.dev/backend"]) == ("a", "")
@@ -264,35 +258,23 @@ def test_where_it_runs_and_what_it_mounts_are_added_to_what_every_run_has() -> N
 
 
 def test_a_run_has_room_for_its_largest_clone_and_as_much_again() -> None:
-    [room] = [
-        one["emptyDir"]["sizeLimit"] for one in made()["spec"]["template"]["spec"]["volumes"] if one["name"] == "tmp"
-    ]
+    [room] = [one["emptyDir"]["sizeLimit"] for one in pod_of()["volumes"] if one["name"] == "tmp"]
     assert quantity_bytes(room) >= 2 * tool_settings.Settings(_env_file=None).clone_bytes
 
 
 @pytest.mark.parametrize(
-    ("allowed", "tokens", "given"),
+    ("allowed", "tokens", "logs"),
     [
-        (None, True, {}),
-        (
-            reading.Allowed("jervis"),
-            True,
-            {"JERVIS_CLUSTER_STATE_URL": "http://operator", "JERVIS_CLUSTER_STATE_LOGS": "false"},
-        ),
-        (reading.Allowed("default"), True, {}),
-        (reading.Allowed("jervis"), False, {}),
-        (
-            reading.Allowed("default", frozenset({"default"}), frozenset({"*"})),
-            True,
-            {"JERVIS_CLUSTER_STATE_URL": "http://operator", "JERVIS_CLUSTER_STATE_LOGS": "true"},
-        ),
+        (None, True, ""),
+        (reading.Allowed("jervis"), True, "false"),
+        (reading.Allowed("default"), True, ""),
+        (reading.Allowed("jervis"), False, ""),
+        (reading.Allowed("default", frozenset({"default"}), frozenset({"*"})), True, "true"),
     ],
 )
 def test_a_run_learns_where_the_state_of_its_namespace_is_if_it_is_shown(
-    allowed: reading.Allowed | None, tokens: bool, given: dict[str, str]
+    allowed: reading.Allowed | None, tokens: bool, logs: str
 ) -> None:
     template = replace(TEMPLATE, run_tokens=tokens, cluster_state=allowed, cluster_state_url="http://operator")
-    body = job.manifest(task(), 3, job.name("mail-1", UID, 3), template)
-    (container,) = body["spec"]["template"]["spec"]["containers"]
-    found = {one["name"]: one.get("value") for one in container["env"] if "CLUSTER_STATE" in one["name"]}
-    assert found == given
+    shown = {"JERVIS_CLUSTER_STATE_URL": "http://operator", "JERVIS_CLUSTER_STATE_LOGS": logs} if logs else {}
+    assert {name: value for name, value in variables(template).items() if "CLUSTER_STATE" in name} == shown

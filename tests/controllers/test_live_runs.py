@@ -15,19 +15,17 @@ from aiohttp import web
 from controllers import liveruns
 from controllers.archive import http
 from controllers.pendingtask import job, task_index, workloads
-from controllers.pendingtask.decide import decide
 from controllers.pendingtask.effects import run_token
 from controllers.pendingtask.observed import ObservedState
 from controllers.pendingtask.slots import bookings
-from crds import errors, labels, runtoken, scope
+from crds import errors, labels, runtoken
 from crds import liveruns as wire
-from crds.pendingtask import Mode
 from crds.phases import Phase
-from crds.priority import Priority
 from tests import httpserver
 from tests.controllers import build
 from tests.controllers.build import NOW, UID, routed
 from tests.controllers.clusterstate.wire import Apiserver
+from tests.crds.runs import run
 
 KEYS = runtoken.ring([b"k" * 48])
 TEMPLATE = job.Template("jervis", "i", "Never", "a", "http://kb", "http://r", "mongodb://m", "model")
@@ -185,15 +183,7 @@ async def test_a_replica_that_does_not_know_says_so(live: liveruns.LiveRuns, pla
 
 def test_the_operator_itself_asks_the_same_list(live: liveruns.LiveRuns, place: Place) -> None:
     def verify(attempt: int, age: timedelta = timedelta(hours=1)) -> runtoken.Claims:
-        run = runtoken.Run(
-            task_uid=UID,
-            namespace="default",
-            attempt=attempt,
-            scope=scope.Scope(client_id="acme"),
-            mode=Mode.BACKGROUND,
-            ceiling=Priority.P3,
-        )
-        token = runtoken.Signer(lambda: KEYS, lambda: NOW - age).sign(run, timedelta(hours=5))
+        token = runtoken.Signer(lambda: KEYS, lambda: NOW - age).sign(run(UID, attempt), timedelta(hours=5))
         return runtoken.Verifier(lambda: KEYS, lambda: NOW, runtoken.OPERATOR, live.check).verify(token)
 
     assert verify(2).attempt == 2
@@ -315,6 +305,6 @@ def test_a_decision_says_which_rule_it_was_about(tool: str, arguments: str, edit
         spec={"approval": {"verdict": "Approved", "author": "ada", **more}},
         userTask={"kind": "Approval", "action": action, "requestId": "r"},
     )
-    made = build.apply(task, decide(task, ObservedState(), NOW).status_patch)
+    made = build.decided(task, ObservedState())
     [decided] = made.status.approvals
     assert (decided.verdict, decided.rule_key) == ("Approved", key)

@@ -19,7 +19,7 @@ from crds import pendingtask
 from crds.exits import ExitReason
 from crds.order import Order
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, UID, apply, job, pod, routed
+from tests.controllers.build import GPU, NOW, UID, apply, changed, condition, decided, job, pod, present, routed
 
 USER = observed.Claimant("user-uid", 1, "default/user")
 
@@ -150,11 +150,9 @@ def test_the_intent_comes_first_then_the_job_is_suspended(phase: Phase) -> None:
     around = RUNNING if phase is Phase.ORCHESTRATING else ObservedState(job=job(), claimant=USER)
     made = decide(current, around, NOW)
     assert made.effects == ()
-    assert made.note is not None
-    assert made.note.reason == "Preempted"
+    assert present(made.note).reason == "Preempted"
     current = after(current, made)
-    assert current.status.preemption is not None
-    assert (current.status.preemption.by, current.status.preemption.run) == ("user-uid", 1)
+    assert (present(current.status.preemption).by, present(current.status.preemption).run) == ("user-uid", 1)
     assert current.status.preemptions == 1
     assert decide(current, around, NOW).effects == (decision.SuspendJob("mail-1-0f9a1c2e-1"),)
 
@@ -183,8 +181,7 @@ def test_a_claim_that_is_withdrawn_lets_the_run_go_on() -> None:
     current = claimed()
     made = decide(current, ObservedState(job=job(JobState.SUSPENDED), pods=(pod(),)), NOW)
     assert made.effects == ()
-    assert made.note is not None
-    assert made.note.reason == "PreemptionWithdrawn"
+    assert present(made.note).reason == "PreemptionWithdrawn"
     current = after(current, made)
     assert current.status.preemption is None
     suspended = ObservedState(job=job(JobState.SUSPENDED), pods=(pod(),))
@@ -196,8 +193,7 @@ def test_a_claim_that_passes_on_counts_once_and_tells_once() -> None:
         claimed(), ObservedState(job=job(), pods=(pod(),), claimant=observed.Claimant("other", 2, "default/o")), NOW
     )
     current = after(claimed(), made)
-    assert current.status.preemption is not None
-    assert (current.status.preemption.by, current.status.preemptions, made.note) == ("other", 1, None)
+    assert (present(current.status.preemption).by, current.status.preemptions, made.note) == ("other", 1, None)
 
 
 @pytest.mark.parametrize(
@@ -210,10 +206,8 @@ def test_a_claim_that_passes_on_counts_once_and_tells_once() -> None:
 )
 def test_a_run_that_ends_by_itself_while_it_is_claimed_has_ended(reason: ExitReason, phase: Phase) -> None:
     over = pod(live=False, exit_code=0, outcome=Outcome(reason, "done"))
-    current = claimed(conditions=[said("Preempted", "True")])
-    status = after(
-        current, decide(current, ObservedState(job=job(JobState.COMPLETE), pods=(over,), claimant=USER), NOW)
-    ).status
+    current = claimed(conditions=[condition("Preempted", "True", "R")])
+    status = decided(current, ObservedState(job=job(JobState.COMPLETE), pods=(over,), claimant=USER)).status
     assert (status.phase, status.preemption) == (phase, None)
     assert {c.type: c.status.value for c in status.conditions}["Preempted"] == "False"
 
@@ -221,22 +215,17 @@ def test_a_run_that_ends_by_itself_while_it_is_claimed_has_ended(reason: ExitRea
 @pytest.mark.parametrize("ended", [{"exit_code": 42, "outcome": Outcome(ExitReason.DRAINED)}, {"exit_code": 137}])
 def test_a_run_whose_job_failed_while_it_stopped_is_not_at_fault(ended: dict[str, Any]) -> None:
     around = ObservedState(job=job(JobState.FAILED), pods=(pod(live=False, **ended),), claimant=USER)
-    status = after(claimed(), decide(claimed(), around, NOW)).status
+    status = decided(claimed(), around).status
     assert (status.phase, status.dispatch) == (Phase.READY_FOR_GPU, None), "a Job that failed cannot go on"
     assert status.preemption is not None, "the slot is reserved all the same"
-    assert status.retry is not None
-    assert status.retry.count == 0
+    assert present(status.retry).count == 0
 
 
 def test_a_user_may_hold_a_run_that_is_claimed_as_well() -> None:
-    held = claimed().model_copy(update={"spec": claimed().spec.model_copy(update={"suspend": True})})
+    held = changed(claimed(), spec={"suspend": True})
     assert decide(held, ObservedState(job=job(JobState.SUSPENDED), claimant=USER), NOW).phase is Phase.READY_FOR_GPU
-    freed = held.model_copy(update={"status": held.status.model_copy(update={"preemption": None})})
+    freed = changed(held, status={"preemption": None})
     assert decide(freed, ObservedState(job=job(JobState.SUSPENDED)), NOW).phase is Phase.READY_FOR_GPU
-
-
-def said(type_: str, status: str) -> dict[str, Any]:
-    return {"type": type_, "status": status, "reason": "R", "lastTransitionTime": "2027-03-01T11:00:00Z"}
 
 
 # -- runs that cannot go on where they are -----------------------------------------------------------------------------
@@ -256,9 +245,7 @@ def test_a_node_that_does_not_answer_is_given_up_once_its_pod_should_be_gone(pha
 
 def test_after_that_the_next_attempt_is_counted_once() -> None:
     stuck = pod(given_up_at=NOW)
-    status = after(
-        routed(Phase.ORCHESTRATING), decide(routed(Phase.ORCHESTRATING), ObservedState(pods=(stuck,)), NOW)
-    ).status
+    status = decided(routed(Phase.ORCHESTRATING), ObservedState(pods=(stuck,))).status
     assert (status.phase, status.attempt, status.next_attempt) == (Phase.READY_FOR_GPU, 1, 2)
     waiting = routed(Phase.READY_FOR_GPU, attempt=1)
     assert decide(waiting, ObservedState(slots=GPU, pods=(stuck,)), NOW).phase is Phase.DISPATCHED_GPU
@@ -273,24 +260,20 @@ def test_a_run_whose_backend_is_gone_stops_and_starts_over_elsewhere() -> None:
     deleting = ObservedState(job=job(JobState.DELETING), pods=(pod(),), backend_gone_in=0)
     assert decide(current, deleting, NOW).requeue_after == 5
     assert decide(current, ObservedState(pods=(pod(),), backend_gone_in=0), NOW).requeue_after == 5
-    status = after(current, decide(current, ObservedState(backend_gone_in=0), NOW)).status
+    status = decided(current, ObservedState(backend_gone_in=0)).status
     assert (status.phase, status.next_attempt) == (Phase.READY_FOR_GPU, 2)
-    assert status.retry is not None
-    assert status.retry.count == 0, "it was not the run's fault"
+    assert present(status.retry).count == 0, "it was not the run's fault"
 
 
 def test_a_dispatch_whose_backend_is_gone_is_booked_anew() -> None:
-    current = routed(Phase.DISPATCHED_GPU)
-    status = after(current, decide(current, ObservedState(backend_gone_in=0), NOW)).status
+    status = decided(routed(Phase.DISPATCHED_GPU), ObservedState(backend_gone_in=0)).status
     assert (status.phase, status.dispatch, status.next_attempt) == (Phase.READY_FOR_GPU, None, 2)
 
 
 @pytest.mark.parametrize("phase", [Phase.DISPATCHED_GPU, Phase.ORCHESTRATING])
 def test_a_task_that_is_being_deleted_ends_its_run(phase: Phase) -> None:
     current = routed(phase)
-    leaving = current.model_copy(
-        update={"metadata": current.metadata.model_copy(update={"deletion_timestamp": NOW, "uid": UID})}
-    )
+    leaving = changed(current, metadata={"deletion_timestamp": NOW, "uid": UID})
     assert decide(leaving, ObservedState(job=job()), NOW) == decision.Decision(
         effects=(decision.DeleteJob("mail-1-0f9a1c2e-1"),)
     )

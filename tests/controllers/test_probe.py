@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -61,6 +62,13 @@ async def ask(
         return await probe.Probe(client).ask(url, token, engine)
 
 
+async def failure(url: str, names: http.Find = http.resolve, **more: Any) -> probe.Failure:
+    """Why that server is not asked, or what its answer lacks."""
+    found = await ask(url, names, **more)
+    assert isinstance(found, probe.Failure), found
+    return found
+
+
 async def test_a_server_answers_by_its_name_at_the_address_that_was_judged(server: Server) -> None:
     names = Names(["127.0.0.1"], ["169.254.169.254"])
     found = await ask(f"http://gpu-0:{server.port}/base/", names)
@@ -102,8 +110,7 @@ async def test_of_several_addresses_the_next_is_taken_when_one_refuses(server: S
     ],
 )
 async def test_an_address_that_is_never_called_is_not_called(url: str, found: list[str] | None, kind: str) -> None:
-    answer = await ask(url, http.resolve if found is None else Names(found), loopback=False)
-    assert isinstance(answer, probe.Failure)
+    answer = await failure(url, http.resolve if found is None else Names(found), loopback=False)
     assert answer.reason == "ForbiddenURL"
     assert "spec.url" in answer.message
     assert kind in answer.message
@@ -128,18 +135,15 @@ async def test_private_networks_are_called(address: str) -> None:
 )
 async def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
     names = Names(["10.0.0.1"])
-    found = await ask(url, names)
-    assert isinstance(found, probe.Failure)
+    found = await failure(url, names)
     assert (found.reason, names.asked) == ("InvalidURL", 0)
 
 
 async def test_the_token_is_sent_and_a_server_that_wants_one_names_field_and_remedy(server: Server) -> None:
     server.token = TOKEN
     assert isinstance(await ask(f"http://127.0.0.1:{server.port}", token=TOKEN), probe.Answer)
-    without = await ask(f"http://127.0.0.1:{server.port}")
-    wrong = await ask(f"http://127.0.0.1:{server.port}", token="other")  # a test's
-    assert isinstance(without, probe.Failure)
-    assert isinstance(wrong, probe.Failure)
+    without = await failure(f"http://127.0.0.1:{server.port}")
+    wrong = await failure(f"http://127.0.0.1:{server.port}", token="other")  # a test's
     assert (without.reason, wrong.reason) == ("Unauthorized", "Unauthorized")
     assert "spec.secretRef" in without.message
     assert "router.backendSecrets" in without.message
@@ -148,8 +152,7 @@ async def test_the_token_is_sent_and_a_server_that_wants_one_names_field_and_rem
 
 async def test_a_redirect_is_not_followed_and_takes_no_token_along(server: Server) -> None:
     server.status, server.location = 302, f"http://127.0.0.1:{server.port}/elsewhere"
-    found = await ask(f"http://127.0.0.1:{server.port}", token=TOKEN)
-    assert isinstance(found, probe.Failure)
+    found = await failure(f"http://127.0.0.1:{server.port}", token=TOKEN)
     assert found.reason == "HTTPError"
     assert [path for path, _, _ in server.asked] == ["/api/version"]
 
@@ -181,49 +184,40 @@ async def test_what_a_server_answers_is_not_repeated(
 
 
 async def test_a_closed_port_and_a_name_without_address_say_the_same(server: Server) -> None:
-    closed = await ask("http://127.0.0.1:1")
-    nowhere = await ask("http://gpu-0:1", Names([]))
-    assert isinstance(closed, probe.Failure)
-    assert isinstance(nowhere, probe.Failure)
+    closed = await failure("http://127.0.0.1:1")
+    nowhere = await failure("http://gpu-0:1", Names([]))
     assert (closed.reason, closed.message) == (nowhere.reason, nowhere.message)
     assert closed.reason == "Unreachable"
     assert closed.cause != nowhere.cause
 
 
-async def _ask_openai(url: str, token: str = "") -> probe.Answer | probe.Failure:
-    return await ask(url, token=token, engine=Engine.OPENAI)
-
-
 async def test_an_openai_server_is_asked_for_its_health_and_its_models() -> None:
     async with openai.running(["m", "Org/N-7B"]) as vllm:
         vllm.token = TOKEN
-        assert await _ask_openai(vllm.url, TOKEN) == probe.Answer("", frozenset({"m", "Org/N-7B"}))
-        without = await _ask_openai(vllm.url)
+        assert await ask(vllm.url, token=TOKEN, engine=Engine.OPENAI) == probe.Answer("", frozenset({"m", "Org/N-7B"}))
+        without = await failure(vllm.url, engine=Engine.OPENAI)
         vllm.health = 404  # it has none
-        assert isinstance(await _ask_openai(vllm.url, TOKEN), probe.Answer)
+        assert isinstance(await ask(vllm.url, token=TOKEN, engine=Engine.OPENAI), probe.Answer)
         vllm.health = 503
-        loading = await _ask_openai(vllm.url, TOKEN)
-        below = await _ask_openai(f"{vllm.url}/v1", TOKEN)
+        loading = await failure(vllm.url, token=TOKEN, engine=Engine.OPENAI)
+        below = await failure(f"{vllm.url}/v1", token=TOKEN, engine=Engine.OPENAI)
     for found, reason, said in (
         (without, "Unauthorized", "spec.secretRef"),
         (loading, "NotHealthy", "loads its model"),
         (below, "HTTPError", "no /v1 at its end"),
     ):
-        assert isinstance(found, probe.Failure)
         assert (found.reason, said in found.message) == (reason, True), found
 
 
 @pytest.mark.parametrize("body", [b"[1]", b'{"models": [{"name": "CANARY"}]}', b'{"data": [1]}', b"<html>CANARY"])
 async def test_what_is_no_list_of_openai_s_is_not_repeated(server: Server, body: bytes) -> None:
     server.body = body
-    found = await _ask_openai(f"http://127.0.0.1:{server.port}")
-    assert isinstance(found, probe.Failure)
+    found = await failure(f"http://127.0.0.1:{server.port}", engine=Engine.OPENAI)
     assert found.reason == "NotOpenAI"
     assert "CANARY" not in found.message
 
 
 async def test_a_server_of_the_other_engine_is_named_as_the_likely_cause() -> None:
     async with openai.running() as vllm:
-        found = await ask(vllm.url)
-    assert isinstance(found, probe.Failure)
+        found = await failure(vllm.url)
     assert "set spec.engine to OpenAI" in found.message

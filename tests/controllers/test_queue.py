@@ -13,6 +13,7 @@ from controllers.queue import Ranked, WorkQueue
 from crds import order
 from crds.phases import Phase
 from tests.controllers import build
+from tests.controllers.build import present
 
 
 class Clock:
@@ -21,6 +22,11 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture
+def queue() -> WorkQueue[str]:
+    return WorkQueue(Clock())
 
 
 async def drain(queue: WorkQueue[str]) -> list[str]:
@@ -46,16 +52,14 @@ async def test_foreground_then_position_then_age() -> None:
     assert await drain(queue) == ["user", "chat", "first", "second", "old", "young"]
 
 
-async def test_a_key_is_in_once_at_its_latest_rank() -> None:
-    queue: WorkQueue[str] = WorkQueue(Clock())
+async def test_a_key_is_in_once_at_its_latest_rank(queue: WorkQueue[str]) -> None:
     for rank in ((3,), (1,), (2,)):
         queue.put("a", rank)
     queue.put("b", (1,))
     assert await drain(queue) == ["b", "a"]
 
 
-async def test_a_busy_key_comes_back_once_it_is_done() -> None:
-    queue: WorkQueue[str] = WorkQueue(Clock())
+async def test_a_busy_key_comes_back_once_it_is_done(queue: WorkQueue[str]) -> None:
     queue.put("a", (1,))
     assert await queue.get() == "a"
     queue.put("a", (1,))
@@ -82,8 +86,7 @@ async def test_wake_ups_come_in_time_and_an_event_supersedes_them() -> None:
     assert await queue.get() == "late"
 
 
-async def test_get_waits_for_put() -> None:
-    queue: WorkQueue[str] = WorkQueue(Clock())
+async def test_get_waits_for_put(queue: WorkQueue[str]) -> None:
     getter = asyncio.create_task(queue.get())
     await asyncio.sleep(0)
     assert not getter.done()
@@ -134,8 +137,7 @@ class RankedModel(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.model))
     @rule()
     def pop(self) -> None:
-        found = self.ranked.pop()
-        assert found is not None
+        found = present(self.ranked.pop())
         key, rank = found
         assert rank == (min(self.model.values()),)
         assert self.model.pop(key) == rank[0]

@@ -17,6 +17,7 @@ import kube
 from controllers import reconnect
 from kube import beats
 from tests import httpserver, waiting
+from tests.controllers.build import present
 from tests.kube import apiserver
 
 GROUP, VERSION = "jervis.dev", "v1alpha1"
@@ -88,8 +89,7 @@ class Apiserver:
         if last:
             await asyncio.Event().wait()
         if turn[1]:
-            assert request.transport is not None
-            request.transport.abort()
+            present(request.transport).abort()
         return response
 
 
@@ -153,8 +153,12 @@ async def opened(api: Apiserver) -> AsyncIterator[Place]:
             await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_what_is_listed_then_what_happens() -> None:
-    api = Apiserver()
+@pytest.fixture
+def api() -> Apiserver:
+    return Apiserver()
+
+
+async def test_what_is_listed_then_what_happens(api: Apiserver) -> None:
     api.names, api.watches = ["a"], [(event("ADDED", "b", 11) + event("DELETED", "a", 12), False)]
     async with opened(api) as place:
         await place.until((None, "a"), ("ADDED", "b"), ("DELETED", "a"))
@@ -163,8 +167,7 @@ async def test_what_is_listed_then_what_happens() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 400, 410, 422, 500, 503])
-async def test_a_list_that_is_refused_is_asked_again(status: int) -> None:
-    api = Apiserver()
+async def test_a_list_that_is_refused_is_asked_again(api: Apiserver, status: int) -> None:
     api.names, api.lists = ["a"], [status, status]
     async with opened(api) as place:
         await place.until((None, "a"))
@@ -175,16 +178,14 @@ async def test_a_list_that_is_refused_is_asked_again(status: int) -> None:
     assert api.asked[:3] == ["list"] * 3
 
 
-async def test_a_list_that_is_no_json_is_asked_again() -> None:
-    api = Apiserver()
+async def test_a_list_that_is_no_json_is_asked_again(api: Apiserver) -> None:
     api.names, api.lists = ["a"], ["<html>a proxy</html>"]
     async with opened(api) as place:
         await place.until((None, "a"))
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500])
-async def test_a_watch_that_is_refused_goes_on_where_it_stood(status: int) -> None:
-    api = Apiserver()
+async def test_a_watch_that_is_refused_goes_on_where_it_stood(api: Apiserver, status: int) -> None:
     api.watches = [(event("ADDED", "a", 11), False), status, status, (event("ADDED", "b", 12), False)]
     async with opened(api) as place:
         await place.until(("ADDED", "a"), ("ADDED", "b"))
@@ -192,9 +193,8 @@ async def test_a_watch_that_is_refused_goes_on_where_it_stood(status: int) -> No
 
 
 @pytest.mark.parametrize("code", [410, 500, 504, 429])
-async def test_an_error_in_a_watch_leads_to_a_new_list(code: int) -> None:
+async def test_an_error_in_a_watch_leads_to_a_new_list(api: Apiserver, code: int) -> None:
     """What came before it in the same piece is received; the gap is reported."""
-    api = Apiserver()
     api.watches = [(event("ADDED", "a", 11) + error(code) + event("ADDED", "never", 12), False)]
     async with opened(api) as place:
         await place.until(("ADDED", "a"))
@@ -245,8 +245,7 @@ async def test_watches_that_always_end_with_an_error_are_begun_less_and_less_oft
 
 
 @pytest.mark.parametrize("abort", [True, False])
-async def test_half_an_event_is_none(abort: bool) -> None:
-    api = Apiserver()
+async def test_half_an_event_is_none(api: Apiserver, abort: bool) -> None:
     api.watches = [(event("ADDED", "a", 11) + event("ADDED", "b", 12)[:30], abort), (event("ADDED", "b", 12), False)]
     async with opened(api) as place:
         await place.until(("ADDED", "a"), ("ADDED", "b"))
@@ -265,8 +264,7 @@ async def test_a_type_error_within_an_object_is_no_error() -> None:
         await place.until(("ADDED", "a"), ("ADDED", "b"))
 
 
-async def test_each_request_carries_the_token_of_now() -> None:
-    api = Apiserver()
+async def test_each_request_carries_the_token_of_now(api: Apiserver) -> None:
     api.watches = [(event("ADDED", "a", 11), False), (event("ADDED", "b", 12), False)]
     async with opened(api) as place:
         await place.until(("ADDED", "a"))

@@ -1,10 +1,15 @@
-"""Recurring tasks: no run twice, at most one caught up, edits plan anew; clocks jump, processes crash."""
+"""Recurring tasks: no run twice, at most one caught up, edits plan anew; clocks jump, processes crash.
+
+Moments of cron expressions: in every zone, over both jumps of the clock, the same wherever counting begins.
+"""
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,8 +20,10 @@ from controllers.pendingtask.observed import CopyHeld, CopyMade, Limits, NoCopy,
 from controllers.pendingtask.policy import cron, scheduled
 from crds import pendingtask, schedule
 from crds.phases import Phase
+from crds.schedule import Schedule
 from tests import thorough
 from tests.controllers import build
+from tests.controllers.build import changed, present
 from tests.controllers.strategies import ZONES, expressions
 
 NOW = build.NOW
@@ -52,8 +59,7 @@ def test_a_copy_is_made_ten_minutes_ahead_once() -> None:
     made = look(known, run - timedelta(minutes=10), CopyMade(run, "mail-1-x"))
     assert made.status_patch["scheduledFor"] == "2027-03-03T11:00:00Z"
     assert made.status_patch["recurrence"]["lastRun"] == "2027-03-02T11:00:00Z"
-    assert made.note is not None
-    assert made.note.reason == "CopyCreated"
+    assert present(made.note).reason == "CopyCreated"
     after = build.apply(known, made.status_patch)
     assert look(after, run - timedelta(minutes=10)).effects == ()
 
@@ -71,8 +77,7 @@ def test_of_many_missed_runs_the_latest_is_made_up_for() -> None:
     assert look(known, now).effects == (Copy(NOW),)
     made = look(known, now, CopyMade(NOW, "c"))
     assert made.status_patch["scheduledFor"] == "2027-03-01T12:05:00Z"
-    assert made.note is not None
-    assert (made.note.reason, made.note.warning) == ("RunsMissed", True)
+    assert (present(made.note).reason, present(made.note).warning) == ("RunsMissed", True)
 
 
 def test_what_was_missed_for_too_long_is_skipped_with_a_warning() -> None:
@@ -82,22 +87,15 @@ def test_what_was_missed_for_too_long_is_skipped_with_a_warning() -> None:
     assert decide(known, ObservedState(limits=limits), soon).effects == (Copy(at("2027-03-01T11:00")),)
     made = decide(known, ObservedState(limits=limits), late)
     assert (made.effects, made.status_patch["scheduledFor"]) == ((), "2027-03-02T11:00:00Z")
-    assert made.note is not None
-    assert (made.note.reason, made.note.warning) == ("RunsMissed", True)
+    assert (present(made.note).reason, present(made.note).warning) == ("RunsMissed", True)
 
 
 def test_runs_of_a_suspension_are_not_made_up_for() -> None:
-    resumed = {
-        "type": "Suspended",
-        "status": "False",
-        "reason": "Resumed",
-        "lastTransitionTime": "2027-03-01T11:30:00Z",
-    }
+    resumed = build.condition("Suspended", "False", "Resumed", lastTransitionTime="2027-03-01T11:30:00Z")
     known = template(scheduledFor="2027-03-01T11:00:00Z", conditions=[resumed])
     made = look(known, NOW)
     assert (made.effects, made.status_patch["scheduledFor"]) == ((), "2027-03-02T11:00:00Z")
-    assert made.note is not None
-    assert (made.note.reason, made.note.warning) == ("RunsHeldBack", False)
+    assert (present(made.note).reason, present(made.note).warning) == ("RunsHeldBack", False)
     held = template({**DAILY, "suspend": True}, scheduledFor="2027-03-01T11:00:00Z")
     assert look(held, NOW, NoCopy()).effects == ()
 
@@ -111,8 +109,7 @@ def test_a_copy_is_on_record_before_its_template_is_held() -> None:
     )
     made = look(known, now, CopyMade(run, "mail-1-x"))
     assert (made.status_patch["recurrence"]["lastTask"], made.effects) == ("mail-1-x", ())
-    assert made.note is not None
-    assert made.note.reason == "CopyCreated"
+    assert present(made.note).reason == "CopyCreated"
     after = build.apply(known, made.status_patch)
     held = look(after, now, CopyMade(run, "mail-1-x"))
     assert [one["type"] for one in held.status_patch["conditions"] if one["status"] == "True"] == [
@@ -135,7 +132,7 @@ def test_a_copy_of_the_plan_before_an_edit_is_on_record() -> None:
     assert after.status.recurrence is not None
     assert (after.status.recurrence.last_task, after.status.recurrence.cron) == ("mail-1-x", "0 12 * * *")
     assert look(after, now).status_patch["scheduledFor"] == "2027-03-03T11:00:00Z", "that run has its copy"
-    held = after.model_copy(update={"spec": after.spec.model_copy(update={"suspend": True})})
+    held = changed(after, spec={"suspend": True})
     assert set(look(held, now, CopyMade(run, "mail-1-x")).status_patch) == {"conditions"}, "it is, once"
 
 
@@ -179,8 +176,7 @@ def test_a_run_that_a_wrong_clock_made_days_ahead_holds_nothing_up() -> None:
     """The clock was ahead by two days and is right again: the plan starts from now, not from then."""
     ahead: dict[str, Any] = {"recurrence": {"lastRun": "2027-03-03T11:00:00Z"}, "scheduledFor": "2027-03-04T11:00:00Z"}
     made = look(template(**ahead), NOW)
-    assert made.note is not None
-    assert (made.note.reason, made.status_patch["scheduledFor"]) == ("ClockSetBack", "2027-03-02T11:00:00Z")
+    assert (present(made.note).reason, made.status_patch["scheduledFor"]) == ("ClockSetBack", "2027-03-02T11:00:00Z")
     day: dict[str, Any] = {"recurrence": {"lastRun": "2027-03-02T11:00:00Z"}, "scheduledFor": "2027-03-03T11:00:00Z"}
     assert look(template(**day), NOW).status_patch == {}, "within a day it is a run that was made ahead"
 
@@ -199,8 +195,7 @@ def test_forbid_skips_a_run_while_an_earlier_copy_works() -> None:
     made = look(known, run, CopyHeld(run, "earlier"))
     assert made.status_patch["scheduledFor"] == "2027-03-03T11:00:00Z"
     assert "lastRun" not in {k for k, v in made.status_patch["recurrence"].items() if v}
-    assert made.note is not None
-    assert "earlier has not ended" in made.note.message
+    assert "earlier has not ended" in present(made.note).message
 
 
 def test_a_refused_copy_is_told_once_and_tried_again() -> None:
@@ -259,7 +254,7 @@ class Site:
 
     def hold(self, held: bool) -> None:
         """Its user suspends it, or lets it go."""
-        self.task = self.task.model_copy(update={"spec": self.task.spec.model_copy(update={"suspend": held})})
+        self.task = changed(self.task, spec={"suspend": held})
 
     def settle(self, crash: bool = False, held: bool = False) -> None:
         """Look until there is nothing to do.
@@ -356,3 +351,64 @@ def test_a_clock_that_just_runs_leaves_nothing_out(text: str, zone: str, pace: i
     while (after := cron.next_run(plan, after)) <= site.now:
         expected.append(after)
     assert [due for due in site.made if due <= expected[-1]] == expected if expected else True
+
+
+# Days on which clocks of these zones jump, and any other.
+starts = st.sampled_from(
+    [
+        datetime(2026, *day, tzinfo=UTC)
+        for day in ((3, 8), (3, 28), (4, 4), (9, 26), (10, 3), (10, 24), (11, 1), (6, 15))
+    ]
+)
+
+
+def runs(plan: Schedule, after: datetime, until: datetime) -> list[datetime]:
+    found = []
+    while (after := cron.next_run(plan, after)) <= until:
+        found.append(after)
+    return found
+
+
+@settings(max_examples=thorough.examples(60), deadline=None)
+@given(expressions, st.sampled_from(ZONES), starts, st.lists(st.integers(0, 48 * 3600), min_size=1, max_size=6))
+def test_the_next_run_does_not_depend_on_where_counting_began(
+    text: str, zone: str, start: datetime, seconds: list[int]
+) -> None:
+    plan = Schedule(cron=text, time_zone=zone)
+    for shift in seconds:
+        now = start + timedelta(seconds=shift)
+        following = cron.next_run(plan, now)
+        assert following > now
+        assert cron.next_run(plan, following - timedelta(seconds=1)) == following
+        last = cron.last_run(plan, start, now)
+        assert last is None or start < last <= now
+        if last is not None:
+            assert cron.next_run(plan, last) == following, "nothing lies between"
+
+
+def test_a_fixed_time_runs_once_a_day_over_both_jumps() -> None:
+    plan = Schedule(cron="30 2 * * *", time_zone="Europe/Prague")
+    spring = runs(plan, datetime(2026, 3, 27, 12, tzinfo=UTC), datetime(2026, 3, 30, 12, tzinfo=UTC))
+    assert [f"{one:%d %H:%M}" for one in spring] == ["28 01:30", "29 01:00", "30 00:30"], "at the end of the gap"
+    autumn = runs(plan, datetime(2026, 10, 23, 12, tzinfo=UTC), datetime(2026, 10, 26, 12, tzinfo=UTC))
+    assert [f"{one:%d %H:%M}" for one in autumn] == ["24 00:30", "25 00:30", "26 01:30"], "the first of the two"
+
+
+def test_a_wildcard_goes_by_elapsed_time() -> None:
+    plan = Schedule(cron="0,30 * * * *", time_zone="Europe/Prague")
+    for day in (datetime(2026, 3, 28, 23, tzinfo=UTC), datetime(2026, 10, 24, 23, tzinfo=UTC)):
+        found = runs(plan, day, day + timedelta(hours=6))
+        assert [b - a for a, b in itertools.pairwise(found)] == [timedelta(minutes=30)] * 11
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "told"),
+    [
+        ("0 0 31 2 *", "UTC", "spec.schedule.cron '0 0 31 2 *'"),
+        ("5-3 * * * *", "UTC", "spec.schedule.cron"),
+        ("0 0 * * *", "Middle/Earth", "spec.schedule.timeZone 'Middle/Earth' is not a known IANA zone"),
+    ],
+)
+def test_what_never_comes_names_its_field(text: str, zone: str, told: str) -> None:
+    with pytest.raises(cron.ImpossibleError, match=told.replace("*", r"\*")):
+        cron.next_run(Schedule.model_construct(cron=text, time_zone=zone), datetime(2026, 1, 1, tzinfo=UTC))

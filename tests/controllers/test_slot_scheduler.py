@@ -9,10 +9,11 @@ import pytest
 
 from controllers.pendingtask import observed, task_index, workloads
 from controllers.pendingtask.decision import WaitFor
-from controllers.pendingtask.slots import bookings, router_use, scheduler
+from controllers.pendingtask.slots import bookings, scheduler
 from crds import order
 from crds.phases import Phase
 from tests.controllers import build
+from tests.controllers.build import present
 
 
 class Desk:
@@ -23,18 +24,12 @@ class Desk:
         backends: dict[str, int] | None = None,
         age: timedelta = timedelta(0),
         idle: timedelta = timedelta(seconds=30),
+        offer: int = 2,
     ) -> None:
-        self.now, self.offer, self.absent = build.NOW, 2, 0
+        self.now, self.offer, self.absent = build.NOW, offer, 0
         self.backends = backends
         self.tasks, self.workloads = task_index.Tasks(lambda: self.now), workloads.Workloads(build.RELEASE)
-        self.users = router_use.UserActivity(
-            None,
-            needed=lambda: False,
-            changed=lambda: None,
-            answered=lambda _: None,
-            wall=lambda: self.now,
-            monotonic=lambda: self.now.timestamp(),
-        )
+        self.users = build.users(lambda: self.now)
         self.scheduler = scheduler.SlotScheduler(
             self.tasks,
             observed.Limits(idle_threshold=idle, qualifying_at_once=3, background_age=age),
@@ -64,6 +59,16 @@ class Desk:
     def run(self, uid: str, spec: dict[str, Any] | None = None, **status: Any) -> None:
         self.have(uid, Phase.ORCHESTRATING, spec, **{"dispatch": {"jobName": uid, "backend": "gpu-0"}, **status})
 
+    def trip(self) -> None:
+        """Dispatching fails often enough for the breaker to open."""
+        for _ in range(5):
+            self.scheduler.breaker.failed(self.now.timestamp())
+
+    def give_up(self, uid: str, owner: str, **status: Any) -> None:
+        """A Background run that has just given its slot up for that owner."""
+        times = {"ReadyForGpu": self.now.isoformat()}
+        self.have(uid, Phase.READY_FOR_GPU, phaseTimes=times, preemption=claim(owner), **status)
+
     def claims(self) -> dict[str, str]:
         """Who is to get whose slot."""
         found = {uid: self.scheduler.claimant(uid) for uid in self.tasks.bookings.runs}
@@ -78,6 +83,11 @@ def claim(uid: str) -> dict[str, Any]:
     return {"by": uid, "name": f"default/{uid}", "run": 1, "at": "2027-03-01T12:00:00Z"}
 
 
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
 def test_slots_are_what_is_offered_minus_what_is_booked() -> None:
     offers = [bookings.Offer("a", 2), bookings.Offer("b", 3), bookings.Offer("off", 0)]
     assert bookings.count(offers, {}).free == (("b", 3), ("a", 2))
@@ -87,8 +97,7 @@ def test_slots_are_what_is_offered_minus_what_is_booked() -> None:
     assert bookings.count([], {"a": 1}) == observed.Slots()
 
 
-def test_those_who_wait_for_a_slot_are_called_in_order_and_no_more_than_fit() -> None:
-    desk = Desk()
+def test_those_who_wait_for_a_slot_are_called_in_order_and_no_more_than_fit(desk: Desk) -> None:
     for uid, position in (("c", None), ("b", 2), ("a", 1)):
         desk.scheduler.enter(
             uid, WaitFor.GPU, desk.have(uid, Phase.READY_FOR_GPU, {"queuePosition": position} if position else {})
@@ -97,8 +106,7 @@ def test_those_who_wait_for_a_slot_are_called_in_order_and_no_more_than_fit() ->
     assert desk.scheduler.waiting(WaitFor.GPU) == 1
 
 
-def test_a_booked_slot_is_not_offered_again_even_before_it_is_persisted() -> None:
-    desk = Desk()
+def test_a_booked_slot_is_not_offered_again_even_before_it_is_persisted(desk: Desk) -> None:
     desk.have("run", Phase.ORCHESTRATING, dispatch={"backend": "gpu-0"})
     desk.scheduler.claim("claim", WaitFor.GPU)
     desk.wait("x", WaitFor.GPU)
@@ -108,16 +116,14 @@ def test_a_booked_slot_is_not_offered_again_even_before_it_is_persisted() -> Non
     assert desk.admitted() == ["x"]
 
 
-def test_a_claim_that_is_persisted_counts_once_also_before_it_is_settled() -> None:
+def test_a_claim_that_is_persisted_counts_once_also_before_it_is_settled(desk: Desk) -> None:
     """Its answer was lost: the watch tells of it while the look that made it has not ended."""
-    desk = Desk()
     desk.scheduler.claim("run", WaitFor.GPU, "gpu-0")
     desk.run("run")
     assert desk.scheduler.slots("x").free == (("gpu-0", 1),)
 
 
-def test_a_user_who_waits_holds_background_back_and_thirty_seconds_after() -> None:
-    desk = Desk()
+def test_a_user_who_waits_holds_background_back_and_thirty_seconds_after(desk: Desk) -> None:
     desk.wait("x", WaitFor.GPU)
     desk.have("user", Phase.ORCHESTRATING, spec={"mode": "Foreground"})
     assert desk.scheduler.admit() == ([], None)
@@ -127,8 +133,7 @@ def test_a_user_who_waits_holds_background_back_and_thirty_seconds_after() -> No
     assert desk.admitted() == ["x"]
 
 
-def test_a_clock_that_was_set_back_holds_up_no_other() -> None:
-    desk = Desk()
+def test_a_clock_that_was_set_back_holds_up_no_other(desk: Desk) -> None:
     desk.have("user", Phase.ORCHESTRATING, spec={"mode": "Foreground"})
     desk.have("user", Phase.COMPLETED, spec={"mode": "Foreground"})
     desk.now -= timedelta(hours=1)
@@ -142,33 +147,27 @@ def test_a_clock_that_was_set_back_holds_up_no_other() -> None:
     assert len(desk.scheduler.slots("other").free) == 1, "nothing is reserved for an hour"
 
 
-def test_a_foreground_task_that_is_postponed_or_asks_does_not_hold_background_back() -> None:
-    desk = Desk()
-    user = {"mode": "Foreground"}
-    desk.have("asks", Phase.USER_TASK, spec=user)
-    desk.have("later", Phase.READY_FOR_QUALIFICATION, spec=user, retry={"count": 1, "nextAt": "2027-03-01T13:00:00Z"})
-    desk.have("held", Phase.READY_FOR_GPU, spec={**user, "suspend": True})
+def test_a_foreground_task_that_is_postponed_or_asks_does_not_hold_background_back(desk: Desk) -> None:
+    desk.have("asks", Phase.USER_TASK, USER)
+    desk.have("later", Phase.READY_FOR_QUALIFICATION, USER, retry={"count": 1, "nextAt": "2027-03-01T13:00:00Z"})
+    desk.have("held", Phase.READY_FOR_GPU, {**USER, "suspend": True})
     assert not desk.tasks.user_active
 
 
-def test_the_breaker_holds_everybody_and_then_lets_one_try() -> None:
-    desk = Desk()
+def test_the_breaker_holds_everybody_and_then_lets_one_try(desk: Desk) -> None:
     desk.wait("x", WaitFor.GPU)
     desk.wait("y", WaitFor.GPU)
     desk.wait("user", WaitFor.GPU, mode="Foreground")
-    for _ in range(5):
-        desk.scheduler.breaker.failed(desk.now.timestamp())
+    desk.trip()
     assert desk.scheduler.admit() == ([], 30.0)
     desk.now += timedelta(seconds=30)
     assert desk.admitted() == ["user"]
 
 
-def test_with_the_breaker_half_open_no_other_is_admitted_before_the_probe_is_decided_about() -> None:
-    desk = Desk()
+def test_with_the_breaker_half_open_no_other_is_admitted_before_the_probe_is_decided_about(desk: Desk) -> None:
     for uid in ("x", "y", "z"):
         desk.wait(uid, WaitFor.GPU)
-    for _ in range(5):
-        desk.scheduler.breaker.failed(desk.now.timestamp())
+    desk.trip()
     desk.now += timedelta(seconds=30)
     assert desk.admitted() == ["x"]
     desk.wait("user", WaitFor.GPU, mode="Foreground")
@@ -183,8 +182,7 @@ def test_with_the_breaker_half_open_no_other_is_admitted_before_the_probe_is_dec
     assert "user" in desk.admitted()
 
 
-def test_users_tasks_without_a_slot_are_called_only_when_there_is_one() -> None:
-    desk = Desk()
+def test_users_tasks_without_a_slot_are_called_only_when_there_is_one(desk: Desk) -> None:
     desk.run("one", USER)
     desk.run("two", USER)
     desk.wait("user", WaitFor.GPU, mode="Foreground")
@@ -195,8 +193,7 @@ def test_users_tasks_without_a_slot_are_called_only_when_there_is_one() -> None:
     assert desk.scheduler.slots("user").free == (("gpu-0", 1),)
 
 
-def test_without_any_gpu_users_tasks_are_called_and_no_run_is_disturbed() -> None:
-    desk = Desk()
+def test_without_any_gpu_users_tasks_are_called_and_no_run_is_disturbed(desk: Desk) -> None:
     desk.run("low")
     desk.wait("user", WaitFor.GPU, mode="Foreground")
     desk.offer = 0
@@ -204,8 +201,7 @@ def test_without_any_gpu_users_tasks_are_called_and_no_run_is_disturbed() -> Non
     assert desk.claims() == {}
 
 
-def test_without_any_gpu_no_more_users_tasks_are_called_than_may_run_without_one() -> None:
-    desk = Desk()
+def test_without_any_gpu_no_more_users_tasks_are_called_than_may_run_without_one(desk: Desk) -> None:
     for number in range(50):
         desk.wait(f"user-{number:02}", WaitFor.GPU, mode="Foreground")
     desk.offer = 0
@@ -227,8 +223,7 @@ def test_without_any_gpu_no_more_users_tasks_are_called_than_may_run_without_one
     assert desk.admitted() == ["user-03"]
 
 
-def test_a_gpu_that_is_expected_back_holds_users_tasks_and_offers_nothing() -> None:
-    desk = Desk()
+def test_a_gpu_that_is_expected_back_holds_users_tasks_and_offers_nothing(desk: Desk) -> None:
     desk.run("one", USER)
     desk.wait("user", WaitFor.GPU, mode="Foreground")
     desk.wait("low", WaitFor.GPU)
@@ -245,8 +240,7 @@ def test_the_slots_of_an_absent_backend_count_in_the_total_and_its_runs_against_
     assert bookings.count(offers, {"b": 2}) == observed.Slots(total=4)
 
 
-def test_one_who_is_called_keeps_the_others_from_its_slot_until_it_has_decided() -> None:
-    desk = Desk()
+def test_one_who_is_called_keeps_the_others_from_its_slot_until_it_has_decided(desk: Desk) -> None:
     desk.run("one")
     desk.wait("first", WaitFor.GPU, mode="Foreground")
     assert desk.admitted() == ["first"]
@@ -257,8 +251,7 @@ def test_one_who_is_called_keeps_the_others_from_its_slot_until_it_has_decided()
 
 
 def test_a_run_is_looked_at_when_its_slot_is_claimed_and_again_when_it_is_not_any_more() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.run("low")
     desk.wait("user", WaitFor.GPU, mode="Foreground")
     assert desk.admitted() == ["low"]
@@ -274,8 +267,7 @@ def test_a_run_is_looked_at_when_its_slot_is_claimed_and_again_when_it_is_not_an
 
 
 def test_a_claim_survives_a_restart_before_anybody_has_been_looked_at() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.run("low", preemption=claim("user"))
     desk.have("user", Phase.READY_FOR_GPU, USER)
     assert desk.admitted() == []
@@ -283,10 +275,8 @@ def test_a_claim_survives_a_restart_before_anybody_has_been_looked_at() -> None:
 
 
 def test_a_slot_that_was_given_up_is_kept_for_its_owner_and_for_a_minute() -> None:
-    desk = Desk()
-    desk.offer = 1
-    given = {"phaseTimes": {"ReadyForGpu": desk.now.isoformat()}, "preemption": claim("user")}
-    desk.have("low", Phase.READY_FOR_GPU, dispatch={"jobName": "low", "backend": "gpu-0"}, **given)
+    desk = Desk(offer=1)
+    desk.give_up("low", "user", dispatch={"jobName": "low", "backend": "gpu-0"})
     desk.have("user", Phase.READY_FOR_GPU, USER)
     desk.wait("earlier", WaitFor.GPU, mode="Foreground", queuePosition=1)
     assert desk.admitted() == []
@@ -296,12 +286,10 @@ def test_a_slot_that_was_given_up_is_kept_for_its_owner_and_for_a_minute() -> No
     assert desk.admitted() == ["earlier"]
 
 
-def test_an_admitted_task_finds_a_slot_also_when_fewer_are_free_than_kept() -> None:
+def test_an_admitted_task_finds_a_slot_also_when_fewer_are_free_than_kept(desk: Desk) -> None:
     """Or it would be admitted again at once, for as long as slots are reserved: a minute of nothing else."""
-    desk = Desk()
     for number in (1, 2):
-        given = {"phaseTimes": {"ReadyForGpu": desk.now.isoformat()}, "preemption": claim(f"user-{number}")}
-        desk.have(f"low-{number}", Phase.READY_FOR_GPU, dispatch={"jobName": "j", "backend": "gpu-0"}, **given)
+        desk.give_up(f"low-{number}", f"user-{number}", dispatch={"jobName": "j", "backend": "gpu-0"})
         desk.wait(f"user-{number}", WaitFor.GPU, mode="Foreground", queuePosition=number)
     desk.run("uninvited", USER)
     assert desk.admitted() == ["user-1"]
@@ -314,11 +302,9 @@ def test_an_admitted_task_finds_a_slot_also_when_fewer_are_free_than_kept() -> N
 
 
 def test_a_slot_is_not_kept_for_who_has_run_is_postponed_or_is_gone() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.have("other", Phase.READY_FOR_GPU, USER)
-    given = {"phaseTimes": {"ReadyForGpu": desk.now.isoformat()}, "preemption": claim("user")}
-    desk.have("low", Phase.READY_FOR_GPU, **given)
+    desk.give_up("low", "user")
     assert len(desk.scheduler.slots("other").free) == 1, "never heard of"
     desk.have("user", Phase.READY_FOR_GPU, USER)
     assert desk.scheduler.slots("other").free == ()
@@ -329,8 +315,7 @@ def test_a_slot_is_not_kept_for_who_has_run_is_postponed_or_is_gone() -> None:
 
 
 def test_the_pods_of_a_task_that_is_gone_hold_its_slot_until_they_are_gone_or_given_up() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.have("next", Phase.READY_FOR_GPU, USER)
     assert desk.workloads.observe_pod(build.raw_pod("p", "gone"))
     assert desk.scheduler.slots("next").free == ()
@@ -343,8 +328,7 @@ def test_the_pods_of_a_task_that_is_gone_hold_its_slot_until_they_are_gone_or_gi
 
 
 def test_a_task_that_is_being_deleted_holds_a_slot_by_its_pods_alone() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.run("leaving")
     entry = build.task(
         Phase.ORCHESTRATING,
@@ -358,26 +342,22 @@ def test_a_task_that_is_being_deleted_holds_a_slot_by_its_pods_alone() -> None:
     assert desk.scheduler.slots("next").free == (("gpu-0", 1),)
 
 
-def test_two_claims_at_the_same_time_go_to_different_backends() -> None:
-    desk = Desk()
+def test_two_claims_at_the_same_time_go_to_different_backends(desk: Desk) -> None:
     desk.have("x", Phase.READY_FOR_GPU)
     desk.scheduler.claim("y", WaitFor.GPU, "gpu-0")
     assert desk.scheduler.slots("x").free == (("gpu-0", 1),)
 
 
 def test_the_breaker_starts_no_preemption() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.run("low")
-    for _ in range(5):
-        desk.scheduler.breaker.failed(desk.now.timestamp())
+    desk.trip()
     desk.wait("user", WaitFor.GPU, mode="Foreground")
     assert desk.admitted() == []
     assert desk.claims() == {}
 
 
-def test_qualifier_places_count_the_claimed_and_the_running() -> None:
-    desk = Desk()
+def test_qualifier_places_count_the_claimed_and_the_running(desk: Desk) -> None:
     desk.have("q1", Phase.QUALIFYING)
     desk.scheduler.claim("q2", WaitFor.QUALIFIER)
     for uid in ("a", "b"):
@@ -397,8 +377,7 @@ def test_an_older_version_never_replaces_a_newer_one() -> None:
     assert tasks.observe(new)
     assert not tasks.observe(old)
     assert not tasks.observe(new)
-    entry = tasks.entry(build.UID)
-    assert entry is not None
+    entry = present(tasks.entry(build.UID))
     assert entry.phase is Phase.QUALIFYING
     tasks.forget(build.UID, 25)
     assert not tasks.observe(build.task(Phase.NEW, resourceVersion="24").wire()), "the deletion was later"
@@ -412,11 +391,9 @@ def test_the_index_keeps_no_content() -> None:
     raw["metadata"]["managedFields"] = [{"manager": "kubectl" * 200}]
     tasks.observe(raw)
     entry, found = tasks.entry(build.UID), tasks.get(build.UID)
-    assert entry is not None
-    assert found is not None
-    assert "secret" not in found.model_dump_json()
-    assert len(entry.document) < 1_000
-    assert len(found.spec.messages) == 1
+    assert "secret" not in present(found).model_dump_json()
+    assert len(present(entry).document) < 1_000
+    assert len(present(found).spec.messages) == 1
 
 
 # -- turns, ageing, several GPUs ---------------------------------------------------------------------------------------
@@ -428,9 +405,8 @@ def entered(at: datetime) -> dict[str, Any]:
     return {"phaseTimes": {"ReadyForGpu": at.isoformat(), "ReadyForQualification": at.isoformat()}}
 
 
-def test_one_clients_flood_does_not_hold_up_another_clients_mail() -> None:
+def test_one_clients_flood_does_not_hold_up_another_clients_mail(desk: Desk) -> None:
     """At the qualifier as at the GPU: places go to the client that holds the fewest."""
-    desk = Desk()
     for number in range(30):
         desk.wait(f"flood-{number:02}", WaitFor.QUALIFIER, Phase.READY_FOR_QUALIFICATION, clientId="flood")
         desk.wait(f"batch-{number:02}", WaitFor.GPU, clientId="flood")
@@ -440,8 +416,7 @@ def test_one_clients_flood_does_not_hold_up_another_clients_mail() -> None:
 
 
 def test_turns_go_on_where_they_were() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     for client in ("a", "b"):
         for number in range(3):
             desk.wait(f"{client}{number}", WaitFor.GPU, clientId=client)
@@ -458,8 +433,7 @@ def test_turns_go_on_where_they_were() -> None:
     assert order_of_runs == ["a0", "b0", "a1", "b1", "a2", "b2"]
 
 
-def test_users_tasks_take_turns_by_client_as_well() -> None:
-    desk = Desk()
+def test_users_tasks_take_turns_by_client_as_well(desk: Desk) -> None:
     desk.run("one", USER, attempt=1)
     desk.have("two", Phase.ORCHESTRATING, {**USER, "clientId": "flood"}, dispatch={"jobName": "j", "backend": "gpu-0"})
     for number in range(3):
@@ -471,9 +445,8 @@ def test_users_tasks_take_turns_by_client_as_well() -> None:
     assert desk.admitted() == ["first"]
 
 
-def test_a_free_slot_is_for_the_waiter_whose_turn_it_is() -> None:
+def test_a_free_slot_is_for_the_waiter_whose_turn_it_is(desk: Desk) -> None:
     """A task that is looked at in the moment in which a slot comes free does not take it from those that wait."""
-    desk = Desk()
     desk.run("one")
     desk.run("two")
     desk.wait("waits", WaitFor.GPU, clientId="b")
@@ -489,8 +462,7 @@ def test_a_free_slot_is_for_the_waiter_whose_turn_it_is() -> None:
 
 
 def test_one_that_was_called_and_does_not_go_gives_its_turn_on() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.wait("x", WaitFor.GPU)
     assert desk.admitted() == ["x"]
     desk.wait("y", WaitFor.GPU)
@@ -501,8 +473,7 @@ def test_one_that_was_called_and_does_not_go_gives_its_turn_on() -> None:
 
 
 def test_a_background_task_that_has_aged_goes_before_younger_ones_of_better_position() -> None:
-    desk = Desk(age=HOUR)
-    desk.offer = 1
+    desk = Desk(offer=1, age=HOUR)
     desk.have("old", Phase.READY_FOR_GPU, **entered(desk.now - HOUR))
     desk.scheduler.enter("old", WaitFor.GPU, desk.tasks.entry("old").order)  # type: ignore[union-attr]
     desk.now += timedelta(seconds=1)
@@ -538,8 +509,7 @@ def test_users_who_are_active_for_ever_hold_an_aged_task_back_no_more() -> None:
 
 
 def test_users_who_leave_no_slot_free_leave_one_in_ten_to_an_aged_task() -> None:
-    desk = Desk(age=HOUR)
-    desk.offer = 1
+    desk = Desk(offer=1, age=HOUR)
     rank = desk.have("old", Phase.READY_FOR_GPU, **entered(desk.now - HOUR - HOUR))
     desk.scheduler.enter("old", WaitFor.GPU, rank)
     desk.wait("user-00", WaitFor.GPU, mode="Foreground")
@@ -564,8 +534,7 @@ def test_a_run_that_gave_its_slot_up_has_waited_since_it_first_did() -> None:
     desk = Desk(age=HOUR)
     times = {"ReadyForQualification": "2027-03-01T10:00:00Z", "ReadyForGpu": "2027-03-01T12:00:00Z"}
     desk.have("low", Phase.READY_FOR_GPU, phaseTimes=times, preemption=claim("user"))
-    entry = desk.tasks.entry("low")
-    assert entry is not None
+    entry = present(desk.tasks.entry("low"))
     assert entry.queued == desk.now.timestamp() - 7200
 
 
@@ -639,8 +608,7 @@ def test_no_idle_threshold_no_quiet() -> None:
 
 
 def test_a_users_task_of_another_namespace_has_no_name() -> None:
-    desk = Desk()
-    desk.offer = 1
+    desk = Desk(offer=1)
     desk.run("low")
     there = build.task(
         Phase.READY_FOR_GPU, spec=USER, uid="there", name="secret-name", namespace="other", resourceVersion="90"

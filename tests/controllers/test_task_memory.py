@@ -1,15 +1,29 @@
-"""What a run is told about its task."""
+"""What a run is told about its task, also what its user adds while it works."""
 
 from __future__ import annotations
 
-import pytest
+import os
+from contextlib import closing
+from typing import Any
 
-from controllers.memory import document
-from controllers.pendingtask.effects import ingest
+import aiohttp
+import pytest
+from aiohttp import web
+
+import kube
+from controllers.memory import document, mongo
+from controllers.pendingtask import decision
+from controllers.pendingtask.effects import executor, ingest
 from controllers.pendingtask.observed import Ingested
 from crds.pendingtask import Decision, Hints
 from crds.phases import Phase
+from tests import httpserver
 from tests.controllers import build
+from tests.controllers.test_fence import Leader, written
+from tests.controllers.test_task_index import Place
+from tests.kube import apiserver
+
+__all__ = ["written"]
 
 SPEC = {
     "messages": [{"id": "m1", "text": "More."}, {"id": "m2", "text": "And more."}],
@@ -134,3 +148,44 @@ def test_structured_data_is_flat_and_bounded() -> None:
     many = document.structured({f"f{n}": "\u00e9" * 500 for n in range(100)})
     assert sum(len(name) + len(text.encode()) for name, text in many.items()) <= document.FACTS_BYTES
     assert len(document.structured({f"f{n}": "x" for n in range(100)})) == document.MOST_FACTS
+
+
+def performing(place: Place, api: kube.Kube, memory: mongo.Memory) -> executor.EffectExecutor:
+    """With what this effect needs, and nothing else."""
+    unused: Any = None
+    effects = executor.ClusterEffects(
+        api, memory, place.workloads, unused, tokens=unused, clock=lambda: build.NOW, created=unused, token=unused
+    )
+    return executor.EffectExecutor(effects, unused, place.cache, measured=unused, monotonic=unused)
+
+
+@pytest.mark.services
+async def test_messages_are_written_once_for_the_run_that_works(written: Any) -> None:
+    said = [{"id": "m1", "text": "More."}]
+    task = build.routed(Phase.ORCHESTRATING, spec={"messages": said})
+    served: list[str] = []
+
+    async def serve(request: web.Request) -> web.Response:
+        served.append(request.path)
+        return web.json_response(task.wire())
+
+    uri, own = os.environ["JERVIS_TEST_MONGODB_URI"], {"_id": build.UID}
+    written.insert_one({**own, "content": "hello", "messages": []})
+    async with aiohttp.ClientSession() as http, httpserver.serving(serve, method="GET") as url:
+        place = Place(http, url)
+        assert place.cache.take(task.wire())
+        api = kube.Kube(apiserver.configuration(url), http, fence=lambda: None)
+        away = mongo.Memory("mongodb://127.0.0.1:9", "none", leads=Leader(1), timeout=0.2)
+        with closing(away), closing(mongo.Memory(uri, written.database.name, leads=Leader(1))) as memory:
+            # The run is followed by one that reads them: nothing of the task has failed.
+            assert not await performing(place, api, away).perform(task, decision.Remember(1), None)
+            assert place.cache.observations == {}
+            works = performing(place, api, memory)
+            await works.perform(task, decision.Remember(2), None)
+            assert written.find_one(own)["messages"] == [], "it is another attempt by now"
+            served.clear()
+            for _ in range(3):
+                await works.perform(task, decision.Remember(1), None)
+    found = written.find_one(own)
+    assert ([one["id"] for one in found["messages"]], found["content"]) == (["m1"], "hello")
+    assert len(served) == 1

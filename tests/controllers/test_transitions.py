@@ -18,7 +18,7 @@ from crds.exits import ExitReason
 from crds.pendingtask import Hints
 from crds.phases import Phase
 from tests import thorough
-from tests.controllers.build import GPU, NOW, apply, job, pod, routed, task
+from tests.controllers.build import GPU, NOW, apply, job, pod, present, routed, task
 from tests.controllers.strategies import moments, tasks, worlds
 
 CHAT = {"type": "UserInputProcessing"}
@@ -66,8 +66,7 @@ def test_without_a_place_it_waits_where_the_place_is_given_out() -> None:
 def test_only_getting_in_line_can_wait(
     what: pendingtask.PendingTask, qualifying: int, age: timedelta, write_delay: float
 ) -> None:
-    created = what.metadata.creation_timestamp
-    assert created is not None
+    created = present(what.metadata.creation_timestamp)
     now = created + age
     batch = transitions.batched(what, ObservedState(qualifying=qualifying), now)
     assert transitions.write_delay(what, batch, now) == write_delay
@@ -84,8 +83,7 @@ def test_a_question_goes_from_new_to_its_dispatch() -> None:
     assert batch.decision.effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
     status = apply(task(spec=CHAT), batch.decision.status_patch).status
     assert status.route is not None
-    assert status.dispatch is not None
-    assert (status.attempt, status.dispatch.backend) == (1, "gpu-0")
+    assert (status.attempt, present(status.dispatch).backend) == (1, "gpu-0")
     assert {one.type for one in status.conditions} == {"Qualified"}
 
 

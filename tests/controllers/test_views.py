@@ -18,6 +18,7 @@ from crds.exits import ExitReason
 from crds.phases import Phase
 from tests import thorough
 from tests.controllers import build, hostile
+from tests.controllers.build import present
 
 
 def raw_job(*conditions: dict[str, str], suspend: bool = False, **meta: Any) -> dict[str, Any]:
@@ -66,25 +67,38 @@ def raw_pod(state: dict[str, Any] | None, phase: str = "Running", **status: Any)
     }
 
 
-def test_a_running_pod_lives_and_has_started() -> None:
-    found = views.pod_view(raw_pod({"running": {}}))
-    assert (found.live, found.started, found.exit_code, found.attempt) == (True, True, None, 2)
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
 
 
-def test_a_pod_that_cannot_pull_its_image_waits_with_a_reason() -> None:
-    found = views.pod_view(raw_pod({"waiting": {"reason": "ErrImagePull", "message": "no"}}, phase="Pending"))
-    assert (found.live, found.started, found.waiting_reason, found.waiting_message) == (
-        True,
-        False,
-        "ErrImagePull",
-        "no",
-    )
-
-
-def test_a_pod_that_cannot_be_scheduled_waits_with_a_reason() -> None:
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
-    found = views.pod_view(raw_pod(None, phase="Pending", conditions=[condition]))
-    assert (found.started, found.waiting_reason, found.waiting_message) == (False, "Unschedulable", "0/1 nodes")
+@pytest.mark.parametrize(
+    ("raw", "seen"),
+    [
+        pytest.param(
+            raw_pod({"running": {}}), {"live": True, "started": True, "exit_code": None, "attempt": 2}, id="runs"
+        ),
+        pytest.param(
+            raw_pod({"waiting": {"reason": "ErrImagePull", "message": "no"}}, phase="Pending"),
+            {"live": True, "started": False, "waiting_reason": "ErrImagePull", "waiting_message": "no"},
+            id="cannot pull its image",
+        ),
+        pytest.param(
+            raw_pod(None, phase="Pending", conditions=[UNSCHEDULABLE]),
+            {"started": False, "waiting_reason": "Unschedulable", "waiting_message": "0/1 nodes"},
+            id="cannot be scheduled",
+        ),
+        pytest.param(
+            raw_pod({"waiting": {"reason": "no reason!", "message": "no"}}, phase="Pending"),
+            {"waiting_reason": "Waiting"},
+            id="a reason that no condition could hold",
+        ),
+        pytest.param(
+            raw_pod(None, phase="Failed", reason="Evicted"), {"live": False, "ended_reason": "Evicted"}, id="evicted"
+        ),
+    ],
+)
+def test_a_pod_says_whether_it_lives_and_why_it_waits(raw: dict[str, Any], seen: dict[str, object]) -> None:
+    found = views.pod_view(raw)
+    assert {name: getattr(found, name) for name in seen} == seen
 
 
 def test_the_termination_message_is_read() -> None:
@@ -100,63 +114,48 @@ def test_the_termination_message_is_read() -> None:
     assert [(q.id, q.text) for q in found.outcome.questions] == [("r1-q1", "Which?"), ("2", "And when?")]
 
 
+NO_ACTIONS: list[object] = [None, [], "x", {}, {"tool": ""}, {"tool": "t", "arguments": ["x"]}, {"tool": 7}]
+PLAN = {"version": 2, "amendments": [{"version": 2, "reason": "r"}]}
+
+
 @pytest.mark.parametrize(
-    ("plan", "found"),
+    ("said", "seen"),
     [
-        ("Made", "Made"),
-        ("Failed", "Failed"),
-        ({"version": 1, "steps": [], "amendments": [], "failure": None}, "Made"),
-        ({"version": 2, "amendments": [{"version": 2, "reason": "r"}]}, "Amended"),
-        ({"version": 2, "amendments": [{"version": 2, "reason": "r"}], "failure": "no model"}, "Failed"),
-        ("Perhaps", None),
-        (7, None),
-        (None, None),
+        *(({"plan": name}, {"plan": name}) for name in ("Made", "Failed")),
+        ({"plan": {"version": 1, "steps": [], "amendments": [], "failure": None}}, {"plan": "Made"}),
+        ({"plan": PLAN}, {"plan": "Amended"}),
+        ({"plan": {**PLAN, "failure": "no model"}}, {"plan": "Failed"}),
+        *(({"plan": plan}, {"plan": None}) for plan in ("Perhaps", 7, None)),
+        # The name of a request is whole or absent.
+        *(({"about": name}, {"about": name}) for name in ("r1.d3/2", "r" * 253)),
+        *(({"about": about}, {"about": ""}) for about in ("r" * 254, 7, None)),
+        *(({"messagesRead": count}, {"messages_read": count}) for count in (0, 7)),
+        *(({"messagesRead": read}, {"messages_read": None}) for read in (-1, True, "2", 1.5)),
+        ({}, {"messages_read": None}),
+        *(({"action": action}, {"action": None}) for action in NO_ACTIONS),
     ],
+    ids=lambda value: str(value)[:60],
 )
-def test_what_became_of_the_plan_is_read(plan: object, found: str | None) -> None:
-    read = views.recorded({"exitReason": "Answered", "plan": plan})
-    assert read is not None
-    assert read.plan == found
+def test_what_a_run_has_said_is_read_or_left_out(said: dict[str, Any], seen: dict[str, object]) -> None:
+    reason = "NeedsApproval" if said.keys() & {"about", "action"} else "Answered"
+    read = present(views.recorded({"exitReason": reason, **said}))
+    assert {name: getattr(read, name) for name in seen} == seen
 
 
 def test_the_action_that_approval_is_asked_for_is_read_from_message_and_result() -> None:
     said = {"tool": "send_mail", "arguments": '{"to":"ada"}', "shortened": True, "why": "\ud800", "later": 1}
-    read = views.recorded({"exitReason": "NeedsApproval", "action": said})
-    assert read is not None
+    read = present(views.recorded({"exitReason": "NeedsApproval", "action": said}))
     assert read.action == approvals.Action(tool="send_mail", arguments='{"to":"ada"}', shortened=True, why="?")
     whole = {"tool": "send_mail", "arguments": {"to": "ada", "body": "x" * 9000}, "shown": "y" * 9000}
-    read = views.recorded({"exitReason": "NeedsApproval", "action": whole})
-    assert read is not None
-    assert read.action is not None
-    assert (read.action.shortened, json.loads(read.action.arguments)["to"]) == (True, "ada")
-    assert read.action.shown.endswith("y…")
-
-
-@pytest.mark.parametrize(
-    ("about", "found"), [("r1.d3/2", "r1.d3/2"), ("r" * 253, "r" * 253), ("r" * 254, ""), (7, ""), (None, "")]
-)
-def test_the_name_of_a_request_is_whole_or_absent(about: object, found: str) -> None:
-    read = views.recorded({"exitReason": "NeedsApproval", "about": about})
-    assert read is not None
-    assert read.about == found
-
-
-@pytest.mark.parametrize("action", [None, [], "x", {}, {"tool": ""}, {"tool": "t", "arguments": ["x"]}, {"tool": 7}])
-def test_what_is_no_action_is_left_out(action: object) -> None:
-    read = views.recorded({"exitReason": "NeedsApproval", "action": action})
-    assert read is not None
-    assert read.action is None
+    read = present(views.recorded({"exitReason": "NeedsApproval", "action": whole}))
+    assert (present(read.action).shortened, json.loads(present(read.action).arguments)["to"]) == (True, "ada")
+    assert present(read.action).shown.endswith("y…")
 
 
 @pytest.mark.parametrize("text", ["", "Killed", "{", "[]", '{"exitReason": "Sleepy"}', '{"summary": "x"}', "null"])
 def test_a_message_that_is_not_ours_is_none(text: str) -> None:
     found = views.pod_view(raw_pod({"terminated": {"exitCode": 137, "reason": "OOMKilled", "message": text}}, "Failed"))
     assert (found.outcome, found.exit_code, found.ended_reason) == (None, 137, "OOMKilled")
-
-
-def test_an_evicted_pod_does_not_live() -> None:
-    found = views.pod_view(raw_pod(None, phase="Failed", reason="Evicted"))
-    assert (found.live, found.ended_reason) == (False, "Evicted")
 
 
 def test_owner_and_attempt() -> None:
@@ -184,8 +183,7 @@ def test_no_message_breaks_the_decision_about_its_run_or_leaves_the_bounds_of_th
 
 
 def test_a_reference_that_is_too_long_is_left_out_and_not_cut() -> None:
-    found = views.outcome(json.dumps({"exitReason": "Answered", "ref": {"key": "k" * 254}}))
-    assert found is not None
+    found = present(views.outcome(json.dumps({"exitReason": "Answered", "ref": {"key": "k" * 254}})))
     assert found.key == ""
 
 
@@ -198,22 +196,6 @@ def test_what_was_away_and_what_to_change_is_read() -> None:
         "field": "spec.content",
         "remedy": "Wait.",
     }
-    found = views.outcome(json.dumps(said))
-    assert found is not None
+    found = present(views.outcome(json.dumps(said)))
     assert (found.retry_after, found.unavailable) == (77, "router")
     assert found.sentence() == "router stayed unavailable Field: spec.content. Wait."
-
-
-def test_a_reason_that_no_condition_could_hold_is_replaced() -> None:
-    found = views.pod_view(raw_pod({"waiting": {"reason": "no reason!", "message": "no"}}, phase="Pending"))
-    assert found.waiting_reason == "Waiting"
-
-
-@pytest.mark.parametrize(("said", "read"), [(0, 0), (7, 7), (-1, None), (True, None), ("2", None), (1.5, None)])
-def test_how_many_messages_a_run_has_read(said: object, read: int | None) -> None:
-    found = views.recorded({"exitReason": "Answered", "messagesRead": said})
-    assert found is not None
-    assert found.messages_read == read
-    without = views.recorded({"exitReason": "Answered"})
-    assert without is not None
-    assert without.messages_read is None

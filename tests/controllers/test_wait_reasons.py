@@ -19,15 +19,16 @@ from controllers.pendingtask.slots import wait_conditions, wait_reasons
 from crds.phases import Phase
 from crds.waits import MESSAGES, Queue, Reason
 from tests.controllers import build
-from tests.controllers.test_slot_scheduler import USER, Desk
+from tests.controllers.build import present
+from tests.controllers.test_slot_scheduler import USER, Desk, desk
+
+__all__ = ["desk"]
 
 SINCE = {"phaseTimes": {"ReadyForGpu": "2027-03-01T11:50:00Z", "ReadyForQualification": "2027-03-01T11:50:00Z"}}
 
 
 def why(desk: Desk, uid: str) -> wait_reasons.Wait:
-    found = wait_reasons.survey(desk.scheduler.observed()).why(uid)
-    assert found is not None
-    return found
+    return present(wait_reasons.survey(desk.scheduler.observed()).why(uid))
 
 
 def shown(desk: Desk, namespace: str = "default", client: str = "", limit: int = 500) -> Queue:
@@ -35,8 +36,12 @@ def shown(desk: Desk, namespace: str = "default", client: str = "", limit: int =
     return queue_http.document(queue_http.surveyed(desk.scheduler.observed()), asked, breaker="Closed", leading=True)
 
 
-def test_each_reason() -> None:
-    desk = Desk()
+@pytest.fixture
+def slow() -> Slow:
+    return Slow()
+
+
+def test_each_reason(desk: Desk) -> None:
     desk.run("one")
     desk.have("x", Phase.READY_FOR_GPU, **SINCE)
     assert why(desk, "x") == wait_reasons.Wait(Reason.TURN, datetime(2027, 3, 1, 11, 50, tzinfo=UTC), 0)
@@ -67,8 +72,7 @@ def test_each_reason() -> None:
     assert wait_reasons.survey(desk.scheduler.observed()).why("x") is None
 
 
-def test_at_the_qualifier_places_are_what_is_lacking() -> None:
-    desk = Desk()
+def test_at_the_qualifier_places_are_what_is_lacking(desk: Desk) -> None:
     for number in range(2):
         desk.have(f"q{number}", Phase.QUALIFYING)
     for number in range(2):
@@ -139,8 +143,7 @@ def test_the_metric_counts_what_the_survey_says(some: list[tuple[str, str, str]]
     assert told.total() == len(list(survey)) == len(some)
 
 
-def test_another_namespace_sees_a_number_and_nothing_else() -> None:
-    desk = Desk()
+def test_another_namespace_sees_a_number_and_nothing_else(desk: Desk) -> None:
     for number in range(7):
         desk.have(f"secret-{number}", Phase.READY_FOR_GPU, USER)
     for number in range(7):
@@ -167,8 +170,7 @@ def test_another_namespace_sees_a_number_and_nothing_else() -> None:
     assert (len(few.items), few.more) == (2, 5)
 
 
-def test_the_oldest_that_waits_is_not_one_that_its_user_holds() -> None:
-    desk = Desk()
+def test_the_oldest_that_waits_is_not_one_that_its_user_holds(desk: Desk) -> None:
     desk.have("held", Phase.READY_FOR_GPU, {"suspend": True}, **SINCE)
     desk.have("x", Phase.READY_FOR_GPU, phaseTimes={"ReadyForGpu": "2027-03-01T11:55:00Z"})
     seen = shown(desk)
@@ -201,20 +203,13 @@ class Slow:
         return sorted(self.looked)
 
 
-def condition(reason: str, status: str = "False") -> dict[str, Any]:
-    said = {"type": "Dispatched", "status": status, "reason": reason, "lastTransitionTime": "2027-03-01T11:00:00Z"}
-    return {"conditions": [said]}
-
-
-def test_what_lasts_is_written_into_tasks_that_do_not_say_it() -> None:
-    slow = Slow()
+def test_what_lasts_is_written_into_tasks_that_do_not_say_it(slow: Slow) -> None:
     desk = slow.desk
     desk.run("one")
     desk.run("two")
     desk.have("silent", Phase.READY_FOR_GPU, **SINCE)
-    desk.have("says", Phase.READY_FOR_GPU, **SINCE, **condition("NoFreeSlot"))
-    desk.have("old", Phase.READY_FOR_GPU, **SINCE, **condition("UsersActive"))
-    desk.have("preempted", Phase.READY_FOR_GPU, **SINCE, **condition("Preempted"))
+    for uid, reason in (("says", "NoFreeSlot"), ("old", "UsersActive"), ("preempted", "Preempted")):
+        desk.have(uid, Phase.READY_FOR_GPU, **SINCE, conditions=[build.condition("Dispatched", "False", reason)])
     desk.have("held", Phase.READY_FOR_GPU, {"suspend": True}, **SINCE)
     desk.have("user", Phase.READY_FOR_GPU, {**USER, "suspend": True}, **SINCE)
     desk.have("young", Phase.READY_FOR_GPU, phaseTimes={"ReadyForGpu": "2027-03-01T12:00:30Z"})
@@ -230,8 +225,7 @@ def test_what_lasts_is_written_into_tasks_that_do_not_say_it() -> None:
     assert slow.after(30) == ["old", "silent", "young"]
 
 
-def test_what_comes_and_goes_is_never_written() -> None:
-    slow = Slow()
+def test_what_comes_and_goes_is_never_written(slow: Slow) -> None:
     desk = slow.desk
     desk.run("one")
     desk.run("two")
@@ -241,8 +235,7 @@ def test_what_comes_and_goes_is_never_written() -> None:
         assert slow.after(50) == []
 
 
-def test_a_few_at_a_time_the_oldest_first() -> None:
-    slow = Slow()
+def test_a_few_at_a_time_the_oldest_first(slow: Slow) -> None:
     slow.desk.run("one")
     slow.desk.run("two")
     for number in range(60):

@@ -13,7 +13,7 @@ from controllers.pendingtask import job, views, workloads
 from controllers.pendingtask.observed import last_word
 from crds.phases import Phase
 from tests.controllers import build
-from tests.controllers.build import NOW, RELEASE, UID
+from tests.controllers.build import NOW, RELEASE, UID, present
 
 PAID = {"exitReason": "Answered", "summary": "Pay the invoice to IBAN DE00."}
 
@@ -28,11 +28,12 @@ def owner(**changed: Any) -> list[dict[str, Any]]:
     return [{**one, **changed}]
 
 
+@pytest.fixture
 def known() -> workloads.Workloads:
     """The Job of attempt 1 is there."""
-    found = workloads.Workloads(RELEASE)
-    assert found.observe_job(build.raw_job())
-    return found
+    jobs = workloads.Workloads(RELEASE)
+    assert jobs.observe_job(build.raw_job())
+    return jobs
 
 
 @pytest.mark.parametrize(
@@ -46,48 +47,43 @@ def known() -> workloads.Workloads:
         pytest.param({"labels": {job.UID_LABEL: UID, job.ATTEMPT_LABEL: "1"}}, id="with labels that name no run"),
     ],
 )
-def test_a_forged_pod_says_nothing_and_takes_no_slot(forged: dict[str, Any]) -> None:
-    found = known()
+def test_a_forged_pod_says_nothing_and_takes_no_slot(known: workloads.Workloads, forged: dict[str, Any]) -> None:
     for number in range(2):
-        assert not found.observe_pod(build.raw_pod(f"live-{number}", **forged))
-    assert not found.observe_pod(build.raw_pod("forged", status=ended(PAID), **forged))
-    assert found.pods(UID) == ()
-    assert found.occupied(NOW, but=()) == {}
-    found.replace_pods(UID, [build.raw_pod("listed", status=ended(PAID), **forged)])
-    assert last_word(found.pods(UID), 1, found.job(job.name("mail-1", UID, 1))) is None
+        assert not known.observe_pod(build.raw_pod(f"live-{number}", **forged))
+    assert not known.observe_pod(build.raw_pod("forged", status=ended(PAID), **forged))
+    assert known.pods(UID) == ()
+    assert known.occupied(NOW, but=()) == {}
+    known.replace_pods(UID, [build.raw_pod("listed", status=ended(PAID), **forged)])
+    assert last_word(known.pods(UID), 1, known.job(job.name("mail-1", UID, 1))) is None
 
 
-def test_the_pod_of_the_job_is_believed() -> None:
-    found = known()
-    assert found.observe_pod(build.raw_pod("real", status=ended(PAID)))
-    said = last_word(found.pods(UID), 1, None)
-    assert said is not None
+def test_the_pod_of_the_job_is_believed(known: workloads.Workloads) -> None:
+    assert known.observe_pod(build.raw_pod("real", status=ended(PAID)))
+    said = present(last_word(known.pods(UID), 1, None))
     assert said.summary == PAID["summary"]
 
 
 def test_a_pod_of_a_job_that_is_not_known_takes_its_slot_and_is_heard_with_its_job() -> None:
-    found = workloads.Workloads(RELEASE)
+    known = workloads.Workloads(RELEASE)
     running = build.raw_pod("real")
     running["status"]["containerStatuses"] = ended(PAID)["containerStatuses"]
-    assert found.observe_pod(running)
-    assert found.occupied(NOW, but=()) == {UID: "gpu-0"}
-    assert [(one.live, one.outcome, one.exit_code) for one in found.pods(UID)] == [(True, None, None)]
-    assert found.observe_pod(build.raw_pod("real", status=ended(PAID), resourceVersion="6"))
-    assert found.pods(UID) == ()
-    assert found.observe_job(build.raw_job())
-    assert [one.outcome is not None for one in found.pods(UID)] == [True]
+    assert known.observe_pod(running)
+    assert known.occupied(NOW, but=()) == {UID: "gpu-0"}
+    assert [(one.live, one.outcome, one.exit_code) for one in known.pods(UID)] == [(True, None, None)]
+    assert known.observe_pod(build.raw_pod("real", status=ended(PAID), resourceVersion="6"))
+    assert known.pods(UID) == ()
+    assert known.observe_job(build.raw_job())
+    assert [one.outcome is not None for one in known.pods(UID)] == [True]
 
 
-def test_a_pod_under_the_name_of_our_job_and_another_uid_says_nothing() -> None:
-    found = known()
-    found.observe_pod(build.raw_pod("forged", status=ended(PAID), ownerReferences=owner(uid="another")))
-    assert found.pods(UID) == ()
+def test_a_pod_under_the_name_of_our_job_and_another_uid_says_nothing(known: workloads.Workloads) -> None:
+    known.observe_pod(build.raw_pod("forged", status=ended(PAID), ownerReferences=owner(uid="another")))
+    assert known.pods(UID) == ()
 
 
-def test_a_live_pod_of_another_attempt_counts_only_with_its_job() -> None:
-    found = known()
-    assert not found.observe_pod(build.raw_pod("forged", attempt=7, ownerReferences=owner()))
-    assert found.pods(UID) == ()
+def test_a_live_pod_of_another_attempt_counts_only_with_its_job(known: workloads.Workloads) -> None:
+    assert not known.observe_pod(build.raw_pod("forged", attempt=7, ownerReferences=owner()))
+    assert known.pods(UID) == ()
 
 
 @pytest.mark.parametrize(
@@ -98,12 +94,12 @@ def test_a_live_pod_of_another_attempt_counts_only_with_its_job() -> None:
         pytest.param({"labels": {job.UID_LABEL: UID, job.ATTEMPT_LABEL: "7"}}, id="with labels that name no run"),
     ],
 )
-def test_a_forged_job_is_no_stray(forged: dict[str, Any]) -> None:
-    found, current = known(), build.routed(Phase.ORCHESTRATING)
-    assert not found.observe_job(build.raw_job(attempt=7, **forged))
-    assert found.strays(current) == ()
-    assert found.observe_job(build.raw_job(attempt=7))
-    assert found.strays(current) == ("mail-1-0f9a1c2e-7",)
+def test_a_forged_job_is_no_stray(known: workloads.Workloads, forged: dict[str, Any]) -> None:
+    current = build.routed(Phase.ORCHESTRATING)
+    assert not known.observe_job(build.raw_job(attempt=7, **forged))
+    assert known.strays(current) == ()
+    assert known.observe_job(build.raw_job(attempt=7))
+    assert known.strays(current) == ("mail-1-0f9a1c2e-7",)
 
 
 @given(st.from_regex(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$", fullmatch=True), st.integers(1, 10**6))
@@ -113,26 +109,24 @@ def test_a_job_as_we_make_it_is_believed_whatever_its_task_is_called(name: str, 
     assert views.believed({"metadata": made}, RELEASE)
 
 
-def test_nothing_is_kept_about_what_is_gone() -> None:
-    found = known()
-    found.observe_pod(build.raw_pod("real"))
-    found.forget_task(UID)
-    found.forget_pod(UID, "real")
-    found.forget_job(UID, job.name("mail-1", UID, 1))
-    assert not found._jobs
-    assert not found._names
-    assert not found._job_uids
-    assert not found._pods
-    assert not found._live
+def test_nothing_is_kept_about_what_is_gone(known: workloads.Workloads) -> None:
+    known.observe_pod(build.raw_pod("real"))
+    known.forget_task(UID)
+    known.forget_pod(UID, "real")
+    known.forget_job(UID, job.name("mail-1", UID, 1))
+    assert not known._jobs
+    assert not known._names
+    assert not known._job_uids
+    assert not known._pods
+    assert not known._live
 
 
-def test_pods_that_are_not_listed_do_not_live_and_the_ended_keep_their_word() -> None:
-    found = known()
-    found.observe_pod(build.raw_pod("ended", status={"phase": "Failed"}))
-    found.observe_pod(build.raw_pod("ghost"))
-    found.replace_pods(UID, [build.raw_pod("fresh")])
-    assert sorted((pod.name, pod.live) for pod in found.pods(UID)) == [("ended", False), ("fresh", True)]
-    found.forget_task(UID)
-    assert [pod.name for pod in found.pods(UID)] == ["fresh"], "it still takes a slot"
-    found.forget_pod(UID, "fresh")
-    assert found.pods(UID) == ()
+def test_pods_that_are_not_listed_do_not_live_and_the_ended_keep_their_word(known: workloads.Workloads) -> None:
+    known.observe_pod(build.raw_pod("ended", status={"phase": "Failed"}))
+    known.observe_pod(build.raw_pod("ghost"))
+    known.replace_pods(UID, [build.raw_pod("fresh")])
+    assert sorted((pod.name, pod.live) for pod in known.pods(UID)) == [("ended", False), ("fresh", True)]
+    known.forget_task(UID)
+    assert [pod.name for pod in known.pods(UID)] == ["fresh"], "it still takes a slot"
+    known.forget_pod(UID, "fresh")
+    assert known.pods(UID) == ()

@@ -1,24 +1,33 @@
-"""What the apiserver must take: the other side of every bound in the rejection tables."""
+"""What the apiserver refuses by itself, with no operator running, and the other side of every bound: what it takes.
+
+The tables are in rejections/*.yaml.
+"""
 
 from __future__ import annotations
 
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kubernetes import client
 
 from crds import GROUP, VERSION
+from tests.crds.tables import expand, merge
 
 pytestmark = pytest.mark.apiserver
 
 
+def manifest(kind: str, **spec: Any) -> dict[str, Any]:
+    metadata = {"generateName": "accepted-"}
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "metadata": metadata, "spec": spec}
+
+
 def task(**spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": "PendingTask",
-        "metadata": {"generateName": "accepted-"},
-        "spec": {"type": "EmailProcessing", "clientId": "acme", "content": "x"} | spec,
-    }
+    return manifest("PendingTask", **{"type": "EmailProcessing", "clientId": "acme", "content": "x", **spec})
 
 
 @pytest.mark.parametrize(
@@ -34,8 +43,8 @@ def task(**spec: Any) -> dict[str, Any]:
     ],
 )
 def test_cron(cron: str, custom_objects: client.CustomObjectsApi) -> None:
-    manifest = task(type="ScheduledTask", schedule={"cron": cron, "timeZone": "America/Argentina/Buenos_Aires"})
-    stored = create(custom_objects, manifest)
+    schedule = {"cron": cron, "timeZone": "America/Argentina/Buenos_Aires"}
+    stored = create(custom_objects, task(type="ScheduledTask", schedule=schedule))
     assert stored["spec"]["schedule"]["cron"] == cron
 
 
@@ -47,8 +56,7 @@ def test_content_up_to_the_bound(content: str, custom_objects: client.CustomObje
 def test_defaults_are_filled_in(custom_objects: client.CustomObjectsApi) -> None:
     spec = create(custom_objects, task())["spec"]
     assert (spec["mode"], spec["suspend"], spec["projectId"]) == ("Background", False, "")
-    backend = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "GpuBackend", "metadata": {"generateName": "accepted-"}}
-    stored = create(custom_objects, backend | {"spec": {"url": "http://[fd00::7]:11434"}}, "gpubackends")["spec"]
+    stored = create(custom_objects, manifest("GpuBackend", url="http://[fd00::7]:11434"), "gpubackends")["spec"]
     assert stored["reservation"] == {"maxSeconds": 1800, "idleReleaseSeconds": 300}
     assert (stored["kind"], stored["numParallel"], stored["maxLoadedModels"]) == ("GPU", 1, 3)
 
@@ -63,14 +71,12 @@ def test_defaults_are_filled_in(custom_objects: client.CustomObjectsApi) -> None
     ],
 )  # fmt: skip
 def test_addresses_of_servers(url: str, custom_objects: client.CustomObjectsApi) -> None:
-    backend = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "GpuBackend", "metadata": {"generateName": "accepted-"}}
-    assert create(custom_objects, backend | {"spec": {"url": url}}, "gpubackends")["spec"]["url"] == url
+    assert create(custom_objects, manifest("GpuBackend", url=url), "gpubackends")["spec"]["url"] == url
 
 
 @pytest.mark.parametrize("url", ["http://v1", "http://v1:8000/", "http://gate.example.com/v1/team"])
 def test_an_openai_server_may_be_called_v1(url: str, custom_objects: client.CustomObjectsApi) -> None:
-    backend = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "GpuBackend", "metadata": {"generateName": "accepted-"}}
-    stored = create(custom_objects, backend | {"spec": {"url": url, "engine": "OpenAI"}}, "gpubackends")
+    stored = create(custom_objects, manifest("GpuBackend", url=url, engine="OpenAI"), "gpubackends")
     assert stored["spec"]["url"] == url
 
 
@@ -106,13 +112,8 @@ def test_a_status_is_owned_as_a_whole_and_changed_in_parts(custom_objects: clien
 
 
 def test_a_public_git_repository_needs_no_secret(custom_objects: client.CustomObjectsApi) -> None:
-    manifest = {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": "Connection",
-        "metadata": {"generateName": "accepted-"},
-        "spec": {"type": "Git", "clientId": "acme", "url": "https://git.example.org/a/b.git"},
-    }
-    assert create(custom_objects, manifest, "connections")["spec"]["pollInterval"] == "5m"
+    connection = manifest("Connection", type="Git", clientId="acme", url="https://git.example.org/a/b.git")
+    assert create(custom_objects, connection, "connections")["spec"]["pollInterval"] == "5m"
 
 
 def test_fields_can_be_selected(custom_objects: client.CustomObjectsApi) -> None:
@@ -131,3 +132,51 @@ def create(
         GROUP, VERSION, "default", plural, manifest, field_validation="Strict", **options
     )
     return dict(stored)
+
+
+TABLES = sorted((Path(__file__).parent / "rejections").glob("*.yaml"))
+
+
+def cases() -> Iterator[Any]:
+    for path in TABLES:
+        table = yaml.safe_load(path.read_text())
+        for case in table["cases"]:
+            yield pytest.param(table["plural"], table["base"], expand(case), id=f"{path.stem}-{case['id']}")
+
+
+def test_the_table_is_as_long_as_promised() -> None:
+    assert sum(1 for _ in cases()) >= 60
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_base_is_accepted(path: Path, custom_objects: client.CustomObjectsApi) -> None:
+    table = yaml.safe_load(path.read_text())
+    custom_objects.create_namespaced_custom_object(
+        GROUP, VERSION, "default", table["plural"], table["base"], dry_run="All", field_validation="Strict"
+    )
+
+
+@pytest.mark.parametrize(("plural", "base", "case"), list(cases()))
+def test_refused(
+    plural: str, base: dict[str, Any], case: dict[str, Any], custom_objects: client.CustomObjectsApi
+) -> None:
+    wrong = merge(copy.deepcopy(base), case["set"])
+    if "then" not in case:
+        with pytest.raises(client.ApiException) as refusal:
+            custom_objects.create_namespaced_custom_object(
+                GROUP, VERSION, "default", plural, wrong, dry_run="All", field_validation="Strict"
+            )
+    else:
+        name = wrong["metadata"]["name"] = f"case-{case['id']}"
+        stored = custom_objects.create_namespaced_custom_object(GROUP, VERSION, "default", plural, wrong)
+        try:
+            with pytest.raises(client.ApiException) as refusal:
+                custom_objects.replace_namespaced_custom_object(
+                    GROUP, VERSION, "default", plural, name, merge(stored, case["then"]), field_validation="Strict"
+                )
+        finally:
+            custom_objects.delete_namespaced_custom_object(GROUP, VERSION, "default", plural, name)
+    assert refusal.value.status in (400, 422)
+    message = json.loads(refusal.value.body or "{}")["message"]
+    assert case["field"] in message
+    assert case["says"] in message

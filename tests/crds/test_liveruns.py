@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from crds import liveruns, runtoken, scope
-from crds.pendingtask import Mode
-from crds.priority import Priority
+from crds import liveruns, runtoken
+from tests.crds.runs import run
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 KEYS = runtoken.ring([b"k" * 48])
@@ -41,16 +40,7 @@ def _known(clock: Clock) -> liveruns.Known:
 
 
 def claims(uid: str = "a", attempt: int = 1, *, issued: datetime = NOW - timedelta(hours=1), **more: Any) -> Any:
-    run = runtoken.Run(
-        task_uid=uid,
-        namespace="team-a",
-        attempt=attempt,
-        scope=scope.Scope(client_id="acme"),
-        mode=Mode.BACKGROUND,
-        ceiling=Priority.P3,
-        **more,
-    )
-    token = runtoken.Signer(lambda: KEYS, lambda: issued).sign(run, timedelta(hours=5))
+    token = runtoken.Signer(lambda: KEYS, lambda: issued).sign(run(uid, attempt, **more), timedelta(hours=5))
     return runtoken.Verifier(lambda: KEYS, lambda: NOW, runtoken.KNOWLEDGE_BASE).verify(token)
 
 
@@ -114,9 +104,9 @@ def test_where_nothing_was_heard_for_a_minute_it_is_not_known(known: liveruns.Kn
     clock.seconds += liveruns.SILENT_SECONDS
     known.check(claims())
     clock.seconds += 0.1
-    for run in (claims(), claims("over")):
+    for token in (claims(), claims("over")):
         with pytest.raises(liveruns.Unheard):
-            known.check(run)
+            known.check(token)
     known.hear(signed(clock.wall(), runs={"a": 1}))
     known.check(claims())
 
@@ -154,15 +144,7 @@ def test_lists_do_not_walk_backwards(known: liveruns.Known) -> None:
 
 def test_nobody_else_writes_a_list(known: liveruns.Known) -> None:
     known.hear(signed(runs={"a": 1}))
-    run = runtoken.Run(
-        task_uid="a",
-        namespace="n",
-        attempt=1,
-        scope=scope.Scope(client_id="acme"),
-        mode=Mode.BACKGROUND,
-        ceiling=Priority.P3,
-    )
-    token = runtoken.Signer(lambda: KEYS, lambda: NOW).sign(run, timedelta(hours=1))
+    token = runtoken.Signer(lambda: KEYS, lambda: NOW).sign(run("a"), timedelta(hours=1))
     changed = signed(runs={"b": 1})[:-2] + "xx"
     old = signed(NOW - timedelta(seconds=31), runs={"b": 1})
     for said in (signed(keys=OTHER, runs={"b": 1}), token, changed, old, "", "a.b.c"):
@@ -184,15 +166,7 @@ def test_a_list_is_no_run_token() -> None:
 
 
 def test_the_verifier_asks_for_each_token_also_for_one_that_it_knows(known: liveruns.Known) -> None:
-    run = runtoken.Run(
-        task_uid="a",
-        namespace="n",
-        attempt=1,
-        scope=scope.Scope(client_id="acme"),
-        mode=Mode.BACKGROUND,
-        ceiling=Priority.P3,
-    )
-    token = runtoken.Signer(lambda: KEYS, lambda: NOW - timedelta(hours=1)).sign(run, timedelta(hours=5))
+    token = runtoken.Signer(lambda: KEYS, lambda: NOW - timedelta(hours=1)).sign(run("a"), timedelta(hours=5))
     verifier = runtoken.Verifier(lambda: KEYS, lambda: NOW, runtoken.KNOWLEDGE_BASE, known.check)
     known.hear(signed(runs={"a": 1}))
     assert verifier.verify(token).task_uid == "a"

@@ -1,12 +1,17 @@
-"""A ServiceAccount with Roles in some namespaces, as the chart gives the operator one; and the end of a namespace."""
+"""A ServiceAccount with Roles in some namespaces, as the chart gives the operator; policies; a namespace that ends."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 from kubernetes import client
+
+from tests.operator.conftest import Space
+from tests.waiting import until
 
 ACCOUNT = "operator"
 RULES: list[dict[str, Any]] = [
@@ -72,6 +77,36 @@ class Account:
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
             "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": self._home}],
         }
+
+
+@contextmanager
+def policy(
+    space: Space, rule: dict[str, Any], validation: dict[str, Any], refuses: Callable[[], bool]
+) -> Iterator[None]:
+    """An admission policy of somebody's for this namespace. `refuses`: whether it is in force."""
+    admission: Any = client.AdmissionregistrationV1Api(space.api)
+    named = {"metadata": {"name": space.name}}
+    spec = {"matchConstraints": {"resourceRules": [{"apiVersions": ["*"], **rule}]}, "validations": [validation]}
+    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space.name}}}
+    bound = {"policyName": space.name, "validationActions": ["Deny"], "matchResources": here}
+    admission.create_validating_admission_policy({**named, "spec": spec})
+    admission.create_validating_admission_policy_binding({**named, "spec": bound})
+    try:
+        until(refuses, "the policy is in force")
+        yield
+    finally:
+        admission.delete_validating_admission_policy_binding(space.name)
+        admission.delete_validating_admission_policy(space.name)
+
+
+def permit(api: Any, namespace: str, user: str, *rules: dict[str, Any]) -> None:
+    """Rights of a user in this namespace and in no other, as the chart gives them."""
+    rbac: Any = client.RbacAuthorizationV1Api(api)
+    group, named = "rbac.authorization.k8s.io", {"metadata": {"name": f"{user}-more"}}
+    rbac.create_namespaced_role(namespace, {**named, "rules": list(rules)})
+    role = {"apiGroup": group, "kind": "Role", "name": f"{user}-more"}
+    subject = {"apiGroup": group, "kind": "User", "name": user}
+    rbac.create_namespaced_role_binding(namespace, {**named, "roleRef": role, "subjects": [subject]})
 
 
 def end(api: Any, namespace: str) -> None:

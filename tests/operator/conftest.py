@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,12 @@ import pymongo
 import pytest
 from kubernetes import client
 
+import kube
 from tests import httpserver
 from tests.conftest import api_client
 from tests.operator import process
 from tests.operator.knowledge import Knowledge
+from tests.operator.kubelet import Work
 from tests.waiting import until
 
 
@@ -29,7 +31,7 @@ class Space:
         self._objects: Any = client.CustomObjectsApi(api)
         self._core: Any = client.CoreV1Api(api)
         self.batch: Any = client.BatchV1Api(api)
-        self.core = self._core
+        self.core: Any = self._core
         if there:
             return
         self._core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=name)))
@@ -41,6 +43,12 @@ class Space:
         """Create a task."""
         known = {"type": "EmailProcessing", "clientId": "acme", "content": content, **spec}
         return self.create("pendingtasks", "PendingTask", name, known)
+
+    def bring(self, phase: str, name: str, content: str = "ASK", **spec: Any) -> dict[str, Any]:
+        """Create a task, and return once it is in that phase."""
+        made = self.submit(name, content, **spec)
+        until(lambda: self.phase(name) == phase, f"{name} is in {phase}")
+        return made
 
     def create(self, plural: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
         """Create an object of ours."""
@@ -67,6 +75,12 @@ class Space:
     def conditions(self, name: str) -> dict[str, str]:
         """Reason of each condition of a task."""
         return {one["type"]: one["reason"] for one in self.status(name).get("conditions", ())}
+
+    def condition(self, name: str, type_: str, plural: str = "pendingtasks") -> dict[str, str]:
+        """Status, reason and message of a condition; empty while there is none."""
+        listed = self.get(name, plural).get("status", {}).get("conditions", ())
+        known: dict[str, str] = next((one for one in listed if one["type"] == type_), {})
+        return {key: known.get(key, "") for key in ("status", "reason", "message")}
 
     def mark(self, name: str, metadata: dict[str, Any], plural: str = "pendingtasks") -> None:
         """Merge into an object's metadata."""
@@ -118,6 +132,20 @@ class Space:
         made = self._core.create_namespaced_service_account_token(account, self.name, wanted)
         return str(made.status.token)
 
+    def secret(self, name: str, **values: str) -> None:
+        """A Secret, or other values of one that is there."""
+        if name in {one.metadata.name for one in self._core.list_namespaced_secret(self.name).items}:
+            self._core.patch_namespaced_secret(name, self.name, {"stringData": values})
+        else:
+            self._core.create_namespaced_secret(self.name, {"metadata": {"name": name}, "stringData": values})
+
+    def quota(self, counted: str, most: int) -> None:
+        """A ResourceQuota named `most`, in force at once: its status is usually the controller manager's work."""
+        hard = {f"count/{counted}": str(most)}
+        self._core.create_namespaced_resource_quota(self.name, {"metadata": {"name": "most"}, "spec": {"hard": hard}})
+        used = {"status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
+        self._core.patch_namespaced_resource_quota_status("most", self.name, used)
+
     def backend(self, url: str, slots: int) -> None:
         """A GPU backend, and wait until it is Ready."""
         self.create("gpubackends", "GpuBackend", "gpu-0", {"url": url, "numParallel": slots})
@@ -138,6 +166,32 @@ def ollama() -> AbstractContextManager[httpserver.Recorder]:
 def gpu() -> Iterator[str]:
     with ollama() as server:
         yield server.url
+
+
+SIGNING = "signing-" * 8
+"""The key that signs runs' tokens."""
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """A folder with that key."""
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    (folder / "signing").write_text(SIGNING)
+    return folder
+
+
+@pytest.fixture
+def work() -> Work:
+    return Work()
+
+
+@pytest.fixture
+async def api(kubeconfig: Path) -> AsyncIterator[kube.Kube]:
+    """A client like the operator's own."""
+    loaded = kube.configuration(str(kubeconfig))
+    async with kube.session(loaded) as session:
+        yield kube.Kube(loaded, session, fence=lambda: None)
 
 
 def database_name(space: Space) -> str:
@@ -188,11 +242,22 @@ def local(kubeconfig: Path, space: Space, knowledge: Knowledge, mongodb_uri: str
 
 @pytest.fixture
 def start(
-    kubeconfig: Path, space: Space, knowledge: Knowledge, tmp_path: Path, mongodb_uri: str
-) -> Callable[..., AbstractContextManager[process.Operator]]:
-    """Start an operator for this namespace, or for `namespaces` (none: all); settings can be overridden."""
+    request: pytest.FixtureRequest,
+    kubeconfig: Path,
+    space: Space,
+    knowledge: Knowledge,
+    tmp_path: Path,
+    mongodb_uri: str,
+) -> process.Start:
+    """Start an operator for this namespace, or for `namespaces` (none: all); settings can be overridden.
 
-    def begin(namespaces: Sequence[str] | None = None, **settings: object) -> AbstractContextManager[process.Operator]:
+    `slots`: of a GPU backend that is Ready at the beginning of the block.
+    """
+
+    @contextmanager
+    def begin(
+        namespaces: Sequence[str] | None = None, *, slots: int = 0, **settings: object
+    ) -> Iterator[process.Operator]:
         known: dict[str, object] = {
             "KUBECONFIG": kubeconfig,
             "NAMESPACE": space.name,
@@ -205,6 +270,9 @@ def start(
             "ARCHIVE_SECONDS": 3600,
             **settings,
         }
-        return process.running(tmp_path / "operator.log", namespaces, **known)
+        with process.running(tmp_path / "operator.log", namespaces, **known) as operator:
+            if slots:
+                space.backend(request.getfixturevalue("gpu"), slots)
+            yield operator
 
     return begin

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import pytest
 from kubernetes import client
 from prometheus_client import CollectorRegistry
 
@@ -82,6 +85,15 @@ async def house(
                 sleep=sleep,
             )
             yield House(archivist, archive, kube.Kube(loaded, http, fence=lambda: None, timeout=60.0), registry)
+
+
+Open = Callable[..., AbstractAsyncContextManager[House]]
+
+
+@pytest.fixture
+def opened(space: Space, kubeconfig: Path, mongodb_uri: str, database: Any) -> Open:
+    """A house over this namespace and its database."""
+    return functools.partial(house, space, kubeconfig, mongodb_uri)
 
 
 def _listed(space: Space) -> bool:

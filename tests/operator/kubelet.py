@@ -31,6 +31,20 @@ def answered(_: str, __: int) -> dict[str, Any]:
     return {"exitReason": "Answered", "summary": "It is done.", "ref": {"key": "k"}}
 
 
+def never(_: str, __: int) -> None:
+    """Runs go on for ever."""
+
+
+class Work:
+    """What runs say: nothing, until their task is let go."""
+
+    def __init__(self) -> None:
+        self.done: set[str] = set()
+
+    def __call__(self, task: str, attempt: int) -> dict[str, Any] | None:
+        return answered(task, attempt) if task in self.done else None
+
+
 class Kubelet:
     """Polls the Jobs of one namespace in a thread. `seen`: (task uid, attempt) of each Job by its uid."""
 

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx
+import pytest
 from kubernetes import client
 
+from controllers import settings
 from controllers.pendingtask import job, warm, warm_pool
 from controllers.runtime import clients
 from crds import handover, labels
 from tests.fakes import nodes
 from tests.operator.conftest import Space
-from tests.operator.kubelet import answered
-from tests.operator.process import Operator
+from tests.operator.process import Operator, Start
 from tests.waiting import until
 
-Start = Callable[..., AbstractContextManager[Operator]]
 CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}
-
-
-class Work:
-    """What runs say: nothing, until their task is let go."""
-
-    def __init__(self) -> None:
-        self.done: set[str] = set()
-
-    def __call__(self, task: str, attempt: int) -> dict[str, Any] | None:
-        return answered(task, attempt) if task in self.done else None
 
 
 class Asking:
@@ -85,6 +75,30 @@ def claimed(space: Space) -> list[Any]:
 def ready(operator: Operator, size: int) -> None:
     """Return once so many pods wait."""
     until(lambda: operator.metric("jervis_warm_pool_idle") == size, f"{size} pods wait")
+
+
+@pytest.fixture
+def asking(space: Space) -> Asking:
+    return Asking(space)
+
+
+@pytest.fixture
+def start(start: Start, asking: Asking) -> Start:
+    """The operator, which the pods ask."""
+    return functools.partial(reachable, start, asking)
+
+
+@contextlib.asynccontextmanager
+async def leading(space: Space, **own: Any) -> AsyncIterator[tuple[settings.Settings, clients.Clients]]:
+    """Clients that hold the Lease. `own`: settings."""
+    config = settings.Settings(namespace=space.name, warm_pool=1, **own)
+    to = clients.Clients(config)
+    to.lease.start()
+    await to.acquired.wait()
+    try:
+        yield config, to
+    finally:
+        await to.close()
 
 
 @contextlib.contextmanager

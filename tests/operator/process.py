@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -88,6 +88,9 @@ class Operator:
             if sample == name or sample.startswith(f"{name}{{"):
                 total += float(value)
         return total
+
+
+Start = Callable[..., contextlib.AbstractContextManager[Operator]]
 
 
 @contextlib.contextmanager

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,15 @@ from kubernetes import client
 import kube
 from controllers.archive import mongo
 from crds.phases import TERMINAL
+from tests.operator import accounts
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet
-from tests.operator.process import Operator
+from tests.operator.process import Operator, Start
 from tests.operator.proxy import Proxy
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 OFTEN = {"ARCHIVE_SECONDS": 0.2}
 
 
@@ -148,11 +148,10 @@ def test_while_mongodb_is_away_nothing_is_deleted(space: Space, start: Start, pr
 
 
 def test_without_mongodb_work_that_needs_none_goes_on_and_the_rest_waits(
-    space: Space, start: Start, proxy: Proxy, gpu: str
+    space: Space, start: Start, proxy: Proxy
 ) -> None:
     """Information is read to its end; a mail to act upon waits with what was found out, a question with its input."""
-    with Kubelet(space.api, space.name), start(MONGODB_URI=f"mongodb://{proxy.address}") as operator:
-        space.backend(gpu, slots=2)
+    with Kubelet(space.api, space.name), start(slots=2, MONGODB_URI=f"mongodb://{proxy.address}") as operator:
         proxy.cut()
         for name, spec in (
             ("news", {"content": "INFO"}),
@@ -229,20 +228,17 @@ def test_a_foreign_finalizer_is_left_alone_and_the_object_is_deleted_once(
         until(lambda: not names(space), "its owner lets it go")
 
 
-async def test_a_change_in_between_wins_over_a_deletion(kubeconfig: Path, space: Space) -> None:
+async def test_a_change_in_between_wins_over_a_deletion(api: kube.Kube, space: Space) -> None:
     made = space.submit("busy")["metadata"]
     space.edit("busy", {"queuePosition": 3})
-    loaded = kube.configuration(str(kubeconfig))
-    async with kube.session(loaded) as http:
-        api = kube.Kube(loaded, http, fence=lambda: None)
-        with pytest.raises(kube.Conflict):
-            await api.delete(kube.TASKS, space.name, "busy", uid=made["uid"], version=made["resourceVersion"])
-        with pytest.raises(kube.Conflict):
-            await api.delete(kube.TASKS, space.name, "busy", uid="00000000-0000-0000-0000-000000000000")
-        assert names(space) == {"busy"}
-        current = space.get("busy")["metadata"]["resourceVersion"]
-        await api.delete(kube.TASKS, space.name, "busy", uid=made["uid"], version=current)
-        assert names(space) == set()
+    with pytest.raises(kube.Conflict):
+        await api.delete(kube.TASKS, space.name, "busy", uid=made["uid"], version=made["resourceVersion"])
+    with pytest.raises(kube.Conflict):
+        await api.delete(kube.TASKS, space.name, "busy", uid="00000000-0000-0000-0000-000000000000")
+    assert names(space) == {"busy"}
+    current = space.get("busy")["metadata"]["resourceVersion"]
+    await api.delete(kube.TASKS, space.name, "busy", uid=made["uid"], version=current)
+    assert names(space) == set()
 
 
 def test_a_mark_that_lies_is_made_true_before_anything_is_deleted(space: Space, start: Start, database: Any) -> None:
@@ -279,33 +275,13 @@ def test_one_that_mongodb_never_takes_stays_and_holds_up_no_other(space: Space, 
     assert labelled(space, "jervis.dev/archived") == set()
 
 
-@contextmanager
-def guarded(space: Space, operation: str, reason: str) -> Iterator[None]:
+def guarded(space: Space, operation: str, reason: str) -> AbstractContextManager[None]:
     """A policy of somebody's: the task `kept` is neither to be deleted nor to be marked as archived."""
-    admission: Any = client.AdmissionregistrationV1Api(space.api)
-    name = f"kept.{space.name}"
     archived = "has(object.metadata.labels) && 'jervis.dev/archived' in object.metadata.labels"
     concerned = "oldObject.metadata.name == 'kept'" + (f" && {archived}" if operation == "UPDATE" else "")
-    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space.name}}}
-    rule = {
-        "apiGroups": ["jervis.dev"],
-        "apiVersions": ["*"],
-        "operations": [operation],
-        "resources": ["pendingtasks"],
-    }
-    spec = {
-        "matchConstraints": {"resourceRules": [rule], **here},
-        "validations": [{"expression": f"!({concerned})", "reason": reason, "message": "it is kept"}],
-    }
-    admission.create_validating_admission_policy({"metadata": {"name": name}, "spec": spec})
-    bound = {"policyName": name, "validationActions": ["Deny"]}
-    admission.create_validating_admission_policy_binding({"metadata": {"name": name}, "spec": bound})
-    try:
-        until(lambda: refuses(space, operation), "the apiserver has taken the policy up")
-        yield
-    finally:
-        admission.delete_validating_admission_policy_binding(name)
-        admission.delete_validating_admission_policy(name)
+    rule = {"apiGroups": ["jervis.dev"], "operations": [operation], "resources": ["pendingtasks"]}
+    validation = {"expression": f"!({concerned})", "reason": reason, "message": "it is kept"}
+    return accounts.policy(space, rule, validation, lambda: refuses(space, operation))
 
 
 def refuses(space: Space, operation: str) -> bool:

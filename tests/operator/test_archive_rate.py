@@ -1,11 +1,10 @@
-"""The archive keeps up with live work that never ends: counts of a real apiserver, seconds of the test's clock."""
+"""The archive keeps up with live work that never ends, and yields to it: a real apiserver, the test's clock."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,9 @@ import kube
 from controllers.archive import reconcile, sweep
 from tests import waiting
 from tests.operator.conftest import Space
-from tests.operator.housekeeping import ended, house
+from tests.operator.housekeeping import Open, ended, opened
 
+__all__ = ["opened"]
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 
 RATE = 45
@@ -44,7 +44,7 @@ class Arrivals:
 
 
 async def test_finished_tasks_do_not_pile_up_under_a_load_that_never_ends(
-    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
+    opened: Open, space: Space, database: Any
 ) -> None:
     """45 a second for twenty seconds, all of one client that may keep 50; there is live work all the time."""
     arrivals = Arrivals()
@@ -64,10 +64,7 @@ async def test_finished_tasks_do_not_pile_up_under_a_load_that_never_ends(
             arrivals.over.set()
             await asyncio.Event().wait()
 
-    async with house(
-        space,
-        kubeconfig,
-        mongodb_uri,
+    async with opened(
         terms=sweep.Terms(per_client=50),
         pace=reconcile.Pace(every=EVERY),
         busy=lambda: True,
@@ -92,9 +89,7 @@ async def test_finished_tasks_do_not_pile_up_under_a_load_that_never_ends(
     assert arrivals.requests["GET"] <= 0.2 * total, "lists only: no object is read by itself"
 
 
-async def test_a_finished_object_is_read_again_when_it_has_changed(
-    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
-) -> None:
+async def test_a_finished_object_is_read_again_when_it_has_changed(opened: Open, space: Space, database: Any) -> None:
     sent: list[str] = []
 
     def asked() -> Counter[str]:
@@ -102,7 +97,7 @@ async def test_a_finished_object_is_read_again_when_it_has_changed(
         sent.clear()
         return found
 
-    async with house(space, kubeconfig, mongodb_uri, counted=lambda verb, code: sent.append(verb)) as here:
+    async with opened(counted=lambda verb, code: sent.append(verb)) as here:
         for number in range(12):
             await ended(here, space, f"t{number}", datetime.now(UTC), content=f"text {number}")
         await here.archivist.once()
@@ -121,15 +116,42 @@ async def test_a_finished_object_is_read_again_when_it_has_changed(
     assert {one["metadata"]["name"] for one in space.every()} == {f"t{number}" for number in range(12) if number != 3}
 
 
-async def test_the_first_sweep_after_a_start_reads_what_is_marked_already(
-    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
-) -> None:
-    async with house(space, kubeconfig, mongodb_uri) as here:
+async def test_the_first_sweep_after_a_start_reads_what_is_marked_already(opened: Open, space: Space) -> None:
+    async with opened() as here:
         for number in range(3):
             await ended(here, space, f"t{number}", datetime.now(UTC), ttlSecondsAfterFinished=60 + 3600 * number)
         await here.archivist.once()
     later = datetime.now(UTC) + timedelta(minutes=4)
-    async with house(space, kubeconfig, mongodb_uri, wall=lambda: later) as here:
+    async with opened(wall=lambda: later) as here:
         await here.archivist.once()
         assert here.metric("finished_tasks", archived="true") == 2
     assert {one["metadata"]["name"] for one in space.every()} == {"t1", "t2"}
+
+
+@pytest.mark.parametrize(("every", "pauses"), [(30.0, [0.6, 0.6, 0.6]), (0.4, [0.0, 0.0])])
+async def test_a_sweep_pauses_after_each_step_unless_it_is_late(
+    opened: Open, space: Space, database: Any, every: float, pauses: list[float]
+) -> None:
+    """Each look at the clock takes a tenth of a second; a step that has a schedule takes two looks.
+
+    After a late step the rest of the page is one.
+    """
+    names = {f"t{number:02}" for number in range(2 * reconcile.STEP + 1)}
+    paused: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+
+    ticks = iter(range(1000))
+    async with opened(
+        pace=reconcile.Pace(every=every),
+        busy=lambda: True,
+        monotonic=lambda: next(ticks) / 10,
+        sleep=pause,
+    ) as here:
+        for name in sorted(names):
+            await ended(here, space, name, datetime.now(UTC))
+        await here.archivist.once()
+    assert {one["name"] for one in database["task_archive"].find()} == names
+    assert paused[:3] == pytest.approx([min(0.3, every / 60)] * 3), "after the metadata of each phase"
+    assert paused[3:] == pytest.approx(pauses)

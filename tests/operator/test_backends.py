@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from aiohttp import web
-from kubernetes import client
 
 from tests import httpserver
 from tests.operator.conftest import Space, ready
-from tests.operator.kubelet import Kubelet
-from tests.operator.process import Operator
+from tests.operator.kubelet import Kubelet, never
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}
 TOTAL = 'jervis_operator_gpu_slots{state="total"}'
 
@@ -47,8 +43,8 @@ def ollama() -> Iterator[Ollama]:
 
 def told(space: Space, name: str = "gpu-0", type_: str = "Ready") -> tuple[str, str]:
     """Reason and message of a condition of a backend."""
-    listed = space.get(name, "gpubackends").get("status", {}).get("conditions", ())
-    return next(((str(one["reason"]), str(one["message"])) for one in listed if one["type"] == type_), ("", ""))
+    found = space.condition(name, type_, "gpubackends")
+    return found["reason"], found["message"]
 
 
 def going_without(space: Space) -> set[str]:
@@ -79,18 +75,16 @@ def test_a_pattern_that_an_installed_model_fits_lets_background_work_run(
     space: Space, start: Start, ollama: Ollama
 ) -> None:
     sets = [{"name": "background", "models": [{"name": "qwen2.5:*"}]}]
-    with Kubelet(space.api, space.name, lambda task, attempt: None), start():
+    with Kubelet(space.api, space.name, never), start():
         space.create("gpubackends", "GpuBackend", "gpu-0", {"url": ollama.url, "modelSets": sets})
         until(lambda: ready(space.get("gpu-0", "gpubackends")), "it is Ready")
-        space.submit("low")
-        until(lambda: space.phase("low") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "low")
         ollama.models = ("llama3:8b",)
         until(lambda: told(space)[0] == "ModelsMissing", "nothing fits any more")
         assert "No model of the server matches qwen2.5:*." in told(space)[1]
 
 
 def test_a_server_behind_a_token_is_ready_once_its_secret_is_there(space: Space, start: Start, ollama: Ollama) -> None:
-    secrets: Any = client.CoreV1Api(space.api)
     ollama.token = "s3cret"  # a test's
     with start():
         space.create("gpubackends", "GpuBackend", "gpu-0", {"url": ollama.url})
@@ -99,17 +93,15 @@ def test_a_server_behind_a_token_is_ready_once_its_secret_is_there(space: Space,
         space.edit("gpu-0", {"secretRef": {"name": "gpu-token"}}, "gpubackends")
         until(lambda: told(space)[0] == "SecretNotFound", "the Secret is missed")
         assert space.name in told(space)[1]
-        body = {"metadata": {"name": "gpu-token"}, "stringData": {"other": "x"}}
-        secrets.create_namespaced_secret(space.name, body)
+        space.secret("gpu-token", other="x")
         until(lambda: told(space)[0] == "SecretKeyMissing", "its key is missed")
-        secrets.patch_namespaced_secret("gpu-token", space.name, {"stringData": {"token": "wrong"}})
+        space.secret("gpu-token", token="wrong")
         until(lambda: "refuses the token" in told(space)[1], "the token is the wrong one")
-        secrets.patch_namespaced_secret("gpu-token", space.name, {"stringData": {"token": "s3cret"}})
+        space.secret("gpu-token", token="s3cret")  # a test's
         until(lambda: ready(space.get("gpu-0", "gpubackends")), "it is Ready")
         space.edit("gpu-0", {"secretRef": {"key": "bearer"}}, "gpubackends")
         until(lambda: "under key 'bearer'" in told(space)[1], "the other key is missed")
-        data = {"token": "wrong", "bearer": "s3cret"}
-        secrets.patch_namespaced_secret("gpu-token", space.name, {"stringData": data})
+        space.secret("gpu-token", token="wrong", bearer="s3cret")
         until(lambda: ready(space.get("gpu-0", "gpubackends")), "it is Ready with the token under that key")
         assert "s3cret" not in str(space.get("gpu-0", "gpubackends")["status"])
 
@@ -118,7 +110,7 @@ def test_a_server_behind_a_token_is_ready_once_its_secret_is_there(space: Space,
 def test_a_gpu_that_stops_serving_starts_no_users_runs_and_then_a_bounded_number(
     space: Space, start: Start, ollama: Ollama, how: str
 ) -> None:
-    with Kubelet(space.api, space.name, lambda task, attempt: None), start(BACKEND_GONE_SECONDS=6) as operator:
+    with Kubelet(space.api, space.name, never), start(BACKEND_GONE_SECONDS=6) as operator:
         space.backend(ollama.url, slots=1)
         for number in range(6):
             space.submit(f"user-{number}", **CHAT)
@@ -142,17 +134,13 @@ def test_a_gpu_that_stops_serving_starts_no_users_runs_and_then_a_bounded_number
 
 
 def test_an_object_that_cannot_be_parsed_says_so_and_offers_nothing(space: Space, start: Start, ollama: Ollama) -> None:
-    def said() -> list[tuple[str, str]]:
-        found = space.get("gpu-0", "gpubackends")["status"]["conditions"]
-        return [(one["reason"], one["message"]) for one in found if one["type"] == "Ready"]
-
     with start(BACKEND_GONE_SECONDS=1) as operator:
         space.backend(ollama.url, slots=2)
         until(lambda: operator.metric(TOTAL) == 2, "it offers its slots")
         holder = {"holder": "somebody", "until": "9999-12-31T00:00:00Z"}
         space.edit_status("gpu-0", {"reservation": holder}, "gpubackends")
-        until(lambda: said()[0][0] == "Unreadable", "it says so")
-        assert said()[0][1].startswith("Field: status.reservation.until. ")
+        until(lambda: told(space)[0] == "Unreadable", "it says so")
+        assert told(space)[1].startswith("Field: status.reservation.until. ")
         until(lambda: operator.metric(TOTAL) == 0, "its slots do not count")
         until(lambda: "Unreadable" in space.events("gpu-0"), "an Event says so, too")
         space.edit_status("gpu-0", {"reservation": None}, "gpubackends")

@@ -30,8 +30,8 @@ from tests.fakes import nodes
 from tests.kb.http.test_code_queries import served
 from tests.operator.conftest import Space, database_name
 from tests.operator.knowledge import Knowledge
-from tests.operator.process import Operator
-from tests.operator.test_polling import Begin, Start, condition
+from tests.operator.process import Operator, Start
+from tests.operator.test_polling import Begin, condition
 from tests.operator.test_polling import sources as sources  # a fixture
 from tests.sources.git import making
 from tests.sources.git.making import Repository
@@ -46,12 +46,13 @@ ALL = ["Overview", "Structure", "Cpg"]
 class Played:
     """The nodes: they run the pods of Jobs, and end Jobs."""
 
-    def __init__(self, space: Space) -> None:
-        self._space = space
+    def __init__(self, space: Space, label: str = labels.CODE_ANALYSIS) -> None:
+        """`label`: of the Jobs that are looked at."""
+        self._space, self._label = space, label
 
     def jobs(self) -> dict[str, Any]:
         """By name."""
-        listed = self._space.batch.list_namespaced_job(self._space.name, label_selector=labels.CODE_ANALYSIS)
+        listed = self._space.batch.list_namespaced_job(self._space.name, label_selector=self._label)
         return {one.metadata.name: one for one in listed.items}
 
     def secret(self, name: str) -> dict[str, str]:
@@ -101,13 +102,10 @@ def played(space: Space) -> Played:
 
 
 @pytest.fixture
-def place(space: Space, start: Start, sources: Begin, tmp_path: Path) -> Iterator[Place]:
+def place(space: Space, start: Start, sources: Begin, keys: Path, tmp_path: Path) -> Iterator[Place]:
     """A sources process with a repository, and what starts the operator beside it."""
     made = Repository(tmp_path / "srv" / "acme" / "storage.git")
     made.commit("One", {"src/app.py": b"def f(): return 1\n"})
-    keys = tmp_path / "keys"
-    keys.mkdir()
-    (keys / "signing").write_text(secrets.token_hex(32))
     port = ports.free()
     url = f"http://127.0.0.1:{port}"
 
@@ -115,6 +113,7 @@ def place(space: Space, start: Start, sources: Begin, tmp_path: Path) -> Iterato
     def begin(**settings: object) -> Iterator[Operator]:
         known = {"SOURCES": True, "SOURCES_URL": url, "RUN_TOKEN_KEYS": keys, "JOERN_ENABLED": True}
         with start(**{**known, "JOERN_IMAGE": IMAGE, **settings}) as operator:
+            until(lambda: condition(space, "Ready", "code") == ("True", "Polled"), "the Connection is polled")
             yield operator
 
     api = {"API_HOST": "127.0.0.1", "API_PORT": port, "RUN_TOKEN_KEYS": keys}
@@ -132,20 +131,14 @@ def submit(space: Space, name: str, analysis: list[str], **spec: Any) -> str:
 
 
 def analyzed(space: Space, name: str) -> tuple[str, str, str]:
-    listed = space.status(name).get("conditions", ())
-    said: dict[str, Any] = next((one for one in listed if one["type"] == "CodeAnalyzed"), {})
-    return said.get("status", ""), said.get("reason", ""), said.get("message", "")
-
-
-def polled(space: Space) -> bool:
-    return condition(space, "Ready", "code") == ("True", "Polled")
+    found = space.condition(name, "CodeAnalyzed")
+    return found["status"], found["reason"], found["message"]
 
 
 def test_a_task_waits_for_its_analysis_and_goes_on_with_the_overview(
     space: Space, place: Place, played: Played, knowledge: Knowledge, tmp_path: Path
 ) -> None:
     with place.begin() as operator:
-        until(lambda: polled(space), "the Connection is polled")
         before = len(space.every())
         name = submit(space, "cpg", ALL)
         until(lambda: space.status("cpg").get("git", {}).get("jobUid", "") != "", "its Job is made")
@@ -217,7 +210,6 @@ def test_no_end_of_a_job_is_the_end_of_its_task(space: Space, place: Place, play
         "DeadlineExceeded": ({}, "DeadlineExceeded"),
     }
     with place.begin(JOERN_MAX_JOBS=20) as operator:
-        until(lambda: polled(space), "the Connection is polled")
         jobs = {reason: submit(space, reason.lower(), ["Cpg"]) for reason in ended}
         lost = submit(space, "lost", ["Cpg"], content="INFO")
         submit(space, "elsewhere", ["Cpg"], git={"connection": "other", "analysis": ["Cpg"]})
@@ -246,7 +238,6 @@ def test_no_end_of_a_job_is_the_end_of_its_task(space: Space, place: Place, play
 
 def test_never_more_jobs_than_allowed_and_none_twice(space: Space, place: Place, played: Played, start: Start) -> None:
     with place.begin() as operator:
-        until(lambda: polled(space), "the Connection is polled")
         first = submit(space, "first", ["Cpg"])
         until(lambda: "jobUid" in space.status("first").get("git", {}), "the first one's Job")
         second = submit(space, "second", ["Structure"])
@@ -269,7 +260,6 @@ def test_never_more_jobs_than_allowed_and_none_twice(space: Space, place: Place,
 
 def test_without_joern_the_rest_is_made_and_the_condition_says_so(space: Space, place: Place, played: Played) -> None:
     with place.begin(JOERN_ENABLED=False):
-        until(lambda: polled(space), "the Connection is polled")
         submit(space, "only", ["Cpg"])
         both = submit(space, "both", ["Structure", "Cpg"])
         until(lambda: space.phase("only") == "Done", "there is no Job for what cannot be made")
@@ -323,7 +313,6 @@ async def test_an_ad_hoc_query_has_one_job_and_one_end(
 
         def play() -> None:
             with place.begin(KB_URL=str(http.base_url), JOERN_AD_HOC_QUERIES=True) as operator:
-                until(lambda: polled(space), "the Connection is polled")
                 first, other = ask("code").id, ask("nothing").id
                 name = f"code-query-{first}"
                 until(lambda: row(first)["jobUid"] != "", "its Job is made and recorded")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,12 +20,11 @@ from kube import lease
 from tests.operator import unwatched
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.operator.proxy import Proxy
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 NEVER = "9999-12-31T00:00:00Z"
 
 
@@ -42,15 +39,13 @@ def test_an_object_that_cannot_be_parsed_says_so_and_is_served_once_it_can(
     space.submit("odd", "INFO")
     space.edit_status("odd", {"scheduledFor": NEVER})
     with start() as operator:
-        space.submit("fine", "INFO")
-        until(lambda: space.phase("fine") == "Done", "the other one is served")
+        space.bring("Done", "fine", "INFO")
         until(lambda: conditions(space, "odd") == {"Accepted": ("False", "Unreadable")}, "it says so")
         (accepted,) = space.status("odd")["conditions"]
         assert accepted["message"].startswith("Field: status.scheduledFor. ")
         assert operator.metric('jervis_operator_undecided_total{why="unreadable"}') == 1
         version = space.get("odd")["metadata"]["resourceVersion"]
-        space.submit("later", "INFO")
-        until(lambda: space.phase("later") == "Done", "others go on")
+        space.bring("Done", "later", "INFO")
         assert space.get("odd")["metadata"]["resourceVersion"] == version, "it is written once"
         space.edit_status("odd", {"scheduledFor": None})
         until(lambda: space.phase("odd") == "Done", "it is served now")
@@ -63,11 +58,10 @@ def test_facts_that_are_not_flat_are_named_in_the_condition(space: Space, start:
     with start():
         with pytest.raises(kubernetes_client.ApiException, match=r"spec\.facts\.nodes"):
             space.submit("many", "INFO", facts=many)
-        space.submit("nested", "INFO", facts=nested)
-        until(lambda: space.phase("nested") == "Error", "it ends with its reason")
-        said = [one["message"] for one in space.get("nested")["status"]["conditions"] if one["type"] == "Qualified"]
-        assert "Field: spec.facts.nodes.0.properties." in said[0]
-        assert "'x' holds an object" in said[0]
+        space.bring("Error", "nested", "INFO", facts=nested)
+        said = space.condition("nested", "Qualified")["message"]
+        assert "Field: spec.facts.nodes.0.properties." in said
+        assert "'x' holds an object" in said
 
 
 def test_an_object_with_a_forged_epoch_is_not_served_and_costs_the_others_nothing(space: Space, start: Start) -> None:
@@ -75,15 +69,13 @@ def test_an_object_with_a_forged_epoch_is_not_served_and_costs_the_others_nothin
     space.edit_status("forged", {"leaderEpoch": lease.MOST_HEEDED + 1})
     version = space.get("forged")["metadata"]["resourceVersion"]
     with start() as operator:
-        space.submit("fine", "INFO")
-        until(lambda: space.phase("fine") == "Done", "the other one is served")
+        space.bring("Done", "fine", "INFO")
         assert operator.metric('jervis_operator_undecided_total{why="forged"}') >= 1
         assert operator.metric("jervis_operator_reconcile_failures_total") == 0, "it is not tried again and again"
         assert operator.metric("jervis_operator_leader_epoch") < lease.MOST_HEEDED
         assert space.get("forged")["metadata"]["resourceVersion"] == version
         space.delete("forged")
-        space.submit("forged", "INFO")
-        until(lambda: space.phase("forged") == "Done", "created anew it is served")
+        space.bring("Done", "forged", "INFO")
 
 
 async def test_the_report_of_an_object_that_cannot_be_parsed_outlives_a_lost_write(
@@ -139,8 +131,7 @@ async def test_a_task_that_trips_an_error_of_ours_is_handed_to_a_person(
     assert "KeyError in stumbling, line " in raw["status"]["result"]["summary"]
     assert "the text of a task" not in str(raw["status"])
     with start():
-        space.submit("next", "INFO")
-        until(lambda: space.phase("next") == "Done", "an operator without the error is at work")
+        space.bring("Done", "next", "INFO")
         assert space.phase("odd") == "UserTask", "neither the message nor the approval that were there decide"
         given: dict[str, Any] = {"verdict": "Approved", "requestId": task.status.request_id}
         space.edit("odd", {"approval": given})

@@ -87,6 +87,20 @@ class Stage:
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
 
+    async def state(self) -> Any:
+        """What is known of its polls."""
+        return (await self.assigned.states())[self.uid][2]
+
+    async def poll(self, source: port.Source, ends: str = "succeeded_at") -> Any:
+        """Until a poll of that source has ended, by that moment; the state then."""
+
+        async def ended() -> bool:
+            return getattr(await self.state(), ends) is not None
+
+        async with self.polling(source):
+            await waiting.eventually(ended, "a poll has ended")
+        return await self.state()
+
 
 class Unlisted:
     """A source that does not list what it has."""
@@ -95,6 +109,17 @@ class Unlisted:
         for page in (port.Page(()),):
             yield page
         raise port.Unreachable("The list broke off.")
+
+
+class Brings(Unlisted):
+    """One batch of these items."""
+
+    def __init__(self, *brought: port.Item) -> None:
+        self.brought, self.cursors = brought, list[port.Cursor]()
+
+    async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
+        self.cursors.append(cursor)
+        yield port.Batch({"at": 1}, "1", self.brought)
 
 
 @pytest.fixture
@@ -158,16 +183,8 @@ async def test_a_mail_with_the_message_id_of_another_connections_mail_has_a_urn_
     same = dataclasses.replace(real, version="with other Received headers")
     await stage.items.keep("another Connection", OWNER, [(real, {"content": real.text})], stage.now)
 
-    class Both(Unlisted):
-        async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
-            made = [dataclasses.replace(one, editable=False) for one in (same, forged)]
-            yield port.Batch({"at": 1}, "1", tuple(made))
-
-    async def ended() -> bool:
-        return (await stage.assigned.states())[stage.uid][2].succeeded_at is not None
-
-    async with stage.polling(Both()):
-        await waiting.eventually(ended, "a poll has ended")
+    brought = [dataclasses.replace(one, editable=False) for one in (same, forged)]
+    await stage.poll(Brings(*brought))
     rows = stage.database[assignments.ITEMS].find({"connection": stage.uid})
     assert sorted([row["urn"] async for row in rows]) == ["email::1@x", "email::1@x#w"]
     assert not (await stage.items.names(scope.Scope(client_id="other"), [forged])).another(forged)
@@ -178,15 +195,7 @@ async def test_two_mails_of_one_batch_with_one_message_id_have_two_urns(stage: S
     same = dataclasses.replace(real, version="with other Received headers")
     forged = dataclasses.replace(real, version="w", text="Other words")
 
-    class Three(Unlisted):
-        async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
-            yield port.Batch({"at": 1}, "1", (real, forged, same))
-
-    async def ended() -> bool:
-        return (await stage.assigned.states())[stage.uid][2].succeeded_at is not None
-
-    async with stage.polling(Three()):
-        await waiting.eventually(ended, "a poll has ended")
+    await stage.poll(Brings(real, forged, same))
     rows = stage.database[assignments.ITEMS].find({"connection": stage.uid})
     found = [(row["said"], row["urn"]) async for row in rows]
     assert len({said for said, _ in found}) == 2
@@ -199,42 +208,24 @@ async def test_two_mails_of_one_batch_with_one_message_id_have_two_urns(stage: S
 async def test_what_came_before_a_file_that_cannot_be_stored_now_is_kept(stage: Stage) -> None:
     filed = dataclasses.replace(item(2), files=(mail.File("a.pdf", "application/pdf", b"x"),))
 
-    class Some(Unlisted):
-        async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
-            assert cursor == {}
-            yield port.Batch({"at": 1}, "1", (item(1), filed, item(3)))
-
-    async def ended() -> bool:
-        return (await stage.assigned.states())[stage.uid][2].polled_at is not None
-
-    async with stage.polling(Some()):
-        await waiting.eventually(ended, "a poll has ended")
-    assert (await stage.assigned.states())[stage.uid][2].reason == "KnowledgeBaseAway"
+    some = Brings(item(1), filed, item(3))
+    state = await stage.poll(some, "polled_at")
+    assert state.reason == "KnowledgeBaseAway"
+    assert all(cursor == {} for cursor in some.cursors)
     rows = stage.database[assignments.ITEMS].find({"connection": stage.uid})
     assert [row["sourceId"] async for row in rows] == ["1@x"]
 
 
 async def test_nothing_is_fetched_while_no_task_is_accepted_and_the_status_says_why(stage: Stage) -> None:
-    polled: list[str] = []
-
-    class Full(Unlisted):
-        async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
-            polled.append("asked")
-            yield port.Batch({"at": 1}, "1", (item(7),))
-
+    full = Brings(item(7))
     later = datetime.now(UTC) + LONG
     for number in range(2):
         await stage.items.add(stage.uid, OWNER, item(number), {"content": "Text"}, stage.now)
     for one in await stage.items.waiting(stage.uid, 2, stage.now):
         await stage.items.failed(one, "no quota", later)
 
-    async def ended() -> bool:
-        return (await stage.assigned.states())[stage.uid][2].polled_at is not None
-
-    async with stage.polling(Full()):
-        await waiting.eventually(ended, "a poll has ended")
-    state = (await stage.assigned.states())[stage.uid][2]
-    assert polled == []
+    state = await stage.poll(full, "polled_at")
+    assert full.cursors == []
     assert state.items == {"New": 0, "Indexing": 0, "Indexed": 0, "Failed": 2}
     found = Finding(True, "Present", "There.")
     said = decide.patch(stage.conn, found, datetime.now(UTC), state=state)["conditions"]
@@ -274,16 +265,8 @@ async def test_items_that_cannot_be_counted_in_time_keep_no_poll_from_ending(sta
         async def counts(self, uid: str) -> dict[str, int]:
             raise mongo.Unavailable("MongoDB did not count the items: timed out")
 
-    class Empty(Unlisted):
-        async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
-            yield port.Batch({"at": 1}, "1")
-
-    async def ended() -> bool:
-        return (await stage.assigned.states())[stage.uid][2].succeeded_at is not None
-
     stage.items = Many(stage.database)
-    async with stage.polling(Empty()):
-        await waiting.eventually(ended, "a poll has ended")
+    await stage.poll(Brings())
 
 
 async def test_an_unforeseen_answer_is_said_in_the_status(stage: Stage) -> None:
@@ -293,9 +276,9 @@ async def test_an_unforeseen_answer_is_said_in_the_status(stage: Stage) -> None:
             raise KeyError(b"UIDVALIDITY")
 
     async def failed() -> bool:
-        return (await stage.assigned.states())[stage.uid][2].failures == 1
+        return bool((await stage.state()).failures == 1)
 
     async with stage.polling(Odd()):
         await waiting.eventually(failed, "the failure is written")
-    state = (await stage.assigned.states())[stage.uid][2]
+    state = await stage.state()
     assert (state.reason, "UIDVALIDITY" in state.message) == ("PollFailed", True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,11 +19,10 @@ from tests.controllers import build
 from tests.operator import accounts
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 MAIL = """From: Jana Novak <jana@acme.example>
 Subject: Release
 
@@ -40,8 +38,7 @@ def links(space: Space) -> dict[str, dict[str, Any]]:
 
 
 def qualified(space: Space, name: str) -> str:
-    [found] = [one for one in space.get(name)["status"]["conditions"] if one["type"] == "Qualified"]
-    return str(found["message"])
+    return space.condition(name, "Qualified")["message"]
 
 
 def test_each_link_of_a_mail_is_a_task_of_its_own_once(space: Space, start: Start, knowledge: Knowledge) -> None:
@@ -73,8 +70,7 @@ def test_each_link_of_a_mail_is_a_task_of_its_own_once(space: Space, start: Star
         assert blocked["status"]["result"]["summary"].startswith("Blocked: https://shop.example/unsubscribe?u=1")
         assert blocked["status"]["route"]["decision"] == "InfoOnly"
         # The same links in another mail, and the links of the linked pages.
-        space.submit("again", MAIL, projectId="shop", sourceUrn="email::<m2@acme.example>")
-        until(lambda: space.phase("again") == "Done", "the second mail is done")
+        space.bring("Done", "again", MAIL, projectId="shop", sourceUrn="email::<m2@acme.example>")
         assert "3 links found, 3 processed as tasks (0 new)." in qualified(space, "again")
         assert len(space.every()) == 5
         assert len(knowledge.links) == 3
@@ -97,8 +93,7 @@ def test_an_operator_that_was_killed_makes_the_rest_and_none_twice(
 ) -> None:
     knowledge.gate.clear()
     with start(IDENTITY="operator-0") as first:
-        space.submit("mail", MAIL)
-        until(lambda: space.phase("mail") == "Qualifying", "it is read")
+        space.bring("Qualifying", "mail", MAIL)
         first.kill()
     # One was created before: its task is found, and the others are made.
     knowledge.gate.set()
@@ -161,8 +156,7 @@ def test_a_person_s_answer_is_carried_to_the_link_and_starts_no_run(
 def test_an_answer_that_came_before_the_question_is_none(space: Space, start: Start, knowledge: Knowledge) -> None:
     with start():
         given = [{"id": "q1", "text": "yes", "author": "eva"}]
-        space.submit("early", "https://a.example/unclear", type="LinkProcessing", answers=given)
-        until(lambda: space.phase("early") == "UserTask", "a person is asked")
+        space.bring("UserTask", "early", "https://a.example/unclear", type="LinkProcessing", answers=given)
         assert [one.answer for one in knowledge.links] == [None]
         assert [one["id"] for one in space.status("early")["userTask"]["questions"]] == ["q2"]
 
@@ -179,14 +173,7 @@ async def test_a_client_has_a_bounded_number_of_links_that_wait() -> None:
 
 
 def test_a_quota_costs_the_links_and_not_the_mail(space: Space, start: Start, knowledge: Knowledge) -> None:
-    quota = client.V1ResourceQuotaSpec(hard={"count/pendingtasks.jervis.dev": "2"})
-    meta = client.V1ObjectMeta(name="tasks")
-    space.core.create_namespaced_resource_quota(space.name, client.V1ResourceQuota(metadata=meta, spec=quota))
-    # Usually the controller manager's work.
-    status = {
-        "status": {"hard": {"count/pendingtasks.jervis.dev": "2"}, "used": {"count/pendingtasks.jervis.dev": "0"}}
-    }
-    space.core.patch_namespaced_resource_quota_status("tasks", space.name, status)
+    space.quota("pendingtasks.jervis.dev", 2)
     with start():
         space.submit("mail", MAIL)
         until(lambda: space.status("mail").get("retry", {}).get("count", 0) >= 1, "it waits for the quota")
@@ -198,18 +185,11 @@ def test_a_quota_costs_the_links_and_not_the_mail(space: Space, start: Start, kn
         assert "2 refused" in told
 
 
-@contextmanager
-def links_are_refused(space: Space) -> Iterator[None]:
+def links_are_refused(space: Space) -> AbstractContextManager[None]:
     """With 422, as the chart's policy does where `admission.namespaces` names other types."""
-    admission: Any = client.AdmissionregistrationV1Api(space.api)
-    rule = {"apiGroups": ["jervis.dev"], "apiVersions": ["*"], "resources": ["pendingtasks"], "operations": ["CREATE"]}
+    rule = {"apiGroups": ["jervis.dev"], "resources": ["pendingtasks"], "operations": ["CREATE"]}
     expression = "object.spec.type != 'LinkProcessing'"
     validation = {"expression": expression, "message": "spec.type: no links here", "reason": "Invalid"}
-    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [validation]}
-    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space.name}}}
-    binding = {"policyName": space.name, "validationActions": ["Deny"], "matchResources": here}
-    admission.create_validating_admission_policy({"metadata": {"name": space.name}, "spec": spec})
-    admission.create_validating_admission_policy_binding({"metadata": {"name": space.name}, "spec": binding})
 
     def refused() -> bool:
         name = f"probe-{time.monotonic_ns()}"
@@ -220,12 +200,7 @@ def links_are_refused(space: Space) -> Iterator[None]:
         space.delete(name)
         return False
 
-    try:
-        until(refused, "the policy is in force")
-        yield
-    finally:
-        admission.delete_validating_admission_policy_binding(space.name)
-        admission.delete_validating_admission_policy(space.name)
+    return accounts.policy(space, rule, validation, refused)
 
 
 def test_a_namespace_without_links_has_its_mails_done(
@@ -235,8 +210,7 @@ def test_a_namespace_without_links_has_its_mails_done(
     account = accounts.Account(space.api, space.name)
     account.allow(space.name)
     with links_are_refused(space), start(KUBECONFIG=account.kubeconfig(kubeconfig, tmp_path / "limited")):
-        space.submit("mail", MAIL)
-        until(lambda: space.phase("mail") == "Done", "the mail is done at once")
+        space.bring("Done", "mail", MAIL)
         told = qualified(space, "mail")
         assert "3 links found, 0 processed as tasks (0 new). 3 refused:" in told
         assert "no links here" in told

@@ -2,11 +2,12 @@
 
 The kubelet's part is played here: a Job's pod is `python -m orchestrator_job.transcribe` with the environment of its
 manifest and the token of its Secret.
+
+Commands of agents: the record in MongoDB's wire, the operator, the apiserver; the nodes' part is played.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
 import os
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import wave
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,17 +23,17 @@ from typing import Any
 import httpx
 import pytest
 
-from crds import meeting
+from crds import labels, meeting
 from tests import ports, waiting
 from tests.operator.conftest import Space
-from tests.operator.process import Operator
+from tests.operator.process import Start
+from tests.operator.test_code_analysis import Played
 from tests.operator.test_polling import Begin, condition, sources, status
 from tests.sources.meetings.test_upload import book, digest
 from tests.waiting import until
 
 __all__ = ["sources"]
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -46,45 +47,28 @@ def silence(seconds: int) -> bytes:
     return made.getvalue()
 
 
-class Played:
-    """The nodes: it runs the pods of Jobs, and ends Jobs."""
+class Transcribing(Played):
+    """Its pods are processes."""
 
     def __init__(self, space: Space, folder: Path) -> None:
-        self._space, self._folder = space, folder
-
-    def jobs(self) -> dict[str, Any]:
-        """By name."""
-        listed = self._space.batch.list_namespaced_job(self._space.name, label_selector=meeting.MEETING_LABEL)
-        return {one.metadata.name: one for one in listed.items}
+        super().__init__(space, meeting.MEETING_LABEL)
+        self._folder = folder
 
     def run(self, name: str, **changed: str) -> int:
         """Its pod: the exit code."""
         [container] = self.jobs()[name].spec.template.spec.containers
         token = self._folder / f"{name}.token"
-        token.write_bytes(
-            base64.b64decode((self._space.core.read_namespaced_secret(name, self._space.name).data or {})["token"])
-        )
+        token.write_text(self.secret(name)["token"])
         told = {one.name: one.value or "" for one in container.env}
         own = {"JERVIS_TRANSCRIBE_TOKEN_FILE": str(token), "JERVIS_TRANSCRIBE_PATIENCE": "0", **changed}
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **told, **own}
         command = [sys.executable, *container.command[1:]]
         return subprocess.run(command, env=environment, timeout=120, check=False).returncode  # ours
 
-    def fail(self, name: str, reason: str) -> None:
-        """What the Job controller says of a Job that failed."""
-        at = "2026-11-26T12:00:00Z"
-        said = {"lastProbeTime": at, "lastTransitionTime": at, "status": "True", "reason": reason, "message": "Over."}
-        for kinds in (["FailureTarget"], ["FailureTarget", "Failed"]):
-            body = {"status": {"startTime": at, "conditions": [{**said, "type": kind} for kind in kinds]}}
-            self._space.batch.patch_namespaced_job_status(name, self._space.name, body)
-
-    def delete(self, name: str) -> None:
-        self._space.batch.delete_namespaced_job(name, self._space.name, propagation_policy="Background")
-
 
 @pytest.fixture
-def played(space: Space, tmp_path: Path) -> Played:
-    return Played(space, tmp_path)
+def played(space: Space, tmp_path: Path) -> Transcribing:
+    return Transcribing(space, tmp_path)
 
 
 @pytest.fixture
@@ -129,7 +113,7 @@ def state(client: httpx.Client, one: str) -> tuple[str, int, str]:
     return shown["state"], shown["attempt"], shown["reason"]
 
 
-def test_a_recording_becomes_a_task(space: Space, begun: Callable[..., Any], played: Played) -> None:
+def test_a_recording_becomes_a_task(space: Space, begun: Callable[..., Any], played: Transcribing) -> None:
     body = silence(12)
     with begun() as client:
         one = upload(client, space, body)
@@ -159,7 +143,7 @@ def test_a_recording_becomes_a_task(space: Space, begun: Callable[..., Any], pla
 
 
 def test_what_fails_or_vanishes_is_repeated_and_bounded(
-    space: Space, begun: Callable[..., Any], played: Played, database: Any
+    space: Space, begun: Callable[..., Any], played: Transcribing, database: Any
 ) -> None:
     def due() -> None:
         """A minute passes."""
@@ -174,7 +158,7 @@ def test_what_fails_or_vanishes_is_repeated_and_bounded(
         until(lambda: state(client, one) == ("UPLOADED", 1, "Its Job vanished."), "it is noticed")
         due()
         until(lambda: second in played.jobs(), "the next one")
-        played.fail(second, "DeadlineExceeded")
+        played.end(second, "DeadlineExceeded")
         until(lambda: state(client, one)[:2] == ("UPLOADED", 2), "its deadline is over")
         due()
         until(lambda: third in played.jobs(), "the last one")
@@ -188,7 +172,7 @@ def test_what_fails_or_vanishes_is_repeated_and_bounded(
 
 
 def test_no_more_jobs_than_allowed_and_a_deleted_meeting_has_no_transcript(
-    space: Space, begun: Callable[..., Any], played: Played
+    space: Space, begun: Callable[..., Any], played: Transcribing
 ) -> None:
     with begun(TRANSCRIPTION_AT_ONCE=1) as client:
         one, other = upload(client, space, silence(1)), upload(client, space, silence(1), "Other")
@@ -199,3 +183,87 @@ def test_no_more_jobs_than_allowed_and_a_deleted_meeting_has_no_transcript(
         until(lambda: played.run(f"transcribe-{other}-1") == 0, "the other one is transcribed")
         until(lambda: state(client, other)[0] == "INDEXED", "and indexed")
     assert [each["metadata"]["annotations"]["jervis.dev/title"] for each in space.every()] == ["Other"]
+
+
+REF = {"store": "gridfs", "key": "content/1", "sha256": "a" * 64, "bytes": 7}
+
+
+def request(database: Any, uid: str, number: int, **more: Any) -> str:
+    id_ = f"{uid}/r1.d{number}.1"
+    known = {"taskUid": uid, "namespace": "team", "scope": {"clientId": "acme", "projectId": "", "groupId": ""}}
+    asked = {"image": "python", "argv": ["pytest"], "workspace": REF, "limits": {"seconds": 60, "memory": "1Gi"}}
+    stored = {"_id": id_, **known, **asked, "state": "Requested", "requestedAt": datetime.now(UTC), **more}
+    database["sandbox_commands"].insert_one(stored)
+    return id_
+
+
+@pytest.fixture
+def configured(keys: Path) -> dict[str, Any]:
+    return {
+        "SANDBOX_ENABLED": True, "SANDBOX_IMAGES": '{"python": "registry.test/python:3"}', "SANDBOX_MAX_JOBS": 1,
+        "RUN_TOKEN_KEYS": keys,
+    }  # fmt: skip
+
+
+def task(space: Space, name: str) -> str:
+    """The uid of a task that waits, so that its commands have a reader."""
+    space.submit(name, "Run the tests.", suspend=True)
+    return str(space.get(name)["metadata"]["uid"])
+
+
+def test_a_task_that_is_deleted_gives_the_place_of_its_command_back(
+    space: Space, start: Start, database: Any, configured: dict[str, Any]
+) -> None:
+    played, records = Played(space, labels.SANDBOX), database["sandbox_commands"]
+    deleted, waiting = task(space, "deleted"), task(space, "waiting")
+    asked = [(deleted, 1), (deleted, 2), (waiting, 3)]
+    runs, never, next_one = (request(database, uid, number, namespace=space.name) for uid, number in asked)
+
+    def state(id_: str) -> str:
+        return str(records.find_one({"_id": id_})["state"])
+
+    with start(**configured):
+        until(lambda: bool(records.find_one({"_id": runs}).get("jobMade")), "its Job is made")
+        (name,) = played.jobs()
+        space.delete("deleted")
+        until(lambda: [state(one) for one in (runs, never, next_one)] == ["Failed", "Failed", "Running"], "it is free")
+        until(lambda: len(played.jobs()) == 1 and name not in played.jobs(), "another Job is there")
+    assert "gone" in records.find_one({"_id": never})["message"]
+
+
+def test_commands_from_request_to_result_over_a_restart(
+    space: Space, start: Start, database: Any, configured: dict[str, Any]
+) -> None:
+    played, records = Played(space, labels.SANDBOX), database["sandbox_commands"]
+
+    def state(id_: str) -> str:
+        return str(records.find_one({"_id": id_})["state"])
+
+    # Of another release that uses the same database: what its tasks wait for is not known here.
+    uid = "0f9a1c2e-5b7d-4e21-9a55-3c2f6d8b1e00"
+    first, second = request(database, uid, 1), request(database, uid, 2)
+    odd = request(database, uid, 3, image="rust")
+    broken = request(database, uid, 4, argv=[])
+    with start(**configured):
+        until(lambda: state(first) == "Running", "its Job is made")
+        until(lambda: bool(records.find_one({"_id": first}).get("jobMade")), "and known")
+        until(lambda: state(broken) == "Failed", "a record that cannot be read holds up no other")
+        (name,) = played.jobs()
+        assert list(played.secret(name)) == ["token"]
+        assert state(second) == "Requested", "one at a time"
+    played.pod(
+        name, {"fetch": (0, "", ""), "command": (0, "", ""), "report": (0, "", {"exitCode": 1, "patchRef": REF})}
+    )
+    played.end(name)
+    with start(**configured):
+        until(lambda: state(first) == "Done", "the end is read after a restart")
+        until(lambda: state(second) == "Running", "the next one has its place")
+        until(lambda: bool(set(played.jobs()) - {name}), "and its Job")
+        ended = records.find_one({"_id": first})
+        assert (ended["exitCode"], ended["patchRef"]["key"], "outputRef" in ended) == (1, "content/1", False)
+        (other,) = set(played.jobs()) - {name}
+        until(lambda: bool(records.find_one({"_id": second}).get("jobMade")), "its Job is known")
+        played.delete(other)
+        until(lambda: state(second) == "Failed", "a Job that vanished is not made again")
+        until(lambda: state(odd) == "Failed", "there is no such image")
+        assert "There is no image 'rust'" in records.find_one({"_id": odd})["message"]

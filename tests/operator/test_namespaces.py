@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kubernetes import client
 
 from tests.operator import accounts
 from tests.operator.conftest import Space
-from tests.operator.kubelet import Kubelet, answered
-from tests.operator.process import Operator
+from tests.operator.kubelet import Kubelet, Work
+from tests.operator.process import Operator, Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 
 
 @pytest.fixture
@@ -49,8 +44,7 @@ def states(operator: Operator) -> dict[str, str]:
 
 def done(space: Space, name: str) -> None:
     """A task that needs no run is submitted, and ends."""
-    space.submit(name, "INFO")
-    until(lambda: space.phase(name) == "Done", f"{name} in {space.name} ends")
+    space.bring("Done", name, "INFO")
 
 
 def test_a_forbidden_namespace_holds_back_no_other(
@@ -97,8 +91,7 @@ def test_a_namespace_that_is_deleted_and_comes_back(
     """Its tasks go with it, those of its runs included; a new one of that name is served without a restart."""
     account.allow(other.name)
     with start([space.name, other.name], KUBECONFIG=limited, RESYNC_SECONDS=3) as operator:
-        other.submit("asks", "ASK")
-        until(lambda: other.phase("asks") == "ReadyForGpu", "it waits for a GPU")
+        other.bring("ReadyForGpu", "asks", "ASK")
         done(space, "before")
         accounts.end(space.api, other.name)
         done(space, "meanwhile")
@@ -112,25 +105,17 @@ def test_a_namespace_that_is_deleted_and_comes_back(
 
 
 def test_the_run_of_a_deleted_namespace_frees_its_slot(
-    space: Space, other: Space, account: accounts.Account, limited: Path, start: Start, gpu: str
+    space: Space, other: Space, account: accounts.Account, limited: Path, start: Start, work: Work
 ) -> None:
     """Long before a namespace that refuses would be given up: the deletion of its task was seen."""
     account.allow(other.name)
-    ends: set[str] = set()
-
-    def says(task: str, attempt: int) -> dict[str, Any] | None:
-        return answered(task, attempt) if task in ends else None
-
     with (
-        Kubelet(space.api, space.name, says) as kubelet,
-        start([space.name, other.name], KUBECONFIG=limited, RESYNC_SECONDS=3) as operator,
+        Kubelet(space.api, space.name, work) as kubelet,
+        start([space.name, other.name], slots=1, KUBECONFIG=limited, RESYNC_SECONDS=3) as operator,
     ):
-        space.backend(gpu, slots=1)
-        other.submit("runs")
-        until(lambda: other.phase("runs") == "Orchestrating", "it runs")
-        ends.add("waits")
-        space.submit("waits")
-        until(lambda: space.phase("waits") == "ReadyForGpu", "another one waits for the only slot")
+        other.bring("Orchestrating", "runs")
+        work.done.add("waits")
+        space.bring("ReadyForGpu", "waits")
         accounts.end(space.api, other.name)
         until(lambda: space.phase("waits") == "Completed", "the slot is free, and it has run")
         assert kubelet.order == ["runs", "waits"]
@@ -154,11 +139,10 @@ def test_an_absent_namespace_is_told_from_a_forbidden_one(space: Space, start: S
 
 def test_namespaces_join_and_leave_by_label(space: Space, other: Space, start: Start) -> None:
     """All tasks that are there already are taken in; after it has left, nothing is touched."""
-    core: Any = client.CoreV1Api(space.api)
     label = f"team-{uuid.uuid4().hex[:6]}"
 
     def mark(value: str | None) -> None:
-        core.patch_namespace(other.name, {"metadata": {"labels": {label: value}}})
+        space.core.patch_namespace(other.name, {"metadata": {"labels": {label: value}}})
 
     other.submit("early", "INFO")
     with start([], NAMESPACE_SELECTOR=f"{label}=yes") as operator:
@@ -168,8 +152,7 @@ def test_namespaces_join_and_leave_by_label(space: Space, other: Space, start: S
         mark("yes")
         until(lambda: other.phase("early") == "Done", "what was there is taken in")
         done(other, "later")
-        other.submit("asks", "ASK")
-        until(lambda: other.phase("asks") == "ReadyForGpu", "it waits for a GPU")
+        other.bring("ReadyForGpu", "asks", "ASK")
         mark("no")
         until(lambda: other.name not in states(operator), "it has left")
         assert operator.metric("jervis_operator_tasks") == 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,27 +11,21 @@ import pytest
 
 from crds import scope
 from kb import api
-from tests.controllers.notices import hook as hooks
 from tests.controllers.notices import smtp
+from tests.controllers.notices.hook import Hook, hook
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.waiting import until
 
+__all__ = ["hook"]
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 OFTEN = {"ARCHIVE_SECONDS": 0.2, "NOTICE_SECONDS": 0.2, "NOTICE_NETWORKS": "127.0.0.0/8"}
 ENDS: dict[str, dict[str, Any]] = {
     "asks": {"exitReason": "NeedsInput", "summary": "?", "questions": [{"id": "q", "text": "Which?"}]},
     "works": {"exitReason": "Answered", "summary": "It is done.", "resultRef": {"key": "k"}},
 }
-
-
-@pytest.fixture
-def hook() -> Iterator[hooks.Hook]:
-    with hooks.running() as running:
-        yield running
 
 
 def says(task: str, attempt: int) -> dict[str, Any] | None:
@@ -58,7 +50,7 @@ def submit(space: Space, *names: str) -> None:
         space.submit(name, "Do it.", type="UserInputProcessing", mode="Foreground")
 
 
-def told(hook: hooks.Hook) -> dict[str, set[str]]:
+def told(hook: Hook) -> dict[str, set[str]]:
     """id -> name and event; the same id has always the same body."""
     found: dict[str, set[str]] = {}
     for one in hook.requests:
@@ -98,7 +90,7 @@ def test_mail_is_sent_through_failures_and_kills_with_one_id(
 
 
 def test_each_event_is_told_once_through_failures_and_kills(
-    space: Space, start: Start, knowledge: Knowledge, hook: hooks.Hook, database: Any
+    space: Space, start: Start, knowledge: Knowledge, hook: Hook, database: Any
 ) -> None:
     knowledge.rules = [rule(hook.url)]
     hook.status = 503

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,22 +14,14 @@ import kube
 from controllers.pendingtask import job, task_index, workloads
 from controllers.pendingtask.effects import orphans
 from crds import pendingtask
-from tests.operator import process
 from tests.operator.conftest import Space
-from tests.operator.kubelet import Kubelet
+from tests.operator.kubelet import Kubelet, never
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = pytest.mark.apiserver
 
 TEMPLATE = job.Template("", "fake", "Never", "default", "http://kb", "http://router", "mongodb://m", "model")
-Start = Callable[..., AbstractContextManager[process.Operator]]
-
-
-@pytest.fixture
-async def api(kubeconfig: Path) -> AsyncIterator[kube.Kube]:
-    loaded = kube.configuration(str(kubeconfig))
-    async with kube.session(loaded) as session:
-        yield kube.Kube(loaded, session, fence=lambda: None)
 
 
 class Watched:
@@ -75,8 +65,12 @@ def elsewhere(raw: dict[str, Any], namespace: str, **metadata: Any) -> dict[str,
     return {**raw, "metadata": {**raw["metadata"], "namespace": namespace, **metadata}}
 
 
-async def test_jobs_of_tasks_that_are_gone_go_and_no_others(api: kube.Kube, space: Space) -> None:
-    watched = Watched(api, space)
+@pytest.fixture
+def watched(api: kube.Kube, space: Space) -> Watched:
+    return Watched(api, space)
+
+
+async def test_jobs_of_tasks_that_are_gone_go_and_no_others(api: kube.Kube, watched: Watched, space: Space) -> None:
     known, unread, deleted, replaced = (space.submit(name) for name in ("known", "unread", "deleted", "replaced"))
     watched.tasks.observe(known)
     stay = {await watched.launch(known), await watched.launch(unread)}
@@ -108,9 +102,8 @@ async def test_ended_jobs_are_asked_about_in_turn(
     assert watched.jobs() == stay
 
 
-async def test_no_sweep_is_idle_while_ended_jobs_are_there(api: kube.Kube, space: Space) -> None:
+async def test_no_sweep_is_idle_while_ended_jobs_are_there(watched: Watched, space: Space) -> None:
     """A deletion that no watch reported is found by the next sweep, also of a Job that was asked about in this one."""
-    watched = Watched(api, space)
     await watched.launch(space.submit("finished"), ended=True)
     await watched.orphans.sweep()
     space.delete("finished")
@@ -118,8 +111,7 @@ async def test_no_sweep_is_idle_while_ended_jobs_are_there(api: kube.Kube, space
     assert watched.jobs() == set()
 
 
-async def test_a_deletion_that_is_seen_ends_the_run_at_once(api: kube.Kube, space: Space) -> None:
-    watched = Watched(api, space)
+async def test_a_deletion_that_is_seen_ends_the_run_at_once(watched: Watched, space: Space) -> None:
     finished = space.submit("finished")
     await watched.launch(finished, ended=True)
     watched.workloads.abandon(finished["metadata"]["uid"], finishing=True)
@@ -181,9 +173,10 @@ async def test_a_deletion_that_was_seen_needs_no_word_of_a_namespace_that_refuse
         assert watched.workloads.abandoned == set()
 
 
-async def test_a_run_ends_some_time_after_its_namespace_has_left(api: kube.Kube, space: Space) -> None:
+async def test_a_run_ends_some_time_after_its_namespace_has_left(
+    api: kube.Kube, watched: Watched, space: Space
+) -> None:
     """By its label: the task is there, and its run's end would not be recorded, nor its Job removed."""
-    watched = Watched(api, space)
     stays = await watched.launch(elsewhere(space.submit("stays"), space.name))
     other = Space(space.api, f"t-{uuid.uuid4().hex[:8]}")
     watched.members.add(other.name)
@@ -216,9 +209,8 @@ def pod(space: Space, name: str) -> kube.Object:
     return {"metadata": meta, "status": {"phase": "Running"}}
 
 
-async def test_a_pod_that_is_not_there_any_more_holds_no_slot(api: kube.Kube, space: Space) -> None:
+async def test_a_pod_that_is_not_there_any_more_holds_no_slot(api: kube.Kube, watched: Watched, space: Space) -> None:
     """A watch that lost its place tells of no pod that went away meanwhile: the API is asked."""
-    watched = Watched(api, space)
     await watched.orphans.verify()
     assert watched.changes == 0, "nothing is in doubt"
     assert watched.workloads.observe_pod(pod(space, "ghost"))
@@ -240,7 +232,7 @@ def test_deleting_a_task_ends_its_run_while_the_operator_lives_and_after_it_was_
     space: Space, start: Start
 ) -> None:
     chat = {"type": "UserInputProcessing", "mode": "Foreground"}
-    with Kubelet(space.api, space.name, lambda *_: None) as kubelet:
+    with Kubelet(space.api, space.name, never) as kubelet:
         with start(IDENTITY="operator-0") as operator:
             for name in ("alive", "killed"):
                 space.submit(name, **chat)

@@ -11,20 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes import client
 
 from controllers.connection import polling
 from controllers.sources import assignments
 from crds import labels
 from tests.operator.conftest import Space, database_name
 from tests.operator.knowledge import Knowledge
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.sources import dovecot, process
 from tests.sources.process import Sources
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 CLAIM_SECONDS = 4
 Begin = Callable[..., AbstractContextManager[Sources]]
 
@@ -50,9 +48,7 @@ def sources(kubeconfig: Path, space: Space, knowledge: Knowledge, tmp_path: Path
 
 def connect(space: Space, url: str, user: str, name: str = "mailbox", **spec: Any) -> None:
     """A Connection with its Secret."""
-    secrets: Any = client.CoreV1Api(space.api)
-    body = {"metadata": {"name": name}, "stringData": {"username": user, "password": dovecot.PASSWORD}}
-    secrets.create_namespaced_secret(space.name, body)
+    space.secret(name, username=user, password=dovecot.PASSWORD)
     said = {"type": "Email", "clientId": "acme", "url": url, "secretRef": {"name": name}, "pollInterval": "10s"}
     space.create("connections", "Connection", name, {**said, **spec})
 
@@ -63,8 +59,8 @@ def status(space: Space, name: str = "mailbox") -> dict[str, Any]:
 
 
 def condition(space: Space, type_: str, name: str = "mailbox") -> tuple[str, str]:
-    listed = status(space, name).get("conditions", ())
-    return next(((one["status"], one["reason"]) for one in listed if one["type"] == type_), ("", ""))
+    found = space.condition(name, type_, "connections")
+    return found["status"], found["reason"]
 
 
 def due(database: Any, condition: Callable[[], bool]) -> Callable[[], bool]:
@@ -142,17 +138,16 @@ def test_a_source_that_fails_says_why_and_is_polled_again(
     mailserver.put(dovecot.mail(1), user="wrong")
     with start(SOURCES=True), sources():
         connect(space, mailserver.url, "wrong")
-        secrets: Any = client.CoreV1Api(space.api)
         until(lambda: len(space.every()) == 1, "it is polled")
         connect(space, mailserver.url, "nobody", "other", filter={"include": ["Nowhere"]})
         until(lambda: condition(space, "Ready", "other") == ("False", "Misconfigured"), "the folder is missed")
         assert condition(space, "CredentialsValid", "other")[0] != "False"
-        secrets.patch_namespaced_secret("other", space.name, {"stringData": {"password": "no"}})
+        space.secret("other", password="no")
         refused = ("False", "CredentialsRejected")
         until(due(database, lambda: condition(space, "CredentialsValid", "other") == refused), "refused")
         assert condition(space, "Ready", "other") == refused
         assert dovecot.PASSWORD not in str(status(space, "other"))
-        secrets.patch_namespaced_secret("other", space.name, {"stringData": {"password": dovecot.PASSWORD}})
+        space.secret("other", password=dovecot.PASSWORD)
         space.edit("other", {"filter": None}, "connections")
         until(due(database, lambda: condition(space, "Ready", "other") == ("True", "Polled")), "it is polled again")
         assert condition(space, "Ready") == ("True", "Polled"), "the other one was not disturbed"
@@ -245,7 +240,7 @@ def test_a_mail_that_is_deleted_takes_its_task_and_its_document_along(
             mail.expunge()
         until(lambda: condition(space, "DeletionsApplied") == ("False", "TooManyMissing"), "the brake")
         assert len(knowledge.forgotten) == 2
-        [text] = [one["message"] for one in status(space)["conditions"] if one["type"] == "DeletionsApplied"]
+        text = space.condition("mailbox", "DeletionsApplied", "connections")["message"]
         wish(space, labels.CONFIRM_DELETIONS, text.rpartition(" ")[2])
         until(lambda: len(knowledge.forgotten) == 11, "a person says so")
         mailserver.put(dovecot.mail(1, "INFO"), user="left")
@@ -259,10 +254,7 @@ def wish(space: Space, annotation: str, value: str) -> None:
 def test_failed_items_are_named_and_what_people_ask_for_is_done_once(
     space: Space, start: Start, sources: Begin, mailserver: dovecot.Dovecot, database: Any
 ) -> None:
-    core: Any = client.CoreV1Api(space.api)
-    none = {"count/pendingtasks.jervis.dev": "0"}
-    core.create_namespaced_resource_quota(space.name, {"metadata": {"name": "none"}, "spec": {"hard": none}})
-    core.patch_namespaced_resource_quota_status("none", space.name, {"status": {"hard": none, "used": none}})
+    space.quota("pendingtasks.jervis.dev", 0)
     mailserver.put(b"\r\nno mail\r\n", dovecot.mail(1), user="wished")
     began = time.monotonic()
     with start(SOURCES=True) as operator, sources():
@@ -273,7 +265,7 @@ def test_failed_items_are_named_and_what_people_ask_for_is_done_once(
         assert "exceeded quota" in refused["reason"]
         assert (unread["title"][:6], unread["remedy"], "retryAt" in unread) == ("INBOX/", "Resync", False)
         assert unread["reason"].startswith("This is no usable mail: ")
-        core.delete_namespaced_resource_quota("none", space.name)
+        space.core.delete_namespaced_resource_quota("most", space.name)
         wish(space, labels.RETRY, "once")
         until(lambda: status(space).get("lastHandledRetry") == "once", "it is tried again")
         [task] = space.every()

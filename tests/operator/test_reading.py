@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -11,19 +9,17 @@ import pytest
 from tests.operator import unwatched
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 PATCHES = 'jervis_operator_api_requests_total{code="200",verb="PATCH"}'
 
 
 def test_a_short_reading_is_told_with_what_follows(space: Space, start: Start, knowledge: Knowledge) -> None:
     with start(ARCHIVE_SECONDS=3600) as operator:
         before = operator.metric(PATCHES)
-        space.submit("info", "INFO")
-        until(lambda: space.phase("info") == "Done", "it is done")
+        space.bring("Done", "info", "INFO")
         assert operator.metric(PATCHES) - before == 1
         assert list(space.status("info")["phaseTimes"]) == ["Done", "Qualifying", "ReadyForQualification"]
         until(lambda: space.events("info") == ["Accepted", "Qualifying", "InfoOnly"], "every step has its Event")
@@ -34,8 +30,7 @@ def test_a_short_reading_is_told_with_what_follows(space: Space, start: Start, k
 def test_a_long_reading_is_told_and_not_repeated(space: Space, start: Start, knowledge: Knowledge) -> None:
     knowledge.gate.clear()
     with start() as operator:
-        space.submit("info", "INFO")
-        until(lambda: space.phase("info") == "Qualifying", "it is being read")
+        space.bring("Qualifying", "info", "INFO")
         assert operator.metric("jervis_operator_qualifying") == 1
         knowledge.gate.set()
         until(lambda: space.phase("info") == "Done", "it is done")
@@ -54,31 +49,25 @@ def test_killed_while_it_reads(space: Space, start: Start, knowledge: Knowledge)
         assert len({one.source_urn for one in knowledge.requests}) == 1
 
 
-def test_content_that_is_edited_while_it_is_read_is_read_again(
-    space: Space, start: Start, knowledge: Knowledge
-) -> None:
-    knowledge.gate.clear()
-    with start():
-        space.submit("info", "INFO the first text")
-        until(lambda: knowledge.most_at_once == 1, "it is being read")
-        space.edit("info", {"content": "INFO the second text"})
-        knowledge.gate.set()
-        until(lambda: space.phase("info") == "Done", "it is done")
-        assert [one.content for one in knowledge.requests] == ["INFO the first text", "INFO the second text"]
-        assert space.status("info")["observedGeneration"] == 2
-
-
-def test_an_edit_of_something_else_does_not_repeat_the_reading(
-    space: Space, start: Start, knowledge: Knowledge
+@pytest.mark.parametrize(
+    ("edit", "read"),
+    [
+        ({"content": "INFO the second text"}, ["INFO", "INFO the second text"]),
+        ({"queuePosition": 3}, ["INFO"]),
+    ],
+    ids=["its content", "something else"],
+)
+def test_content_that_is_edited_while_it_is_read_is_read_again_and_no_other(
+    space: Space, start: Start, knowledge: Knowledge, edit: dict[str, Any], read: list[str]
 ) -> None:
     knowledge.gate.clear()
     with start():
         space.submit("info", "INFO")
         until(lambda: knowledge.most_at_once == 1, "it is being read")
-        space.edit("info", {"queuePosition": 3})
+        space.edit("info", edit)
         knowledge.gate.set()
         until(lambda: space.phase("info") == "Done", "it is done")
-        assert len(knowledge.requests) == 1
+        assert [one.content for one in knowledge.requests] == read
         assert space.status("info")["observedGeneration"] == 2
 
 

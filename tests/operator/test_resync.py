@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,8 @@ from crds.phases import UNFINISHED
 from tests import httpserver, waiting
 from tests.operator import accounts
 from tests.operator.conftest import Space
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.waiting import until
-
-Start = Callable[..., AbstractContextManager[Operator]]
 
 
 class Known:
@@ -95,67 +93,69 @@ async def looking(kubeconfig: Path, scope: namespaces.Scope, *, both: bool = Fal
         yield Look(kube.Kube(loaded, http, fence=lambda: None), scope, both=both)
 
 
+@pytest.fixture
+async def look(kubeconfig: Path, space: Space) -> AsyncIterator[Look]:
+    async with looking(kubeconfig, namespaces.Scope(space.name, (space.name,))) as made:
+        yield made
+
+
 @pytest.mark.apiserver
-async def test_what_is_gone_what_is_missed_and_what_is_known(kubeconfig: Path, space: Space) -> None:
+async def test_what_is_gone_what_is_missed_and_what_is_known(look: Look, space: Space) -> None:
     for name in ("same", "newer", "unknown", "done"):
         space.submit(name)
-    async with looking(kubeconfig, namespaces.Scope(space.name, (space.name,))) as found:
-        raws = {raw["metadata"]["name"]: raw for raw in space.every()}
-        for name in ("same", "newer", "done"):
-            found.tasks.feed("ADDED", raws[name])
-        found.tasks.raws["gone"] = {"metadata": {**raws["same"]["metadata"], "uid": "gone", "name": "gone"}}
-        space.edit("newer", {"queuePosition": 3})
-        space.edit_status("done", {"phase": "Done"})
-        found.tasks.fed.clear()
-        await found.resync.look(space.name)
-        assert sorted(found.tasks.fed) == [
-            ("DELETED", "done"), ("DELETED", "gone"), ("MODIFIED", "newer"), ("MODIFIED", "unknown"),
-        ]  # fmt: skip
-        assert sorted(found.counted) == [("pendingtasks", "deleted")] * 2 + [("pendingtasks", "missed")] * 2
-        assert all("spec" in raw for raw in found.tasks.raws.values()), "what is taken in is read in full"
-        assert found.members.states() == {space.name: State.SERVED}
-        found.tasks.fed.clear()
-        await found.resync.look(space.name)
-        assert found.tasks.fed == [], "everything is known"
-        assert found.reported == [(space.name, State.SERVED)]
+    raws = {raw["metadata"]["name"]: raw for raw in space.every()}
+    for name in ("same", "newer", "done"):
+        look.tasks.feed("ADDED", raws[name])
+    look.tasks.raws["gone"] = {"metadata": {**raws["same"]["metadata"], "uid": "gone", "name": "gone"}}
+    space.edit("newer", {"queuePosition": 3})
+    space.edit_status("done", {"phase": "Done"})
+    look.tasks.fed.clear()
+    await look.resync.look(space.name)
+    assert sorted(look.tasks.fed) == [
+        ("DELETED", "done"), ("DELETED", "gone"), ("MODIFIED", "newer"), ("MODIFIED", "unknown"),
+    ]  # fmt: skip
+    assert sorted(look.counted) == [("pendingtasks", "deleted")] * 2 + [("pendingtasks", "missed")] * 2
+    assert all("spec" in raw for raw in look.tasks.raws.values()), "what is taken in is read in full"
+    assert look.members.states() == {space.name: State.SERVED}
+    look.tasks.fed.clear()
+    await look.resync.look(space.name)
+    assert look.tasks.fed == [], "everything is known"
+    assert look.reported == [(space.name, State.SERVED)]
 
 
 @pytest.mark.apiserver
-async def test_an_object_that_cannot_be_read_is_offered_once_per_version(kubeconfig: Path, space: Space) -> None:
+async def test_an_object_that_cannot_be_read_is_offered_once_per_version(look: Look, space: Space) -> None:
     space.submit("odd")
-    async with looking(kubeconfig, namespaces.Scope(space.name, (space.name,))) as found:
-        found.tasks.unreadable.add("odd")
-        for _ in range(3):
-            await found.resync.look(space.name)
-        assert found.tasks.fed == [("MODIFIED", "odd")]
-        space.edit("odd", {"queuePosition": 3})
-        for _ in range(3):
-            await found.resync.look(space.name)
-        assert found.tasks.fed == [("MODIFIED", "odd")] * 2
+    look.tasks.unreadable.add("odd")
+    for _ in range(3):
+        await look.resync.look(space.name)
+    assert look.tasks.fed == [("MODIFIED", "odd")]
+    space.edit("odd", {"queuePosition": 3})
+    for _ in range(3):
+        await look.resync.look(space.name)
+    assert look.tasks.fed == [("MODIFIED", "odd")] * 2
 
 
 @pytest.mark.apiserver
-async def test_kopf_has_its_time(kubeconfig: Path, space: Space) -> None:
+async def test_kopf_has_its_time(look: Look, space: Space) -> None:
     """What kopf brings while the look waits for it is no correction, and each arrival prolongs the wait."""
     for name in ("a", "b", "c"):
         space.submit(name)
-    async with looking(kubeconfig, namespaces.Scope(space.name, (space.name,))) as found:
-        looks = asyncio.create_task(found.resync.first())
-        for raw in space.every():
-            await asyncio.sleep(0.2)
-            found.tasks.feed("ADDED", raw)
-        await looks
-        assert found.counted == []
+    looks = asyncio.create_task(look.resync.first())
+    for raw in space.every():
+        await asyncio.sleep(0.2)
+        look.tasks.feed("ADDED", raw)
+    await looks
+    assert look.counted == []
 
 
 @pytest.mark.apiserver
-async def test_many_are_read_as_a_list(kubeconfig: Path, space: Space) -> None:
+async def test_many_are_read_as_a_list(look: Look, space: Space) -> None:
     for number in range(resync.MANY + 5):
         space.submit(f"t{number:03}")
-    async with looking(kubeconfig, namespaces.Scope(space.name, (space.name,))) as found:
-        await found.resync.first()
-        assert len(found.tasks.raws) == resync.MANY + 5
-        assert found.counted == [("pendingtasks", "missed")] * (resync.MANY + 5)
+    await look.resync.first()
+    assert len(look.tasks.raws) == resync.MANY + 5
+    assert look.counted == [("pendingtasks", "missed")] * (resync.MANY + 5)
 
 
 @pytest.mark.apiserver

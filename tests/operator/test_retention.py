@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes import client
 
 from controllers.archive import mongo, retention, sweep
 from controllers.archive.retention import FEW
 from controllers.pendingtask import job
 from tests.cli import site
+from tests.operator import accounts
 from tests.operator.conftest import Space
-from tests.operator.housekeeping import LEASE, ended, house
-from tests.operator.kubelet import Kubelet
-from tests.operator.process import Operator
+from tests.operator.housekeeping import LEASE, Open, ended, house, opened
+from tests.operator.kubelet import Kubelet, never
+from tests.operator.process import Start
 from tests.waiting import until
 
+__all__ = ["opened"]
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 NONE = "00000000-0000-0000-0000-{:012d}"
 
 
@@ -52,20 +50,8 @@ def kept(database: Any) -> set[str]:
     return found[0]
 
 
-def allow(space: Space, user: str, rule: dict[str, Any]) -> None:
-    """Rights in this namespace and in no other."""
-    rbac: Any = client.RbacAuthorizationV1Api(space.api)
-    rbac.create_namespaced_role(space.name, {"metadata": {"name": user}, "rules": [rule]})
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user}
-    binding = {"metadata": {"name": user}, "roleRef": role, "subjects": [subject]}
-    rbac.create_namespaced_role_binding(space.name, binding)
-
-
-async def test_what_is_kept_of_a_deleted_task_goes_and_of_no_other(
-    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
-) -> None:
-    async with house(space, kubeconfig, mongodb_uri, live=lambda uid: uid == NONE.format(7)) as here:
+async def test_what_is_kept_of_a_deleted_task_goes_and_of_no_other(opened: Open, space: Space, database: Any) -> None:
+    async with opened(live=lambda uid: uid == NONE.format(7)) as here:
         uids = {
             "waits": space.submit("waits")["metadata"]["uid"],
             "finished": (await ended(here, space, "finished", now()))["metadata"]["uid"],
@@ -106,7 +92,7 @@ async def test_what_is_kept_for_a_namespace_that_cannot_be_listed_stays(
     place = site.Site(kubeconfig, None, space.core, space.name)
     account = place.user("tidy")
     tasks = {"apiGroups": ["jervis.dev"], "resources": ["pendingtasks"], "verbs": ["get", "list", "patch", "delete"]}
-    allow(space, "tidy", tasks)
+    accounts.permit(space.api, space.name, "tidy", tasks)
     async with house(space, account, mongodb_uri, namespaces=["forbidden", space.name]) as here:
         await here.archivist.once()
     assert kept(database) == {NONE.format(2)}
@@ -116,8 +102,7 @@ def test_a_mail_that_is_deleted_while_it_waits_leaves_nothing_in_mongodb(
     space: Space, start: Start, database: Any
 ) -> None:
     with start(ARCHIVE_SECONDS=0.2, DELETED_DAYS=0.00001) as operator:
-        space.submit("mail", "ASK the secret question", mode="Background")
-        until(lambda: space.phase("mail") == "ReadyForGpu", "it is read and waits for a GPU")
+        space.bring("ReadyForGpu", "mail", "ASK the secret question", mode="Background")
         found = database["task_memory"].find_one()
         assert (found["namespace"], found["name"]) == (space.name, "mail"), "whose it is stands with it"
         until(lambda: operator.metric("jervis_operator_queue_depth") == 0, "nothing is left to do")
@@ -131,7 +116,7 @@ def test_what_is_kept_of_a_deleted_task_stays_as_long_as_its_run_is_there(
     space: Space, start: Start, database: Any
 ) -> None:
     """The run ends in its own time, and what it writes until then would not be found afterwards."""
-    with Kubelet(space.api, space.name, lambda *_: None) as kubelet:
+    with Kubelet(space.api, space.name, never) as kubelet:
         kubelet.lingering.add("runs")
         with start(ARCHIVE_SECONDS=0.2):
             uid = space.submit("runs", type="UserInputProcessing", mode="Foreground")["metadata"]["uid"]
@@ -171,7 +156,7 @@ def memories(database: Any) -> set[str]:
 
 @pytest.mark.parametrize("ahead", [timedelta(days=730), timedelta(days=-730), timedelta(minutes=6)])
 async def test_with_a_wrong_clock_tasks_are_archived_and_nothing_is_deleted(
-    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any, ahead: timedelta
+    opened: Open, space: Space, database: Any, ahead: timedelta
 ) -> None:
     remember(database, NONE.format(1), space.name, "deleted", hours=10**5)
     database["task_archive"].insert_one(
@@ -179,7 +164,7 @@ async def test_with_a_wrong_clock_tasks_are_archived_and_nothing_is_deleted(
     )
     terms = sweep.Terms(success=timedelta(0), per_client=0)
     began = now()
-    async with house(space, kubeconfig, mongodb_uri, terms=terms, wall=lambda: now() + ahead) as here:
+    async with opened(terms=terms, wall=lambda: now() + ahead) as here:
         await ended(here, space, "task", now() - timedelta(days=2))
         await here.archivist.once()
         assert len(space.every()) == 1
@@ -189,7 +174,7 @@ async def test_with_a_wrong_clock_tasks_are_archived_and_nothing_is_deleted(
         assert kept(database) == {NONE.format(1)}
         late = (now() - began).total_seconds()
         assert here.metric("clock_skew_seconds") == pytest.approx(ahead.total_seconds(), abs=30 + late)
-    async with house(space, kubeconfig, mongodb_uri, terms=terms) as here:
+    async with opened(terms=terms) as here:
         await here.archivist.once()
         assert space.every() == []
         assert database["task_archive"].count_documents({"_id": NONE.format(2)}) == 0
@@ -219,11 +204,11 @@ def history(database: Any, space: Space, old: int, young: int) -> None:
     ids=["too much at once", "confirmed", "few", "its share"],
 )
 async def test_a_sweep_removes_no_more_than_its_share_of_the_history(
-    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any, old: int, young: int, share: float, left: int
+    opened: Open, space: Space, database: Any, old: int, young: int, share: float, left: int
 ) -> None:
     """Both clocks may be wrong, on a machine that is the whole cluster."""
     history(database, space, old, young)
-    async with house(space, kubeconfig, mongodb_uri, periods=retention.Periods(share=share)) as here:
+    async with opened(periods=retention.Periods(share=share)) as here:
         await here.archivist.once()
         assert database["task_archive"].count_documents({}) == left
         held = left == old + young
@@ -233,13 +218,13 @@ async def test_a_sweep_removes_no_more_than_its_share_of_the_history(
 
 @pytest.mark.parametrize(("live", "deleted"), [(30, 60), (0, 60), (0, retention.MOST_ASKED + 20)])
 async def test_however_many_tasks_were_deleted_at_once_what_is_kept_of_them_goes(
-    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any, live: int, deleted: int
+    opened: Open, space: Space, database: Any, live: int, deleted: int
 ) -> None:
     """`kubectl delete pt --all`, for instance: their memories are this operator's, and the apiserver has been asked."""
     rows = [memory(NONE.format(n), space.name, f"t{n}") for n in range(live + deleted)]
     database["task_memory"].insert_many(rows)
     alive = {NONE.format(n) for n in range(live)}
-    async with house(space, kubeconfig, mongodb_uri, live=lambda uid: uid in alive) as here:
+    async with opened(live=lambda uid: uid in alive) as here:
         await here.archivist.once()
         assert database["task_memory"].count_documents({}) == live + max(0, deleted - retention.MOST_ASKED)
         await here.archivist.once()
@@ -249,40 +234,38 @@ async def test_however_many_tasks_were_deleted_at_once_what_is_kept_of_them_goes
 
 @pytest.mark.parametrize("lease", ["", "2020-01-01T00:00:00Z"], ids=["of an older release", "of another operator"])
 async def test_a_sweep_takes_no_more_than_its_share_of_what_another_operator_wrote(
-    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any, lease: str
+    opened: Open, space: Space, database: Any, lease: str
 ) -> None:
     """As it looks to an operator that was given the MongoDB of another cluster. Its own tasks do not wait for that."""
     strangers = [memory(NONE.format(n), space.name, f"t{n}", lease=lease) for n in range(FEW + 1)]
     database["task_memory"].insert_many(strangers)
-    async with house(space, kubeconfig, mongodb_uri) as here:
+    async with opened() as here:
         for number in (FEW + 1, FEW + 2):
             remember(database, NONE.format(number), space.name, "deleted")
             await here.archivist.once()
             assert {row["_id"] for row in database["task_memory"].find()} == {one["_id"] for one in strangers}
             assert here.metric("removal_held", what="abandoned") == 1
-    async with house(space, kubeconfig, mongodb_uri, periods=retention.Periods(share=1.0)) as here:
+    async with opened(periods=retention.Periods(share=1.0)) as here:
         await here.archivist.once()
         assert database["task_memory"].count_documents({}) == 0
         assert here.metric("removal_held", what="abandoned") == 0
 
 
-async def test_a_few_of_an_older_release_go_like_others(
-    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
-) -> None:
+async def test_a_few_of_an_older_release_go_like_others(opened: Open, space: Space, database: Any) -> None:
     database["task_memory"].insert_many(memory(NONE.format(n), space.name, f"t{n}", lease="") for n in range(FEW))
-    async with house(space, kubeconfig, mongodb_uri) as here:
+    async with opened() as here:
         await here.archivist.once()
         assert database["task_memory"].count_documents({}) == 0
 
 
 async def test_behind_many_live_tasks_a_deleted_one_is_found_by_a_later_sweep(
-    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
+    opened: Open, space: Space, database: Any
 ) -> None:
     """One sweep looks at a bounded number of memories; the next goes on behind them, and at last from the beginning."""
     many = retention.MOST_WALKED * retention.PAGE
     database["task_memory"].insert_many(memory(NONE.format(n), space.name, f"t{n}") for n in range(many + 1))
     live = {NONE.format(n) for n in range(many)}
-    async with house(space, kubeconfig, mongodb_uri, live=lambda uid: uid in live) as here:
+    async with opened(live=lambda uid: uid in live) as here:
         await here.archivist.once()
         assert database["task_memory"].count_documents({}) == many + 1
         await here.archivist.once()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,11 +15,10 @@ from controllers.pendingtask.effects import copies
 from controllers.pendingtask.observed import CopyHeld, CopyMade, NoCopy, Trouble
 from crds import pendingtask
 from tests.operator.conftest import Space
-from tests.operator.process import Operator
+from tests.operator.process import Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 DUE = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
 
 
@@ -51,7 +48,7 @@ def test_a_template_makes_its_copies_over_restarts_and_tells_of_the_next_run(spa
 
 
 async def test_a_copy_whose_maker_died_before_it_told_is_on_record_although_the_template_is_held(
-    kubeconfig: Path, space: Space, start: Start
+    api: kube.Kube, space: Space, start: Start
 ) -> None:
     soon = datetime.now(UTC) + timedelta(hours=2)
     space.submit("daily", "INFO", schedule={"cron": f"{soon:%M %H} * * *"})
@@ -59,10 +56,7 @@ async def test_a_copy_whose_maker_died_before_it_told_is_on_record_although_the_
         until(lambda: space.phase("daily") == "Scheduled", "it is planned")
     due = datetime.fromisoformat(space.status("daily")["scheduledFor"])
     raw = space.get("daily")
-    loaded = kube.configuration(str(kubeconfig))
-    async with kube.session(loaded) as http:
-        api = kube.Kube(loaded, http, fence=lambda: None)
-        await copies.make(api, pendingtask.PendingTask.model_validate(raw), due)
+    await copies.make(api, pendingtask.PendingTask.model_validate(raw), due)
     space.edit("daily", {"suspend": True})
     with start(IDENTITY="operator-0"):
         until(lambda: any(c["type"] == "Suspended" for c in space.status("daily")["conditions"]), "it is held")
@@ -91,26 +85,23 @@ async def test_a_copy_whose_creation_was_not_answered_is_on_record_at_once(kubec
     assert made(space) == [copies.name(raw, DUE)]
 
 
-async def test_who_forbids_and_who_refuses_a_copy(kubeconfig: Path, space: Space) -> None:
+async def test_who_forbids_and_who_refuses_a_copy(api: kube.Kube, space: Space) -> None:
     plan = {"cron": "0 12 * * *", "concurrencyPolicy": "Forbid"}
     raw: Any = space.submit("report", schedule=plan)
     task = pendingtask.PendingTask.model_validate(raw)
-    loaded = kube.configuration(str(kubeconfig))
-    async with kube.session(loaded) as http:
-        api = kube.Kube(loaded, http, fence=lambda: None)
-        first = await copies.make(api, task, DUE)
-        name = copies.name(raw, DUE)
-        assert first == CopyMade(DUE, name)
-        assert await copies.make(api, task, DUE) == first, "made once, however often it is asked for"
-        later = DUE + timedelta(days=1)
-        assert await copies.make(api, task, later) == CopyHeld(later, name)
-        assert made(space) == [name]
-        assert await copies.latest(api, task, later) == first
-        assert await copies.latest(api, task, DUE - timedelta(minutes=1)) == NoCopy()
-        owner = {**raw, "spec": {**raw["spec"], "schedule": {"cron": "0 12 * * *"}}}
-        free = pendingtask.PendingTask.model_validate(owner)
-        taken = copies.name(raw, later)
-        space.submit(taken)
-        refused = await copies.make(api, free, later)
-        assert isinstance(refused, Trouble)
-        assert (refused.operational, refused.field) == (False, "metadata.name")
+    first = await copies.make(api, task, DUE)
+    name = copies.name(raw, DUE)
+    assert first == CopyMade(DUE, name)
+    assert await copies.make(api, task, DUE) == first, "made once, however often it is asked for"
+    later = DUE + timedelta(days=1)
+    assert await copies.make(api, task, later) == CopyHeld(later, name)
+    assert made(space) == [name]
+    assert await copies.latest(api, task, later) == first
+    assert await copies.latest(api, task, DUE - timedelta(minutes=1)) == NoCopy()
+    owner = {**raw, "spec": {**raw["spec"], "schedule": {"cron": "0 12 * * *"}}}
+    free = pendingtask.PendingTask.model_validate(owner)
+    taken = copies.name(raw, later)
+    space.submit(taken)
+    refused = await copies.make(api, free, later)
+    assert isinstance(refused, Trouble)
+    assert (refused.operational, refused.field) == (False, "metadata.name")

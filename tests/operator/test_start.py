@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,11 @@ import kube
 from crds.phases import TERMINAL, UNFINISHED, Phase
 from tests import waiting
 from tests.operator.conftest import Space
-from tests.operator.kubelet import Kubelet
-from tests.operator.process import Operator
+from tests.operator.kubelet import Kubelet, Work
+from tests.operator.process import Operator, Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 
 STAMP = "2026-01-01T00:00:00Z"
 
@@ -56,50 +54,39 @@ def test_a_port_in_use_ends_the_start_with_its_setting_and_a_remedy(
 
 
 async def test_nothing_is_dispatched_before_all_is_known(
-    kubeconfig: Path, space: Space, start: Start, gpu: str
+    api: kube.Kube, space: Space, start: Start, gpu: str, work: Work
 ) -> None:
     """By name, and so on the first page, come mails that wait; on the last one come the run that has the only slot
     and a user's question."""
-    loaded = kube.configuration(str(kubeconfig))
-    body = {"url": gpu, "numParallel": 1}
-    space.create("gpubackends", "GpuBackend", "gpu-0", body)
-    async with kube.session(loaded) as http:
-        api = kube.Kube(loaded, http, fence=lambda: None)
-        ready = {"type": "Ready", "status": "True", "reason": "Answered", "message": "", "lastTransitionTime": STAMP}
-        await api.merge(kube.BACKENDS, space.name, "gpu-0", {"status": {"conditions": [ready]}}, "status")
-        for number in range(120):
-            await queued(api, space, f"a{number:03}")
-    free = {"go": False}
-
-    def says(task: str, attempt: int) -> dict[str, Any] | None:
-        return {"exitReason": "Answered", "summary": "Done."} if free["go"] else None
-
-    with Kubelet(space.api, space.name, says) as kubelet:
+    space.create("gpubackends", "GpuBackend", "gpu-0", {"url": gpu, "numParallel": 1})
+    ready = {"type": "Ready", "status": "True", "reason": "Answered", "message": "", "lastTransitionTime": STAMP}
+    await api.merge(kube.BACKENDS, space.name, "gpu-0", {"status": {"conditions": [ready]}}, "status")
+    for number in range(120):
+        await queued(api, space, f"a{number:03}")
+    with Kubelet(space.api, space.name, work) as kubelet:
         space.submit("z-first", type="UserInputProcessing")
         with start(IDENTITY="operator-0") as operator:
             until(lambda: kubelet.order == ["z-first"], "the question goes first, though it is listed last")
             operator.kill()
-        free["go"] = True
+        work.done |= set(space.phases())
         with start(IDENTITY="operator-0"):
             until(lambda: len(kubelet.order) >= 3, "the mails follow, one by one")
         assert kubelet.order[0] == "z-first"
         assert kubelet.duplicates() == []
 
 
-async def test_the_selector_of_the_watch(kubeconfig: Path, space: Space) -> None:
+async def test_the_selector_of_the_watch(kubeconfig: Path, api: kube.Kube, space: Space) -> None:
     """Pages, leaving by being finished, and the bookmark that says where the watch stands, all by field."""
+    for number in range(12):
+        space.submit(f"t{number:02}")
+    for number, phase in enumerate((Phase.QUALIFYING, *sorted(TERMINAL))):
+        await write(api, space, f"t{number:02}", phase=phase.value)
+    live = [raw["metadata"]["name"] async for raw in api.each(kube.TASKS, space.name, fields=UNFINISHED, page=2)]
+    assert sorted(live) == ["t00", *(f"t{number:02}" for number in range(4, 12))]
+    done = [raw async for raw in api.each(kube.TASKS, space.name, fields="status.phase=Done", page=2)]
+    assert [raw["status"]["phase"] for raw in done] == ["Done"]
     loaded = kube.configuration(str(kubeconfig))
-    async with kube.session(loaded) as http:
-        api = kube.Kube(loaded, http, fence=lambda: None)
-        for number in range(12):
-            space.submit(f"t{number:02}")
-        for number, phase in enumerate((Phase.QUALIFYING, *sorted(TERMINAL))):
-            await write(api, space, f"t{number:02}", phase=phase.value)
-        live = [raw["metadata"]["name"] async for raw in api.each(kube.TASKS, space.name, fields=UNFINISHED, page=2)]
-        assert sorted(live) == ["t00", *(f"t{number:02}" for number in range(4, 12))]
-        done = [raw async for raw in api.each(kube.TASKS, space.name, fields="status.phase=Done", page=2)]
-        assert [raw["status"]["phase"] for raw in done] == ["Done"]
-        seen = await _watched(loaded, space, lambda: write(api, space, "t00", phase="Completed"))
+    seen = await _watched(loaded, space, lambda: write(api, space, "t00", phase="Completed"))
     first = [name for kind, name in seen[:9] if kind == "ADDED"]
     assert sorted(first) == sorted(live)
     assert seen[9][0] == "BOOKMARK"

@@ -6,8 +6,7 @@ import base64
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,15 @@ import pytest
 from kubernetes import client
 
 from controllers.pendingtask import job
-from crds import keyring, priority, runtoken
+from crds import keyring, liveruns, priority, runtoken
 from tests.fakes import nodes
 from tests.operator import accounts
-from tests.operator.conftest import Space
-from tests.operator.kubelet import Kubelet, answered
-from tests.operator.process import Operator
+from tests.operator.conftest import SIGNING, Space
+from tests.operator.kubelet import Kubelet, Work, never
+from tests.operator.process import Operator, Start
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Start = Callable[..., AbstractContextManager[Operator]]
 CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}
 
 
@@ -49,13 +47,12 @@ def forge(team: Space, raw: dict[str, Any], attempt: int, **status: Any) -> None
         job.TASK_NAMESPACE_LABEL: team.name,
         job.ATTEMPT_LABEL: str(attempt),
     }
-    core: Any = team.core
     spec = {"template": {"metadata": {"labels": labels}, "spec": nodes.POD}}
     made = team.batch.create_namespaced_job(team.name, {"metadata": {"name": name, "labels": labels}, "spec": spec})
-    core.create_namespaced_pod(
+    team.core.create_namespaced_pod(
         team.name, nodes.pod({"metadata": {"name": name, "uid": made.metadata.uid}, "spec": spec}, f"{name}-pod")
     )
-    core.patch_namespaced_pod_status(f"{name}-pod", team.name, {"status": status})
+    team.core.patch_namespaced_pod_status(f"{name}-pod", team.name, {"status": status})
 
 
 def paid() -> dict[str, Any]:
@@ -64,9 +61,8 @@ def paid() -> dict[str, Any]:
     return nodes.pod_status("Succeeded", nodes.ended(0, lie))
 
 
-def test_a_tenants_task_runs_in_the_releases_namespace(space: Space, team: Space, start: Start, gpu: str) -> None:
-    with Kubelet(space.api, space.name) as kubelet, start(served(space, team)):
-        space.backend(gpu, slots=1)
+def test_a_tenants_task_runs_in_the_releases_namespace(space: Space, team: Space, start: Start) -> None:
+    with Kubelet(space.api, space.name) as kubelet, start(served(space, team), slots=1):
         raw = team.submit("mail")
         space.submit("mail")
         until(lambda: team.phase("mail") == "Completed", "the tenant's task is completed")
@@ -78,22 +74,16 @@ def test_a_tenants_task_runs_in_the_releases_namespace(space: Space, team: Space
 
 
 def test_forged_jobs_and_pods_say_nothing_take_no_slot_and_hold_nothing_up(
-    space: Space, team: Space, start: Start, gpu: str
+    space: Space, team: Space, start: Start, work: Work
 ) -> None:
-    gate = {"open": False}
-
-    def says(task: str, attempt: int) -> dict[str, Any] | None:
-        return answered(task, attempt) if gate["open"] else None
-
-    with Kubelet(space.api, space.name, says) as kubelet, start(served(space, team)):
-        space.backend(gpu, slots=1)
+    with Kubelet(space.api, space.name, work) as kubelet, start(served(space, team), slots=1):
         raw = team.submit("mail")
         until(lambda: team.phase("mail") == "Orchestrating", "it runs")
         forge(team, raw, 1, **paid())  # the answer
         forge(team, raw, 7, phase="Running")  # another run that lives
         other = team.submit("other")
         forge(team, other, 1, phase="Running")  # the only slot
-        gate["open"] = True
+        work.done |= {"mail", "other"}
         until(lambda: team.phase("mail") == "Completed", "the real run's word counts")
         assert team.status("mail")["result"]["summary"] == "It is done."
         until(
@@ -102,15 +92,6 @@ def test_forged_jobs_and_pods_say_nothing_take_no_slot_and_hold_nothing_up(
         )
         assert len(team.jobs()) == 3, "what is not ours is left alone"
         assert kubelet.duplicates() == []
-
-
-@pytest.fixture
-def keys(tmp_path: Path) -> Path:
-    """A folder with the key that signs runs' tokens."""
-    found = tmp_path / "keys"
-    found.mkdir()
-    (found / "signing").write_text("signing-" * 8)
-    return found
 
 
 def claims(keys: Path, secret: Any) -> runtoken.Claims:
@@ -124,10 +105,9 @@ def test_every_run_has_a_token_of_its_own_that_its_job_owns(
     space: Space, team: Space, start: Start, keys: Path
 ) -> None:
     settings: dict[str, object] = {"RUN_TOKEN_KEYS": keys, "IDENTITY": "operator-0"}
-    core: Any = space.core
 
     def token() -> runtoken.Claims:
-        (one,) = core.list_namespaced_secret(space.name).items
+        (one,) = space.core.list_namespaced_secret(space.name).items
         assert [owner.uid for owner in one.metadata.owner_references] == [one.metadata.uid for one in space.jobs()]
         assert one.metadata.name == space.jobs()[0].metadata.name
         return claims(keys, one)
@@ -135,7 +115,7 @@ def test_every_run_has_a_token_of_its_own_that_its_job_owns(
     def there() -> bool:
         return bool(space.core.list_namespaced_secret(space.name).items)
 
-    with Kubelet(space.api, space.name, lambda *_: None):
+    with Kubelet(space.api, space.name, never):
         with start(served(space, team), **settings) as operator:
             raw = team.submit("mail", projectId="docs", activeDeadlineSeconds=7200, **CHAT)
             until(lambda: team.phase("mail") == "Orchestrating" and there(), "it runs and has its token")
@@ -163,44 +143,34 @@ def test_every_run_has_a_token_of_its_own_that_its_job_owns(
 
 
 def test_a_background_run_says_its_mode_and_asks_models_as_every_orchestrator(
-    space: Space, team: Space, start: Start, gpu: str, keys: Path
+    space: Space, team: Space, start: Start, keys: Path
 ) -> None:
     """Seed 000 "Priority Levels": P0 is the orchestrator's; what keeps Background work back is its slot."""
-    core: Any = space.core
     with (
-        Kubelet(space.api, space.name, lambda *_: None),
-        start(served(space, team), RUN_TOKEN_KEYS=keys),
+        Kubelet(space.api, space.name, never),
+        start(served(space, team), slots=1, RUN_TOKEN_KEYS=keys),
     ):
-        space.backend(gpu, slots=1)
-        team.submit("mail")
-        until(lambda: team.phase("mail") == "Orchestrating", "it runs")
-        (secret,) = core.list_namespaced_secret(space.name).items
+        team.bring("Orchestrating", "mail")
+        (secret,) = space.core.list_namespaced_secret(space.name).items
         found = claims(keys, secret)
         assert (found.mode, found.ceiling) == ("Background", priority.Priority.P0)
 
 
 def dispatched(space: Space, name: str) -> dict[str, str]:
-    """Reason and message of the condition Dispatched."""
-    found = {one["type"]: one for one in space.status(name).get("conditions", ())}
-    return {key: found.get("Dispatched", {}).get(key, "") for key in ("reason", "message")}
+    return space.condition(name, "Dispatched")
 
 
 def test_a_quota_of_the_releases_namespace_is_told_to_every_tenant_and_over_when_it_is_lifted(
-    space: Space, team: Space, start: Start, gpu: str
+    space: Space, team: Space, start: Start
 ) -> None:
     """It refuses the Jobs of all tasks."""
     other = Space(space.api, f"t-{uuid.uuid4().hex[:8]}")
-    core: Any = space.core
-    none = {"count/jobs.batch": "0"}
-    core.create_namespaced_resource_quota(space.name, {"metadata": {"name": "none"}, "spec": {"hard": none}})
-    # Usually the controller manager's work.
-    core.patch_namespaced_resource_quota_status("none", space.name, {"status": {"hard": none, "used": none}})
+    space.quota("jobs.batch", 0)
     tasks = [(one, f"mail-{number}") for one in (team, other) for number in range(3)]
     with (
         Kubelet(space.api, space.name) as kubelet,
-        start([space.name, team.name, other.name], WAIT_REASON_SECONDS=1) as operator,
+        start([space.name, team.name, other.name], slots=2, WAIT_REASON_SECONDS=1) as operator,
     ):
-        space.backend(gpu, slots=2)
         for one, name in tasks:
             one.submit(name)
         until(lambda: operator.metric("jervis_operator_dispatch_breaker_open") == 1, "dispatching rests")
@@ -208,7 +178,7 @@ def test_a_quota_of_the_releases_namespace_is_told_to_every_tenant_and_over_when
         until(lambda: all(said in dispatched(one, name)["message"] for one, name in tasks), "every task says why")
         reasons = {dispatched(one, name)["reason"] for one, name in tasks}
         assert "CircuitOpen" in reasons <= {"CircuitOpen", "DispatchFailed"}
-        core.delete_namespaced_resource_quota("none", space.name)
+        space.core.delete_namespaced_resource_quota("most", space.name)
         until(lambda: all(one.phase(name) == "Completed" for one, name in tasks), "all go on by themselves")
         assert {one.status(name)["attempt"] for one, name in tasks} == {1}
         assert (len(kubelet.seen), kubelet.duplicates()) == (len(tasks), [])
@@ -216,8 +186,7 @@ def test_a_quota_of_the_releases_namespace_is_told_to_every_tenant_and_over_when
 
 
 def secrets(space: Space) -> list[str]:
-    core: Any = space.core
-    return [one.metadata.name for one in core.list_namespaced_secret(space.name).items]
+    return [one.metadata.name for one in space.core.list_namespaced_secret(space.name).items]
 
 
 def test_a_token_that_may_not_be_written_is_a_failed_dispatch_until_it_may(
@@ -263,8 +232,7 @@ def test_a_token_that_the_apiserver_does_not_accept_asks_a_person(
         start(served(space, team), RUN_TOKEN_KEYS=keys),
     ):
         kubelet.absent = True
-        team.submit("ask", **CHAT)
-        until(lambda: team.phase("ask") == "UserTask", "a person has to look")
+        team.bring("UserTask", "ask", **CHAT)
         assert (team.status("ask")["userTask"]["kind"], dispatched(team, "ask")["reason"]) == (
             "Failure",
             "TokenNotWritten",
@@ -273,36 +241,19 @@ def test_a_token_that_the_apiserver_does_not_accept_asks_a_person(
         until(lambda: space.jobs() == [], "its Job, which cannot start, is gone")
 
 
-@contextmanager
-def secrets_are_refused(space: Space) -> Iterator[None]:
-    """With 422, by an admission policy for this namespace."""
-    admission: Any = client.AdmissionregistrationV1Api(space.api)
-    here = {"matchLabels": {"kubernetes.io/metadata.name": space.name}}
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"], "operations": ["CREATE"]}
+def secrets_are_refused(space: Space) -> AbstractContextManager[None]:
+    """With 422."""
+    rule = {"apiGroups": [""], "resources": ["secrets"], "operations": ["CREATE"]}
     validation = {"expression": "false", "message": "no Secrets here", "reason": "Invalid"}
-    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [validation]}
-    binding = {
-        "policyName": space.name,
-        "validationActions": ["Deny"],
-        "matchResources": {"namespaceSelector": here},
-    }
-    admission.create_validating_admission_policy({"metadata": {"name": space.name}, "spec": spec})
-    admission.create_validating_admission_policy_binding({"metadata": {"name": space.name}, "spec": binding})
-    core: Any = space.core
 
     def refused() -> bool:
         try:
-            core.create_namespaced_secret(space.name, {"metadata": {"name": "probe"}}, dry_run="All")
+            space.core.create_namespaced_secret(space.name, {"metadata": {"name": "probe"}}, dry_run="All")
         except client.ApiException as error:
             return bool(error.status == 422)
         return False
 
-    try:
-        until(refused, "the policy is in force")
-        yield
-    finally:
-        admission.delete_validating_admission_policy_binding(space.name)
-        admission.delete_validating_admission_policy(space.name)
+    return accounts.policy(space, rule, validation, refused)
 
 
 def test_limits_of_the_chart_and_of_the_namespace_hold_for_tasks_that_were_there_before(
@@ -324,3 +275,37 @@ def test_limits_of_the_chart_and_of_the_namespace_hold_for_tasks_that_were_there
         team.core.patch_namespace(team.name, {"metadata": {"annotations": {"jervis.dev/clients": "tess, victim"}}})
         until(lambda: team.phase("other") == "Done", "once it is allowed, it goes on")
         assert {place.phase("other") for place in (listed, space)} == {"New"}
+
+
+def heard(operator: Operator) -> liveruns.Live:
+    answer = operator.history(liveruns.PATH, "")
+    assert answer.status_code == 200, answer.text
+    return liveruns.parse(answer.text, runtoken.ring([SIGNING.encode()]))
+
+
+def test_it_is_listed_while_it_runs_and_no_longer(space: Space, start: Start, keys: Path) -> None:
+    with Kubelet(space.api, space.name, never):
+        with start(slots=2, RUN_TOKEN_KEYS=keys) as operator:
+            uids = {name: str(space.submit(name)["metadata"]["uid"]) for name in ("mail", "other")}
+            until(lambda: heard(operator).runs == dict.fromkeys(uids.values(), 1), "both run")
+            space.edit("mail", {"suspend": True})
+            until(lambda: heard(operator).stopped == {uids["mail"]}, "it is suspended")
+            assert heard(operator).runs == {uids["other"]: 1}
+            with start(RUN_TOKEN_KEYS=keys) as second:
+                until(lambda: second.history("/api/v1/queue", space.ticket()).status_code == 200, "it has read all")
+                assert second.history(liveruns.PATH, "").status_code == 503, "it does not lead"
+            space.edit("mail", {"suspend": False})
+            until(lambda: heard(operator).runs.get(uids["mail"]) == 1, "it goes on as the same attempt")
+            operator.kill()
+        with start(RUN_TOKEN_KEYS=keys) as operator:
+            until(lambda: operator.history(liveruns.PATH, "").status_code == 200, "the next one leads")
+            assert heard(operator).runs == dict.fromkeys(uids.values(), 1), "nothing of it is stored"
+            assert (datetime.now(UTC) - heard(operator).as_of).total_seconds() < liveruns.SILENT_SECONDS
+            space.delete("mail")
+            until(lambda: heard(operator).runs == {uids["other"]: 1}, "it was deleted")
+            assert heard(operator).stopped == frozenset()
+
+
+def test_without_keys_there_is_no_list(start: Start) -> None:
+    with start() as operator:
+        assert operator.history(liveruns.PATH, "").status_code == 404

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 from datetime import UTC, datetime
@@ -13,59 +12,38 @@ import httpx
 import pytest
 
 import kube
-from controllers import settings
 from controllers.pendingtask import job
-from controllers.runtime import clients
 from crds import handover, keyring, labels, runtoken
 from tests.controllers import build
 from tests.operator.conftest import Space
-from tests.operator.kubelet import Kubelet
+from tests.operator.kubelet import Kubelet, Work
 from tests.operator.pods import (
     CHAT,
     Asking,
-    Start,
-    Work,
     ask,
+    asking,
     bound,
     claimed,
+    leading,
     pool_of,
-    reachable,
     ready,
     running,
+    start,
     waiting,
 )
-from tests.operator.process import Operator
+from tests.operator.process import Operator, Start
 from tests.waiting import until
 
+__all__ = ["asking", "start"]
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 
 
-@pytest.fixture
-def work() -> Work:
-    return Work()
-
-
-@pytest.fixture
-def asking(space: Space) -> Asking:
-    return Asking(space)
-
-
-@pytest.fixture
-def start(start: Start, asking: Asking) -> Start:
-    """The operator, which the pods ask."""
-    return functools.partial(reachable, start, asking)
-
-
-def test_a_run_gets_a_waiting_pod_and_is_a_run_as_any(
-    space: Space, start: Start, gpu: str, work: Work, asking: Asking
-) -> None:
-    with Kubelet(space.api, space.name, work, asking) as kubelet, start(WARM_POOL=2) as operator:
-        space.backend(gpu, slots=1)
+def test_a_run_gets_a_waiting_pod_and_is_a_run_as_any(space: Space, start: Start, work: Work, asking: Asking) -> None:
+    with Kubelet(space.api, space.name, work, asking) as kubelet, start(slots=1, WARM_POOL=2) as operator:
         ready(operator, 2)
         assert operator.metric('jervis_operator_gpu_slots{state="free"}') == 1, "a waiting pod takes no slot"
         before = {one.metadata.name for one in waiting(space)}
-        space.submit("ask", **CHAT, activeDeadlineSeconds=100)
-        until(lambda: space.phase("ask") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "ask", **CHAT, activeDeadlineSeconds=100)
         (run,) = claimed(space)
         assert run.metadata.name in before
         assert run.metadata.labels[job.TASK_LABEL] == "ask"
@@ -109,8 +87,7 @@ def test_no_size_has_no_pool_and_removes_what_another_size_left(
     with Kubelet(space.api, space.name, work, asking) as kubelet:
         with start(WARM_POOL=2, IDENTITY="operator-0") as operator:
             ready(operator, 2)
-            space.submit("ask", **CHAT)
-            until(lambda: space.phase("ask") == "Orchestrating", "one has a task")
+            space.bring("Orchestrating", "ask", **CHAT)
             ready(operator, 2)
         with start(IDENTITY="operator-0") as operator:
             until(lambda: waiting(space) == [], "the others are gone")
@@ -127,8 +104,7 @@ def test_a_change_of_the_template_replaces_those_that_wait(
     with Kubelet(space.api, space.name, work, asking):
         with start(WARM_POOL=2, IMAGE="localhost/jervis:1", IDENTITY="operator-0") as operator:
             ready(operator, 2)
-            space.submit("ask", **CHAT)
-            until(lambda: space.phase("ask") == "Orchestrating", "one has a task")
+            space.bring("Orchestrating", "ask", **CHAT)
             ready(operator, 2)
         with start(WARM_POOL=2, IMAGE="localhost/jervis:2", IDENTITY="operator-0") as operator:
             ready(operator, 2)
@@ -152,8 +128,7 @@ def test_a_pod_that_dies_is_replaced_and_one_with_a_task_is_a_lost_run(
         kubelet.killed.add(first.metadata.name)
         until(lambda: first.metadata.name not in {one.metadata.name for one in space.jobs()}, "the dead one is deleted")
         ready(operator, 1)
-        space.submit("ask", **CHAT)
-        until(lambda: space.phase("ask") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "ask", **CHAT)
         (run,) = claimed(space)
         work.done.add("ask")
         kubelet.killed.add(run.metadata.name)
@@ -167,8 +142,7 @@ def test_a_run_that_is_suspended_goes_on_in_the_same_job(
 ) -> None:
     with Kubelet(space.api, space.name, work, asking) as kubelet, start(WARM_POOL=1) as operator:
         ready(operator, 1)
-        space.submit("ask", **CHAT, activeDeadlineSeconds=100)
-        until(lambda: space.phase("ask") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "ask", **CHAT, activeDeadlineSeconds=100)
         (run,) = claimed(space)
         space.edit("ask", {"suspend": True})
         until(lambda: space.phase("ask") == "ReadyForGpu", "it is suspended")
@@ -187,8 +161,7 @@ def test_a_run_that_is_suspended_goes_on_in_the_same_job(
 def test_the_job_of_a_task_that_is_deleted_goes(space: Space, start: Start, work: Work, asking: Asking) -> None:
     with Kubelet(space.api, space.name, work, asking), start(WARM_POOL=1) as operator:
         ready(operator, 1)
-        space.submit("ask", **CHAT)
-        until(lambda: space.phase("ask") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "ask", **CHAT)
         space.delete("ask")
         until(lambda: claimed(space) == [], "its Job is deleted")
         ready(operator, 1)
@@ -213,11 +186,7 @@ def test_kill_9_claims_no_two_jobs_for_one_attempt(space: Space, start: Start, a
 
 
 async def test_of_two_claims_of_one_job_one_alone_succeeds(space: Space, local: dict[str, Any]) -> None:
-    config = settings.Settings(namespace=space.name, warm_pool=1, **local)
-    to = clients.Clients(config)
-    to.lease.start()
-    await to.acquired.wait()
-    try:
+    async with leading(space, **local) as (config, to):
         pools = [pool_of(to, config.template()) for _ in range(2)]
         await pools[0].tend()
         (made,) = [raw async for raw in to.api.each(kube.JOBS, space.name)]
@@ -235,8 +204,6 @@ async def test_of_two_claims_of_one_job_one_alone_succeeds(space: Space, local: 
         pools[1].size = 0
         await pools[1].tend()
         assert [raw async for raw in to.api.each(kube.JOBS, space.name)]
-    finally:
-        await to.close()
 
 
 class Asks:
@@ -268,17 +235,13 @@ class Asks:
 
 
 def test_the_pod_of_a_claimed_job_alone_gets_the_task(
-    space: Space, start: Start, work: Work, tmp_path: Path, asking: Asking
+    space: Space, start: Start, work: Work, keys: Path, asking: Asking
 ) -> None:
-    keys = tmp_path / "keys"
-    keys.mkdir()
-    (keys / "signing").write_text("signing-" * 8)
     own = {"WARM_POOL": 2, "JOB_SERVICE_ACCOUNT": "default", "RUN_TOKEN_KEYS": keys}
     with Kubelet(space.api, space.name, work, asking) as kubelet, start(**own) as operator:
         ready(operator, 2)
         first, second = (Asks(space, operator, pod).begin() for pod in kubelet.pods())
-        space.submit("ask", **CHAT, activeDeadlineSeconds=100)
-        until(lambda: space.phase("ask") == "Orchestrating", "it runs")
+        space.bring("Orchestrating", "ask", **CHAT, activeDeadlineSeconds=100)
         (run,) = claimed(space)
         got, other = sorted(
             (first, second), key=lambda one: one.pod.metadata.owner_references[0].uid != run.metadata.uid

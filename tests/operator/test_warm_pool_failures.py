@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,50 +14,34 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 import kube
-from controllers import settings
 from controllers.pendingtask import decision, job, observed, warm, workloads
 from controllers.pendingtask import handover as handing
 from controllers.pendingtask.effects import executor, run_token
-from controllers.runtime import clients
 from crds import labels, pendingtask, runtoken
 from tests import httpserver
 from tests.operator import accounts
 from tests.operator.conftest import Space
-from tests.operator.kubelet import Kubelet
+from tests.operator.kubelet import Kubelet, Work
 from tests.operator.pods import (
     CHAT,
     Asking,
-    Start,
-    Work,
     ask,
+    asking,
     bound,
     claimed,
+    leading,
     pod_of,
     pool_of,
-    reachable,
     ready,
     running,
+    start,
     waiting,
 )
+from tests.operator.process import Start
 from tests.waiting import until
 
+__all__ = ["asking", "start"]
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-
-
-@pytest.fixture
-def work() -> Work:
-    return Work()
-
-
-@pytest.fixture
-def asking(space: Space) -> Asking:
-    return Asking(space)
-
-
-@pytest.fixture
-def start(start: Start, asking: Asking) -> Start:
-    """The operator, which the pods ask."""
-    return functools.partial(reachable, start, asking)
 
 
 def test_a_pod_that_never_reached_the_operator_gets_no_run(
@@ -68,8 +51,7 @@ def test_a_pod_that_never_reached_the_operator_gets_no_run(
     asking.cut = True
     with Kubelet(space.api, space.name, work, asking) as kubelet, start(WARM_POOL=1) as operator:
         until(lambda: [one.status.phase for one in kubelet.pods()] == ["Running"], "its container runs")
-        space.submit("ask", **CHAT)
-        until(lambda: space.phase("ask") == "Completed", "it ran without the pool")
+        space.bring("Completed", "ask", **CHAT)
         assert claimed(space) == []
         assert operator.metric("jervis_warm_pool_misses_total") == 1
         assert operator.metric("jervis_warm_pool_idle") == 0
@@ -87,13 +69,11 @@ def test_a_run_whose_pod_does_not_take_it_is_launched_without_the_pool(
         start(WARM_POOL=2, HANDOVER_SECONDS=0.5) as operator,
     ):
         ready(operator, 2)
-        space.submit("ask", **CHAT)
-        until(lambda: space.phase("ask") == "Completed", "another Job ran it")
+        space.bring("Completed", "ask", **CHAT)
         assert space.status("ask")["attempt"] == 1, "no run was lost"
         assert claimed(space) == []
         assert operator.metric("jervis_warm_pool_untaken_total") == 1
-        space.submit("next", **CHAT)
-        until(lambda: space.phase("next") == "Completed", "the pool gives nothing for a while")
+        space.bring("Completed", "next", **CHAT)
         assert operator.metric("jervis_warm_pool_claimed_total") == 1
         assert kubelet.order.count("next") == 1
 
@@ -105,12 +85,8 @@ def _no_keys() -> runtoken.Ring:
 async def test_keys_that_sign_nothing_claim_no_pod_and_are_no_error_of_the_server(
     space: Space, local: dict[str, Any]
 ) -> None:
-    config = settings.Settings(namespace=space.name, warm_pool=1, run_token_keys="unused", **local)
-    template, signer = config.template(), runtoken.Signer(_no_keys, lambda: datetime.now(UTC))
-    to = clients.Clients(config)
-    to.lease.start()
-    await to.acquired.wait()
-    try:
+    async with leading(space, run_token_keys="unused", **local) as (config, to):
+        template, signer = config.template(), runtoken.Signer(_no_keys, lambda: datetime.now(UTC))
         pool = pool_of(to, template)
         known = workloads.Workloads(space.name)
         effects = executor.ClusterEffects(
@@ -155,8 +131,6 @@ async def test_keys_that_sign_nothing_claim_no_pod_and_are_no_error_of_the_serve
         assert answer.json()["error"]["message"] == "there is no key"
         seen = await to.api.get(kube.PODS, space.name, pod["metadata"]["name"])
         assert seen["metadata"]["annotations"][labels.HANDOVER] == warm.ASKED, "it has no task"
-    finally:
-        await to.close()
 
 
 async def test_a_refused_object_is_logged_and_pauses_grow(
@@ -166,12 +140,8 @@ async def test_a_refused_object_is_logged_and_pauses_grow(
     kept = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch", "create", "patch"]}
     account.allow(space.name, [one for one in accounts.RULES if one["apiGroups"] != ["batch"]] + [kept])
     local["kubeconfig"] = str(account.kubeconfig(kubeconfig, tmp_path / "limited"))
-    config = settings.Settings(namespace=space.name, warm_pool=1, **local)
-    to = clients.Clients(config)
-    to.lease.start()
-    await to.acquired.wait()
     now = 0.0
-    try:
+    async with leading(space, **local) as (config, to):
         refused = replace(config.template(), labels={"team": "no label value"})
         pool = pool_of(to, refused, monotonic=lambda: now)
         tries = list[float]()
@@ -201,8 +171,6 @@ async def test_a_refused_object_is_logged_and_pauses_grow(
             "a warm Job is not deleted",
         ]
         assert len(space.jobs()) == 2, "one is created"
-    finally:
-        await to.close()
 
 
 def test_a_suspended_run_goes_on_without_the_pool_that_is_gone(
@@ -211,8 +179,7 @@ def test_a_suspended_run_goes_on_without_the_pool_that_is_gone(
     with Kubelet(space.api, space.name, work, asking) as kubelet:
         with start(WARM_POOL=1, IDENTITY="operator-0") as operator:
             ready(operator, 1)
-            space.submit("ask", **CHAT)
-            until(lambda: space.phase("ask") == "Orchestrating", "it runs")
+            space.bring("Orchestrating", "ask", **CHAT)
             space.edit("ask", {"suspend": True})
             until(lambda: space.phase("ask") == "ReadyForGpu", "it is suspended")
         work.done.add("ask")

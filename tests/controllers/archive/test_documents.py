@@ -1,4 +1,4 @@
-"""From an object to its document in the archive, and from there to JSON."""
+"""From an object to its document in the archive, and from there to JSON; the collections that are swept."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from typing import Any
 
 import pytest
 
-from controllers.archive import finished, openapi, query, record, wire
+from controllers.archive import finished, mongo, openapi, query, record, wire
+from controllers.memory import mongo as memory
+from crds import leftovers, sandbox
 from crds.phases import Phase
+from orchestrator_job import artifacts, checkpoints, fence, ledger, outcome
+from orchestrator_job import memory as read
+from orchestrator_job.delegation import journal
+from orchestrator_job.delegation.tools import checkout, outside
 from tests.controllers.archive.build import NOW, UID, raw
+from tests.controllers.build import present
 
 ENDED = datetime(2027, 3, 1, 11, 0, tzinfo=UTC)
 
 
 def document(result: dict[str, Any] | None = None) -> dict[str, Any]:
-    task = finished.of(raw())
-    assert task is not None
+    task = present(finished.of(raw()))
     return record.of(task, raw(), result, NOW)
 
 
@@ -25,16 +31,14 @@ def test_an_object_is_reduced_to_what_the_sweep_needs() -> None:
     assert finished.of(raw()) == finished.Finished(UID, "ns", "mail-1", "41", 2, "acme", Phase.COMPLETED, ENDED)
     more = raw(labels={"jervis.dev/archived": "true"}, deletionTimestamp="2027-03-01T11:30:00Z")
     more["spec"]["ttlSecondsAfterFinished"] = 0
-    found = finished.of(more)
-    assert found is not None
+    found = present(finished.of(more))
     assert (found.archived, found.leaving, found.ttl) == (True, True, 0)
 
 
 def test_metadata_of_a_known_version_says_the_same() -> None:
     whole = raw(labels={"jervis.dev/archived": "true"}, deletionTimestamp="2027-03-01T11:30:00Z")
     whole["spec"]["ttlSecondsAfterFinished"] = 60
-    found = finished.of(whole)
-    assert found is not None
+    found = present(finished.of(whole))
     assert finished.again(found, whole["metadata"]) is found
     # What a sweep noted of an object that it did not mark is not so at the next one.
     noted = replace(found, archived=False, leaving=False)
@@ -44,12 +48,10 @@ def test_metadata_of_a_known_version_says_the_same() -> None:
 def test_the_time_of_the_phase_stands_in_for_a_missing_completion() -> None:
     bare = raw("Error")
     bare["status"] = {"phase": "Error", "phaseTimes": {"Error": "2027-03-01T11:00:00Z"}}
-    found = finished.of(bare)
-    assert found is not None
+    found = present(finished.of(bare))
     assert (found.completed, found.failed) == (ENDED, True)
     bare["status"] = {"phase": "Error"}
-    unknown = finished.of(bare)
-    assert unknown is not None
+    unknown = present(finished.of(bare))
     assert unknown.completed is None
 
 
@@ -147,3 +149,26 @@ def test_the_description_knows_every_parameter_and_every_field() -> None:
     fields = told["components"]["schemas"]["Entry"]["properties"]
     assert set(fields) == set(wire.page([document()], query.Query()).items[0].model_dump(by_alias=True))
     assert all(field["description"] for field in fields.values() if "$ref" not in field)
+
+
+def test_every_collection_of_a_run_is_swept_and_the_notices_and_effects() -> None:
+    assert set(mongo.LEFTOVERS) == {
+        checkpoints.CHECKPOINTS,
+        checkpoints.WRITES,
+        artifacts.COLLECTION,
+        ledger.COLLECTION,
+        fence.COLLECTION,
+        outcome.RESULTS,
+        read.COLLECTION,
+        journal.COLLECTION,
+        checkout.COLLECTION,
+        outside.COLLECTION,
+        sandbox.COLLECTION,
+        leftovers.NOTICES,
+        leftovers.EFFECTS,
+    }
+    assert {memory.MEMORY, memory.RESULTS, mongo.RESULTS} <= set(mongo.LEFTOVERS)
+
+
+def test_the_history_itself_is_not() -> None:
+    assert mongo.ARCHIVE not in mongo.LEFTOVERS

@@ -18,12 +18,12 @@ from tests.controllers.archive.build import NOW, UID, no_contents
 
 TICKET = "a-ticket"
 HEADERS = {"X-Jervis-Ticket": TICKET}
+READER, ANOTHER = "system:serviceaccount:team:jervis-history", "system:serviceaccount:team:x"
 
 
 async def review(token: str, audience: str) -> dict[str, Any]:
     """The apiserver's answer: it knows one token."""
-    user = {"username": "system:serviceaccount:team:jervis-history"}
-    return {"authenticated": token == TICKET, "audiences": [audience], "user": user}
+    return {"authenticated": token == TICKET, "audiences": [audience], "user": {"username": READER}}
 
 
 @pytest.fixture
@@ -36,9 +36,16 @@ async def address() -> AsyncIterator[str]:
     archive.close()
 
 
+@pytest.fixture
+async def session(address: str) -> AsyncIterator[ClientSession]:
+    """With a ticket."""
+    async with ClientSession(address, headers=HEADERS) as made:
+        yield made
+
+
 @pytest.mark.parametrize("path", ["/api/v1/history", f"/api/v1/history/{UID}", f"/api/v1/artifacts/{UID}/k"])
-async def test_an_absent_mongodb_is_503_and_later(address: str, path: str) -> None:
-    async with ClientSession(headers=HEADERS) as http_session, http_session.get(address + path) as answer:
+async def test_an_absent_mongodb_is_503_and_later(session: ClientSession, path: str) -> None:
+    async with session.get(path) as answer:
         assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
         told = (await answer.json())["error"]
         assert (told["code"], told["field"]) == ("unavailable", None)
@@ -59,16 +66,16 @@ async def test_an_absent_mongodb_is_503_and_later(address: str, path: str) -> No
         ("/api/v1/artifacts/not-a-uid", "uid"),
     ],
 )
-async def test_a_wrong_parameter_is_400_before_mongodb_is_asked(address: str, path: str, field: str) -> None:
-    async with ClientSession(headers=HEADERS) as http_session, http_session.get(address + path) as answer:
+async def test_a_wrong_parameter_is_400_before_mongodb_is_asked(session: ClientSession, path: str, field: str) -> None:
+    async with session.get(path) as answer:
         assert answer.status == 400
         told = (await answer.json())["error"]
         assert (told["code"], told["field"]) == ("bad_request", field)
         assert told["remedy"]
 
 
-async def test_the_description_needs_no_mongodb(address: str) -> None:
-    async with ClientSession(headers=HEADERS) as http_session, http_session.get(address + "/openapi.json") as answer:
+async def test_the_description_needs_no_mongodb(session: ClientSession) -> None:
+    async with session.get("/openapi.json") as answer:
         assert answer.status == 200
         assert (await answer.json())["openapi"] == "3.1.0"
 
@@ -134,18 +141,10 @@ async def test_the_apiserver_is_asked_once_in_a_while_about_a_ticket() -> None:
 @pytest.mark.parametrize(
     "status",
     [
-        {
-            "authenticated": True,
-            "audiences": ["else"],
-            "user": {"username": "system:serviceaccount:team:jervis-history"},
-        },
-        {"authenticated": True, "user": {"username": "system:serviceaccount:team:jervis-history"}},
+        {"authenticated": True, "audiences": ["else"], "user": {"username": READER}},
+        {"authenticated": True, "user": {"username": READER}},
         {"authenticated": True, "audiences": ["history.jervis.dev"], "user": {"username": "jervis-history"}},
-        {
-            "authenticated": True,
-            "audiences": ["history.jervis.dev"],
-            "user": {"username": "system:serviceaccount:team:x"},
-        },
+        {"authenticated": True, "audiences": ["history.jervis.dev"], "user": {"username": ANOTHER}},
         {},
     ],
 )

@@ -1,17 +1,23 @@
-"""How often a finished object is read whole: an apiserver that counts them, and lists that break."""
+"""How often a finished object is read whole, and when a sweep begins: an apiserver that counts; lists that break."""
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
 from controllers import backpressure
-from controllers.archive import finished, listing
+from controllers.archive import finished, listing, mongo, reconcile, retention, sweep
+from controllers.metrics import Metrics
+from tests import waiting
 from tests.controllers.archive import build
 from tests.kube import apiserver
 
@@ -64,8 +70,12 @@ async def listed(api: Apiserver, *namespaces: str) -> AsyncIterator[listing.List
         yield listing.Listing(reached, namespaces, throttle, 0.0)
 
 
-async def test_a_list_that_breaks_costs_no_second_reading() -> None:
-    api = Apiserver()
+@pytest.fixture
+def api() -> Apiserver:
+    return Apiserver()
+
+
+async def test_a_list_that_breaks_costs_no_second_reading(api: Apiserver) -> None:
     api.add("here", 30, marked=True)
     api.add("there", 20, marked=True)
     async with listed(api, "here", "there") as tasks:
@@ -82,8 +92,7 @@ async def test_a_list_that_breaks_costs_no_second_reading() -> None:
         assert api.read() == {"here": 1}, "the one that has changed meanwhile"
 
 
-async def test_what_has_no_mark_is_read_once_to_be_archived() -> None:
-    api = Apiserver()
+async def test_what_has_no_mark_is_read_once_to_be_archived(api: Apiserver) -> None:
     api.add("here", 30, marked=True)
     async with listed(api, "here") as tasks:
         await tasks.all()
@@ -101,8 +110,7 @@ async def test_what_has_no_mark_is_read_once_to_be_archived() -> None:
 
 
 @pytest.mark.parametrize(("new", "whole"), [(2, 2), (20, 50)], ids=["by name", "all of them"])
-async def test_what_could_not_be_archived_is_read_once_all_the_same(new: int, whole: int) -> None:
-    api = Apiserver()
+async def test_what_could_not_be_archived_is_read_once_all_the_same(api: Apiserver, new: int, whole: int) -> None:
     api.add("here", 30)
     async with listed(api, "here") as tasks:
         await tasks.read(await tasks.all())
@@ -115,3 +123,65 @@ async def test_what_could_not_be_archived_is_read_once_all_the_same(new: int, wh
         assert api.read() == {"here": whole}
         assert (await tasks.all()).left == 0
         assert not api.read()
+
+
+EVERY = 30.0
+
+
+class Time:
+    """It passes by sleeping, and in no other way."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("busy_until", "earliest", "latest"),
+    [(0.0, 0.0, 0.0), (3.5, 3.5, EVERY / 2), (math.inf, EVERY * 0.9, EVERY)],
+    ids=["calm", "busy for a while", "always busy"],
+)
+async def test_a_sweep_begins_once_no_task_waits_and_after_its_period_in_any_case(
+    busy_until: float, earliest: float, latest: float
+) -> None:
+    """Its first request to the apiserver is its beginning."""
+    time, asked = Time(), asyncio.Event()
+    begun: list[float] = []
+
+    async def serve(_: web.Request) -> web.Response:
+        begun.append(time.now)
+        asked.set()
+        return web.json_response({"message": "away"}, status=503)
+
+    async with apiserver.serving(serve) as api:
+        archive = mongo.Archive("mongodb://127.0.0.1:9", "none", fence=lambda: None)
+        measured = Metrics(CollectorRegistry())
+        kept = retention.Retention(
+            api, archive, retention.Periods(), live=lambda uid: False, lease=lambda: "", measured=measured
+        )
+        archivist = reconcile.Archivist(
+            api,
+            archive,
+            namespaces=["here"],
+            runs="here",
+            terms=sweep.Terms(),
+            pace=reconcile.Pace(every=EVERY),
+            kept=kept,
+            ran=lambda uid: False,
+            measured=measured,
+            wall=lambda: datetime.now(UTC),
+            throttle=backpressure.Backpressure(monotonic=lambda: time.now, sleep=time.sleep),
+            busy=lambda: time.now < busy_until,
+            monotonic=lambda: time.now,
+            sleep=time.sleep,
+        )
+        archivist.may_act.set()
+        working = asyncio.create_task(archivist.work())
+        async with asyncio.timeout(waiting.PATIENCE):
+            await asked.wait()
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+    assert earliest <= begun[0] <= latest

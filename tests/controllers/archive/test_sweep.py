@@ -13,6 +13,7 @@ from controllers.archive.finished import Finished
 from controllers.archive.sweep import Why
 from crds.phases import Phase
 from tests.controllers.archive.build import NOW, ended
+from tests.controllers.build import present
 
 TERMS = sweep.Terms(success=timedelta(hours=24), failure=timedelta(hours=168), per_client=1000)
 PLENTY = 10_000
@@ -134,8 +135,7 @@ def test_nothing_unarchived_or_leaving_is_deleted_and_the_bound_holds(
     assert all(one.task.archived and not one.task.leaving and one.task.completed for one in plan.delete)
     assert len(uids) == len(set(uids)) == min(most, plan.due)
     for one in plan.delete:
-        over = sweep.expiry(one.task, terms)
-        assert over is not None
+        over = present(sweep.expiry(one.task, terms))
         assert (one.why is Why.EXPIRED) == (over <= NOW)
 
 

@@ -10,6 +10,7 @@ import pytest
 from controllers.clusterstate import hiding, http, reading
 from crds import clusterstate, runtoken
 from tests import waiting
+from tests.controllers.build import present
 from tests.controllers.clusterstate.wire import NAMESPACE, OWN, POD, TEAM, Apiserver, Place, opened, token
 
 
@@ -77,10 +78,9 @@ async def test_what_is_read_and_shown_is_bounded(place: Place, server: Apiserver
     server.lists[f"{TEAM}/pods"], server.left = pods, 70
     server.lists[f"{TEAM}/events"] = [{"metadata": {"name": f"e{at}"}} for at in range(2300)]
     found = clusterstate.State.model_validate((await place.ask(parts="pods,events", limit="100")).json())
-    assert found.pods is not None
     assert found.events is not None
-    assert (len(found.pods.items), found.pods.left_out) == (100, 400 + 70)
-    assert found.pods.unread == "only 500 pods were looked at"
+    assert (len(present(found.pods).items), present(found.pods).left_out) == (100, 400 + 70)
+    assert present(found.pods).unread == "only 500 pods were looked at"
     asked = [path.rpartition("/")[2] for path, _ in server.asked]
     assert (asked.count("pods"), asked.count("events")) == (5, 20)
     assert {query["limit"] for _, query in server.asked} == {"100"}
@@ -97,8 +97,7 @@ async def test_objects_of_any_size_are_read_within_a_number_of_bytes(place: Plac
     jobs = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
     server.lists[jobs] = [{"metadata": {"name": f"j{at:03}", **long}, "spec": {}} for at in range(60)]
     found = clusterstate.State.model_validate((await place.ask(parts="workloads", limit="100")).json())
-    assert found.workloads is not None
-    assert (len(found.workloads.items), found.workloads.unread) == (60, "")
+    assert (len(present(found.workloads).items), present(found.workloads).unread) == (60, "")
     sizes = [int(query["limit"]) for path, query in server.asked if path == jobs]
     assert sizes == [100, 25, *[6] * 10]
     # What is kept is bounded besides, and how often is asked.
@@ -108,12 +107,10 @@ async def test_objects_of_any_size_are_read_within_a_number_of_bytes(place: Plac
     ]  # fmt: skip
     server.asked.clear()
     found = clusterstate.State.model_validate((await place.ask(parts="workloads", limit="100")).json())
-    assert found.workloads is not None
-    assert (found.workloads.unread, found.workloads.left_out) == ("only 11 jobs were looked at", 49)
+    assert (present(found.workloads).unread, present(found.workloads).left_out) == ("only 11 jobs were looked at", 49)
     server.lists[jobs] = [{"metadata": {"name": "j"}, "spec": {"x": "x" * (3 << 20)}}]
     found = clusterstate.State.model_validate((await place.ask(parts="workloads", limit="100")).json())
-    assert found.workloads is not None
-    assert (found.workloads.unread, found.workloads.items) == ("only 0 jobs were looked at", ())
+    assert (present(found.workloads).unread, present(found.workloads).items) == ("only 0 jobs were looked at", ())
 
 
 async def test_kinds_are_read_one_after_another(place: Place, server: Apiserver) -> None:
@@ -141,10 +138,9 @@ async def test_a_message_is_shown_where_what_it_may_quote_is_known(place: Place,
         event("Rollout", "router"),
     ]  # fmt: skip
     found = clusterstate.State.model_validate((await place.ask(parts="events")).json())
-    assert found.events is not None
-    assert [one.message for one in found.events.items] == ["ran ***"] * 5 + [""] * 5
+    assert [one.message for one in present(found.events).items] == ["ran ***"] * 5 + [""] * 5
     said = "messages of 5 events are not shown: the specifications of their objects were not read"
-    assert found.events.unread == said
+    assert present(found.events).unread == said
 
 
 async def test_where_too_much_is_to_be_hidden_no_message_is_shown(place: Place, server: Apiserver) -> None:
@@ -152,9 +148,8 @@ async def test_where_too_much_is_to_be_hidden_no_message_is_shown(place: Place, 
     pod = {"metadata": {"name": "router-1"}, "spec": {"containers": [{"name": "router", "env": env}]}}
     server.lists[f"{TEAM}/pods"] = [{**pod, "status": {"phase": "Failed", "message": "ran value-7"}}]
     found = clusterstate.State.model_validate((await place.ask(parts="pods")).json())
-    assert found.pods is not None
-    assert (found.pods.items[0].phase, found.pods.items[0].message) == ("Failed", "")
-    assert found.pods.unread == (
+    assert (present(found.pods).items[0].phase, present(found.pods).items[0].message) == ("Failed", "")
+    assert present(found.pods).unread == (
         "messages are not shown: specifications hold too many values that would be hidden in them"
     )
     assert (await place.ask("/logs/router-1")).status_code == 404
@@ -188,12 +183,9 @@ async def test_a_right_that_is_missing_leaves_out_its_part_alone(place: Place, s
     server.refuses[f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"] = 403
     server.lists[f"{TEAM}/services"] = [{"metadata": {"name": "router"}, "spec": {"ports": [{"port": 80}]}}]
     found = clusterstate.State.model_validate((await place.ask(parts="pods,events,services")).json())
-    assert found.pods is not None
-    assert found.events is not None
-    assert found.services is not None
-    assert [one.name for one in found.pods.items] == ["router-1"]
-    assert found.events.unread.startswith("events: GET ")
-    assert (found.services.items[0].ready, found.services.items[0].ports) == (None, ("80/TCP",))
+    assert [one.name for one in present(found.pods).items] == ["router-1"]
+    assert present(found.events).unread.startswith("events: GET ")
+    assert (present(found.services).items[0].ready, present(found.services).items[0].ports) == (None, ("80/TCP",))
     server.refuses[f"{TEAM}/pods"] = 503
     away = await place.ask()
     assert (away.status_code, away.headers["Retry-After"]) == (503, "5")

@@ -15,6 +15,7 @@ from crds import clusterstate
 from crds.clusterstate import Part
 from tests import waiting
 from tests.conftest import api_client
+from tests.controllers.build import present
 
 pytestmark = pytest.mark.apiserver
 NAMESPACE, ELSEWHERE = "state-of-a-team", "state-of-another"
@@ -131,8 +132,7 @@ async def test_a_namespace_is_shown_without_what_is_confidential(cluster: kube.K
     assert [one for one in CANARIES if one in text] == []
     assert ELSEWHERE not in text
     assert "app-of-another" not in text
-    assert found.pods is not None
-    sick, well = found.pods.items
+    sick, well = present(found.pods).items
     assert (sick.name, sick.phase, sick.ready, sick.deleting) == ("app-2", "Running", "0/1", False)
     assert [(one.type, one.reason) for one in sick.conditions] == [("Ready", "ContainersNotReady")]
     [app] = sick.containers
@@ -145,9 +145,7 @@ async def test_a_namespace_is_shown_without_what_is_confidential(cluster: kube.K
 
 async def test_a_termination_message_is_a_part_of_the_log(cluster: kube.Kube) -> None:
     shown = await read(cluster, reading.EVERYWHERE, parts=(Part.PODS,))
-    assert shown.pods is not None
-    last = shown.pods.items[0].containers[0].last
-    assert last is not None
+    last = present(present(shown.pods).items[0].containers[0].last)
     assert last.message == "canary-log"
 
 
@@ -168,11 +166,9 @@ async def test_workloads_services_volumes_and_quotas_are_as_the_apiserver_has_th
     assert found.services is not None
     [service] = found.services.items
     assert (service.name, service.ports, service.ready, service.not_ready) == ("app", ("http:80/TCP",), 1, 1)
-    assert found.volumes is not None
-    [volume] = found.volumes.items
+    [volume] = present(found.volumes).items
     assert (volume.name, volume.requested, volume.phase) == ("data", "1Gi", "Pending")
-    assert found.quotas is not None
-    [quota] = found.quotas.items
+    [quota] = present(found.quotas).items
     assert quota.hard == {"pods": "5"}
     assert {one.unread for one in (found.pods, found.workloads, found.services) if one is not None} == {""}
 
@@ -184,10 +180,8 @@ async def test_events_are_the_latest_first_and_found_by_their_object(cluster: ku
     assert (found.events.left_out, found.pods) == (1, None)
     assert found.events.items[0].message == "could not start /bin/app *** with ***"
     named = await read(cluster, parts=(Part.EVENTS, Part.PODS), name="app-2")
-    assert named.events is not None
-    assert named.pods is not None
-    assert [one.about for one in named.events.items] == ["Pod/app-2"]
-    assert [one.name for one in named.pods.items] == ["app-2"]
+    assert [one.about for one in present(named.events).items] == ["Pod/app-2"]
+    assert [one.name for one in present(named.pods).items] == ["app-2"]
 
 
 async def test_logs_are_of_pods_of_the_namespace_alone(cluster: kube.Kube) -> None:

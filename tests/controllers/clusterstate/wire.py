@@ -16,10 +16,10 @@ from aiohttp import web
 import kube
 from controllers import metrics
 from controllers.clusterstate import http, reading
-from crds import runtoken, scope
-from crds.pendingtask import Mode
+from crds import runtoken
 from crds.priority import Priority
 from tests import httpserver, waiting
+from tests.crds import runs
 from tests.kube import apiserver
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -34,15 +34,7 @@ POD = {
 
 def token(namespace: str = NAMESPACE, *, audience: tuple[str, ...] = runtoken.AUDIENCE, **more: Any) -> str:
     """Of a run whose task is in `namespace`."""
-    run = runtoken.Run(
-        task_uid="0b7f",
-        namespace=namespace,
-        attempt=1,
-        scope=scope.Scope(client_id="acme"),
-        mode=Mode.BACKGROUND,
-        ceiling=Priority.P1,
-        **more,
-    )
+    run = runs.run(namespace=namespace, ceiling=Priority.P1, **more)
     return runtoken.Signer(lambda: KEYS, lambda: NOW).sign(run, timedelta(hours=1), audience)
 
 

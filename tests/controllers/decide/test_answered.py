@@ -12,7 +12,7 @@ from controllers.pendingtask.observed import Answered, ObservedState
 from controllers.pendingtask.policy import answered
 from crds import pendingtask
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, after, asked, routed, task
+from tests.controllers.build import GPU, NOW, after, asked, present, routed, task
 
 SEEN = ObservedState(slots=GPU, observed=Answered("reply-1", "email::<m2@acme.com>"))
 QUESTION = {"kind": "Question", "questions": [{"id": "q1", "text": "?"}]}
@@ -40,8 +40,7 @@ def test_it_is_done_in_one_write_that_names_the_answer(phase: Phase) -> None:
     assert said["Superseded"] == ("True", "AnsweredInThread", why)
     assert said["Succeeded"][0] == "True"
     assert (status.user_task, status.retry, status.scheduled_for) == (None, None, None)
-    assert status.result is not None
-    assert status.result.summary == why
+    assert present(status.result).summary == why
 
 
 @pytest.mark.parametrize("phase", sorted(answered.OPEN))

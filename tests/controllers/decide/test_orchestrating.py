@@ -1,4 +1,4 @@
-"""Orchestrating: how a run ended and what comes of it."""
+"""Orchestrating: how a run ended and what comes of it. No step leaves a condition behind that is not true any more."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import pytest
 from controllers.pendingtask import decision
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import JobState, ObservedState, Outcome
+from controllers.pendingtask.policy import interruption
+from crds import conditions, pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Question, UserTaskKind
 from crds.phases import Phase
-from tests.controllers.build import NOW, after, apply, job, pod, routed
+from tests.controllers import build
+from tests.controllers.build import GPU, NOW, after, apply, asked, decided, job, pod, present, routed
 
 
 def ended(reason: ExitReason, **more: object) -> ObservedState:
@@ -26,16 +29,15 @@ def test_answered_is_completed_with_its_result() -> None:
     made = decide(current, ended(ExitReason.ANSWERED), NOW)
     status = after(current, made)
     assert status.phase is Phase.COMPLETED
-    assert status.result is not None
-    assert status.result.ref is not None
-    assert (status.result.summary, status.result.ref.key) == ("summary", "uid")
+    result = present(status.result)
+    assert (result.summary, present(result.ref).key) == ("summary", "uid")
     assert made.effects == (), "its Job goes with the sweep over finished tasks"
 
 
 @pytest.mark.parametrize("reason", [ExitReason.ANSWERED, ExitReason.NEEDS_INPUT])
 def test_messages_that_came_in_meanwhile_requeue_the_task(reason: ExitReason) -> None:
     current = routed(Phase.ORCHESTRATING, spec={"messages": [{"id": "m", "text": "wait"}]}, messagesSeen=0)
-    status = after(current, decide(current, ended(reason), NOW))
+    status = decided(current, ended(reason)).status
     assert (status.phase, status.dispatch, status.attempt) == (Phase.READY_FOR_GPU, None, 1)
 
 
@@ -58,7 +60,7 @@ def test_messages_that_the_run_has_read_do_not_requeue_the_task(
 ) -> None:
     said = [{"id": "m1", "text": "wait"}, {"id": "m2", "text": "now"}]
     current = routed(Phase.ORCHESTRATING, spec={"messages": said}, messagesSeen=0)
-    status = after(current, decide(current, ended(reason, messages_read=read), NOW))
+    status = decided(current, ended(reason, messages_read=read)).status
     if seen is None:
         assert (status.phase, status.messages_seen) == (Phase.READY_FOR_GPU, 0)
     else:
@@ -82,7 +84,7 @@ def test_messages_that_the_run_has_read_do_not_requeue_the_task(
 def test_what_a_person_has_to_look_at(reason: ExitReason, kind: UserTaskKind) -> None:
     current = routed(Phase.ORCHESTRATING)
     questions = (Question(id="r1-q1", text="Which?"),)
-    status = after(current, decide(current, ended(reason, questions=questions, about="r1.d3/2"), NOW))
+    status = decided(current, ended(reason, questions=questions, about="r1.d3/2")).status
     assert status.phase is Phase.USER_TASK
     assert status.user_task is not None
     assert status.user_task.kind is kind
@@ -98,15 +100,12 @@ def test_every_exit_reason_leads_somewhere() -> None:
 
 def test_a_drained_run_resumes_and_an_unavailable_one_backs_off() -> None:
     current = routed(Phase.ORCHESTRATING)
-    status = after(current, decide(current, ended(ExitReason.DRAINED), NOW))
-    assert status.retry is not None
-    assert (status.phase, status.retry.count, status.dispatch) == (Phase.READY_FOR_GPU, 0, None)
+    status = decided(current, ended(ExitReason.DRAINED)).status
+    assert (status.phase, present(status.retry).count, status.dispatch) == (Phase.READY_FOR_GPU, 0, None)
     waits = []
     for _ in range(6):
-        current = apply(current, decide(current, ended(ExitReason.UNAVAILABLE), NOW).status_patch)
-        assert current.status.retry is not None
-        assert current.status.retry.next_at is not None
-        waits.append((current.status.retry.next_at - NOW).total_seconds())
+        current = decided(current, ended(ExitReason.UNAVAILABLE))
+        waits.append((present(present(current.status.retry).next_at) - NOW).total_seconds())
         current = apply(current, {"phase": "Orchestrating", "dispatch": {"jobName": "x"}})
     assert waits == [5, 15, 30, 60, 300, 300]
 
@@ -122,15 +121,13 @@ LOST = [
 def test_a_lost_worker_is_replaced_but_not_for_ever(around: ObservedState) -> None:
     current = routed(Phase.ORCHESTRATING)
     for count in range(1, 6):
-        current = apply(current, decide(current, around, NOW).status_patch)
+        current = decided(current, around)
         assert current.status.phase is Phase.READY_FOR_GPU
-        assert current.status.retry is not None
-        assert current.status.retry.count == count
+        assert present(current.status.retry).count == count
         current = apply(current, {"phase": "Orchestrating", "dispatch": {"jobName": "x"}})
-    current = apply(current, decide(current, around, NOW).status_patch)
+    current = decided(current, around)
     assert current.status.phase is Phase.USER_TASK
-    assert current.status.user_task is not None
-    assert current.status.user_task.kind is UserTaskKind.FAILURE
+    assert present(current.status.user_task).kind is UserTaskKind.FAILURE
 
 
 def test_a_result_that_was_stored_counts_even_when_the_pod_could_not_say_so() -> None:
@@ -146,10 +143,8 @@ def test_a_job_deleted_by_hand_waits_for_its_pod_to_go() -> None:
 def test_a_deadline_of_the_job_is_a_failure_though_the_run_took_it_for_a_wish_to_drain(said: Outcome | None) -> None:
     pods = (pod(live=False, exit_code=42, outcome=said),)
     around = ObservedState(job=job(JobState.FAILED, reason="DeadlineExceeded"), pods=pods)
-    current = routed(Phase.ORCHESTRATING)
-    status = after(current, decide(current, around, NOW))
-    assert status.result is not None
-    assert status.result.exit_reason is ExitReason.DEADLINE_EXCEEDED
+    status = decided(routed(Phase.ORCHESTRATING), around).status
+    assert present(status.result).exit_reason is ExitReason.DEADLINE_EXCEEDED
 
 
 def test_an_answer_in_the_last_moment_before_the_deadline_counts() -> None:
@@ -167,13 +162,11 @@ def test_a_service_that_was_away_is_given_the_time_that_it_asked_for() -> None:
     def waited(seconds: float | None) -> float:
         said = Outcome(ExitReason.UNAVAILABLE, "router away", retry_after=seconds, remedy="Start the router.")
         around = ObservedState(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=said),))
-        status = after(routed(Phase.ORCHESTRATING), decide(routed(Phase.ORCHESTRATING), around, NOW))
-        assert status.retry is not None
-        assert status.retry.next_at is not None
+        status = decided(routed(Phase.ORCHESTRATING), around).status
         (dispatched,) = status.conditions
         assert (dispatched.type, dispatched.reason) == ("Dispatched", "Unavailable")
         assert dispatched.message == "router away Start the router."
-        return (status.retry.next_at - NOW).total_seconds()
+        return (present(present(status.retry).next_at) - NOW).total_seconds()
 
     assert [waited(one) for one in (None, 2, 42, 3600)] == [5, 5, 42, 300]
 
@@ -188,5 +181,75 @@ def test_a_rejected_answer_ends_the_task_without_success() -> None:
         "Finished": "True",
         "Succeeded": "False",
     }
-    assert made.note is not None
-    assert (made.note.reason, made.note.message) == ("Rejected", said.summary)
+    assert (present(made.note).reason, present(made.note).message) == ("Rejected", said.summary)
+
+
+RUNNING = build.condition("Dispatched", "True", "Running", message="Job x runs.")
+
+
+def said(status: pendingtask.Status, type_: str) -> tuple[str, str] | None:
+    found = conditions.find(status.conditions, type_)
+    return None if found is None else (found.status.value, found.reason)
+
+
+def status_after(outcome: Outcome | None, **spec: object) -> pendingtask.Status:
+    current = routed(Phase.ORCHESTRATING, spec=spec, conditions=[RUNNING])
+    state = ObservedState(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=outcome),))
+    return decided(current, state).status
+
+
+@pytest.mark.parametrize(
+    ("outcome", "phase", "reason"),
+    [
+        (Outcome(ExitReason.ANSWERED), Phase.COMPLETED, "Completed"),
+        (Outcome(ExitReason.UNAVAILABLE, "router away"), Phase.READY_FOR_GPU, "Unavailable"),
+        (Outcome(ExitReason.FENCED), Phase.READY_FOR_GPU, "Fenced"),
+        (Outcome(ExitReason.NEEDS_INPUT), Phase.USER_TASK, "NeedsInput"),
+        (Outcome(ExitReason.STUCK), Phase.USER_TASK, "Stuck"),
+        (None, Phase.READY_FOR_GPU, "WorkerLost"),
+    ],
+)
+def test_what_has_ended_is_not_dispatched(outcome: Outcome | None, phase: Phase, reason: str) -> None:
+    status = status_after(outcome)
+    assert status.phase is phase
+    assert said(status, "Dispatched") == ("False", reason)
+
+
+def test_what_runs_again_for_new_messages_is_not_dispatched() -> None:
+    status = status_after(Outcome(ExitReason.ANSWERED), messages=[{"id": "m", "text": "And?"}])
+    assert said(status, "Dispatched") == ("False", "NewMessages")
+
+
+def test_what_was_given_up_waits_for_no_one() -> None:
+    status = decided(asked("Failure", spec={"approval": {"verdict": "Rejected"}}), ObservedState(slots=GPU)).status
+    assert said(status, "WaitingForUser") == ("False", "GivenUp")
+    assert said(status, "Succeeded") == ("False", "GivenUp")
+    assert said(status, "Finished") == ("True", "GivenUp")
+
+
+def test_success_has_a_condition_of_its_own() -> None:
+    assert said(status_after(Outcome(ExitReason.ANSWERED)), "Succeeded") == ("True", "Completed")
+    assert said(status_after(Outcome(ExitReason.STUCK)), "Succeeded") is None
+
+
+def test_what_was_stopped_for_a_user_is_not_running() -> None:
+    current = routed(Phase.ORCHESTRATING, spec={"suspend": True}, conditions=[RUNNING])
+    made = decide(current, ObservedState(job=job(JobState.SUSPENDED)), NOW)
+    status = apply(current, made.status_patch).status
+    assert status.phase is Phase.READY_FOR_GPU
+    assert said(status, "Dispatched") == ("False", "Suspended")
+    assert interruption.PREEMPTED not in {one.type for one in status.conditions}
+
+
+@pytest.mark.parametrize(
+    ("left", "reason"),
+    [*((left, "GivenUp") for left in ("NoFreeSlot", "UsersActive", "Preempted", "JobSuspended")), ("Stuck", "Stuck")],
+)
+def test_what_has_ended_waits_for_no_slot_and_how_the_last_run_ended_is_kept(left: str, reason: str) -> None:
+    """The reason of the condition is the column DISPATCH of `kubectl get`."""
+    current = asked("Failure", spec={"approval": {"verdict": "Rejected"}})
+    last = conditions.Condition.model_validate(build.condition("Dispatched", "False", left))
+    current = build.changed(current, status={"conditions": (*current.status.conditions, last)})
+    status = decided(current, ObservedState(slots=GPU)).status
+    assert status.phase is Phase.ERROR
+    assert said(status, "Dispatched") == ("False", reason)

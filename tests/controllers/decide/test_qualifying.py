@@ -18,12 +18,22 @@ from crds import pendingtask
 from crds.pendingtask import Hints
 from crds.phases import Phase
 from kb import api
-from tests.controllers.build import GPU, NOW, UID, after, apply, task
+from tests.controllers.build import GPU, NOW, UID, after, apply, changed, decided, present, task
 
 OPEN = ObservedState(slots=GPU)
 AWAY = Trouble("away", operational=True)
 FAIL = api.QualifierDirective(action=api.DirectiveAction.FAIL, message="It is encrypted.")
 WRONG = Trouble("kind is wrong", operational=False, field="kind", remedy="Choose another.")
+
+
+ACTION = Hints(has_actionable_content=True)
+NEWS = (Hints(has_actionable_content=False), "", Phase.DONE)
+WORK = (ACTION, "", Phase.READY_FOR_GPU)
+UNCLEAR = (ACTION, "It could not be judged.", Phase.USER_TASK)
+
+
+def failing(why: str) -> api.QualifierDirective | None:
+    return FAIL.model_copy(update={"message": why}) if why else None
 
 
 def test_ten_at_once() -> None:
@@ -58,8 +68,8 @@ def test_the_files_of_a_question_are_read_first_and_need_no_place() -> None:
     assert (made.phase, made.effects) == (Phase.QUALIFYING, (decision.Ingest(),))
     chat = apply(chat, made.status_patch)
     assert decide(chat, ObservedState(working=True), NOW) == decision.Decision()
-    found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached(("c1", "c2")))
-    status = after(chat, decide(chat, ObservedState(observed=found), NOW))
+    found = observed.Ingested(ACTION, attached=observed.Attached(("c1", "c2")))
+    status = decided(chat, ObservedState(observed=found)).status
     assert status.phase is Phase.READY_FOR_GPU
     [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
     assert (told.status.value, told.message) == ("True", "2 of 2 files are in the knowledge base.")
@@ -68,10 +78,10 @@ def test_the_files_of_a_question_are_read_first_and_need_no_place() -> None:
 def test_what_of_a_file_could_not_be_read_is_named_beside_what_was() -> None:
     mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
     partly = (("a.txt", "page 4 could not be looked at: it cannot be drawn"),)
-    found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached(("c1",), partly=partly))
+    found = observed.Ingested(ACTION, attached=observed.Attached(("c1",), partly=partly))
     [told] = [
         one
-        for one in after(mail, decide(mail, ObservedState(observed=found), NOW)).conditions
+        for one in decided(mail, ObservedState(observed=found)).status.conditions
         if one.type == "AttachmentsIngested"
     ]
     assert (told.status.value, told.reason) == ("True", "Ingested")
@@ -84,8 +94,8 @@ def test_what_of_a_file_could_not_be_read_is_named_beside_what_was() -> None:
 def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> None:
     mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
     refused = (("a.txt", "the document has macros. Save it without macros."),)
-    found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached((), refused, away))
-    status = after(mail, decide(mail, ObservedState(observed=found), NOW))
+    found = observed.Ingested(ACTION, attached=observed.Attached((), refused, away))
+    status = decided(mail, ObservedState(observed=found)).status
     assert status.phase is Phase.READY_FOR_GPU
     [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
     assert (told.status.value, told.reason) == ("False", reason)
@@ -94,44 +104,28 @@ def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> No
     )
 
 
-@pytest.mark.parametrize(
-    ("hints", "failure", "phase"),
-    [
-        (Hints(has_actionable_content=False), "", Phase.DONE),
-        (Hints(has_actionable_content=True), "", Phase.READY_FOR_GPU),
-        (Hints(has_actionable_content=True), "It could not be judged.", Phase.USER_TASK),
-    ],
-)
+@pytest.mark.parametrize(("hints", "failure", "phase"), [NEWS, WORK, UNCLEAR])
 def test_what_a_reader_does_not_see_is_told(hints: Hints, failure: str, phase: Phase) -> None:
     mail = task(Phase.QUALIFYING)
     unseen = tuple(f"Comment: {number} {'x' * 300}" for number in range(12))
-    given = api.QualifierDirective(action=api.DirectiveAction.FAIL, message=failure) if failure else None
-    found = observed.Ingested(hints, directive=given, hidden=unseen)
-    status = after(mail, decide(mail, ObservedState(observed=found), NOW))
+    found = observed.Ingested(hints, directive=failing(failure), hidden=unseen)
+    status = decided(mail, ObservedState(observed=found)).status
     assert status.phase is phase
     [told] = [one for one in status.conditions if one.type == "HiddenText"]
     assert (told.status.value, told.reason) == ("True", "HiddenTextFound")
     assert told.message.startswith("A reader does not see all of the content. Comment: 0 xxx")
     assert told.message.endswith("; and 2 more")
-    seen = after(mail, decide(mail, ObservedState(observed=replace(found, hidden=())), NOW))
+    seen = decided(mail, ObservedState(observed=replace(found, hidden=()))).status
     assert all(one.type != "HiddenText" for one in seen.conditions)
 
 
-@pytest.mark.parametrize(
-    ("hints", "failure", "phase"),
-    [
-        (Hints(has_actionable_content=False), "", Phase.DONE),
-        (Hints(has_actionable_content=True), "", Phase.READY_FOR_GPU),
-        (Hints(has_actionable_content=True), "It could not be judged.", Phase.USER_TASK),
-    ],
-)
+@pytest.mark.parametrize(("hints", "failure", "phase"), [NEWS, WORK, UNCLEAR])
 def test_superseded_content_is_routed_by_its_hints_and_its_conditions_say_what_is_stored(
     hints: Hints, failure: str, phase: Phase
 ) -> None:
     mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
-    directive = FAIL.model_copy(update={"message": failure}) if failure else None
-    found = observed.Ingested(hints, directive=directive, superseded="There is a newer version.")
-    status = after(mail, decide(mail, ObservedState(observed=found), NOW))
+    found = observed.Ingested(hints, directive=failing(failure), superseded="There is a newer version.")
+    status = decided(mail, ObservedState(observed=found)).status
     assert status.phase is phase
     conditions = {one.type: one for one in status.conditions}
     assert conditions["Qualified"].status.value == "True"
@@ -186,25 +180,17 @@ def test_a_subject_that_spells_no_letter_costs_not_the_mail() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize(
-    ("hints", "failure", "phase"),
-    [
-        (Hints(has_actionable_content=False), "", Phase.DONE),
-        (Hints(has_actionable_content=True), "It could not be judged.", Phase.USER_TASK),
-    ],
-)
+@pytest.mark.parametrize(("hints", "failure", "phase"), [NEWS, UNCLEAR])
 def test_the_condition_counts_the_links(
     linked: observed.Linked, told: str, hints: Hints, failure: str, phase: Phase
 ) -> None:
     mail = task(Phase.QUALIFYING)
-    given = api.QualifierDirective(action=api.DirectiveAction.FAIL, message=failure) if failure else None
-    found = observed.Ingested(hints, reason="so it is.", directive=given, linked=linked)
-    status = after(mail, decide(mail, ObservedState(observed=found), NOW))
+    found = observed.Ingested(hints, reason="so it is.", directive=failing(failure), linked=linked)
+    status = decided(mail, ObservedState(observed=found)).status
     assert status.phase is phase
     [condition] = [one for one in status.conditions if one.type == "Qualified"]
     assert condition.message == f"{failure or 'information only: so it is.'}{told}"
-    assert status.route is not None
-    assert "link" not in status.route.reason
+    assert "link" not in present(status.route).reason
 
 
 def test_operational_errors_back_off_for_ever_and_stay_ready_for_qualification() -> None:
@@ -220,10 +206,8 @@ def test_operational_errors_back_off_for_ever_and_stay_ready_for_qualification()
         waits.append(made.requeue_after)
         told += [made.note.reason] if made.note else []
         current = apply(current, made.status_patch)
-        assert current.status.retry is not None
-        assert current.status.retry.next_at is not None
         assert decide(current, ObservedState(), now).requeue_after == waits[-1]
-        now = current.status.retry.next_at
+        now = present(present(current.status.retry).next_at)
     assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
     assert told == ["Qualifying", "QualificationPostponed"], "one Event per row of failures"
 
@@ -239,9 +223,7 @@ def test_retry_after_is_obeyed_when_it_is_longer() -> None:
 
 
 def test_a_wrong_content_is_an_error_that_names_field_and_remedy() -> None:
-    current = task(Phase.QUALIFYING)
-    made = decide(current, ObservedState(observed=WRONG), NOW)
-    status = after(current, made)
+    status = decided(task(Phase.QUALIFYING), ObservedState(observed=WRONG)).status
     assert status.phase is Phase.ERROR
     assert status.completed_at == NOW
     assert "kind" in status.conditions[0].message
@@ -254,8 +236,7 @@ READ = observed.Ingested(Hints(), summary="News.", generation=1)
 @pytest.mark.parametrize("found", [READ, replace(AWAY, generation=1), replace(WRONG, generation=1)])
 @pytest.mark.parametrize("phase", [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING])
 def test_what_was_found_out_about_an_earlier_generation_decides_nothing(phase: Phase, found: observed.Reading) -> None:
-    edited = task(phase, generation=2)
-    made = decide(edited, ObservedState(observed=found), NOW)
+    made = decide(task(phase, generation=2), ObservedState(observed=found), NOW)
     assert (made.phase or phase) is Phase.QUALIFYING
     # A second reading of another version would follow at once, and a third.
     (effect,) = made.effects
@@ -270,17 +251,13 @@ def test_files_of_a_question_that_was_edited_are_read_again() -> None:
 
 
 def test_information_only_is_done() -> None:
-    current = task(Phase.QUALIFYING)
-    status = after(current, decide(current, ObservedState(observed=observed.Ingested(Hints(), summary="News.")), NOW))
+    status = decided(task(Phase.QUALIFYING), ObservedState(observed=observed.Ingested(Hints(), summary="News."))).status
     assert (status.phase, status.result.summary if status.result else "") == (Phase.DONE, "News.")
 
 
 def test_after_a_restart_ingestion_is_repeated_once_no_reading_is_under_way() -> None:
     assert decide(task(Phase.QUALIFYING), ObservedState(working=True), NOW) == decision.Decision()
     assert decide(task(Phase.QUALIFYING), ObservedState(), NOW).effects == (decision.Ingest(),)
-
-
-ACTION = Hints(has_actionable_content=True)
 
 
 def said(*questions: str, failure: str = "") -> api.QualifierDirective:
@@ -299,7 +276,7 @@ def said(*questions: str, failure: str = "") -> api.QualifierDirective:
 def test_questions_of_the_qualifier_go_to_a_person_before_any_run() -> None:
     current = task(Phase.QUALIFYING, spec={"answers": [{"id": "q1", "text": "written before"}]})
     found = observed.Ingested(ACTION, directive=said("Which account?", " ", "By when?"))
-    asked = apply(current, decide(current, ObservedState(observed=found), NOW).status_patch)
+    asked = decided(current, ObservedState(observed=found))
     status = asked.status
     assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Ask")
     assert status.user_task is not None
@@ -312,22 +289,11 @@ def test_questions_of_the_qualifier_go_to_a_person_before_any_run() -> None:
 
 
 def test_what_nothing_can_be_done_about_is_a_failure_that_a_person_decides() -> None:
-    current = task(Phase.QUALIFYING)
-    failed = apply(
-        current,
-        decide(current, ObservedState(observed=observed.Ingested(Hints(), directive=FAIL)), NOW).status_patch,
-    )
+    failed = decided(task(Phase.QUALIFYING), ObservedState(observed=observed.Ingested(Hints(), directive=FAIL)))
     status = failed.status
     assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Fail")
-    assert status.result is not None
-    assert status.result.summary == "It is encrypted."
-    again = failed.model_copy(
-        update={
-            "spec": failed.spec.model_copy(
-                update={"approval": pendingtask.Approval(verdict="Rejected", request_id=status.request_id)}
-            )
-        }
-    )
+    assert present(status.result).summary == "It is encrypted."
+    again = changed(failed, spec={"approval": pendingtask.Approval(verdict="Rejected", request_id=status.request_id)})
     assert decide(again, OPEN, NOW).phase is Phase.ERROR
 
 
@@ -344,16 +310,14 @@ def test_what_a_user_made_on_purpose_is_run_and_may_ask_for_itself(
 
 
 def test_what_repeats_another_task_is_done_and_what_is_similar_is_said() -> None:
-    wanted = Hints(has_actionable_content=True)
     repeated = observed.Ingested(Hints(), repeats="The same content came with task mail-0.")
     status = after(current := task(Phase.QUALIFYING), decide(current, ObservedState(observed=repeated), NOW))
     assert status.phase is Phase.DONE
-    assert status.route is not None
-    assert (status.route.decision.value, status.route.reason) == ("InfoOnly", repeated.repeats)
+    assert (present(status.route).decision.value, present(status.route).reason) == ("InfoOnly", repeated.repeats)
     [said] = [one for one in status.conditions if one.type == "Duplicate"]
     assert (said.status.value, said.reason, said.message) == ("True", "SameContent", repeated.repeats)
-    similar = observed.Ingested(wanted, similar="93% of its words are those of email::<m1@acme.com>.")
-    status = after(current, decide(current, ObservedState(observed=similar), NOW))
+    similar = observed.Ingested(ACTION, similar="93% of its words are those of email::<m1@acme.com>.")
+    status = decided(current, ObservedState(observed=similar)).status
     assert status.phase is Phase.READY_FOR_GPU
     [said] = [one for one in status.conditions if one.type == "Duplicate"]
     assert (said.status.value, said.reason, said.message) == ("True", "SimilarContent", similar.similar)
@@ -374,17 +338,15 @@ def test_what_repeats_another_task_is_done_and_what_is_similar_is_said() -> None
 )
 def test_what_a_user_ordered_is_always_read(spec: dict[str, Any], metadata: dict[str, Any], always: bool) -> None:
     sent = ingest.ingest_request(task(Phase.QUALIFYING, spec={"sourceUrn": "email::<1@a>", **spec}, **metadata), [])
-    assert sent.task is not None
-    assert (sent.task.fingerprint == "") is always
-    assert (sent.task.uid, sent.task.name) == (UID, "default/mail-1")
+    assert (present(sent.task).fingerprint == "") is always
+    assert (present(sent.task).uid, present(sent.task).name) == (UID, "default/mail-1")
 
 
 def test_the_hash_is_of_what_comes_with_the_task() -> None:
     def digest(correlation: str = "c", **spec: Any) -> str:
         known = {"sourceUrn": "email::<1@a>", "correlationId": correlation, **spec}
         sent = ingest.ingest_request(task(Phase.QUALIFYING, spec=known), [])
-        assert sent.task is not None
-        return sent.task.fingerprint
+        return present(sent.task).fingerprint
 
     other = [{**FILES[0], "contentRef": {**FILES[0]["contentRef"], "sha256": "1" * 64}}]
     assert digest() == digest("another", queuePosition=3)
@@ -405,9 +367,7 @@ def test_facts_of_the_source_go_with_the_text_and_belong_to_the_hash() -> None:
     assert [(one.source, one.type, one.target, one.at) for one in known.relationships] == [
         ("SHOP-1", "assigned_to", "user:jana", "assignee")
     ]
-    assert plain.task is not None
-    assert known.task is not None
-    assert plain.task.fingerprint != known.task.fingerprint
+    assert present(plain.task).fingerprint != present(known.task).fingerprint
     nested = {"nodes": [{"key": "a:b", "type": "a", "properties": {"x": {"y": 1}}}]}
     with pytest.raises(pydantic.ValidationError, match=r"nodes\.0\.properties"):
         ingest.ingest_request(task(Phase.QUALIFYING, spec={"facts": nested}), [])
@@ -434,7 +394,7 @@ def test_images_go_with_the_text_under_the_names_of_the_files_until_a_task_has_w
     assert [one.name for one in sent.files] == ["a.png", "a.png (2)", "b.JPG"]
     assert sent.attachments == ["a.png", "notes.txt", "a.png (2)", "b.JPG", "drawing.svg"]
     retry = pendingtask.Retry(count=ingest.PATIENCE, next_at=NOW, reason="QualificationPostponed: busy")
-    late = waiting.model_copy(update={"status": waiting.status.model_copy(update={"retry": retry})})
+    late = changed(waiting, status={"retry": retry})
     assert ingest.ingest_request(late, ["Core Team"]).files == []
     assert {one.looks for one in ingest.file_drafts(waiting)} == {True}
     assert {one.looks for one in ingest.file_drafts(late)} == {False}

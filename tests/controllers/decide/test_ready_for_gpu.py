@@ -1,4 +1,4 @@
-"""ReadyForGpu: which tasks start, which wait with a condition, what a claim books."""
+"""The phases that wait: when a task starts, which start on a GPU, what a claim books; suspend in every phase."""
 
 from __future__ import annotations
 
@@ -9,13 +9,100 @@ import pytest
 
 from controllers.pendingtask import decision, observed, transitions
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import ObservedState, Outcome
+from controllers.pendingtask.observed import JobState, Limits, ObservedState, Outcome
 from crds.exits import ExitReason
 from crds.phases import Phase
 from crds.waits import Reason
-from tests.controllers.build import GPU, NOW, after, apply, job, pod, routed
+from tests.controllers.build import GPU, NOW, after, apply, changed, decided, job, pod, present, routed, task
 
 OPEN = ObservedState(slots=GPU)
+
+
+def test_a_task_that_is_being_deleted_is_left_alone() -> None:
+    assert decide(task(deletionTimestamp="2027-03-01T11:59:00Z"), OPEN, NOW) == decision.Decision()
+
+
+@pytest.mark.parametrize(("minutes", "phase"), [(9, Phase.READY_FOR_QUALIFICATION), (11, Phase.SCHEDULED)])
+def test_scheduled_tasks_start_ten_minutes_ahead(minutes: int, phase: Phase) -> None:
+    at = (NOW + timedelta(minutes=minutes)).isoformat()
+    assert decide(task(spec={"schedule": {"at": at}}), ObservedState(), NOW).phase is phase
+
+
+def test_a_scheduled_task_sleeps_until_ten_minutes_ahead_and_follows_an_edit_of_at() -> None:
+    planned = {"scheduledFor": "2027-03-01T14:00:00Z"}
+    waiting = task(Phase.SCHEDULED, spec={"schedule": {"at": "2027-03-01T14:00:00Z"}}, status=planned)
+    assert decide(waiting, ObservedState(), NOW).requeue_after == timedelta(minutes=110).total_seconds()
+    moved = task(Phase.SCHEDULED, spec={"schedule": {"at": "2027-03-01T12:00:00Z"}})
+    assert decide(moved, ObservedState(), NOW).phase is Phase.READY_FOR_QUALIFICATION
+
+
+def test_a_deferred_task_goes_to_the_gpu_when_due_never_to_qualification_again() -> None:
+    due = routed(Phase.SCHEDULED, scheduledFor="2027-03-01T12:05:00Z")
+    made = decide(due, OPEN, NOW)
+    assert made.phase is Phase.READY_FOR_GPU
+    assert after(due, made).scheduled_for is None
+
+
+@pytest.mark.parametrize("plan", [{"cron": "0 0 31 2 *"}, {"cron": "0 0 * * *", "timeZone": "Middle/Earth"}])
+def test_an_impossible_cron_runs_once_and_says_why(plan: dict[str, str]) -> None:
+    odd = task(spec={"schedule": plan})
+    made = decide(odd, ObservedState(), NOW)
+    assert made.phase is Phase.READY_FOR_QUALIFICATION
+    condition = after(odd, made).conditions[0]
+    assert (condition.reason, condition.status.value) == ("InvalidCron", "False")
+    assert "spec.schedule" in condition.message
+
+
+@pytest.mark.parametrize(
+    "phase", [Phase.NEW, Phase.SCHEDULED, Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU, Phase.USER_TASK]
+)
+def test_suspend_holds_and_says_so_and_resume_goes_on(phase: Phase) -> None:
+    held = task(phase, spec={"suspend": True})
+    made = decide(held, OPEN, NOW)
+    assert made.phase is None
+    held = apply(held, made.status_patch)
+    assert decide(held, OPEN, NOW).status_patch == {}
+    free = changed(held, spec={"suspend": False})
+    resumed = decided(free, OPEN)
+    assert resumed.status.conditions[0].status.value == "False"
+
+
+@pytest.mark.parametrize("phase", [Phase.DISPATCHED_GPU, Phase.ORCHESTRATING])
+def test_suspend_drains_a_run_and_the_same_job_is_resumed_later(phase: Phase) -> None:
+    held = routed(phase, spec={"suspend": True})
+    quiet = () if phase is Phase.DISPATCHED_GPU else (pod(),)
+    assert decide(held, ObservedState(job=job(), pods=quiet), NOW).effects == (
+        decision.SuspendJob("mail-1-0f9a1c2e-1"),
+    )
+    assert (
+        decide(held, ObservedState(job=job(JobState.SUSPENDED), pods=(pod(),)), NOW).requeue_after == 5 or quiet == ()
+    )
+    back = decided(held, ObservedState(job=job(JobState.SUSPENDED)))
+    assert back.status.phase is Phase.READY_FOR_GPU
+    assert back.status.dispatch is not None
+    free = changed(back, spec={"suspend": False})
+    made = decide(free, OPEN, NOW)
+    assert made.effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
+    again = apply(free, made.status_patch)
+    assert decide(again, ObservedState(job=job(JobState.SUSPENDED)), NOW).effects == made.effects
+
+
+def test_a_job_that_is_suspended_without_a_reason_goes_on() -> None:
+    around = ObservedState(job=job(JobState.SUSPENDED))
+    assert decide(routed(Phase.ORCHESTRATING), around, NOW).effects == (decision.ResumeJob("mail-1-0f9a1c2e-1"),)
+    launch = decision.Launch(1, "mail-1-0f9a1c2e-1")
+    assert decide(routed(Phase.DISPATCHED_GPU), around, NOW).effects == (launch,)
+
+
+@pytest.mark.parametrize("phase", [Phase.DONE, Phase.COMPLETED, Phase.ERROR])
+def test_finished_tasks_are_left_alone(phase: Phase) -> None:
+    assert decide(task(phase), OPEN, NOW) == decision.Decision()
+    assert decide(task(phase), ObservedState(job=job(JobState.COMPLETE)), NOW) == decision.Decision()
+
+
+def test_limits_are_settings() -> None:
+    around = ObservedState(limits=Limits(qualifying_at_once=1), qualifying=1)
+    assert decide(task(Phase.READY_FOR_QUALIFICATION), around, NOW).wait_for is decision.WaitFor.QUALIFIER
 
 
 def test_foreground_is_dispatched_at_once() -> None:
@@ -26,18 +113,16 @@ def test_foreground_is_dispatched_at_once() -> None:
 
 def test_without_any_gpu_foreground_goes_all_the_same_and_books_no_backend() -> None:
     current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
-    status = after(current, decide(current, ObservedState(slots=observed.Slots(without_gpu=1)), NOW))
-    assert status.dispatch is not None
-    assert (status.phase, status.dispatch.backend) == (Phase.DISPATCHED_GPU, "")
+    status = decided(current, ObservedState(slots=observed.Slots(without_gpu=1))).status
+    assert (status.phase, present(status.dispatch).backend) == (Phase.DISPATCHED_GPU, "")
 
 
 def test_without_any_gpu_and_with_enough_runs_without_one_foreground_waits_and_says_so_once() -> None:
     current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
     made = decide(current, ObservedState(), NOW)
     assert (made.phase, made.wait_for) == (None, decision.WaitFor.GPU)
-    assert made.note is not None
-    assert made.note.reason == "NoGpuBackend"
-    assert "at most 2 (operator.settings.runsWithoutGpu)" in made.note.message
+    assert present(made.note).reason == "NoGpuBackend"
+    assert "at most 2 (operator.settings.runsWithoutGpu)" in present(made.note).message
     assert decide(apply(current, made.status_patch), ObservedState(), NOW) == decision.Decision(
         wait_for=decision.WaitFor.GPU
     )
@@ -50,8 +135,7 @@ def test_foreground_without_a_free_slot_waits_and_says_so_once() -> None:
     )
     made = decide(current, taken, NOW)
     assert (made.phase, made.wait_for) == (None, decision.WaitFor.GPU)
-    assert made.note is not None
-    assert (made.note.reason, made.note.warning) == ("NoFreeSlot", False)
+    assert (present(made.note).reason, present(made.note).warning) == ("NoFreeSlot", False)
     assert decide(apply(current, made.status_patch), taken, NOW) == decision.Decision(wait_for=decision.WaitFor.GPU)
 
 
@@ -161,10 +245,10 @@ def test_the_condition_says_what_the_open_breaker_asks_of_an_administrator() -> 
 def test_an_annotation_that_does_not_count_is_named_when_the_run_starts_and_taken_back_when_it_does() -> None:
     current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
     odd = replace(OPEN, ignored_flags=("jervis.dev/use-dag-execution is 'yes'; write true or false.",))
-    status = after(current, decide(current, odd, NOW))
+    status = decided(current, odd).status
     (said,) = (one for one in status.conditions if one.type == "FlagsApplied")
     assert (said.status, said.reason, said.message) == ("False", "AnnotationIgnored", odd.ignored_flags[0])
     again = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"}, conditions=[said.wire()])
-    right = after(again, decide(again, OPEN, NOW))
+    right = decided(again, OPEN).status
     assert [one.status for one in right.conditions if one.type == "FlagsApplied"] == ["True"]
-    assert not [one for one in after(current, decide(current, OPEN, NOW)).conditions if one.type == "FlagsApplied"]
+    assert not [one for one in decided(current, OPEN).status.conditions if one.type == "FlagsApplied"]

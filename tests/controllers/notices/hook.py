@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Iterator
 
+import pytest
 from aiohttp import web
 
 from tests import httpserver
@@ -28,11 +28,11 @@ class Hook(httpserver.Recorder):
         return web.Response(status=self.status, headers={"Location": f"{self.url}/elsewhere"})
 
 
-@contextlib.contextmanager
-def running() -> Iterator[Hook]:
-    """A hook in a thread of its own; at the end of the block no caller waits any more."""
-    with Hook().in_thread() as hook:
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    """In a thread of its own; at the end no caller waits any more."""
+    with Hook().in_thread() as running:
         try:
-            yield hook
+            yield running
         finally:
-            hook.released.set()
+            running.released.set()

@@ -14,6 +14,7 @@ from crds.notices import Event
 from crds.phases import Phase
 from kb import api
 from tests.controllers import build
+from tests.controllers.build import present
 
 AT = datetime(2027, 3, 1, 11, 30, tzinfo=UTC)
 URL = "https://hooks.example.com/x"
@@ -33,14 +34,10 @@ def rule(content: str, made: datetime = AT - timedelta(hours=1)) -> api.Rule:
 
 
 def waits(kind: str = "Question", since: str = "2027-03-01T11:30:00Z") -> pendingtask.PendingTask:
-    waiting = {
-        "type": "WaitingForUser",
-        "status": "True",
-        "reason": kind,
-        "message": "Who pays?",
-        "lastTransitionTime": "2027-03-01T11:30:00Z",
-        "observedGeneration": 1,
-    }
+    at = "2027-03-01T11:30:00Z"
+    waiting = build.condition(
+        "WaitingForUser", "True", kind, message="Who pays?", lastTransitionTime=at, observedGeneration=1
+    )
     status: dict[str, Any] = {
         "userTask": {"kind": kind, "questions": [{"id": "q1", "text": "Who pays?"}]},
         "conditions": [waiting],
@@ -74,8 +71,7 @@ def test_what_a_person_may_want_to_hear(task: pendingtask.PendingTask, event: Ev
 
 
 def test_a_notice_has_what_a_person_needs_and_no_content() -> None:
-    found = notice.happened(waits())
-    assert found is not None
+    found = present(notice.happened(waits()))
     [made] = notice.of(found, [rule(f"enforce: notify {URL} on UserTask")])
     said = json.loads(made.body)
     assert (made.url, made.uid, made.event) == (URL, build.UID, "UserTask")
@@ -92,8 +88,7 @@ def test_one_per_event_occasion_and_address() -> None:
     rules = [rule(both), rule(f"enforce: notify {URL} on UserTask"), rule("enforce: notify nowhere")]
     ids = []
     for task in (waits(), waits(), waits(since="2027-03-01T11:31:00Z"), ended(Phase.COMPLETED)):
-        found = notice.happened(task)
-        assert found is not None
+        found = present(notice.happened(task))
         ids.append([one.id for one in notice.of(found, rules)])
     assert [len(one) for one in ids] == [2, 2, 2, 1]
     assert ids[0] == ids[1]
@@ -101,8 +96,7 @@ def test_one_per_event_occasion_and_address() -> None:
 
 
 def test_a_rule_counts_for_what_happens_after_it_was_made() -> None:
-    found = notice.happened(waits())
-    assert found is not None
+    found = present(notice.happened(waits()))
     line = f"enforce: notify {URL} on UserTask"
     assert list(notice.of(found, [rule(line, AT + timedelta(seconds=1))])) == []
     assert len(list(notice.of(found, [rule(line, AT)]))) == 1

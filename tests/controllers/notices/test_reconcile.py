@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,9 +20,10 @@ from controllers.pendingtask import task_index
 from crds import errors, scope
 from kb import api
 from tests.clients import servers
-from tests.controllers.notices import hook as hooks
 from tests.controllers.notices import test_notice
+from tests.controllers.notices.hook import Hook, hook
 
+__all__ = ["hook"]
 pytestmark = pytest.mark.services
 AT = test_notice.AT
 
@@ -36,7 +37,7 @@ class Archive:
 
 @dataclass
 class Site:
-    hook: hooks.Hook
+    hook: Hook
     outbox: mongo.Outbox
     rows: Any
     tasks: task_index.Tasks
@@ -59,13 +60,7 @@ class Site:
 
 
 @pytest.fixture
-def hook() -> Iterator[hooks.Hook]:
-    with hooks.running() as running:
-        yield running
-
-
-@pytest.fixture
-async def site(hook: hooks.Hook) -> AsyncIterator[Site]:
+async def site(hook: Hook) -> AsyncIterator[Site]:
     uri, name = os.environ["JERVIS_TEST_MONGODB_URI"], f"test_{uuid.uuid4().hex[:12]}"
     server = pymongo.MongoClient[dict[str, Any]](uri, tz_aware=True)
     made: Site

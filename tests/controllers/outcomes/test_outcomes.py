@@ -19,6 +19,7 @@ from kb import api, client
 from kb.outcome import significance
 from orchestrator_job import account, memory, pack
 from tests.controllers.archive import build
+from tests.controllers.build import present
 
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
 RESULT = {
@@ -36,8 +37,7 @@ def document(
 ) -> dict[str, Any]:
     raw = build.raw(phase, **metadata)
     raw["status"]["attempt"] = attempt
-    task = finished.of(raw)
-    assert task is not None
+    task = present(finished.of(raw))
     return record.of(task, raw, result, NOW)
 
 
@@ -45,8 +45,7 @@ def document(
 
 
 def test_a_completed_run_tells_its_result_and_its_steps() -> None:
-    told = report.of(document(annotations={"jervis.dev/title": "The poller"}))
-    assert told is not None
+    told = present(report.of(document(annotations={"jervis.dev/title": "The poller"})))
     assert (told.task_id, told.title, told.question) == (build.UID, "The poller", "Do it.")
     assert (told.task_category, told.task_action, told.error) == ("single_task", "respond", None)
     assert told.final_result == "It is done [2]."
@@ -56,8 +55,7 @@ def test_a_completed_run_tells_its_result_and_its_steps() -> None:
 
 
 def test_an_error_says_so_and_a_result_that_is_gone_leaves_the_summary() -> None:
-    failed = report.of(document(None, "Error"))
-    assert failed is not None
+    failed = present(report.of(document(None, "Error")))
     assert (failed.error, failed.final_result, failed.step_results) == ("It is done.", "It is done.", [])
     assert failed.title == "mail-1"
 
@@ -91,8 +89,7 @@ def test_what_the_door_would_not_take_names_its_field(result: dict[str, Any], fi
 
 def test_long_results_are_cut_to_what_the_door_takes() -> None:
     steps = [{"action": "a" * 999, "result": "r" * 99_999}] * 300
-    told = report.of(document({**RESULT, "answer": "x" * 200_000, "stepResults": steps}))
-    assert told is not None
+    told = present(report.of(document({**RESULT, "answer": "x" * 200_000, "stepResults": steps})))
     assert (len(told.final_result), len(told.step_results), len(told.step_results[0].action)) == (100_000, 200, 500)
 
 
@@ -181,6 +178,14 @@ def reporter(
     return made
 
 
+async def worked(archive: Archive, knowledge: Knowledge, rounds: int = 1) -> list[float]:
+    """What a reporter slept in so many rounds."""
+    slept = list[float]()
+    with pytest.raises(Slept):
+        await reporter(archive, knowledge, slept, rounds).work()
+    return slept
+
+
 def several(number: int) -> list[dict[str, Any]]:
     return [
         {**document(name=f"t{n}"), "_id": f"u{n:03}", "archivedAt": NOW - timedelta(minutes=n)} for n in range(number)
@@ -188,10 +193,8 @@ def several(number: int) -> list[dict[str, Any]]:
 
 
 async def test_each_is_told_once_oldest_first_and_noted() -> None:
-    archive, knowledge, slept = Archive(*several(120)), Knowledge(), list[float]()
-    one = reporter(archive, knowledge, slept, rounds=3)
-    with pytest.raises(Slept):
-        await one.work()
+    archive, knowledge = Archive(*several(120)), Knowledge()
+    slept = await worked(archive, knowledge, 3)
     assert list(knowledge.kept) == [f"u{n:03}" for n in reversed(range(120))]
     assert set(knowledge.kept.values()) == {1}
     assert {each["outcome"]["told"] for each in archive.documents.values()} == {"remembered"}
@@ -199,10 +202,8 @@ async def test_each_is_told_once_oldest_first_and_noted() -> None:
 
 
 async def test_while_the_knowledge_base_is_away_it_is_asked_less_and_less_and_nothing_is_left_out() -> None:
-    archive, knowledge, slept = Archive(*several(3)), Knowledge(away=6), list[float]()
-    with pytest.raises(Slept):
-        await reporter(archive, knowledge, slept, rounds=6).work()
-    assert slept == [30.0, 60.0, 120.0, 240.0, 300.0, 30.0]
+    archive, knowledge = Archive(*several(3)), Knowledge(away=6)
+    assert await worked(archive, knowledge, 6) == [30.0, 60.0, 120.0, 240.0, 300.0, 30.0]
     assert knowledge.asked[:6] == ["u002", *["u001"] * 5], "after the second no other is tried"
     assert knowledge.kept == {"u002": 1, "u001": 1, "u000": 1}
 
@@ -245,9 +246,8 @@ async def test_what_was_put_aside_and_is_gone_is_forgotten() -> None:
 
 
 async def test_a_lost_answer_is_asked_for_again_and_another_leader_goes_on() -> None:
-    archive, knowledge, slept = Archive(*several(2)), Knowledge(lost=1), list[float]()
-    with pytest.raises(Slept):
-        await reporter(archive, knowledge, slept).work()
+    archive, knowledge = Archive(*several(2)), Knowledge(lost=1)
+    await worked(archive, knowledge)
     assert [uid for uid, each in archive.documents.items() if "outcome" in each] == ["u000"]
     await reporter(archive, knowledge, []).once()
     assert knowledge.kept == {"u001": 2, "u000": 1}, "told again; it keeps one document per task"
@@ -286,8 +286,7 @@ def test_the_run_speaks_the_words_that_the_report_reads() -> None:
     kind = pendingtask.Type.EMAIL
     task = memory.TaskMemory(task_uid="u", type=kind, scope=scope.Scope(client_id="acme"), content="x")
     items = [pack.Item(id=1, source="wiki::1", content="How it is done.", origin="RAG")]
-    told = report.of(document({**RESULT, "stepResults": [], **account.of(task, items, [1])}))
-    assert told is not None
+    told = present(report.of(document({**RESULT, "stepResults": [], **account.of(task, items, [1])})))
     assert [(one.action, one.result) for one in told.step_results] == [("found wiki::1", "How it is done.")]
 
 
@@ -350,7 +349,6 @@ def test_each_row_of_the_table_for_a_run_with_delegations(
     found = document({**RESULT, "answer": answer, **fields}, phase)
     if not answer.strip():
         found["object"]["status"]["result"] = {}
-    outcome = report.of(found)
-    assert outcome is not None
+    outcome = present(report.of(found))
     assert outcome.task_action == action
     assert significance.judge(outcome)[0] is remembered
