@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +14,6 @@ from hack import drawing
 from kb import api, metrics
 from kb.files import tika
 from kb.ingest import images, intent
-from router import client as router_client
 from tests.clients import servers
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -33,14 +29,6 @@ TICKET = (
 SHOT = drawing.picture(TICKET)
 PUMP = drawing.picture("The pump P-17 leaks since Tuesday.\n" + "The valve is closed. " * 3)
 URN = "email::<m1@acme.com>"
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
 
 
 def request(text: str, **more: Any) -> api.IngestRequest:
@@ -169,23 +157,18 @@ async def test_what_is_left_out_is_said(kb: world.ObservedState) -> None:
 
 
 async def test_stopped_before_each_call_of_a_store_it_ends_as_if_it_had_not_been(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, fake: process.Fake
+    opening: world.Opening, clock: clocks.Clock, fake: process.Fake
 ) -> None:
     vectors, content = memory.Vectors(), memory.Content()
-
-    def opened(name: str, store: memory.Vectors) -> AbstractAsyncContextManager[world.ObservedState]:
-        (tmp_path / name).mkdir(exist_ok=True)
-        return world.opened(tmp_path / name, router, clock, meters, store, content)
-
     sent = request(making.pictures(SHOT, PUMP))
-    async with opened("alone", memory.Vectors()) as alone:
+    async with opening(content_store=content, within="alone") as alone:
         await alone.ingest(sent)
         await _work_off(alone)
         expected = await alone.state()
     looked = fake.count(tag="kb.describe/v1")
     for stop in range(60):
         vectors.switch.fail_after = stop
-        async with opened("stopped", vectors) as kb:
+        async with opening(vectors, content, within="stopped") as kb:
             with contextlib.suppress(root.Operational):
                 await kb.ingest(sent)
                 await _work_off(kb)

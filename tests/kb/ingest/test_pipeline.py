@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from crds.priority import Priority
-from kb import api, errors, metrics
+from kb import api, errors
 from kb.ingest import intent
 from kb.reading import draft
-from router import client as router_client
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
+from tests.kb import scopes, world
 
 
 async def test_a_mail_becomes_knowledge_with_evidence(kb: world.ObservedState) -> None:
@@ -102,7 +90,7 @@ async def test_forgetting_one_of_two_leaves_the_state_of_the_other_alone(kb: wor
 
 
 async def test_eight_writers_in_any_order_end_in_the_same_state(
-    kb: world.ObservedState, tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+    kb: world.ObservedState, opening: world.Opening
 ) -> None:
     documents = [
         world.request(f"Petr Svoboda wrote module{n % 3}.py. Ann Meyer uses module{n}.py.", urn=f"email::<{n % 6}@a>")
@@ -111,8 +99,7 @@ async def test_eight_writers_in_any_order_end_in_the_same_state(
     for document in documents:
         await kb.ingest(document)
     expected = await kb.state()
-    (tmp_path / "other").mkdir()
-    async with world.opened(tmp_path / "other", router, clock, meters, memory.Vectors(), memory.Content()) as crowded:
+    async with opening(within="other") as crowded:
         await asyncio.gather(*(crowded.ingest(document) for document in (documents * 2)[::-1][:8]))
         await asyncio.gather(*(crowded.ingest(document) for document in documents))
         assert await crowded.state() == expected
@@ -136,11 +123,8 @@ async def test_content_by_reference(kb: world.ObservedState) -> None:
         await kb.ingest(world.request(owner=scopes.OTHER, content=None, content_ref=reference))
 
 
-async def test_an_empty_or_too_long_document_fails_for_good(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> None:
-    stores = (memory.Vectors(), memory.Content())
-    async with world.opened(tmp_path, router, clock, meters, *stores, max_chars=100) as small:
+async def test_an_empty_or_too_long_document_fails_for_good(opening: world.Opening) -> None:
+    async with opening(max_chars=100) as small:
         with pytest.raises(errors.TooLarge, match="at most 100"):
             await small.ingest(world.request())
         with pytest.raises(errors.Invalid, match="empty"):
@@ -149,7 +133,7 @@ async def test_an_empty_or_too_long_document_fails_for_good(
 
 
 async def test_a_model_that_answers_nonsense_costs_entities_but_not_the_document(
-    kb: world.ObservedState, fake: process.Fake, meters: metrics.Metrics
+    kb: world.ObservedState, fake: process.Fake
 ) -> None:
     fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "malformed": "answer"}])
     reply = await kb.ingest(world.request())
@@ -275,12 +259,9 @@ async def test_a_job_of_an_earlier_release_is_done_though_chunks_had_other_ids_t
     assert "person:petr svoboda" in chunk.graph_refs
 
 
-async def test_relationships_of_a_text_are_read_up_to_a_bound_and_the_rest_is_said(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> None:
+async def test_relationships_of_a_text_are_read_up_to_a_bound_and_the_rest_is_said(opening: world.Opening) -> None:
     lines = "\n".join(f"file:a{number}.py|CALLS|file:b{number}.py" for number in range(12))
-    stores = memory.Vectors(), memory.Content()
-    async with world.opened(tmp_path, router, clock, meters, *stores, relationships=10) as kb:
+    async with opening(relationships=10) as kb:
         reply = await kb.ingest(world.request(lines, kind="note", urn="note::1"))
         said = "2 relationships that the text states are left out: of a document 10 are read"
         assert [one.partition(" (")[0] for one in reply.problems] == [said]

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +15,10 @@ from crds import errors as root
 from crds.priority import Priority
 from kb import api, identity, metrics
 from kb.ingest import intent, source
-from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.rules import test_enforce, test_ingest
 
 
@@ -33,14 +30,8 @@ def kept() -> test_ingest.Kept:
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    kept: test_ingest.Kept,
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content(), rules=kept) as opened:
+async def kb(opening: world.Opening, kept: test_ingest.Kept) -> AsyncIterator[world.ObservedState]:
+    async with opening(rules=kept) as opened:
         yield opened
 
 
@@ -144,21 +135,12 @@ async def test_what_no_model_could_read_is_tried_again(kb: world.ObservedState, 
 @contextlib.asynccontextmanager
 async def read_by(kb: world.ObservedState, fake: process.Fake, *sent: api.IngestRequest) -> AsyncIterator[list[Any]]:
     """The calls of these requests, begun one after the other while models read the first; they go on at the end."""
-    gate, asked = f"reads-{uuid.uuid4()}", fake.count(tag="kb.extract/v1")
-    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
-    calls = [asyncio.create_task(kb.ingest(sent[0]))]
-
-    def read() -> bool:
-        return fake.count(tag="kb.extract/v1") > asked
-
-    await waiting.eventually(read)
-    for one in sent[1:]:
-        calls.append(asyncio.create_task(kb.ingest(one)))
-        opened = functools.partial(recorded, kb, one)
-        await waiting.eventually(opened)
-    yield calls
-    fake.set_faults([])
-    await asyncio.to_thread(fake.open_gate, gate)
+    async with world.stalled(fake, kb.ingest(sent[0]), tag="kb.extract/v1") as first:
+        calls = [first]
+        for one in sent[1:]:
+            calls.append(asyncio.create_task(kb.ingest(one)))
+            await waiting.eventually(functools.partial(recorded, kb, one))
+        yield calls
 
 
 async def recorded(kb: world.ObservedState, request: api.IngestRequest) -> bool:

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crds import scope
-from kb import api, metrics
-from router import client as router_client
+from kb import api
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 THREAD = re.compile(r"<thread>\n(.*)\n</thread>", re.DOTALL)
 ASKED = "Please restart the billing service by 2026-04-15."
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
 
 
 def mail(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +14,8 @@ from kb.code import analyst, asking, book, budget, history
 from kb.http import code as code_http
 from kb.http import openapi, structures
 from kb.ingest import lanes
-from router import client as router_client
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
 from tests.kb.http import whole
 
@@ -30,12 +28,9 @@ FILES = {"app/__init__.py": "", "app/shape.py": SHAPE, "app/square.py": SQUARE}
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    held = (memory.Vectors(), memory.Content(), aliases_memory.Registry(clock))
-    async with world.opened(tmp_path, router, clock, meters, *held) as made:
-        yield made
+async def kb(opening: world.Opening, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+    async with opening(aliases=aliases_memory.Registry(clock)) as opened_world:
+        yield opened_world
 
 
 @asynccontextmanager

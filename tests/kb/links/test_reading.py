@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,7 +19,7 @@ from router import client as router_client
 from tests.clients import servers
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import conftest, memory, scopes, world
+from tests.kb import conftest, scopes, world
 from tests.kb.crawl import site as sites
 from tests.kb.files import making
 from tests.kb.http import whole
@@ -50,14 +49,6 @@ async def site() -> AsyncIterator[sites.Site]:
         made.pages["/gateway/notes"] = sites.html(
             "/gateway/other", "https://elsewhere.test/x", text="The gateway 3.2 limits uploads to 2 GB."
         )
-        yield made
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
         yield made
 
 

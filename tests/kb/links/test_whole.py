@@ -15,10 +15,9 @@ from aiohttp import web
 from crds import scope
 from kb import api, metrics, mongo
 from kb.crawl import address
-from router import client as router_client
 from tests.conftest import api_client
 from tests.kb import clock as clocks
-from tests.kb import memory, world
+from tests.kb import world
 from tests.kb.crawl import site as sites
 from tests.kb.http import whole
 from tests.kb.links.test_reading import Moved, resolve
@@ -44,10 +43,10 @@ def space(kubeconfig: Path) -> Iterator[Space]:
 
 
 async def test_a_mail_with_three_links_and_the_same_mail_again(
+    opening: world.Opening,
     space: Space,
     kubeconfig: Path,
     tmp_path: Path,
-    router: router_client.Client,
     clock: clocks.Clock,
     meters: metrics.Metrics,
     database: mongo.Database,
@@ -55,7 +54,7 @@ async def test_a_mail_with_three_links_and_the_same_mail_again(
     judge = address.Judge(["127.0.0.1/32"], resolve)
     async with (
         sites.served() as site,
-        world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as kb,
+        opening() as kb,
         whole.over(kb, meters, clock, database=database, judge=judge, transport=Moved(site.port), ingests=True) as (
             client,
             http,

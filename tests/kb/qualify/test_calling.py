@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +13,8 @@ from controllers.pendingtask.effects import ingest
 from crds.pendingtask import Type
 from kb import api, assembly, metrics, settings
 from kb.qualify.tools import registry
-from router import client as router_client
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.qualify import test_scenarios as scenarios
 from tests.kb.rules import test_enforce
 from tests.kb.rules.test_ingest import Kept
@@ -36,23 +33,16 @@ def kept() -> Kept:
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, kept: Kept
-) -> AsyncIterator[world.ObservedState]:
-    stores = memory.Vectors(), memory.Content()
-    async with world.opened(tmp_path, router, clock, meters, *stores, rules=kept, tools=True) as made:
+async def kb(opening: world.Opening, kept: Kept) -> AsyncIterator[world.ObservedState]:
+    async with opening(rules=kept, tools=True) as made:
         yield made
 
 
 @pytest.fixture
-async def plain(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
+async def plain(opening: world.Opening) -> AsyncIterator[world.ObservedState]:
     """The same without tools."""
-    folder = tmp_path / "plain"
-    folder.mkdir()
-    async with world.opened(folder, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
+    async with opening(within="plain") as opened:
+        yield opened
 
 
 def issue(text: str = scenarios.ISSUE, **more: Any) -> api.IngestRequest:

@@ -6,7 +6,6 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +16,10 @@ from kb import api, identity, metrics
 from kb.ingest import graph_builder, intent
 from kb.qualify import graph
 from kb.reading import answers
-from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.http import serving
 
 NOTE = "Petr Svoboda wrote module1.py for Globex.\n\n" + "It reads the orders of the shop. " * 40
@@ -48,11 +46,8 @@ TYPES = {
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    stores = memory.Vectors(), memory.Content()
-    async with world.opened(tmp_path, router, clock, meters, *stores, chunk_chars=900) as made:
+async def kb(opening: world.Opening) -> AsyncIterator[world.ObservedState]:
+    async with opening(chunk_chars=900) as made:
         yield made
 
 

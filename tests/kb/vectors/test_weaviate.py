@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +15,7 @@ from kb import errors, identity, selection
 from kb.vectors import record, weaviate
 from kb.vectors.weaviate import schema
 from tests import ports
-from tests.kb import conftest, scopes
+from tests.kb import scopes
 from tests.kb.vectors import contract
 
 pytestmark = pytest.mark.services
@@ -114,11 +112,12 @@ class Interrupted(weaviate.Store):
 
 
 @pytest.fixture
-async def models() -> AsyncIterator[tuple[weaviate.Store, Interrupted]]:
+async def models(
+    weaviate_server: tuple[str, int], weaviate_index: str
+) -> AsyncIterator[tuple[weaviate.Store, Interrupted]]:
     """The stores of an earlier model and of today's in one index."""
-    server = conftest.required("JERVIS_TEST_WEAVIATE_URL"), int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
-    index = uuid.uuid4().hex
-    pair = weaviate.Store(*server, "earlier", index=index), Interrupted(*server, "today", index=index)
+    where: dict[str, str] = {"index": weaviate_index}
+    pair = weaviate.Store(*weaviate_server, "earlier", **where), Interrupted(*weaviate_server, "today", **where)
     yield pair
     for one in pair:
         await one.destroy()
@@ -315,13 +314,12 @@ async def test_a_collection_of_schema_2_is_searched_by_its_words(store: weaviate
 
 
 async def test_words_are_made_again_when_diacritics_begin_or_cease_to_count(
-    store: weaviate.Store, weaviate_index: str
+    store: weaviate.Store, weaviate_server: tuple[str, int], weaviate_index: str
 ) -> None:
     one = contract.chunk(scopes.SHOP, "u:1", "Résumé")
     await store.put(scopes.SHOP, [(one, contract.point(1))], [])
     assert await store.lexical(scopes.SHOP, "resume", limit=9) != []
-    url, port = os.environ["JERVIS_TEST_WEAVIATE_URL"], int(os.environ["JERVIS_TEST_WEAVIATE_GRPC_PORT"])
-    exact = weaviate.Store(url, port, weaviate_index, index=weaviate_index, folded=False)
+    exact = weaviate.Store(*weaviate_server, weaviate_index, index=weaviate_index, folded=False)
     found = [await exact.lexical(scopes.SHOP, query, limit=9) for query in ("résumé", "resume")]
     await exact.close()
     assert [[hit.chunk_id for hit in hits] for hits in found] == [[one.id], []]

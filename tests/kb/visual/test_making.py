@@ -19,7 +19,7 @@ from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.files import making as files
 from tests.kb.visual import place as places
-from tests.kb.visual.test_documents import LEASE, PUMP, TWO, URN, ask, send
+from tests.kb.visual.test_documents import LEASE, PUMP, TWO, URN, ask, drawn, send, sent
 
 pytestmark = pytest.mark.services
 
@@ -52,8 +52,7 @@ async def models(place: places.Place) -> list[str]:
 
 
 async def test_an_outage_fails_no_document_and_pauses_grow(place: places.Place, clock: clocks.Clock) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     place.glyphs.away = OFF
     pauses = []
     for _ in range(60):
@@ -73,8 +72,7 @@ async def test_an_outage_fails_no_document_and_pauses_grow(place: places.Place, 
 async def test_what_ends_its_process_again_and_again_fails_and_keeps_its_file(
     place: places.Place, clock: clocks.Clock
 ) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     for _ in range(50):
         assert await place.book.claim() is not None
         clock.advance(seconds=601)
@@ -90,8 +88,7 @@ async def test_what_ends_its_process_again_and_again_fails_and_keeps_its_file(
 
 
 async def test_the_file_of_a_newer_version_survives_the_end_of_the_one_before(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     newer = files.pages(places.lines(*LEASE[:2]))
     kept = []
     real = place.book.finish
@@ -113,8 +110,7 @@ async def test_the_file_of_a_newer_version_survives_the_end_of_the_one_before(pl
 async def test_a_maker_that_lost_its_claim_leaves_the_pages_of_the_other(
     place: places.Place, clock: clocks.Clock, another: Another
 ) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     other, real = another(glyphs.Glyphs()), place.book.progress
     calls = 0
 
@@ -136,8 +132,7 @@ async def test_a_maker_that_lost_its_claim_leaves_the_pages_of_the_other(
 
 
 async def test_slow_embedding_keeps_its_claim(place: places.Place, clock: clocks.Clock, another: Another) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     slow = glyphs.Glyphs()
     real, seen = slow.embed_pages, []
 
@@ -185,8 +180,7 @@ async def test_a_deletion_where_there_are_no_pages_asks_no_index(place: places.P
     place.index.drop = drop  # type: ignore[method-assign]
     await place.client.forget(scopes.SHOP, URN)
     assert calls == 0
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     await place.book.claim()
     with pytest.raises(errors.Away):
         await place.pages.drop(scopes.SHOP, (await place.book.listed("acme"))[0].source.document_id)
@@ -194,9 +188,7 @@ async def test_a_deletion_where_there_are_no_pages_asks_no_index(place: places.P
 
 
 async def test_a_deletion_that_broke_off_is_gone_on_with(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     [work] = await place.book.listed("acme")
     real = place.index.drop
 
@@ -212,9 +204,7 @@ async def test_a_deletion_that_broke_off_is_gone_on_with(place: places.Place) ->
 
 
 async def test_parts_are_found_by_an_index_and_collections_are_listed_once(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     await place.content.drop_parts("none")
     assert "metadata.partOf_1" in await place.content._files.index_information()
     listed = 0
@@ -233,8 +223,7 @@ async def test_parts_are_found_by_an_index_and_collections_are_listed_once(place
 
 
 async def test_a_project_that_moves_while_its_pages_are_made_takes_them_along(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     real = place.index.put
 
     async def put(*args: Any) -> None:
@@ -251,9 +240,7 @@ async def test_a_project_that_moves_while_its_pages_are_made_takes_them_along(pl
 
 
 async def test_the_keeper_gives_pages_the_owner_of_their_document(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     await place.kb.graph.regroup(MOVED)
     await mongo.regroup(place.book._works, MOVED, {})
     assert await owners(place) == ({scopes.SHOP}, {scopes.SHOP}, {scopes.SHOP.group_id})
@@ -270,9 +257,7 @@ async def owners(place: places.Place) -> tuple[set[scope.Scope], set[scope.Scope
 
 
 async def test_parts_that_a_crash_leaves_go(place: places.Place, clock: clocks.Clock) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     ghost = scopes.make("ghost", "", "")
     await place.content.save(ghost, b"page", "image/png", part_of="gone")
     assert await place.keeper.sweep() == (0, 0)
@@ -309,9 +294,7 @@ async def test_vectors_of_two_models_never_meet(place: places.Place, clock: cloc
 async def test_a_process_without_a_model_keeps_the_vectors(
     place: places.Place, clock: clocks.Clock, another: Another
 ) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     bare = another()
     await place.index.discard("acme", [one.page_id for one in await place.book.page_ids("acme")])
     keeping = keeper.Keeper(
@@ -341,8 +324,7 @@ async def test_a_page_that_cannot_be_drawn_costs_itself_alone(place: places.Plac
 async def test_a_drawing_that_comes_too_late_is_tried_again(
     place: places.Place, clock: clocks.Clock, another: Another
 ) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     assert await another(drawn=drawing.Limits(wall=0.0)).step()
     state = await place.client.pages.state(scopes.SHOP, URN)
     assert (state.state, state.problems) == ("Waiting", ["drawing is away: page 1 was not drawn in time"])
