@@ -54,8 +54,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 @pytest.mark.parametrize("status", [429, 503])
 async def test_a_repeatable_call_is_made_again(busy: Busy, http: httpx.AsyncClient, status: int) -> None:
     busy.refusals, busy.status = 2, status
-    kb_client = client.Client(busy.url, http)
-    assert (await kb_client.learning.index(world.request())).queued
+    assert (await client.Client(busy.url, http).learning.index(world.request())).queued
     assert busy.asked == ["POST"] * 3
 
 

@@ -89,6 +89,7 @@ class ObservedState:
     shut: closed.Closed
     embedder: embedding.Port
     clock: clocks.Clock
+    meters: metrics.Metrics
 
     async def ingest(self, document: api.IngestRequest) -> api.IngestReply:
         """In the background's priority."""
@@ -205,6 +206,7 @@ async def opened(
             shut,
             embedder,
             clock,
+            meters,
         )
     finally:
         for file in files:

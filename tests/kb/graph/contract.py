@@ -75,8 +75,7 @@ async def check_hub(store: Store) -> None:
     assert (first.key, first.mentions) == ("n:hub", 20)
     [named] = await store.nodes(scopes.BLOG, keys=["n:hub"])
     assert named.mentions == 30
-    walk = await store.traverse(scopes.BLOG, ["n:hub"], model.Steps(1, 100, 100, None))
-    assert len(walk.visits) == 1 + 20
+    assert len((await store.traverse(scopes.BLOG, ["n:hub"], model.Steps(1, 100, 100, None))).visits) == 1 + 20
 
 
 async def state(store: Store, viewer: scope.Scope) -> tuple[model.Counts, list[model.Proven]]:
@@ -511,8 +510,7 @@ class Contract:
             if principals is not None:
                 viewer = scope.Viewer(**scopes.SHOP.model_dump(), principals=principals)
             people = {f"person:{name}" for name in seen}
-            counts = await store.counts(viewer)
-            assert counts.documents == len(seen)
+            assert (await store.counts(viewer)).documents == len(seen)
             assert {one.edge.source for one in await store.edges(viewer)} == people
             assert {one.key for one in await store.nodes(viewer, node_type="person")} == people
             walk = await store.traverse(viewer, ["file:a.kt"], model.Steps(1, 100, 100, None))
@@ -527,10 +525,8 @@ class Contract:
                 assert {one.chunk_id for one in said_there} == {one.chunk_id for one in leads}
             assert len(await store.listed(viewer)) == len(seen)
             asked = [model.Edge(f"person:{name}", "wrote", "file:a.kt") for name in (*told, "later", "past")]
-            proven = {edge.source for edge, said in (await store.proofs(viewer, asked)).items() if said}
-            assert proven == people
-            past = await store.replaced(viewer, [first.document.id])
-            assert bool(past) == (principals is None)
+            assert {edge.source for edge, said in (await store.proofs(viewer, asked)).items() if said} == people
+            assert bool(await store.replaced(viewer, [first.document.id])) == (principals is None)
 
     async def test_strange_keys_are_kept_apart(self, store: Store) -> None:
         keys = [
@@ -552,8 +548,7 @@ class Contract:
         for number, owner in enumerate(owners):
             await put(store, owner, f"u:{number}", [("n:hub", f"edge{number}", "n:rim")])
         seen = [number for number, owner in enumerate(owners) if visibility.sees(viewer, owner)]
-        shown = {proven.edge.type for proven in await store.edges(viewer)}
-        assert shown == {f"edge{number}" for number in seen}
+        assert {proven.edge.type for proven in await store.edges(viewer)} == {f"edge{number}" for number in seen}
         # A chunk and two mentions each, of the same two nodes.
         many = len(seen)
         expected = model.Counts(documents=many, chunks=many, nodes=2 if many else 0, edges=many, mentions=2 * many)

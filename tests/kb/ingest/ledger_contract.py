@@ -192,8 +192,7 @@ class LedgerContract:
         for number in (3, 4):
             clock.advance(hours=1)
             await ledger.keep_answer(f"k{number}", "kb.extract/v1", f"a{number}", scopes.SHOP)
-        kept = [await ledger.answer(f"k{number}", scopes.SHOP) for number in range(5)]
-        assert kept == ["a0", None, None, "a3", "a4"]
+        assert [await ledger.answer(f"k{number}", scopes.SHOP) for number in range(5)] == ["a0", None, None, "a3", "a4"]
 
     async def test_a_refused_request_is_listed_and_displaces_no_accepted_one(
         self, ledger: Ledger, clock: clocks.Clock

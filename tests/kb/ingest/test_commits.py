@@ -172,8 +172,7 @@ async def test_who_may_see_commits(served: client.Client, raw: httpx.AsyncClient
         assert results(await served.git_commits(sent(commit(), access=told))) == [result]
     assert (await sees("group:dev"), await sees("user:petr")) == (True, False)
     assert results(await served.git_commits(sent(commit(), branch="next"))) == ["Updated"]
-    removed = sent(branch="next", removed=[FIRST])
-    assert results(await served.git_commits(removed)) == ["Removed"]
+    assert results(await served.git_commits(sent(branch="next", removed=[FIRST]))) == ["Removed"]
     assert (await sees("group:dev"), await sees("user:petr")) == (True, False)
     assert results(await served.git_commits(sent(commit(), access={"visibility": "Public"}))) == ["Updated"]
     assert await sees("user:petr")
@@ -205,22 +204,19 @@ async def test_a_commit_stays_while_one_branch_has_it(
     await served.git_commits(sent(commit(), branch="feature/x"))
     assert results(await served.git_commits(sent(removed=[FIRST]))) == ["Removed"]
     assert await edges(kb) == in_branch("feature/x") | of_all()
-    found = await kb.graph.nodes(scopes.SHOP, keys=[f"commit::{FIRST}::shop"])
-    assert found[0].properties["branch"] == "feature/x"
+    assert (await kb.graph.nodes(scopes.SHOP, keys=[f"commit::{FIRST}::shop"]))[0].properties["branch"] == "feature/x"
     assert results(await served.git_commits(sent(branch="feature/x", removed=[FIRST]))) == ["Forgotten"]
     assert (await kb.graph.counts(scopes.SHOP)).mentions == 0
 
 
-async def test_each_commit_has_an_outcome_of_its_own(
-    kb: world.ObservedState, served: client.Client, meters: metrics.Metrics
-) -> None:
+async def test_each_commit_has_an_outcome_of_its_own(kb: world.ObservedState, served: client.Client) -> None:
     reply = await served.git_commits(sent(commit(diff="x = 1\n" * 6000), commit(SECOND)))
     assert results(reply) == ["Failed", "Stored"]
     problem = reply.outcomes[0].problem
     assert problem is not None
     assert (problem.code, problem.field, reply.outcomes[0].retryable) == ("too_large", "content", False)
     assert await edges(kb) == in_branch("main", SECOND) | of_all(SECOND)
-    counted = {name: meters.commits.labels(name)._value.get() for name in ("stored", "failed")}
+    counted = {name: kb.meters.commits.labels(name)._value.get() for name in ("stored", "failed")}
     assert counted == {"stored": 1, "failed": 1}
 
 

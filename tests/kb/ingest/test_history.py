@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kb import api, errors, identity, metrics, selection
+from kb import api, errors, identity, selection
 from kb.graph import model
 from kb.ingest import history
 from kb.upkeep import check
@@ -52,8 +52,7 @@ async def test_a_ticket_that_was_updated_is_answered_as_it_was(kb: world.Observe
     assert "jana" not in now.content
     assert (await kb.ask("Who works on the login bug?", as_of=day(1))).items == []
     assert (await assignee(kb, day(3)), await assignee(kb, None)) == (["user:jana"], ["user:petr"])
-    look = await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")
-    assert look.findings == []
+    assert (await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")).findings == []
 
 
 async def test_the_same_document_again_makes_no_version(kb: world.ObservedState, clock: clocks.Clock) -> None:
@@ -65,35 +64,29 @@ async def test_the_same_document_again_makes_no_version(kb: world.ObservedState,
     assert await kb.graph.versions(scopes.SHOP, once[0].id) == once
 
 
-async def test_a_document_without_a_time_changes_when_it_is_ingested(
-    kb: world.ObservedState, clock: clocks.Clock
-) -> None:
+async def test_a_document_without_a_time_changes_when_it_is_ingested(kb: world.ObservedState) -> None:
     await kb.ingest(ticket("jana", None))
-    clock.advance(hours=1)
-    turn = clock()
+    kb.clock.advance(hours=1)
+    turn = kb.clock()
     await kb.ingest(ticket("petr", None))
     before = turn - timedelta(seconds=1)
     assert (await assignee(kb, before), await assignee(kb, turn)) == (["user:jana"], ["user:petr"])
     assert len((await kb.ask("Who works on the login bug?", as_of=before)).items) == 1
 
 
-async def test_the_oldest_versions_of_a_document_go_and_those_of_long_ago(
-    kb: world.ObservedState, clock: clocks.Clock, meters: metrics.Metrics
-) -> None:
+async def test_the_oldest_versions_of_a_document_go_and_those_of_long_ago(kb: world.ObservedState) -> None:
     for number, name in ((2, "jana"), (3, "petr"), (4, "iva"), (5, "ota")):
         await kb.ingest(ticket(name, day(number)))
         await kb.ingest(ticket(name, day(number)))
     listed = await kb.graph.versions(scopes.SHOP, identity.document(scopes.SHOP, "jira::JERV-1"))
     assert [one.document.until_ms for one in listed] == [None, *(selection.millis(day(number)) for number in (5, 4))]
     assert (await assignee(kb, day(2)), await assignee(kb, day(3))) == ([], ["user:petr"])
-    clock.advance(days=30)
-    age = clock() - day(4)
-    keeper = upkeep.Keeper(kb.graph, kb.vectors, meters, clock, keep=age - timedelta(hours=1))
-    assert await keeper.sweep() == 1
+    kb.clock.advance(days=30)
+    age = kb.clock() - day(4)
+    assert await upkeep.Keeper(kb.graph, kb.vectors, kb.meters, kb.clock, keep=age - timedelta(hours=1)).sweep() == 1
     assert (await assignee(kb, day(3)), await assignee(kb, day(4))) == ([], ["user:iva"])
-    assert meters.registry.get_sample_value("jervis_kb_expired_versions_total") == 1
-    look = await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")
-    assert look.findings == []
+    assert kb.meters.registry.get_sample_value("jervis_kb_expired_versions_total") == 1
+    assert (await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")).findings == []
 
 
 async def test_without_a_history_an_update_replaces_and_nothing_is_kept(opening: world.Opening) -> None:
@@ -133,8 +126,7 @@ async def test_an_update_that_breaks_off_anywhere_ends_in_the_same_past(kb: worl
     store.switch.fail_after = None
     assert (await assignee(kb, day(3)), await assignee(kb, None)) == (["user:jana"], ["user:petr"])
     assert len((await kb.ask("Who works on the login bug?", as_of=day(3))).items) == 1
-    look = await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")
-    assert look.findings == []
+    assert (await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")).findings == []
 
 
 def version(revision: str, observed: int | None, since: int | None = None) -> model.Version:

@@ -11,7 +11,7 @@ from clients import http as outward
 from crds import errors as root
 from crds.priority import Priority
 from hack import drawing
-from kb import api, metrics
+from kb import api
 from kb.files import tika
 from kb.ingest import images, intent
 from tests.clients import servers
@@ -121,8 +121,7 @@ async def test_the_queue_looks_at_them_later(kb: world.ObservedState, fake: proc
     assert (await kb.ask("NullPointerException", kinds=[api.ATTACHMENT])).items
     await kb.ingest(request(making.pictures(SHOT)))
     assert await attached(kb) == [urn]
-    again = await kb.pipeline.index(request(making.pictures(SHOT)), Priority.P3)
-    assert again.queued
+    assert (await kb.pipeline.index(request(making.pictures(SHOT)), Priority.P3)).queued
     await _work_off(kb)
     assert await attached(kb) == [urn]
     assert fake.count(tag="kb.describe/v1") == 1
@@ -193,9 +192,7 @@ async def _work_off(kb: world.ObservedState) -> None:
 
 @pytest.mark.services
 @pytest.mark.parametrize("kind", ["mail", "page"])
-async def test_images_in_an_uploaded_mail_or_page(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, fake: process.Fake, kind: str
-) -> None:
+async def test_images_in_an_uploaded_mail_or_page(kb: world.ObservedState, fake: process.Fake, kind: str) -> None:
     page = f'<!doctype html><html><body><p>The pump.</p><img src="{uri(PUMP)}"></body></html>'
     raw = (page if kind == "page" else making.pictures(PUMP)).encode()
     kept = await kb.content.save(scopes.SHOP, raw, "application/octet-stream")
@@ -204,7 +201,7 @@ async def test_images_in_an_uploaded_mail_or_page(
     before = await kb.state()
     async with outward.client(tls=servers.TLS) as http:
         parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), http)
-        async with whole.over(kb, meters, clock, parser=parser) as (typed, _):
+        async with whole.over(kb, kb.meters, kb.clock, parser=parser) as (typed, _):
             reply = await typed.learning.attachment(draft)
             [one] = reply.images
             assert one.source_urn == api.attachment_urn(api.attachment_urn(URN, "forwarded"), one.name)

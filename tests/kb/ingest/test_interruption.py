@@ -122,17 +122,15 @@ async def test_recovery_leaves_alone_what_somebody_works_on_and_what_cannot_succ
         assert meters.registry.get_sample_value("jervis_kb_failed_documents") == 1
 
 
-async def test_jobs_that_wait_do_not_hide_what_nothing_else_will_finish(
-    kb: world.ObservedState, clock: clocks.Clock
-) -> None:
+async def test_jobs_that_wait_do_not_hide_what_nothing_else_will_finish(kb: world.ObservedState) -> None:
     for number in range(101):
         name = f"waits{number}"
-        await kb.ledger.open(name, scopes.SHOP, f"u:{name}", "{}", clock())
+        await kb.ledger.open(name, scopes.SHOP, f"u:{name}", "{}", kb.clock())
         await kb.queue.put(name, scopes.SHOP, f"u:{name}", "email", job.Action.EXTRACT, Priority.P3, "{}")
-    clock.advance(seconds=1)
+    kb.clock.advance(seconds=1)
     await world.broken_off(kb, kb.ingest(world.request()))
-    clock.advance(seconds=1)
-    assert await kb.recovery.sweep(before=clock()) == 1
+    kb.clock.advance(seconds=1)
+    assert await kb.recovery.sweep(before=kb.clock()) == 1
     assert (await kb.ask("login bug")).items != []
 
 

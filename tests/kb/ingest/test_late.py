@@ -10,12 +10,12 @@ import pytest
 
 from crds import errors as root
 from crds.priority import Priority
-from kb import errors, identity, metrics
+from kb import errors, identity, metrics, mongo
 from kb.graph import model
 from kb.ingest import intent
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.ingest import victim
 from tests.kb.writers import victim as writers
 
@@ -48,36 +48,36 @@ async def versions(kb: world.ObservedState) -> list[model.Version]:
 
 
 @pytest.fixture
-def vectors() -> memory.Vectors:
-    return memory.Vectors()
-
-
-@pytest.fixture
 def broken() -> set[str]:
     """The calls of stores that meet a disk that is away."""
     return set()
 
 
 @pytest.fixture(params=["files", pytest.param("mongodb", marks=pytest.mark.services)])
+def records(request: pytest.FixtureRequest) -> mongo.Database | None:
+    """Where the ledger and the queue lie: with each of them it is the same."""
+    database: mongo.Database | None = request.getfixturevalue("database") if request.param == "mongodb" else None
+    return database
+
+
+@pytest.fixture
 async def kb(
-    request: pytest.FixtureRequest, opening: world.Opening, vectors: memory.Vectors, broken: set[str]
+    opening: world.Opening, broken: set[str], records: mongo.Database | None
 ) -> AsyncIterator[world.ObservedState]:
-    """With every ledger the same."""
 
     def before(name: str) -> None:
         if name in broken:
             raise errors.Away("disk", "no answer")
 
-    database = request.getfixturevalue("database") if request.param == "mongodb" else None
-    async with opening(vectors, watched=lambda inner: writers.Watched(inner, before), database=database) as opened:
+    async with opening(watched=lambda inner: writers.Watched(inner, before), database=records) as opened:
         yield opened
 
 
 @each_way
 async def test_an_older_one_that_failed_for_now_does_not_come_over_a_newer_one(
-    kb: world.ObservedState, vectors: memory.Vectors, clock: clocks.Clock, meters: metrics.Metrics, way: str
+    kb: world.ObservedState, clock: clocks.Clock, meters: metrics.Metrics, way: str
 ) -> None:
-    await vectors.switch.refuse(send(kb, way, OLDER, FIRST))
+    await world.broken_off(kb, send(kb, way, OLDER, FIRST))
     await send(kb, way, NEWER, SECOND)
     await victim.worked(kb)
     before, kept = await kb.state(), await versions(kb)
@@ -115,30 +115,27 @@ async def test_a_version_without_a_time_is_compared_with_nothing(kb: world.Obser
 
 
 @each_way
-async def test_one_that_is_open_still_is_newer_too(
-    kb: world.ObservedState, vectors: memory.Vectors, clock: clocks.Clock, way: str
-) -> None:
-    await vectors.switch.refuse(send(kb, way, NEWER, SECOND))
+async def test_one_that_is_open_still_is_newer_too(kb: world.ObservedState, way: str) -> None:
+    await world.broken_off(kb, send(kb, way, NEWER, SECOND))
     with pytest.raises(errors.Undecided, match="newer version"):
         await send(kb, way, OLDER, FIRST)
-    await tried(kb, way, clock)
+    await tried(kb, way)
     assert await shown(kb) == [NEWER]
     assert await send(kb, way, OLDER, FIRST) == ("Version", [])
 
 
-async def tried(kb: world.ObservedState, way: str, clock: clocks.Clock) -> None:
+async def tried(kb: world.ObservedState, way: str) -> None:
     """Let the service try by itself what is open."""
-    clock.advance(minutes=6)
+    kb.clock.advance(minutes=6)
     if way == "/ingest":
         await victim.worked(kb)
     else:
-        await kb.recovery.sweep(before=clock())
+        await kb.recovery.sweep(before=kb.clock())
 
 
 @each_way
 async def test_it_is_stored_when_a_newer_one_that_was_open_fails_for_good(
     kb: world.ObservedState,
-    vectors: memory.Vectors,
     clock: clocks.Clock,
     fake: process.Fake,
     meters: metrics.Metrics,
@@ -146,13 +143,13 @@ async def test_it_is_stored_when_a_newer_one_that_was_open_fails_for_good(
 ) -> None:
     await send(kb, way, OLDER, FIRST)
     await victim.worked(kb)
-    await vectors.switch.refuse(send(kb, way, THIRDS, THIRD))
+    await world.broken_off(kb, send(kb, way, THIRDS, THIRD))
     with pytest.raises(errors.Undecided):
         await send(kb, way, NEWER, SECOND)
     assert (await send(kb, way, "Ota Pavel wrote a book.", FIRST - timedelta(days=1)))[0] == "Version"
     assert await kb.ledger.count() == {intent.State.OPEN: 1}, "the newest one stays open"
     fake.set_faults([REFUSED])
-    await tried(kb, way, clock)
+    await tried(kb, way)
     fake.set_faults([])
     assert await kb.ledger.count() == {intent.State.FAILED: 1}
     assert (await send(kb, way, NEWER, SECOND))[0] is None
@@ -161,9 +158,9 @@ async def test_it_is_stored_when_a_newer_one_that_was_open_fails_for_good(
 
 
 @each_way
-async def test_one_that_does_not_end_keeps_no_other_out_for_ever(
-    kb: world.ObservedState, vectors: memory.Vectors, clock: clocks.Clock, way: str
-) -> None:
+async def test_one_that_does_not_end_keeps_no_other_out_for_ever(kb: world.ObservedState, way: str) -> None:
+    vectors: Any = kb.vectors
+
     async def is_undecided() -> bool:
         vectors.switch.away = False
         try:
@@ -173,10 +170,10 @@ async def test_one_that_does_not_end_keeps_no_other_out_for_ever(
         return False
 
     tries = 0
-    await vectors.switch.refuse(send(kb, way, NEWER, SECOND))
+    await world.broken_off(kb, send(kb, way, NEWER, SECOND))
     while await is_undecided():
         vectors.switch.away = True
-        await tried(kb, way, clock)
+        await tried(kb, way)
         tries += 1
         assert tries < 20
     assert tries == 9
@@ -187,22 +184,18 @@ async def test_one_that_does_not_end_keeps_no_other_out_for_ever(
 
 
 @each_way
-async def test_nor_does_one_that_is_not_tried(
-    kb: world.ObservedState, vectors: memory.Vectors, clock: clocks.Clock, way: str
-) -> None:
-    await vectors.switch.refuse(send(kb, way, NEWER, SECOND))
-    clock.advance(minutes=59)
+async def test_nor_does_one_that_is_not_tried(kb: world.ObservedState, way: str) -> None:
+    await world.broken_off(kb, send(kb, way, NEWER, SECOND))
+    kb.clock.advance(minutes=59)
     with pytest.raises(errors.Undecided):
         await send(kb, way, OLDER, FIRST)
-    clock.advance(minutes=2)
+    kb.clock.advance(minutes=2)
     assert (await send(kb, way, OLDER, FIRST))[0] is None
 
 
-async def test_one_that_models_read_is_waited_for_however_long(
-    kb: world.ObservedState, clock: clocks.Clock, fake: process.Fake
-) -> None:
+async def test_one_that_models_read_is_waited_for_however_long(kb: world.ObservedState, fake: process.Fake) -> None:
     async with world.stalled(fake, send(kb, "/ingest/full", NEWER, SECOND), tag="kb.qualify.email/v2") as calling:
-        clock.advance(days=1)
+        kb.clock.advance(days=1)
         for way in ("/ingest", "/ingest/full"):
             with pytest.raises(errors.Undecided):
                 await send(kb, way, OLDER, FIRST)
@@ -228,13 +221,11 @@ async def test_a_job_that_breaks_off_while_it_fails_leaves_the_time_of_its_reque
 
 
 @each_way
-async def test_a_time_in_the_future_counts_as_that_of_the_arrival(
-    kb: world.ObservedState, clock: clocks.Clock, way: str
-) -> None:
+async def test_a_time_in_the_future_counts_as_that_of_the_arrival(kb: world.ObservedState, way: str) -> None:
     far = datetime(2999, 1, 1, tzinfo=UTC)
     await send(kb, way, OLDER, far)
-    arrived = clock()
-    clock.advance(hours=1)
+    arrived = kb.clock()
+    kb.clock.advance(hours=1)
     assert await send(kb, way, THIRDS, arrived - timedelta(minutes=1)) == ("Version", [])
     assert (await send(kb, way, NEWER, arrived + timedelta(minutes=1)))[0] is None
     # The document is dated as it says all the same.
@@ -242,14 +233,12 @@ async def test_a_time_in_the_future_counts_as_that_of_the_arrival(
     assert (await versions(kb))[0].document.observed_ms == int(far.timestamp()) * 1000
 
 
-async def test_an_attempt_that_is_repeated_arrived_with_the_first(
-    kb: world.ObservedState, vectors: memory.Vectors, clock: clocks.Clock
-) -> None:
-    far, arrived = datetime(2999, 1, 1, tzinfo=UTC), clock()
+async def test_an_attempt_that_is_repeated_arrived_with_the_first(kb: world.ObservedState) -> None:
+    far, arrived = datetime(2999, 1, 1, tzinfo=UTC), kb.clock()
     for _ in range(2):
-        await vectors.switch.refuse(send(kb, "/ingest/full", OLDER, far))
-        clock.advance(hours=1)
-    assert await kb.recovery.sweep(before=clock()) == 1
+        await world.broken_off(kb, send(kb, "/ingest/full", OLDER, far))
+        kb.clock.advance(hours=1)
+    assert await kb.recovery.sweep(before=kb.clock()) == 1
     assert (await send(kb, "/ingest/full", NEWER, arrived + timedelta(minutes=1)))[0] is None
 
 
@@ -280,9 +269,7 @@ async def test_one_that_failed_for_good_is_no_newer_version_and_what_is_shown_is
     assert await shown(kb) == [NEWER]
 
 
-async def test_while_the_model_is_away_it_may_be_repeated(
-    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
-) -> None:
+async def test_while_the_model_is_away_it_may_be_repeated(kb: world.ObservedState, fake: process.Fake) -> None:
     await kb.ingest(world.request(NEWER, observed_at=SECOND))
     fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "status": {"code": 503}}])
     with pytest.raises(root.Operational):

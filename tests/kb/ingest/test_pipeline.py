@@ -68,11 +68,9 @@ async def test_a_changed_document_is_embedded_where_it_changed(kb: world.Observe
 
 async def test_a_replaced_document_leaves_nothing_of_its_old_text(kb: world.ObservedState) -> None:
     await kb.ingest(world.request("Zdenek Veverka wrote Oldthing.java for Initech."))
-    replacement = await kb.ingest(world.request())
-    assert replacement.replaced is True
+    assert (await kb.ingest(world.request())).replaced is True
     after = await kb.state()
-    found = await kb.ask("Who wrote Oldthing?")
-    assert all("Oldthing" not in item.content for item in found.items)
+    assert all("Oldthing" not in item.content for item in (await kb.ask("Who wrote Oldthing?")).items)
     await kb.pipeline.forget(scopes.SHOP, world.request().source_urn)
     await kb.ingest(world.request())
     assert await kb.state() == after
@@ -113,8 +111,7 @@ async def test_the_priority_reaches_the_models(kb: world.ObservedState, fake: pr
 async def test_content_by_reference(kb: world.ObservedState) -> None:
     inline = await kb.ingest(world.request())
     reference = await kb.content.save(scopes.SHOP, world.MAIL.encode(), "message/rfc822")
-    by_reference = await kb.ingest(world.request(content=None, content_ref=reference))
-    assert by_reference.chunk_ids == inline.chunk_ids
+    assert (await kb.ingest(world.request(content=None, content_ref=reference))).chunk_ids == inline.chunk_ids
     forged = reference.model_copy(update={"sha256": "0" * 64})
     with pytest.raises(errors.Invalid) as caught:
         await kb.ingest(world.request(content=None, content_ref=forged))
@@ -148,8 +145,7 @@ async def test_a_model_that_answers_nonsense_costs_entities_but_not_the_document
 
 async def test_one_bad_answer_is_asked_again_with_the_complaint(kb: world.ObservedState, fake: process.Fake) -> None:
     fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "nth": 1, "malformed": "answer"}])
-    reply = await kb.ingest(world.request())
-    assert reply.hints.has_actionable_content
+    assert (await kb.ingest(world.request())).hints.has_actionable_content
     [first, second] = fake.requests(tag="kb.qualify.email/v2")
     assert [len(asked["body"]["messages"]) for asked in (first, second)] == [2, 4]
     assert "cannot be used" in second["body"]["messages"][-1]["content"]
@@ -215,8 +211,7 @@ async def test_scopes_are_separate_documents(kb: world.ObservedState) -> None:
     assert theirs.replaced is False
     assert not set(mine.chunk_ids) & set(theirs.chunk_ids)
     for viewer, chunk_ids in ((scopes.SHOP, mine.chunk_ids), (scopes.OTHER, theirs.chunk_ids)):
-        found = await kb.ask("login bug", viewer)
-        assert [item.provenance.chunk_id for item in found.items] == chunk_ids
+        assert [item.provenance.chunk_id for item in (await kb.ask("login bug", viewer)).items] == chunk_ids
 
 
 async def test_a_project_that_changes_its_group_replaces_its_document(kb: world.ObservedState) -> None:

@@ -129,14 +129,12 @@ async def test_what_is_deleted_stays_deleted(kb: world.ObservedState, fake: proc
     assert await kb.ledger.count() == {}
 
 
-async def test_a_deletion_that_broke_off_is_not_undone(
-    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
-) -> None:
+async def test_a_deletion_that_broke_off_is_not_undone(kb: world.ObservedState, fake: process.Fake) -> None:
     await kb.ingest(NEWER)
     async with reading(fake, kb.ingest(OLDER)) as calling:
         await world.broken_off(kb, kb.pipeline.forget(scopes.SHOP, OLDER.source_urn))
     assert await superseded(calling, "Deletion")
-    assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
+    assert await kb.recovery.sweep(before=kb.clock() + timedelta(seconds=1)) == 1
     assert await nothing(kb)
     assert await kb.ledger.count() == {}
 
@@ -156,14 +154,12 @@ async def test_an_erasure_does_not_end_before_the_answers_are_kept(kb: world.Obs
     assert await kb.ledger.count() == {}
 
 
-async def test_recovery_has_nothing_read_that_is_being_read(
-    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
-) -> None:
+async def test_recovery_has_nothing_read_that_is_being_read(kb: world.ObservedState, fake: process.Fake) -> None:
     async with reading(fake, kb.ingest(OLDER)) as calling:
         asked = fake.count(tag="kb.extract/v1")
-        clock.advance(days=1)
+        kb.clock.advance(days=1)
         assert await kb.pipeline.in_work(DOCUMENT)
-        assert await kb.recovery.sweep(before=clock()) == 0
+        assert await kb.recovery.sweep(before=kb.clock()) == 0
         assert not await kb.pipeline.resume(DOCUMENT, Priority.P3)
         assert fake.count(tag="kb.extract/v1") == asked
         assert await kb.pipeline.working([DOCUMENT]) == {DOCUMENT}
@@ -324,17 +320,15 @@ async def test_a_merge_that_fails_meanwhile_leaves_the_record_to_the_request(
     assert await kb.ledger.count() == {intent.State.FINISHED: 1}
 
 
-async def test_who_goes_away_leaves_the_request_to_recovery(
-    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
-) -> None:
+async def test_who_goes_away_leaves_the_request_to_recovery(kb: world.ObservedState, fake: process.Fake) -> None:
     async with reading(fake, kb.ingest(OLDER)) as calling:
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
         assert await kb.ledger.count() == {intent.State.OPEN: 1}
         assert not await kb.pipeline.in_work(DOCUMENT)
         assert kb.shut.quiet(scopes.ACME)
-    clock.advance(seconds=1)
-    assert await kb.recovery.sweep(before=clock()) == 1
+    kb.clock.advance(seconds=1)
+    assert await kb.recovery.sweep(before=kb.clock()) == 1
     assert await kb.ledger.count() == {intent.State.FINISHED: 1}
 
 

@@ -122,8 +122,7 @@ async def test_questions_are_answered_from_what_was_sent(served: client.Client) 
     assert refused.value.remedy == "Name one of: app/shape.py:Shape.area, app/square.py:Square.area"
     broken = await served.code.impact(api.Impact(symbol="Shape.area", **asked))
     assert [(one.place.qualified_name, one.by) for one in broken.affected] == [("app.square.Square.area", "overrides")]
-    shown = await served.code.map(api.CodeMap(tokens=200, **asked))
-    assert shown.text.startswith("app/s")
+    assert (await served.code.map(api.CodeMap(tokens=200, **asked))).text.startswith("app/s")
     await served.code.structure(tree(FILES, branch="next"))
     assert (await served.code.callers(api.Callers(symbol="side", **asked))).coverage.branch == "main"
     with pytest.raises(client.Rejected) as refused:

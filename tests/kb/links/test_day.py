@@ -13,14 +13,13 @@ import pytest
 
 from controllers.pendingtask.effects import links
 from kb import api, metrics, mongo
-from kb.crawl import address
 from kb.links import extract, prompt
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.crawl import site as sites
 from tests.kb.http import whole
-from tests.kb.links.test_reading import OUTCOME, Moved, call_safe, content, outcome, read
+from tests.kb.links.test_reading import OUTCOME, call_safe, content, outcome, reaching, read
 
 pytestmark = pytest.mark.services
 MAILS, PAGES, NOTES = 30, 10, 15
@@ -56,14 +55,7 @@ async def test_tasks_models_and_requests_of_a_day(
     async with (
         sites.served() as site,
         opening() as kb,
-        whole.over(
-            kb,
-            meters,
-            clock,
-            database=database,
-            judge=address.Judge(["127.0.0.1/32"], resolve),
-            transport=Moved(site.port),
-        ) as both,
+        whole.over(kb, meters, clock, database=database, **reaching(site, resolve)) as both,
     ):
         site.pages |= {f"/page/{number}": sites.html(text=f"Page {number}.") for number in range(PAGES)}
         site.pages |= {f"/notes/{number}": sites.html(text=f"Notes {number}.") for number in range(NOTES)}

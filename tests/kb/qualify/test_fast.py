@@ -66,8 +66,7 @@ async def test_a_model_that_never_ends_is_cut_and_the_typed_fallback_is_left(
     most = typed.EmailJudgement.tokens + asking.THOUGHTS
     assert [one["body"]["options"]["num_predict"] for one in tries] == [most] * answers.ATTEMPTS
     assert most < answers.ANSWER_TOKENS / 2
-    told = tries[-1]["body"]["messages"][-1]["content"]
-    assert told.startswith("That answer cannot be used: it repeats itself")
+    assert tries[-1]["body"]["messages"][-1]["content"].startswith("That answer cannot be used: it repeats itself")
     assert isinstance(found.extraction, api.EmailExtraction)
     assert found.extraction.sender == "Jana Novak <jana@acme.com>"
     assert len(found.errors) == 1

@@ -163,9 +163,7 @@ async def test_it_ends_for_every_type_whatever_answer_cannot_be_used(
     assert counted == sum(len(one.errors) for one in found.metrics.phases if one.phase == "extraction")
 
 
-async def test_an_unknown_type_is_generic_and_counted(
-    kb: world.ObservedState, fake: process.Fake, meters: metrics.Metrics
-) -> None:
+async def test_an_unknown_type_is_generic_and_counted(kb: world.ObservedState, fake: process.Fake) -> None:
     said = {
         "contentType": "FAX",
         "typeReason": "It beeps.",
@@ -180,7 +178,7 @@ async def test_an_unknown_type_is_generic_and_counted(
     reply, found = await qualified(kb, document("GENERIC"))
     assert found.content_type is api.ContentType.GENERIC
     counted = {"prompt": "kb.qualify.detect/v2", "field": "contentType"}
-    assert meters.registry.get_sample_value("jervis_kb_answer_problems_total", counted) == 1
+    assert kb.meters.registry.get_sample_value("jervis_kb_answer_problems_total", counted) == 1
     assert (reply.summary, reply.hints.reason) == ("A fax.", "It informs.")
 
 
@@ -203,8 +201,7 @@ async def test_every_chunk_is_part_of_the_base_node(kb: world.ObservedState, met
     reply, found = await qualified(kb, world.request(world.MAIL + "\n\n" + world.LONG))
     assert len(reply.chunk_ids) > 3
     held = await kb.graph.mentioned(scopes.SHOP, reply.chunk_ids)
-    parts = {one.chunk_id for one in held if one.node_key == found.base_node_key}
-    assert parts == set(reply.chunk_ids)
+    assert {one.chunk_id for one in held if one.node_key == found.base_node_key} == set(reply.chunk_ids)
     stored = await kb.vectors.chunks(scopes.SHOP, reply.chunk_ids)
     assert all(found.base_node_key in one.graph_refs for one in stored.values())
     async with serving.over(kb, meters) as (client, _):

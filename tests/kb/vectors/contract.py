@@ -426,8 +426,7 @@ class History:
         both, _ = await store.audit("acme", document_ids=[new.document_id])
         assert sorted(one.chunk_id for one in both) == sorted(found)
         assert await store.audit_sentences("acme", document_ids=[new.document_id]) == (lines, None)
-        held = await store.held("acme", [past, new.id])
-        assert {one.document_id for one in held.values()} == {old.document_id}
+        assert {one.document_id for one in (await store.held("acme", [past, new.id])).values()} == {old.document_id}
         moved = scopes.make("acme", "shop", "wholesale")
         assert await store.regroup(moved) == 3
         assert (await store.held("acme", [past]))[past].owner == moved

@@ -87,8 +87,7 @@ async def test_a_page_is_found_by_its_words_with_their_places(place: places.Plac
     assert pump.bottom == pytest.approx((792 - 720 + 3) / 792, abs=0.01)
     assert "Its pressure valve opens at nine bar" in first.text
     assert (first.width, first.height) == (612, 792)
-    body = await place.client.fetch(scopes.SHOP, first.image.key)
-    assert body.startswith(b"\x89PNG")
+    assert (await place.client.fetch(scopes.SHOP, first.image.key)).startswith(b"\x89PNG")
     assert first.crop is not None
     cut = base64.b64decode(first.crop.image)
     width, height = (int.from_bytes(cut[at : at + 4], "big") for at in (16, 20))
@@ -338,8 +337,7 @@ async def test_what_a_store_lost_comes_back_and_strays_go(place: places.Place, c
     assert len((await place.index.audit("acme"))[0]) == 2
     assert (await ask(place, "pressure valve")).pages[0].page_number == 2
     # Rows that a crash in the middle of a deletion would leave.
-    work = await place.book.find(known[0].document_id)
-    assert work is not None
+    assert await place.book.find(known[0].document_id) is not None
     await place.book._works.delete_many({})
     clock.advance(seconds=3700)
     dropped, repaired = await place.keeper.sweep()

@@ -140,8 +140,7 @@ async def test_many_pages_are_searched_by_the_graph(
     assert bounds["flatSearchCutoff"] == cutoff
     again = opened(layout=layout)
     await again.ready()
-    changed = (await described(schemas, weaviate_index))["vectorConfig"][schema.VECTOR]["vectorIndexConfig"]
-    assert changed == bounds
+    assert (await described(schemas, weaviate_index))["vectorConfig"][schema.VECTOR]["vectorIndexConfig"] == bounds
     assert numbers(await again.by_vectors(scopes.SHOP, vectors(1), limit=5), source(scopes.SHOP)) == [1]
 
 

@@ -107,20 +107,20 @@ def test_a_call_inside_of_a_file(source: str, expected: str) -> None:
 
 
 def test_components_are_called_where_they_are_used() -> None:
-    found = projects.inside(
-        """\
+    source = """\
         const Item = (props: {}) => <li/>;
         class List { Head() { return null } render() { return <Item a={f()}><b/></Item> } }
         function f() { return <List/> }
-        """,
-        "a.tsx",
-    )
-    assert found == ["2 List.render -> Item: local", "2 List.render -> f: local", "3 f -> List: constructor"]
+        """
+    assert projects.inside(source, "a.tsx") == [
+        "2 List.render -> Item: local",
+        "2 List.render -> f: local",
+        "3 f -> List: constructor",
+    ]
 
 
 def test_functions_of_old_javascript_are_classes_and_hold_members() -> None:
-    found = projects.inside(
-        """\
+    source = """\
         function Route(path) { this.stack = new Stack(); }
         Route.prototype.all = function all() { this.each(); this.stack.push(); };
         Route.prototype.each = function () {};
@@ -130,10 +130,8 @@ def test_functions_of_old_javascript_are_classes_and_hold_members() -> None:
         var app = {};
         app.set = function () { Route.of().each(); };
         app.get = function () { this.set(); };
-        """,
-        "a.js",
-    )
-    assert found == [
+        """
+    assert projects.inside(source, "a.js") == [
         "1 Route -> Stack: constructor",
         "2 Route.all -> Route.each: self",
         "2 Route.all -> push: attribute-type",

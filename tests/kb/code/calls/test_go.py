@@ -79,10 +79,9 @@ def test_a_call_is_resolved_as_the_compiler_does(source: str, wanted: str) -> No
 
 
 def test_packages_are_found_by_modules_workspaces_and_replacements() -> None:
-    found = projects.edges(
-        {
-            "go.mod": "module example.org/a\n\nreplace example.org/c => ./vendored/c\n",
-            "main.go": """\
+    contents = {
+        "go.mod": "module example.org/a\n\nreplace example.org/c => ./vendored/c\n",
+        "main.go": """\
                 package main
                 import (
                     "fmt"
@@ -94,15 +93,14 @@ def test_packages_are_found_by_modules_workspaces_and_replacements() -> None:
                 )
                 func main() { one.F(); other.F(); bee.F(); c.F(); Dot(); fmt.Println() }
             """,
-            "one/one.go": "package one\nfunc F() {}",
-            "one/two/x.go": "package two\nfunc F() {}",
-            "dot/x.go": "package dot\nfunc Dot() {}",
-            "modules/b/go.mod": "module example.org/b",
-            "modules/b/x.go": "package bee\nfunc F() {}",
-            "vendored/c/x.go": "package c\nfunc F() {}",
-        }
-    )
-    assert found == [
+        "one/one.go": "package one\nfunc F() {}",
+        "one/two/x.go": "package two\nfunc F() {}",
+        "dot/x.go": "package dot\nfunc Dot() {}",
+        "modules/b/go.mod": "module example.org/b",
+        "modules/b/x.go": "package bee\nfunc F() {}",
+        "vendored/c/x.go": "package c\nfunc F() {}",
+    }
+    assert projects.edges(contents) == [
         "main.go:main -> dot/x.go:Dot: import",
         "main.go:main -> modules/b/x.go:F: import",
         "main.go:main -> one/one.go:F: import",
@@ -112,15 +110,13 @@ def test_packages_are_found_by_modules_workspaces_and_replacements() -> None:
 
 
 def test_a_test_package_sees_only_what_it_imports() -> None:
-    found = projects.edges(
-        {
-            "go.mod": "module m",
-            "p/p.go": "package p\nfunc F() {}\nfunc init() { F() }",
-            "p/in_test.go": "package p\nfunc TestIn() { F() }",
-            "p/out_test.go": 'package p_test\nimport "m/p"\nfunc F() {}\nfunc TestOut() { p.F(); F() }',
-        }
-    )
-    assert found == [
+    contents = {
+        "go.mod": "module m",
+        "p/p.go": "package p\nfunc F() {}\nfunc init() { F() }",
+        "p/in_test.go": "package p\nfunc TestIn() { F() }",
+        "p/out_test.go": 'package p_test\nimport "m/p"\nfunc F() {}\nfunc TestOut() { p.F(); F() }',
+    }
+    assert projects.edges(contents) == [
         "p/in_test.go:TestIn -> p/p.go:F: import",
         "p/out_test.go:TestOut -> p/out_test.go:F: local",
         "p/out_test.go:TestOut -> p/p.go:F: import",
@@ -129,16 +125,14 @@ def test_a_test_package_sees_only_what_it_imports() -> None:
 
 
 def test_of_several_builds_a_file_calls_its_own() -> None:
-    found = projects.edges(
-        {
-            "f_linux.go": "package p\nfunc F() {}",
-            "f_windows.go": "package p\nfunc F() {}",
-            "f_other.go": "//go:build !linux && !windows\n\npackage p\nfunc F() {}",
-            "any.go": "package p\nfunc G() { F() }",
-            "g_windows.go": "package p\nfunc H() { F() }",
-        }
-    )
-    assert found == ["any.go:G -> f_linux.go:F: import", "g_windows.go:H -> f_windows.go:F: import"]
+    contents = {
+        "f_linux.go": "package p\nfunc F() {}",
+        "f_windows.go": "package p\nfunc F() {}",
+        "f_other.go": "//go:build !linux && !windows\n\npackage p\nfunc F() {}",
+        "any.go": "package p\nfunc G() { F() }",
+        "g_windows.go": "package p\nfunc H() { F() }",
+    }
+    assert projects.edges(contents) == ["any.go:G -> f_linux.go:F: import", "g_windows.go:H -> f_windows.go:F: import"]
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,7 @@ def test_the_receiver_is_known(source: str, wanted: str) -> None:
 
 
 def test_self_super_and_attributes() -> None:
-    found = projects.inside(
-        """\
+    source = """\
         class Base:
             def __init__(self): self.kept = Kept()
             def over(self): return self.hook()
@@ -119,8 +118,7 @@ def test_self_super_and_attributes() -> None:
             @classmethod
             def make(cls): return super().make()
         """
-    )
-    assert found == [
+    assert projects.inside(source) == [
         "2 Base.__init__ -> Kept: constructor",
         "6 Base.make -> Base: constructor",
         "3 Base.over -> Base.hook: self",
@@ -137,8 +135,7 @@ def test_self_super_and_attributes() -> None:
 
 
 def test_the_order_of_ancestors_is_that_of_python() -> None:
-    found = projects.inside(
-        """\
+    source = """\
         class A:
             def f(self): ...
         class B(A):
@@ -150,8 +147,7 @@ def test_the_order_of_ancestors_is_that_of_python() -> None:
                 self.f()
                 super().f()
         """
-    )
-    assert found == ["9 D.h -> C.f: inherited", "10 D.h -> C.f: inherited"]
+    assert projects.inside(source) == ["9 D.h -> C.f: inherited", "10 D.h -> C.f: inherited"]
 
 
 def test_a_bare_name_links_nothing() -> None:

@@ -108,10 +108,9 @@ def test_a_call_is_resolved_as_the_compiler_does(source: str, wanted: str) -> No
 
 
 def test_modules_are_found_by_files_paths_and_uses() -> None:
-    found = projects.edges(
-        {
-            "Cargo.toml": '[package]\nname = "a"',
-            "src/lib.rs": """\
+    contents = {
+        "Cargo.toml": '[package]\nname = "a"',
+        "src/lib.rs": """\
                 pub mod one;
                 mod two { pub mod three { pub fn f() { super::g(); crate::one::f(); } } pub(crate) fn g() {} }
                 #[path = "elsewhere/four.rs"] mod renamed;
@@ -119,16 +118,15 @@ def test_modules_are_found_by_files_paths_and_uses() -> None:
                 pub use self::two::three::*;
                 fn main() { exported(); f(); renamed::f(); two::three::f(); }
             """,
-            "src/one/mod.rs": """\
+        "src/one/mod.rs": """\
                 pub mod deep;
                 use crate::renamed::{self as r, f as four};
                 pub fn f() { r::f(); four(); }
             """,
-            "src/one/deep.rs": "use super::super::*;\nuse super::f as above;\nfn g() { above(); exported(); }",
-            "src/elsewhere/four.rs": "pub fn f() { fn inner() {} { use crate::one::deep as d; d::h(); inner(); } }",
-        }
-    )
-    assert found == [
+        "src/one/deep.rs": "use super::super::*;\nuse super::f as above;\nfn g() { above(); exported(); }",
+        "src/elsewhere/four.rs": "pub fn f() { fn inner() {} { use crate::one::deep as d; d::h(); inner(); } }",
+    }
+    assert projects.edges(contents) == [
         "src/elsewhere/four.rs:f -> src/elsewhere/four.rs:f.inner: local",
         "src/lib.rs:main -> src/elsewhere/four.rs:f: import",
         "src/lib.rs:main -> src/lib.rs:two.three.f: local",
@@ -141,10 +139,9 @@ def test_modules_are_found_by_files_paths_and_uses() -> None:
 
 
 def test_crates_of_a_workspace_are_known_by_the_names_of_their_dependencies() -> None:
-    found = projects.edges(
-        {
-            "Cargo.toml": '[workspace.dependencies]\nshared-code = { path = "crates/shared" }',
-            "crates/app/Cargo.toml": """\
+    contents = {
+        "Cargo.toml": '[workspace.dependencies]\nshared-code = { path = "crates/shared" }',
+        "crates/app/Cargo.toml": """\
                 [package]
                 name = "app"
                 [dependencies]
@@ -152,22 +149,21 @@ def test_crates_of_a_workspace_are_known_by_the_names_of_their_dependencies() ->
                 other = { path = "../renamed", package = "renamed-one" }
                 published = "1"
             """,
-            "crates/app/src/main.rs": """\
+        "crates/app/src/main.rs": """\
                 use shared_code::inner::f;
                 fn main() { f(); other::g(); published::h(); renamed_one::g(); app::own(); }
             """,
-            "crates/app/src/lib.rs": "pub fn own() {}",
-            "crates/app/tests/it.rs": "fn it() { app::own(); }",
-            "crates/shared/Cargo.toml": '[package]\nname = "shared-code"',
-            "crates/shared/src/lib.rs": "pub mod inner;",
-            "crates/shared/src/inner.rs": "pub fn f() {}",
-            "crates/renamed/Cargo.toml": '[package]\nname = "renamed-one"\n[lib]\npath = "code.rs"',
-            "crates/renamed/code.rs": "pub fn g() {}",
-            "crates/published/Cargo.toml": '[package]\nname = "published"',
-            "crates/published/src/lib.rs": "pub fn h() {}",
-        }
-    )
-    assert found == [
+        "crates/app/src/lib.rs": "pub fn own() {}",
+        "crates/app/tests/it.rs": "fn it() { app::own(); }",
+        "crates/shared/Cargo.toml": '[package]\nname = "shared-code"',
+        "crates/shared/src/lib.rs": "pub mod inner;",
+        "crates/shared/src/inner.rs": "pub fn f() {}",
+        "crates/renamed/Cargo.toml": '[package]\nname = "renamed-one"\n[lib]\npath = "code.rs"',
+        "crates/renamed/code.rs": "pub fn g() {}",
+        "crates/published/Cargo.toml": '[package]\nname = "published"',
+        "crates/published/src/lib.rs": "pub fn h() {}",
+    }
+    assert projects.edges(contents) == [
         "crates/app/src/main.rs:main -> crates/app/src/lib.rs:own: import",
         "crates/app/src/main.rs:main -> crates/renamed/code.rs:g: import",
         "crates/app/src/main.rs:main -> crates/shared/src/inner.rs:f: import",
@@ -176,19 +172,17 @@ def test_crates_of_a_workspace_are_known_by_the_names_of_their_dependencies() ->
 
 
 def test_of_several_builds_that_for_linux_is_called() -> None:
-    found = projects.edges(
-        {
-            "lib.rs": """\
+    contents = {
+        "lib.rs": """\
                 #[cfg(windows)] mod sys { pub fn f() {} }
                 #[cfg(all(unix, not(target_os = "macos")))] #[path = "unix.rs"] mod sys;
                 #[cfg(target_os = "macos")] fn g() {}
                 #[cfg(not(target_os = "macos"))] fn g() {}
                 fn main() { sys::f(); g(); }
             """,
-            "unix.rs": "pub fn f() {}",
-        }
-    )
-    assert found == ["lib.rs:main -> lib.rs:g: local", "lib.rs:main -> unix.rs:f: import"]
+        "unix.rs": "pub fn f() {}",
+    }
+    assert projects.edges(contents) == ["lib.rs:main -> lib.rs:g: local", "lib.rs:main -> unix.rs:f: import"]
 
 
 def test_an_impl_of_another_build_gives_a_type_from_outside_no_methods() -> None:
@@ -202,29 +196,25 @@ def test_an_impl_of_another_build_gives_a_type_from_outside_no_methods() -> None
 
 
 def test_what_a_star_brings_is_public_and_less_than_what_is_named() -> None:
-    found = projects.edges(
-        {
-            "lib.rs": """\
+    contents = {
+        "lib.rs": """\
                 mod a { pub fn f() {} fn hidden() {} pub fn both() {} }
                 mod b { pub fn both() {} }
                 use a::*;
                 use b::both;
                 fn main() { f(); hidden(); both(); }
             """
-        }
-    )
-    assert found == ["lib.rs:main -> lib.rs:a.f: local", "lib.rs:main -> lib.rs:b.both: local"]
+    }
+    assert projects.edges(contents) == ["lib.rs:main -> lib.rs:a.f: local", "lib.rs:main -> lib.rs:b.both: local"]
 
 
 def test_a_file_that_a_macro_declares_is_found_by_its_place() -> None:
-    found = projects.edges(
-        {
-            "src/lib.rs": "any! { mod a; pub use a::T; }\nfn main(t: T) { a::f(); t.m(); }",
-            "src/a.rs": "pub struct T;\nimpl T { pub fn m(&self) {} }\npub fn f() { super::b::g(); }",
-            "src/b.rs": "pub fn g() {}",
-        }
-    )
-    assert found == [
+    contents = {
+        "src/lib.rs": "any! { mod a; pub use a::T; }\nfn main(t: T) { a::f(); t.m(); }",
+        "src/a.rs": "pub struct T;\nimpl T { pub fn m(&self) {} }\npub fn f() { super::b::g(); }",
+        "src/b.rs": "pub fn g() {}",
+    }
+    assert projects.edges(contents) == [
         "src/a.rs:f -> src/b.rs:g: import",
         "src/lib.rs:main -> src/a.rs:T.m: annotation",
         "src/lib.rs:main -> src/a.rs:f: import",
