@@ -106,6 +106,16 @@ class ObservedState:
         question = api.RetrieveRequest(scope=viewer, query=query, **more)
         return await self.finder(breadth).retrieve(question, Priority.P3)
 
+    async def triples(self, viewer: scope.Scope = scopes.SHOP) -> set[tuple[str, str, str]]:
+        """The edges that a viewer can see: source, type and target."""
+        edges = (proven.edge for proven in await self.graph.edges(viewer))
+        return {(edge.source, edge.type, edge.target) for edge in edges}
+
+    async def worked(self) -> None:
+        """Do all jobs of the queue that are due."""
+        while await self.workers.step() is not None:
+            pass
+
     async def state(self, viewer: scope.Scope = scopes.SHOP) -> object:
         """Everything that a viewer can see, in an order that does not depend on how it came about."""
         return (

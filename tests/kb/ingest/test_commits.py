@@ -71,10 +71,6 @@ def raw(both: tuple[client.Client, httpx.AsyncClient]) -> httpx.AsyncClient:
     return both[1]
 
 
-async def edges(kb: world.ObservedState) -> set[tuple[str, str, str]]:
-    return {(one.edge.source, one.edge.type, one.edge.target) for one in await kb.graph.edges(scopes.SHOP)}
-
-
 def results(reply: api.GitCommitsReply) -> list[str]:
     return [one.result for one in reply.outcomes]
 
@@ -116,7 +112,7 @@ async def test_a_commit_becomes_nodes_and_edges_without_a_model(
     assert [(one.hash, one.source_urn, one.result, one.chunks) for one in reply.outcomes] == [
         (FIRST, f"git::acme/shop@{FIRST}", "Stored", 1)
     ]
-    assert await edges(kb) == in_branch("main") | of_all()
+    assert await kb.triples() == in_branch("main") | of_all()
     proven = await kb.graph.edges(scopes.SHOP)
     assert all(len(one.evidence_chunk_ids) == 1 for one in proven)
     assert fake.count(path="/api/chat") == 0
@@ -193,7 +189,7 @@ async def test_a_commit_stays_while_one_branch_has_it(
     alone, count = await kb.state(), fake.count()
     assert results(await served.git_commits(sent(commit(), branch="feature/x"))) == ["Updated"]
     assert fake.count() == count, "its text is embedded once, whatever branches have it"
-    assert await edges(kb) == in_branch("main") | in_branch("feature/x") | of_all()
+    assert await kb.triples() == in_branch("main") | in_branch("feature/x") | of_all()
     assert results(await served.git_commits(sent(commit()))) == ["Unchanged"]
     assert results(await served.git_commits(sent(branch="feature/x", removed=[FIRST, SECOND]))) == [
         "Removed",
@@ -203,7 +199,7 @@ async def test_a_commit_stays_while_one_branch_has_it(
     assert results(await served.git_commits(sent(branch="feature/x", removed=[FIRST]))) == ["Absent"]
     await served.git_commits(sent(commit(), branch="feature/x"))
     assert results(await served.git_commits(sent(removed=[FIRST]))) == ["Removed"]
-    assert await edges(kb) == in_branch("feature/x") | of_all()
+    assert await kb.triples() == in_branch("feature/x") | of_all()
     assert (await kb.graph.nodes(scopes.SHOP, keys=[f"commit::{FIRST}::shop"]))[0].properties["branch"] == "feature/x"
     assert results(await served.git_commits(sent(branch="feature/x", removed=[FIRST]))) == ["Forgotten"]
     assert (await kb.graph.counts(scopes.SHOP)).mentions == 0
@@ -215,7 +211,7 @@ async def test_each_commit_has_an_outcome_of_its_own(kb: world.ObservedState, se
     problem = reply.outcomes[0].problem
     assert problem is not None
     assert (problem.code, problem.field, reply.outcomes[0].retryable) == ("too_large", "content", False)
-    assert await edges(kb) == in_branch("main", SECOND) | of_all(SECOND)
+    assert await kb.triples() == in_branch("main", SECOND) | of_all(SECOND)
     counted = {name: kb.meters.commits.labels(name)._value.get() for name in ("stored", "failed")}
     assert counted == {"stored": 1, "failed": 1}
 
@@ -266,11 +262,10 @@ async def test_names_that_are_merged_are_woven_in_without_a_model(
 ) -> None:
     await served.git_commits(sent(commit()))
     await kb.merger.merge(scopes.SHOP, "user:jana@acme.com", "user:jana@acme.example", "Jana")
-    while await kb.workers.step():
-        pass
+    await kb.worked()
     expected = in_branch("main") | of_all()
     expected.remove((f"commit::{FIRST}::shop", "authored_by", "user:jana@acme.com"))
-    assert await edges(kb) == expected | {(f"commit::{FIRST}::shop", "authored_by", "user:jana@acme.example")}
+    assert await kb.triples() == expected | {(f"commit::{FIRST}::shop", "authored_by", "user:jana@acme.example")}
     assert fake.count(path="/api/chat") == 0
 
 

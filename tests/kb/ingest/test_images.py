@@ -114,7 +114,7 @@ async def test_the_queue_looks_at_them_later(kb: world.ObservedState, fake: proc
     fake.forget()
     reply = await kb.pipeline.index(request(making.pictures(SHOT)), Priority.P3)
     assert (reply.queued, fake.count(tag="kb.describe/v1"), await attached(kb)) == (True, 0, [])
-    await _work_off(kb)
+    await kb.worked()
     [urn] = await attached(kb)
     assert "~inside-" in urn
     assert fake.count(tag="kb.describe/v1") == 1
@@ -122,7 +122,7 @@ async def test_the_queue_looks_at_them_later(kb: world.ObservedState, fake: proc
     await kb.ingest(request(making.pictures(SHOT)))
     assert await attached(kb) == [urn]
     assert (await kb.pipeline.index(request(making.pictures(SHOT)), Priority.P3)).queued
-    await _work_off(kb)
+    await kb.worked()
     assert await attached(kb) == [urn]
     assert fake.count(tag="kb.describe/v1") == 1
 
@@ -162,7 +162,7 @@ async def test_stopped_before_each_call_of_a_store_it_ends_as_if_it_had_not_been
     sent = request(making.pictures(SHOT, PUMP))
     async with opening(content_store=content, within="alone") as alone:
         await alone.ingest(sent)
-        await _work_off(alone)
+        await alone.worked()
         expected = await alone.state()
     looked = fake.count(tag="kb.describe/v1")
     for stop in range(60):
@@ -170,12 +170,12 @@ async def test_stopped_before_each_call_of_a_store_it_ends_as_if_it_had_not_been
         async with opening(vectors, content, within="stopped") as kb:
             with contextlib.suppress(root.Operational):
                 await kb.ingest(sent)
-                await _work_off(kb)
+                await kb.worked()
                 if await kb.ledger.count() == {intent.State.FINISHED: 3}:
                     vectors.switch.fail_after = None
                     # Jobs that were postponed.
                     clock.advance(hours=1)
-                    await _work_off(kb)
+                    await kb.worked()
                     assert await kb.state() == expected
                     break
     else:
@@ -183,11 +183,6 @@ async def test_stopped_before_each_call_of_a_store_it_ends_as_if_it_had_not_been
     assert stop > 4
     # What one process has seen the next one knows.
     assert fake.count(tag="kb.describe/v1") == looked * 2
-
-
-async def _work_off(kb: world.ObservedState) -> None:
-    while await kb.workers.step() is not None:
-        pass
 
 
 @pytest.mark.services

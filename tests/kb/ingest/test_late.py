@@ -16,7 +16,6 @@ from kb.ingest import intent
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
-from tests.kb.ingest import victim
 from tests.kb.writers import victim as writers
 
 OLDER, NEWER = "Petr Svoboda wrote Oldthing.java for Globex.", "Jana Novak wrote Newthing.java for Initech."
@@ -79,7 +78,7 @@ async def test_an_older_one_that_failed_for_now_does_not_come_over_a_newer_one(
 ) -> None:
     await world.broken_off(kb, send(kb, way, OLDER, FIRST))
     await send(kb, way, NEWER, SECOND)
-    await victim.worked(kb)
+    await kb.worked()
     before, kept = await kb.state(), await versions(kb)
     assert await send(kb, way, OLDER, FIRST) == ("Version", [])
     assert (await kb.state(), await versions(kb)) == (before, kept), "neither in the present nor in the history"
@@ -128,7 +127,7 @@ async def tried(kb: world.ObservedState, way: str) -> None:
     """Let the service try by itself what is open."""
     kb.clock.advance(minutes=6)
     if way == "/ingest":
-        await victim.worked(kb)
+        await kb.worked()
     else:
         await kb.recovery.sweep(before=kb.clock())
 
@@ -142,7 +141,7 @@ async def test_it_is_stored_when_a_newer_one_that_was_open_fails_for_good(
     way: str,
 ) -> None:
     await send(kb, way, OLDER, FIRST)
-    await victim.worked(kb)
+    await kb.worked()
     await world.broken_off(kb, send(kb, way, THIRDS, THIRD))
     with pytest.raises(errors.Undecided):
         await send(kb, way, NEWER, SECOND)
@@ -153,7 +152,7 @@ async def test_it_is_stored_when_a_newer_one_that_was_open_fails_for_good(
     fake.set_faults([])
     assert await kb.ledger.count() == {intent.State.FAILED: 1}
     assert (await send(kb, way, NEWER, SECOND))[0] is None
-    await victim.worked(kb)
+    await kb.worked()
     assert await shown(kb) == [NEWER]
 
 
@@ -210,7 +209,7 @@ async def test_a_job_that_breaks_off_while_it_fails_leaves_the_time_of_its_reque
     await send(kb, "/ingest", NEWER, far)
     fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "status": {"code": 400, "message": "too long"}}])
     broken.add("fail")
-    await victim.worked(kb)
+    await kb.worked()
     broken.clear()
     fake.set_faults([])
     assert await kb.ledger.count() == {intent.State.OPEN: 1}

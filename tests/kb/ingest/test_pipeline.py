@@ -24,7 +24,7 @@ async def test_a_mail_becomes_knowledge_with_evidence(kb: world.ObservedState) -
     edges = await kb.graph.edges(scopes.SHOP)
     assert reply.edge_count == len(edges)
     assert all(proven.evidence_chunk_ids == tuple(reply.chunk_ids) for proven in edges)
-    triples = {(proven.edge.source, proven.edge.type, proven.edge.target) for proven in edges}
+    triples = await kb.triples()
     assert ("jira::JERV-123", "affects", "file:userservice.kt") in triples
     assert ("email::m1@acme.com", "mentions", "jira::JERV-123") in triples
     assert reply.hints.has_actionable_content

@@ -62,7 +62,7 @@ def ends_like(kb: world.ObservedState, opening: world.Opening, clock: clocks.Clo
     """Whether all is, when the jobs are done, as if this request alone had been made."""
 
     async def compare(request: api.IngestRequest) -> bool:
-        await victim.worked(kb)
+        await kb.worked()
         async with opening(aliases=aliases.Registry(clock), within="alone", chunk_chars=900) as alone:
             await alone.ingest(request)
             return await kb.state() == await alone.state()
@@ -284,7 +284,7 @@ async def test_a_version_that_fails_after_it_replaced_another_takes_no_job_along
             await (kb.pipeline.index(NEWER, Priority.P3) if way == "/ingest" else kb.ingest(NEWER))
     assert await superseded(older, "Version")
     assert await kb.ledger.count() == {intent.State.FAILED: 1}
-    await victim.worked(kb)
+    await kb.worked()
     found = await kb.graph.mentioned(scopes.SHOP, sorted(await kb.vectors.known(scopes.SHOP, DOCUMENT)))
     assert "person:petr svoboda" in {one.node_key for one in found}
     assert await kb.queue.depth() == {}
@@ -299,7 +299,7 @@ async def test_a_merge_that_comes_meanwhile_survives_a_version_that_fails(
     with pytest.raises(root.Permanent):
         await calling
     assert len(await kb.queue.among([DOCUMENT])) == 1
-    await victim.worked(kb)
+    await kb.worked()
     sources = {one.edge.source for one in await kb.graph.edges(scopes.SHOP)}
     assert {one for one in sources if one.startswith("user:")} == {"user:john.doe"}
 

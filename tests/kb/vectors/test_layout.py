@@ -42,7 +42,7 @@ async def _fill(store: weaviate.Store) -> None:
 async def _finds(store: weaviate.Store) -> bool:
     hits = await store.dense(scopes.SHOP, contract.point(1, 0.1), limit=5)
     [cosine] = (await store.cosines(scopes.SHOP, contract.point(1), [LINE.id])).values()
-    return [hit.chunk_id for hit in hits] == [ONE.id, TWO.id] and cosine == pytest.approx(1.0, abs=1e-6)
+    return contract.chunk_ids(hits) == [ONE.id, TWO.id] and cosine == pytest.approx(1.0, abs=1e-6)
 
 
 async def _index(store: weaviate.Store, name: str) -> dict[str, object]:

@@ -92,7 +92,7 @@ async def test_collections_that_were_lost_are_made_again(store: weaviate.Store) 
         await store.dense(scopes.SHOP, contract.point(1), limit=5)
     assert await store.dense(scopes.SHOP, contract.point(1), limit=5) == []
     await store.put(scopes.SHOP, [(made, contract.point(1))], [])
-    assert [hit.chunk_id for hit in await store.dense(scopes.SHOP, contract.point(1), limit=5)] == [made.id]
+    assert contract.chunk_ids(await store.dense(scopes.SHOP, contract.point(1), limit=5)) == [made.id]
 
 
 class Interrupted(weaviate.Store):
@@ -266,7 +266,7 @@ async def test_a_collection_that_takes_no_writes_is_brought_up_to_date_later(sto
         await store.lexical(scopes.SHOP, "Nováková", limit=9)
     assert caught.value.retry_after is not None
     await chunks.config.update_shards("READY", "cacme")
-    assert [hit.chunk_id for hit in await store.lexical(scopes.SHOP, "Nováková", limit=9)] == [one.id]
+    assert contract.chunk_ids(await store.lexical(scopes.SHOP, "Nováková", limit=9)) == [one.id]
 
 
 async def test_a_changed_collection_takes_writes_at_once(store: weaviate.Store) -> None:
@@ -294,7 +294,7 @@ async def test_a_collection_of_schema_1_is_brought_up_to_date(store: weaviate.St
     assert await store.dense(scopes.SHOP, contract.point(1), limit=9, chosen=dated) == []
     store._complete = False
     found = await store.dense(scopes.SHOP, contract.point(1), limit=9, chosen=dated)
-    assert {hit.chunk_id for hit in found} == {one.id for one in made[1:]}
+    assert set(contract.chunk_ids(found)) == {one.id for one in made[1:]}
     assert f"schema {schema.VERSION}" in ((await chunks.config.get()).description or "")
 
 
@@ -309,8 +309,8 @@ async def test_a_collection_of_schema_2_is_searched_by_its_words(store: weaviate
         await chunks.with_tenant("cacme").data.update(one.id, properties=properties)
     assert await store.lexical(scopes.SHOP, "Nováková", limit=9) == []
     store._complete = False
-    assert [hit.chunk_id for hit in await store.lexical(scopes.SHOP, "Nováková", limit=9)] == [made[0].id]
-    assert [hit.chunk_id for hit in await store.lexical(scopes.SHOP, "請求", limit=9)] == [made[1].id]
+    assert contract.chunk_ids(await store.lexical(scopes.SHOP, "Nováková", limit=9)) == [made[0].id]
+    assert contract.chunk_ids(await store.lexical(scopes.SHOP, "請求", limit=9)) == [made[1].id]
 
 
 async def test_words_are_made_again_when_diacritics_begin_or_cease_to_count(
@@ -364,15 +364,14 @@ async def test_collections_of_schema_2_keep_what_they_hold_and_learn_of_versions
         await tenant.data.insert(old, uuid=key, vector=contract.point(1))
     store._complete = False
     then = selection.Selection(as_of=contract.at(3))
-    found = await store.dense(scopes.SHOP, contract.point(1), limit=5, chosen=then)
-    assert [hit.chunk_id for hit in found] == [made.id]
+    assert contract.chunk_ids(await store.dense(scopes.SHOP, contract.point(1), limit=5, chosen=then)) == [made.id]
     ended = selection.millis(contract.at(5))
     await store.keep(scopes.SHOP, "v", None, ended, chunk_ids=[made.id], sentence_ids=[line.id])
     await store.drop(scopes.SHOP, made.document_id, keep=["11111111-1111-4111-8111-111111111111"])
     found = await store.dense(scopes.SHOP, contract.point(1), limit=5, chosen=then)
-    assert [hit.chunk_id for hit in found] == [identity.past("v", made.id)]
+    assert contract.chunk_ids(found) == [identity.past("v", made.id)]
     found = await store.lexical(scopes.SHOP, "logins", limit=5, chosen=then)
-    assert [hit.chunk_id for hit in found] == [identity.past("v", made.id)], "the words of before can be searched"
+    assert contract.chunk_ids(found) == [identity.past("v", made.id)], "the words of before can be searched"
     await store.expire("acme", ended + 1)
     assert await store.audit("acme") == ([], None)
     assert await store.audit_sentences("acme") == ([], None)
