@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import uuid
@@ -123,26 +124,28 @@ async def weaviate_store(
     await store.close()
 
 
-@pytest.fixture
-def database_name() -> Iterator[str]:
-    """Of a database of this test alone, which goes at the end."""
-    name = f"test_kb_{uuid.uuid4().hex[:12]}"
-    yield name
-    with pymongo.MongoClient[dict[str, object]](required("JERVIS_TEST_MONGODB_URI")) as client:
+@contextlib.contextmanager
+def _database() -> Iterator[tuple[str, str]]:
+    """The URI and the name of a database of a real MongoDB wire, of one test alone."""
+    uri, name = required("JERVIS_TEST_MONGODB_URI"), f"test_kb_{uuid.uuid4().hex[:12]}"
+    yield uri, name
+    with pymongo.MongoClient[dict[str, object]](uri) as client:
         client.drop_database(name)
 
 
 @pytest.fixture
-async def database(database_name: str) -> AsyncIterator[kb_mongo.Database]:
-    """A real MongoDB wire, for the small collections."""
-    opened = kb_mongo.Database(required("JERVIS_TEST_MONGODB_URI"), database_name)
-    yield opened
-    await opened.close()
+async def database() -> AsyncIterator[kb_mongo.Database]:
+    """A database of this test alone, for the small collections."""
+    with _database() as (uri, name):
+        opened = kb_mongo.Database(uri, name)
+        yield opened
+        await opened.close()
 
 
 @pytest.fixture
-async def mongo_store(database_name: str) -> AsyncIterator[mongo.Store]:
-    """A real MongoDB wire, for contents."""
-    store = mongo.Store(required("JERVIS_TEST_MONGODB_URI"), database_name)
-    yield store
-    await store.close()
+async def mongo_store() -> AsyncIterator[mongo.Store]:
+    """A database of this test alone, for contents."""
+    with _database() as (uri, name):
+        store = mongo.Store(uri, name)
+        yield store
+        await store.close()

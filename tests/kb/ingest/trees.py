@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from kb.code import analyst, asking, book, budget, history
 from kb.http import code as code_http
 from kb.http import openapi, structures
 from kb.ingest import lanes
+from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
@@ -28,7 +30,11 @@ FILES = {"app/__init__.py": "", "app/shape.py": SHAPE, "app/square.py": SQUARE}
 
 
 @pytest.fixture
-async def kb(opening: world.Opening, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.ObservedState]:
+    """Not by `opening`: tests of other folders use it, too."""
+    opening = world.Opening(tmp_path, router, clock, meters)
     async with opening(aliases=aliases_memory.Registry(clock)) as opened_world:
         yield opened_world
 

@@ -18,9 +18,7 @@ from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import world
 from tests.kb.qualify.test_scenarios import document
-from tests.kb.qualify.test_vision import LETTERS, TICKET, attached, kb
-
-__all__ = ["kb"]
+from tests.kb.qualify.test_vision import LETTERS, TICKET, attached
 
 
 @pytest.mark.parametrize("sizes", [[3, 3, 3, 3], [10, 1, 99, 4], [99, 99], [1] * 30])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,18 +51,25 @@ async def index(request: pytest.FixtureRequest, opened: Opened) -> store.Store:
 
 
 @pytest.fixture
-async def pages_index(opened: Opened) -> store.Store:
+async def pages_index(weaviate_server: tuple[str, int], weaviate_index: str) -> AsyncIterator[store.Store]:
     """The index of a service with pages, of this test alone."""
-    return opened("glyphs-128")
+    async with _stores(weaviate_server, weaviate_index) as make:
+        yield make("glyphs-128")
 
 
 @pytest.fixture
 async def opened(weaviate_server: tuple[str, int], weaviate_index: str) -> AsyncIterator[Opened]:
     """Stores of an index of this test alone, as several processes have them."""
+    async with _stores(weaviate_server, weaviate_index) as make:
+        yield make
+
+
+@asynccontextmanager
+async def _stores(server: tuple[str, int], index_name: str) -> AsyncIterator[Opened]:
     stores: list[store.Store] = []
 
-    def make(model_name: str = weaviate_index, **more: Any) -> store.Store:
-        stores.append(store.Store(*weaviate_server, model_name, index=weaviate_index, **more))
+    def make(model_name: str = index_name, **more: Any) -> store.Store:
+        stores.append(store.Store(*server, model_name, index=index_name, **more))
         return stores[-1]
 
     yield make
