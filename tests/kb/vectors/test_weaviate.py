@@ -116,8 +116,8 @@ async def models(
     weaviate_server: tuple[str, int], weaviate_index: str
 ) -> AsyncIterator[tuple[weaviate.Store, Interrupted]]:
     """The stores of an earlier model and of today's in one index."""
-    where: dict[str, str] = {"index": weaviate_index}
-    pair = weaviate.Store(*weaviate_server, "earlier", **where), Interrupted(*weaviate_server, "today", **where)
+    earlier = weaviate.Store(*weaviate_server, "earlier", index=weaviate_index)
+    pair = earlier, Interrupted(*weaviate_server, "today", index=weaviate_index)
     yield pair
     for one in pair:
         await one.destroy()
