@@ -179,8 +179,8 @@ async def test_a_request_that_stands_in_a_quote_only_is_not_asked_again(kb: worl
 
 
 def issue(urn: str, text: str, hours: int) -> api.IngestRequest:
-    filled = {"kind": "issue", "observed_at": AT + timedelta(hours=hours), "metadata": {"taskUid": f"task-{hours}"}}
-    return world.request(text, urn=urn, title="JERV-1: Login", **filled)
+    more: dict[str, Any] = {"observed_at": AT + timedelta(hours=hours), "metadata": {"taskUid": f"task-{hours}"}}
+    return world.request(text, urn=urn, kind="issue", title="JERV-1: Login", **more)
 
 
 async def test_comments_of_an_issue_are_a_thread(kb: world.ObservedState, fake: process.Fake) -> None:
